@@ -1,0 +1,58 @@
+"""The database's two tables. Times are UTC seconds since the epoch; ids are opaque strings."""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    UniqueConstraint,
+)
+
+metadata = MetaData()
+
+matrices = Table(
+    "matrices",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("rows", BigInteger, nullable=False),
+    Column("columns", BigInteger, nullable=False),
+    Column("dtype", String(16), nullable=False),
+    Column("fortran_order", Boolean, nullable=False),
+    Column("offset_bytes", Integer, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("digest_sha256", String(64), nullable=True),
+    Column("created_at", Float, nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("sequence", Integer, primary_key=True, autoincrement=True),
+    Column("id", String(40), nullable=False, unique=True),
+    Column("state", String(16), nullable=False),
+    Column("priority", Integer, nullable=False, default=0),
+    Column("request", JSON, nullable=False),
+    Column("a", String(40), nullable=False),
+    Column("b", String(40), nullable=False),
+    Column("c", String(40), nullable=True),
+    Column("result", String(40), nullable=True),
+    Column("progress", Float, nullable=False, default=0.0),
+    Column("attempts", Integer, nullable=False, default=0),
+    Column("cancel_requested", Boolean, nullable=False, default=False),
+    Column("plan", JSON, nullable=True),
+    Column("timings", JSON, nullable=True),
+    Column("verification", JSON, nullable=True),
+    Column("error", JSON, nullable=True),
+    Column("idempotency_key", String(255), nullable=True),
+    Column("created_at", Float, nullable=False),
+    Column("started_at", Float, nullable=True),
+    Column("finished_at", Float, nullable=True),
+    UniqueConstraint("idempotency_key", name="jobs_idempotency_key"),
+    Index("jobs_queue", "state", "priority", "sequence"),
+)
