@@ -1,0 +1,6 @@
+"""Decides who computes which rows of a product, and runs it.
+
+Read in the order in which a product passes: problem, waves, cost, machine, presets, profile,
+split, plan, execute, verify; calibrate fills a profile with measurements, worker is the engine
+process around it all.
+"""

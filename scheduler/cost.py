@@ -1,0 +1,109 @@
+"""Cost curves: rows of C → seconds on one device, never decreasing."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from scheduler.waves import WaveGrid, divide_up
+
+
+class CostCurve(Protocol):
+    """Seconds that one device takes for its rows of a product."""
+
+    def seconds(self, rows: int) -> float:
+        """Seconds for `rows` rows: 0 without rows, and never less for more rows."""
+
+
+def rows_within(curve: CostCurve, seconds: float, limit: int) -> int:
+    """The most rows, at most `limit`, that the device finishes within `seconds` (bisection)."""
+    if curve.seconds(limit) <= seconds:
+        return limit
+    fits, exceeds = 0, limit
+    while exceeds - fits > 1:
+        middle = (fits + exceeds) // 2
+        if curve.seconds(middle) <= seconds:
+            fits = middle
+        else:
+            exceeds = middle
+    return fits
+
+
+@dataclass(frozen=True, slots=True)
+class CpuCurve:
+    """The CPU's curve: a line with a start-up cost, rising in steps of `row_quantum` rows.
+
+    The start-up stands for the pool's wake-up and for B, which few rows must read as well as
+    many: below `startup_rows` the product is bound by memory rather than by arithmetic.
+
+    Attributes:
+        row_seconds: Seconds for one more row at full rate, 2 N K / rate.
+        startup_rows: Rows' worth of time that the first row costs on top.
+        call_seconds: Seconds to start and join the pool.
+        row_quantum: Rows that the blocks round up to.
+    """
+
+    row_seconds: float
+    startup_rows: float = 0.0
+    call_seconds: float = 0.0
+    row_quantum: int = 1
+
+    def seconds(self, rows: int) -> float:
+        """Seconds for `rows` rows."""
+        if rows == 0:
+            return 0.0
+        rounded = divide_up(rows, self.row_quantum) * self.row_quantum
+        return self.call_seconds + (rounded + self.startup_rows) * self.row_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCurve:
+    """The GPU's curve: a staircase of waves behind a link.
+
+    Copies in, kernels and copies out overlap panel by panel, so the slowest of the three rules;
+    around it stand the copy of B and of the first panel, before which nothing can be computed,
+    and the copy of the last panel, after which nothing is left to hide it.
+
+    Attributes:
+        grid: Tiles and slots of the kernel on this GPU.
+        wave_seconds: Seconds of one wave at this K.
+        launch_seconds: Seconds until the first wave runs.
+        b_seconds: Seconds to copy B in.
+        row_in_seconds: Seconds to copy one row of A in (and of C, when it is read).
+        row_out_seconds: Seconds to copy one row of C out.
+        panel_rows: Rows that travel together.
+        call_seconds: Seconds that a call costs around the pipeline.
+    """
+
+    grid: WaveGrid
+    wave_seconds: float
+    launch_seconds: float = 0.0
+    b_seconds: float = 0.0
+    row_in_seconds: float = 0.0
+    row_out_seconds: float = 0.0
+    panel_rows: int = 1
+    call_seconds: float = 0.0
+
+    def kernel_seconds(self, rows: int) -> float:
+        """Seconds of the kernels alone."""
+        if rows == 0:
+            return 0.0
+        return self.launch_seconds + self.grid.count_waves(rows) * self.wave_seconds
+
+    def transfer_seconds(self, rows: int) -> float:
+        """Seconds of the copies alone, in and out, if nothing overlapped."""
+        if rows == 0:
+            return 0.0
+        return self.b_seconds + rows * (self.row_in_seconds + self.row_out_seconds)
+
+    def seconds(self, rows: int) -> float:
+        """Seconds for `rows` rows, from the caller's memory back into it."""
+        if rows == 0:
+            return 0.0
+        first = min(rows, self.panel_rows)
+        rest = rows - first
+        overlapped = max(
+            rest * self.row_in_seconds,
+            self.kernel_seconds(rows),
+            rest * self.row_out_seconds,
+        )
+        edges = self.b_seconds + first * (self.row_in_seconds + self.row_out_seconds)
+        return self.call_seconds + edges + overlapped

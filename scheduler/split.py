@@ -1,0 +1,54 @@
+"""Who computes how many rows: the split that finishes first."""
+
+from collections.abc import Sequence
+
+from scheduler.cost import CostCurve, rows_within
+
+
+def split_rows(m: int, curves: Sequence[CostCurve]) -> tuple[int, ...]:
+    """Divide `m` rows over devices so that the last one to finish finishes as early as possible.
+
+    The answer is exact for any non-decreasing curves. The smallest feasible time T is a value
+    that some curve takes, T being feasible when the rows that all devices finish within T reach
+    `m`; on each curve the least such value is found by bisection over its rows. The devices then
+    take, in order, all that they finish within T, so among equally fast splits the one that
+    leaves the fewest rows to the last device (the CPU, hence the smallest F) is returned.
+
+    Args:
+        m: Rows to divide, at least 0.
+        curves: One curve a device, at least one; GPUs first, the CPU last.
+
+    Returns:
+        Rows for each device, in the order of `curves`; they add up to `m`.
+    """
+    best = min(_find_least_feasible(m, curve, curves) for curve in curves)
+    shares = []
+    rest = m
+    for curve in curves:
+        share = rows_within(curve, best, rest)
+        shares.append(share)
+        rest -= share
+    assert rest == 0, "the chosen time is feasible, so no row is left"
+    return tuple(shares)
+
+
+def _find_least_feasible(m: int, curve: CostCurve, curves: Sequence[CostCurve]) -> float:
+    """The least value of `curve` within which all of `curves` finish `m` rows together."""
+    infeasible, feasible = -1, m
+    while feasible - infeasible > 1:
+        middle = (infeasible + feasible) // 2
+        if _is_feasible(m, curves, curve.seconds(middle)):
+            feasible = middle
+        else:
+            infeasible = middle
+    return curve.seconds(feasible)
+
+
+def _is_feasible(m: int, curves: Sequence[CostCurve], seconds: float) -> bool:
+    """Whether the devices finish `m` rows together within `seconds`."""
+    rest = m
+    for curve in curves:
+        if rest == 0:
+            break
+        rest -= rows_within(curve, seconds, rest)
+    return rest == 0
