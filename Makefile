@@ -1,0 +1,128 @@
+# wavetrim's commands. `make` lists them; each one prepares what it needs.
+#
+# Without PYTHON= the environment is .venv, made from the hashed locks in requirements/ and left
+# alone until they change. With PYTHON=python3 nothing is installed: that interpreter runs the
+# clone with the packages it has.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+SHELL := /bin/sh
+
+# uv from the PATH, else fetched from PyPI into an environment of its own.
+UV := $(or $(shell command -v uv),.tools/uv/bin/uv)
+export UV_PYTHON_DOWNLOADS := never
+
+# An NVIDIA driver is there: the gpu packages are worth their download. GPU=0|1 overrides.
+ifndef GPU
+GPU := $(shell if [ -e /proc/driver/nvidia/version ] || command -v nvidia-smi >/dev/null 2>&1 \
+	|| [ -e /usr/lib/wsl/lib/libcuda.so.1 ] || ldconfig -p 2>/dev/null | grep -q libcuda.so.1; \
+	then echo 1; else echo 0; fi)
+endif
+ifeq ($(filter 0 1,$(GPU)),)
+$(error GPU=$(GPU): GPU takes 0 (without CUDA packages) or 1 (with them))
+endif
+
+ifeq ($(origin PYTHON),command line)
+ENVIRONMENT :=
+PY := PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON)
+else
+LOCK := requirements/$(if $(filter 1,$(GPU)),dev-gpu,dev).lock
+ENVIRONMENT := .venv/.made-from-$(notdir $(LOCK))
+PY := .venv/bin/python
+endif
+
+.PHONY: help
+help: ## list the commands
+	@echo "usage: make COMMAND [GPU=0|1] [PYTHON=python3]"
+	@echo
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) \
+		| while IFS='|' read -r name text; do printf '%-14s %s\n' "$$name" "$$text"; done
+	@echo
+	@echo "GPU=1 takes the CUDA packages, GPU=0 leaves them; without it, a driver decides."
+	@echo "PYTHON=python3 installs nothing and uses that interpreter's packages."
+
+# --- running ---------------------------------------------------------------------------------
+
+.PHONY: demo serve
+demo: $(ENVIRONMENT) ## start a service, multiply two matrices over HTTP, check the product
+	@$(PY) -m service demo $(ARGS)
+
+serve: $(ENVIRONMENT) ## run the service in the foreground (settings: README.md)
+	@exec env $(PY) -m service serve $(ARGS)
+
+# --- checking --------------------------------------------------------------------------------
+
+.PHONY: check test test-gpu bench image-test
+check: $(ENVIRONMENT) ## lint, format, types and layers
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+test: $(ENVIRONMENT) ## the tests that need no GPU
+	$(PY) -m pytest -m "not gpu" $(ARGS)
+
+test-gpu: $(ENVIRONMENT) ## the tests that need a CUDA GPU; fails without one
+	@$(PY) -c "import sys; from kernels.device import list_devices; \
+	sys.exit(0 if list_devices() else 'make test-gpu: no CUDA GPU was found')"
+	$(PY) -m pytest -m gpu $(ARGS)
+
+image-test: $(ENVIRONMENT) ## build the container image and run a multiplication in it
+	$(PY) -m deploy.image_test $(ARGS)
+
+# --- keeping the repository ------------------------------------------------------------------
+
+.PHONY: readme wheel wheel-test lock clean
+readme: $(ENVIRONMENT) ## fill README.md's tables from Settings and benchmarks/results/
+	$(PY) -m benchmarks.tables
+
+wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
+	$(UV) build --wheel --clear --require-hashes --build-constraints requirements/build.lock --out-dir dist
+
+wheel-test: wheel $(ENVIRONMENT) ## install that wheel into a fresh environment and serve from it
+	UV="$(UV)" $(PY) -m deploy.wheel_test dist/*.whl
+
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
+
+lock: $(UV) ## resolve requirements/*.lock anew from pyproject.toml (UPGRADE=1: newest)
+	$(COMPILE) pyproject.toml --extra gpu --extra postgres --group dev \
+		-o requirements/dev-gpu.lock
+	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra postgres --group dev \
+		-o requirements/dev.lock
+	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra gpu --extra postgres \
+		-o requirements/gpu.lock
+	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra postgres \
+		-o requirements/base.lock
+	$(COMPILE) -c requirements/dev-gpu.lock --group build -o requirements/build.lock
+	$(COMPILE) --group tools -o requirements/tools.lock
+
+clean: ## remove environments, caches and builds
+	rm -rf .venv .tools .image build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- environment -----------------------------------------------------------------------------
+
+# The first interpreter of at least 3.11.
+FIND_PYTHON = for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	if command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))'; \
+	then found=$$p; break; fi; done; \
+	[ -n "$$found" ] || { echo "make: no Python of at least 3.11 was found on the PATH" >&2; exit 1; }
+
+.tools/uv/bin/uv: requirements/tools.lock
+	@$(FIND_PYTHON); mkdir -p .tools; echo "make: fetching uv into .tools/uv"; \
+	$$found -m venv --clear .tools/uv >.tools/venv.log 2>&1 || { cat .tools/venv.log >&2; \
+		echo "make: $$found cannot make virtual environments; install its venv module" \
+		"(Debian, Ubuntu: apt-get install python3-venv) or put uv on the PATH" >&2; exit 1; }; \
+	.tools/uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+.venv/.made-from-%: requirements/% pyproject.toml | $(UV)
+	@$(FIND_PYTHON); export VIRTUAL_ENV="$(CURDIR)/.venv"; \
+	.venv/bin/python -c "" 2>/dev/null || $(UV) venv --quiet --clear --python $$found .venv; \
+	echo "make: preparing .venv from $<"; \
+	$(UV) pip sync --quiet --require-hashes $< \
+	&& $(UV) pip install --quiet --no-deps --no-build-isolation --editable . \
+	&& rm -f .venv/.made-from-* && touch $@
