@@ -26,7 +26,7 @@ class ProblemError(FieldError):
 
 
 class PlanError(FieldError):
-    """A plan was asked for that cannot be made: an unknown kernel, tile, device, or F outside 0…M."""
+    """A plan that cannot be made: an unknown kernel, tile or device, or F outside 0…M."""
 
 
 class ProfileError(SchedulerError):

@@ -1,0 +1,113 @@
+"""Figures for what was not measured, each by a stated rule, so that a plan can always be made."""
+
+from typing import Final
+
+from kernels.catalog import KernelSpec, list_kernels
+from scheduler.machine import CpuModel, CpuRate, GpuModel, KernelModel, LinkModel
+from scheduler.problem import ITEM_BYTES
+
+PEAK_SHARE: Final[dict[tuple[str, str], float]] = {
+    ("simple", "float32"): 0.07,
+    ("simple", "float64"): 0.07,
+    ("coalesced", "float32"): 0.07,
+    ("coalesced", "float64"): 0.07,
+    ("shared", "float32"): 0.12,
+    ("shared", "float64"): 0.12,
+    ("register", "float32"): 0.70,
+    ("register", "float64"): 0.70,
+    ("cublas", "float32"): 0.77,
+    ("cublas", "float64"): 0.90,
+    ("cublas", "float16"): 0.73,
+}
+"""Share of the data sheet's peak that a kernel reaches, as measured on an H200."""
+
+LAUNCH_SECONDS: Final = 5e-6
+LINK_SHARE: Final = 0.6
+CALL_SECONDS: Final = 300e-6
+CPU_THREAD_GFLOPS: Final = 60.0
+"""float32 on one thread: 16 lanes, 2 operations, 2.5 GHz, three quarters of it kept up."""
+
+_STAGING_THREADS: Final = 4
+_THREADS_AN_SM: Final = 1024
+_BLOCKS_AN_SM: Final = 16
+
+
+def estimate_kernels(gpu: GpuModel) -> tuple[KernelModel, ...]:
+    """Staircases of every kernel that a GPU can run, from its data sheet."""
+    return tuple(
+        estimate_kernel(gpu, spec)
+        for spec in list_kernels(compute_capability=gpu.compute_capability)
+    )
+
+
+def estimate_kernel(gpu: GpuModel, spec: KernelSpec) -> KernelModel:
+    """The staircase of one kernel: a wave's operations over the kernel's share of the peak.
+
+    A block of a small tile does not fill a multiprocessor, so as many are taken to run there as
+    its threads allow; from 1024 threads, or with register tiles, one block fills it.
+    """
+    blocks = min(_BLOCKS_AN_SM, max(1, _THREADS_AN_SM // spec.threads))
+    slots = gpu.sm_count * (1 if spec.name in ("register", "cublas") else blocks)
+    share = PEAK_SHARE[spec.name, spec.dtype]
+    flops_a_second = share * _find_peak_gflops(gpu, spec) * 1e9
+    return KernelModel(
+        kernel=spec.name,
+        dtype=spec.dtype,
+        tile=str(spec.tile),
+        slots=slots,
+        launch_seconds=LAUNCH_SECONDS,
+        wave_seconds=0.0,
+        wave_k_seconds=2 * spec.tile.m * spec.tile.n * slots / flops_a_second,
+        source=f"assumed: {share:.0%} of the peak of {gpu.name}",
+    )
+
+
+def _find_peak_gflops(gpu: GpuModel, spec: KernelSpec) -> float:
+    if spec.dtype == "float16":
+        return gpu.float16_tensor_gflops
+    if spec.dtype == "float64":
+        return gpu.float64_tensor_gflops if spec.name == "cublas" else gpu.float64_gflops
+    return gpu.float32_gflops
+
+
+def estimate_link(gpu: GpuModel) -> LinkModel:
+    """The link at the share of its standard's rate that staged copies keep up."""
+    rate = LINK_SHARE * gpu.link_gbytes_per_second
+    return LinkModel(
+        in_gbytes_per_second=rate,
+        out_gbytes_per_second=rate,
+        call_seconds=CALL_SECONDS,
+        source=f"assumed: {LINK_SHARE:.0%} of {gpu.link_gbytes_per_second:g} GB/s (PCIe standard)",
+    )
+
+
+def count_threads_beside_gpu(threads: int) -> int:
+    """Threads left to the CPU part while others stage the GPU's operands."""
+    return max(1, threads - min(_STAGING_THREADS, threads // 4))
+
+
+def estimate_cpu(threads: int) -> CpuModel:
+    """A CPU of which only the number of usable threads is known."""
+    rates = tuple(
+        CpuRate(
+            dtype=dtype,
+            gflops=threads * CPU_THREAD_GFLOPS * _compare_with_float32(dtype),
+            startup_rows=32.0,
+            call_seconds=50e-6,
+            row_quantum=1,
+            source=f"assumed: {CPU_THREAD_GFLOPS:g} GFLOP/s of float32 a thread, {threads} threads",
+        )
+        for dtype in ITEM_BYTES
+    )
+    return CpuModel(threads, count_threads_beside_gpu(threads), rates)
+
+
+def _compare_with_float32(dtype: str) -> float:
+    """Rate of an element type on the CPU path as a multiple of float32's.
+
+    Small integers and float16 are multiplied as floats after a conversion; the larger integers
+    have no BLAS.
+    """
+    if dtype in ("float32", "float16"):
+        return 1.0
+    return 0.5 if dtype in ("float64", "int8", "int16", "uint8", "uint16") else 0.02

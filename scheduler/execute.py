@@ -1,0 +1,236 @@
+"""Runs a plan: the GPU's rows beside the CPU's rows, at the same time, into one C."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpu.errors import CpuError, ProductCancelled
+from cpu.gemm import CpuPool
+from kernels.device import DeviceInfo
+from kernels.errors import DeviceFailure, KernelsError, PipelineCancelled
+from kernels.pipeline import GpuPipeline, GpuTimings
+from scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
+from scheduler.estimate import count_threads_beside_gpu
+from scheduler.plan import Plan
+
+Matrix = NDArray[Any]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds of one execution.
+
+    Attributes:
+        kernel_seconds: The GPU's kernels, by events.
+        transfer_seconds: The copies in and out, by events; they overlap the kernels.
+        gpu_seconds: The GPU part from its first to its last event.
+        cpu_seconds: The CPU part.
+        total_seconds: From the start of both parts to the end of the longer one.
+    """
+
+    kernel_seconds: float
+    transfer_seconds: float
+    gpu_seconds: float
+    cpu_seconds: float
+    total_seconds: float
+
+    def as_dict(self) -> dict[str, float]:
+        """JSON-ready copy."""
+        return asdict(self)
+
+
+class RowCounter:
+    """Adds up the rows that both parts finish, and reports their share of all rows."""
+
+    def __init__(self, rows: int, report: Callable[[float], None] | None) -> None:
+        self._rows = rows
+        self._done = 0.0
+        self._report = report
+        self._lock = threading.Lock()
+
+    def add(self, rows: float) -> None:
+        """Count newly finished rows; may be called from any thread."""
+        if self._report is None:
+            return
+        with self._lock:
+            self._done += rows
+            share = min(1.0, self._done / self._rows)
+            self._report(share)
+
+
+class Executor:
+    """Owns the GPU pipeline and the CPU pools of this process; runs one plan at a time.
+
+    Args:
+        cache_dir: Folder of compiled kernels.
+        devices: Local GPUs; the first is used. Empty where there is none.
+        cpu_threads: Threads of the CPU path; None for all usable cores.
+        gpu_memory_bytes: GPU memory to stay within; None for what is free.
+    """
+
+    def __init__(
+        self,
+        *,
+        cache_dir: Path,
+        devices: Sequence[DeviceInfo] = (),
+        cpu_threads: int | None = None,
+        gpu_memory_bytes: int | None = None,
+    ) -> None:
+        self.devices = tuple(devices)
+        self.pool_alone = CpuPool(cpu_threads)
+        self.pool_beside = (
+            CpuPool(count_threads_beside_gpu(self.pool_alone.threads))
+            if devices
+            else self.pool_alone
+        )
+        self.pipeline = (
+            GpuPipeline(devices[0].index, cache_dir=cache_dir, gpu_memory_bytes=gpu_memory_bytes)
+            if devices
+            else None
+        )
+        self._runs = threading.Lock()
+
+    def __enter__(self) -> "Executor":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(
+        self,
+        plan: Plan,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        *,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        progress: Callable[[float], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> Timings:
+        """C ← αA·B + βC as the plan divides it.
+
+        Args:
+            plan: Made for this product.
+            a: M x K, any strides.
+            b: K x N, any strides.
+            c: M x N, written in place; read only when `beta` is not 0.
+            alpha: Factor of the product.
+            beta: Factor of the C that is there.
+            progress: Receives the finished share of C's rows, 0…1, from any thread.
+            cancelled: Asked between pieces whether to stop.
+
+        Raises:
+            ProblemError: The arrays are not those of the plan's problem.
+            ExecutionCancelled: `cancelled` said so; C is unfinished.
+            ExecutionError: A device failed; C is unfinished.
+        """
+        _check_operands(plan, a, b, c)
+        split = plan.gpu_rows
+        counter = RowCounter(plan.problem.m, progress)
+        stop = threading.Event()
+
+        def is_cancelled() -> bool:
+            return stop.is_set() or (cancelled is not None and cancelled())
+
+        def compute_gpu_rows() -> GpuTimings:
+            if split == 0:
+                return GpuTimings(0.0, 0.0, 0.0)
+            assert self.pipeline is not None, "a plan leaves rows to a GPU only where one is"
+            assert plan.spec is not None, "a plan with GPU rows names a kernel"
+            return self.pipeline.multiply(
+                plan.spec, a[:split], b, c[:split],
+                alpha=alpha, beta=beta, progress=counter.add, cancelled=is_cancelled,
+            )  # fmt: skip
+
+        def compute_cpu_rows() -> float:
+            if plan.f == 0:
+                return 0.0
+            pool = self.pool_beside if split else self.pool_alone
+            return pool.multiply(
+                a[split:], b, c[split:],
+                alpha=alpha, beta=beta, progress=counter.add, cancelled=is_cancelled,
+            )  # fmt: skip
+
+        with self._runs:
+            return _join(compute_gpu_rows, compute_cpu_rows, stop)
+
+    def close(self) -> None:
+        """Give back threads, streams and memory."""
+        if self.pipeline is not None:
+            self.pipeline.close()
+        self.pool_beside.close()
+        self.pool_alone.close()
+
+
+def _join(
+    compute_gpu_rows: Callable[[], GpuTimings],
+    compute_cpu_rows: Callable[[], float],
+    stop: threading.Event,
+) -> Timings:
+    """Run both parts at once; when one fails, stop the other and raise the first failure."""
+
+    def stop_other_on_failure(part: Callable[[], Result]) -> Result:
+        try:
+            return part()
+        except BaseException:
+            stop.set()
+            raise
+
+    start = time.perf_counter()
+    with ThreadPoolExecutor(1, thread_name_prefix="gpu-part") as beside:
+        gpu_part = beside.submit(stop_other_on_failure, compute_gpu_rows)
+        failures: list[BaseException] = []
+        cpu_seconds = 0.0
+        try:
+            cpu_seconds = stop_other_on_failure(compute_cpu_rows)
+        except BaseException as error:
+            failures.append(error)
+        gpu_failure = gpu_part.exception()
+    total_seconds = time.perf_counter() - start
+    if gpu_failure is not None:
+        failures.append(gpu_failure)
+    if failures:
+        _raise_translated(failures)
+    gpu = gpu_part.result()
+    return Timings(
+        kernel_seconds=gpu.kernel_seconds,
+        transfer_seconds=gpu.transfer_seconds,
+        gpu_seconds=gpu.gpu_seconds,
+        cpu_seconds=cpu_seconds,
+        total_seconds=total_seconds,
+    )
+
+
+def _raise_translated(failures: list[BaseException]) -> NoReturn:
+    """Raise what went wrong in the scheduler's words; a failure outranks the stop it caused."""
+    cancellations = (ProductCancelled, PipelineCancelled)
+    cause = next((error for error in failures if not isinstance(error, cancellations)), failures[0])
+    if isinstance(cause, cancellations):
+        raise ExecutionCancelled("the execution was asked to stop") from cause
+    if isinstance(cause, KernelsError | CpuError):
+        poisoned = isinstance(cause, DeviceFailure) and cause.poisoned
+        raise ExecutionError(str(cause), poisoned=poisoned) from cause
+    raise cause
+
+
+def _check_operands(plan: Plan, a: Matrix, b: Matrix, c: Matrix) -> None:
+    problem = plan.problem
+    shapes = {
+        "a": (a, (problem.m, problem.k)),
+        "b": (b, (problem.k, problem.n)),
+        "c": (c, (problem.m, problem.n)),
+    }
+    for name, (array, shape) in shapes.items():
+        if array.shape != shape:
+            raise ProblemError(f"shape of {name}", array.shape, f"{shape}, as planned")
+        if array.dtype != np.dtype(problem.dtype):
+            raise ProblemError(f"dtype of {name}", str(array.dtype), f"{problem.dtype}, as planned")

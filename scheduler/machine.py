@@ -1,0 +1,200 @@
+"""What the model knows of one machine: its GPU, the link to it, the kernels on it, its CPU.
+
+Every group of numbers carries a `source`: the data sheet it was taken from, the rule it was
+derived by, or when it was measured here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kernels.catalog import KernelSpec
+from scheduler.errors import ProfileError
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GpuModel:
+    """A GPU as a data sheet gives it.
+
+    Attributes:
+        name: Name a user asks for it by.
+        sm_count: Streaming multiprocessors.
+        compute_capability: Major and minor number.
+        clock_mhz: Boost clock of the multiprocessors.
+        memory_bytes: Device memory.
+        memory_gbytes_per_second: Device memory bandwidth, 1e9 bytes a second.
+        link_gbytes_per_second: Host link, each way, 1e9 bytes a second, as its standard gives it.
+        float32_gflops: Peak of the float32 units (no tensor cores).
+        float64_gflops: Peak of the float64 units (no tensor cores).
+        float64_tensor_gflops: Peak of float64 on tensor cores; the same as `float64_gflops`
+            where they have none.
+        float16_tensor_gflops: Peak of dense float16 on tensor cores, accumulated in float32.
+        source: Where the figures come from.
+    """
+
+    name: str
+    sm_count: int
+    compute_capability: tuple[int, int]
+    clock_mhz: int
+    memory_bytes: int
+    memory_gbytes_per_second: float
+    link_gbytes_per_second: float
+    float32_gflops: float
+    float64_gflops: float
+    float64_tensor_gflops: float
+    float16_tensor_gflops: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelModel:
+    """The staircase of one kernel on one GPU.
+
+    Attributes:
+        kernel: Name in the catalog.
+        dtype: Element type.
+        tile: The spec's tile as text, rows x columns x K step.
+        slots: Blocks a wave holds on the whole GPU, as the staircase shows it.
+        launch_seconds: Seconds until the first wave runs.
+        wave_seconds: Seconds of one wave that do not depend on K.
+        wave_k_seconds: Seconds of one wave for each unit of K.
+        source: Where the figures come from.
+    """
+
+    kernel: str
+    dtype: str
+    tile: str
+    slots: int
+    launch_seconds: float
+    wave_seconds: float
+    wave_k_seconds: float
+    source: str
+
+    def fits(self, spec: KernelSpec) -> bool:
+        """Whether this is the model of `spec`."""
+        return (self.kernel, self.dtype, self.tile) == (spec.name, spec.dtype, str(spec.tile))
+
+
+@dataclass(frozen=True, slots=True)
+class LinkModel:
+    """The way between the caller's memory and the GPU's, as the pipeline goes it.
+
+    Attributes:
+        in_gbytes_per_second: Caller's memory to GPU, staging included, 1e9 bytes a second.
+        out_gbytes_per_second: GPU to caller's memory, staging included.
+        call_seconds: Seconds that one call of the pipeline costs beyond its bytes and waves.
+        source: Where the figures come from.
+    """
+
+    in_gbytes_per_second: float
+    out_gbytes_per_second: float
+    call_seconds: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class CpuRate:
+    """The CPU path for one element type.
+
+    Attributes:
+        dtype: Element type.
+        gflops: Rate with many rows and all threads.
+        startup_rows: Rows' worth of time that the first row costs on top.
+        call_seconds: Seconds to start and join the pool.
+        row_quantum: Rows that the blocks round up to.
+        source: Where the figures come from.
+    """
+
+    dtype: str
+    gflops: float
+    startup_rows: float
+    call_seconds: float
+    row_quantum: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class CpuModel:
+    """The CPU of the machine.
+
+    Attributes:
+        threads: Threads the pool uses with the whole machine to itself.
+        threads_beside_gpu: Threads it uses while other cores feed the GPU.
+        rates: One entry an element type.
+    """
+
+    threads: int
+    threads_beside_gpu: int
+    rates: tuple[CpuRate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MachineProfile:
+    """All that a plan is decided from.
+
+    Attributes:
+        device: Name of the GPU, or "cpu".
+        source: One line that says where the profile as a whole comes from.
+        cpu: The CPU.
+        gpu: The GPU; None where there is none.
+        link: The way to it; None where there is none.
+        kernels: Staircases, one a kernel, element type and tile.
+        key: What a measured profile was measured on (GPU UUID, driver, libraries).
+        measured_at: ISO 8601 time of the measurement; None for a preset.
+    """
+
+    device: str
+    source: str
+    cpu: CpuModel
+    gpu: GpuModel | None = None
+    link: LinkModel | None = None
+    kernels: tuple[KernelModel, ...] = ()
+    key: Mapping[str, str] = field(default_factory=dict)
+    measured_at: str | None = None
+
+    def find_kernel_model(self, spec: KernelSpec) -> KernelModel | None:
+        """The staircase of `spec`; None when this machine does not run it."""
+        return next((model for model in self.kernels if model.fits(spec)), None)
+
+    def find_cpu_rate(self, dtype: str) -> CpuRate:
+        """The CPU's rate for an element type."""
+        return next(rate for rate in self.cpu.rates if rate.dtype == dtype)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready copy; `from_dict` is its inverse."""
+        return {"format": FORMAT_VERSION, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> "MachineProfile":
+        """Read a profile that `as_dict` wrote.
+
+        Raises:
+            ProfileError: The document has another format, or lacks something.
+        """
+        try:
+            return _read_profile(document)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            message = f"not a profile of format {FORMAT_VERSION}: {error!r}"
+            raise ProfileError(message) from error
+
+
+def _read_profile(document: Mapping[str, Any]) -> MachineProfile:
+    if document["format"] != FORMAT_VERSION:
+        raise ValueError(f"format is {document['format']!r}")
+    cpu, gpu, link = document["cpu"], document["gpu"], document["link"]
+    return MachineProfile(
+        device=document["device"],
+        source=document["source"],
+        cpu=CpuModel(
+            threads=cpu["threads"],
+            threads_beside_gpu=cpu["threads_beside_gpu"],
+            rates=tuple(CpuRate(**rate) for rate in cpu["rates"]),
+        ),
+        gpu=gpu and GpuModel(**{**gpu, "compute_capability": tuple(gpu["compute_capability"])}),
+        link=link and LinkModel(**link),
+        kernels=tuple(KernelModel(**model) for model in document["kernels"]),
+        key=dict(document["key"]),
+        measured_at=document["measured_at"],
+    )
