@@ -1,0 +1,33 @@
+"""What all tests share: which of them run, and where kernels are cached."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from kernels.device import list_devices
+
+settings.register_profile("wavetrim", deadline=None)
+settings.load_profile("wavetrim")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave GPU tests out, unless the marker expression (`-m`) speaks of them."""
+    if "gpu" in config.option.markexpr:
+        return
+    left_out = [item for item in items if item.get_closest_marker("gpu")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a GPU test where there is no GPU: it was asked for, so skipping would hide it."""
+    if item.get_closest_marker("gpu") and not list_devices():
+        pytest.fail("this test needs a CUDA GPU, and CuPy sees none", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder of compiled kernels for the whole run."""
+    return tmp_path_factory.mktemp("kernels")

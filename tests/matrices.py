@@ -1,0 +1,140 @@
+"""Matrices for tests: generators, float64 references, and tolerances that grow with K."""
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+STORED_ROUNDOFF = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
+"""Relative error of rounding a result to its element type."""
+
+SUMMED_ROUNDOFF = {"float16": 2.0**-24, "float32": 2.0**-24, "float64": 2.0**-53}
+"""Relative error of one addition while the products are summed: float16 is summed in float32."""
+
+
+def make_matrix(
+    rows: int,
+    columns: int,
+    dtype: npt.DTypeLike,
+    seed: int,
+    *,
+    leading_dimension: int | None = None,
+    order: Literal["C", "F"] = "C",
+) -> Array:
+    """A matrix of random elements, inside a larger buffer when a leading dimension is given.
+
+    Floating-point elements are uniform in -1…1, integers in -8…7 (unsigned: 0…7). The padding
+    between rows (between columns for order "F") is poisoned, as `make_output` does.
+    """
+    matrix = make_output(rows, columns, dtype, leading_dimension=leading_dimension, order=order)
+    generator = np.random.default_rng(seed)
+    if matrix.dtype.kind == "f":
+        matrix[...] = generator.uniform(-1, 1, (rows, columns))
+    else:
+        low = 0 if matrix.dtype.kind == "u" else -8
+        matrix[...] = generator.integers(low, 8, (rows, columns))
+    return matrix
+
+
+def make_output(
+    rows: int,
+    columns: int,
+    dtype: npt.DTypeLike,
+    *,
+    leading_dimension: int | None = None,
+    order: Literal["C", "F"] = "C",
+) -> Array:
+    """A poisoned matrix, padding included."""
+    outer, inner = (rows, columns) if order == "C" else (columns, rows)
+    buffer = poison(np.empty((outer, leading_dimension or inner), dtype))
+    return buffer[:, :inner] if order == "C" else buffer[:, :inner].T
+
+
+def poison(array: Array) -> Array:
+    """Fill in place with what no product contains: NaN, or the largest integer. Returns `array`."""
+    array[...] = np.nan if array.dtype.kind == "f" else np.iinfo(array.dtype).max
+    return array
+
+
+def is_poison(array: Array) -> npt.NDArray[np.bool_]:
+    """Where `array` still holds poison."""
+    if array.dtype.kind == "f":
+        return np.isnan(array)
+    return np.asarray(array == np.iinfo(array.dtype).max)
+
+
+def padding_of(matrix: Array) -> Array:
+    """The elements between the rows (columns) of a matrix made with a leading dimension."""
+    buffer = matrix.base if matrix.base is not None else matrix
+    inner = matrix.shape[0] if matrix.strides[0] < matrix.strides[1] else matrix.shape[1]
+    return np.asarray(buffer)[:, inner:]
+
+
+def reference_product(
+    a: Array, b: Array, c: Array | None = None, *, alpha: float = 1.0, beta: float = 0.0
+) -> Array:
+    """α A B + β C in float64; for integers in 64 bits, modulo 2^64. C is not read when β is 0."""
+    if a.dtype.kind == "f":
+        wide: npt.DTypeLike = np.float64
+    else:
+        wide = np.uint64 if a.dtype.kind == "u" else np.int64
+        alpha, beta = int(alpha), int(beta)
+    product = np.asarray(alpha * (a.astype(wide) @ b.astype(wide)))
+    if c is not None and beta != 0:
+        product += beta * c.astype(wide)
+    return product
+
+
+def tolerance(dtype: npt.DTypeLike, k: int) -> float:
+    """Error allowed in an element of C, relative to (|α| |A| |B| + |β| |C|).
+
+    Each of K additions rounds once. Their errors are of either sign, so they grow as √K rather
+    than as K (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019);
+    the factor 4 makes a false alarm unlikely in millions of elements. α, β and the last addition
+    round a few times more. The float64 reference of float64 matrices errs as much again. Zero for
+    integers.
+    """
+    name = np.dtype(dtype).name
+    if name not in STORED_ROUNDOFF:
+        return 0.0
+    summing = 4 * np.sqrt(k) * SUMMED_ROUNDOFF[name]
+    if name == "float64":
+        summing *= 2
+    return float(summing + 4 * STORED_ROUNDOFF[name])
+
+
+def assert_product(
+    actual: Array,
+    a: Array,
+    b: Array,
+    c: Array | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+) -> float:
+    """Assert that `actual` is α A B + β C, every element of it within the tolerance.
+
+    `c` is C as it was before. Returns the largest error relative to (|α| |A| |B| + |β| |C|).
+    """
+    expected = reference_product(a, b, c, alpha=alpha, beta=beta)
+    assert actual.shape == expected.shape
+    if a.dtype.kind != "f":
+        np.testing.assert_array_equal(actual, expected.astype(actual.dtype))
+        return 0.0
+    scale = reference_product(
+        np.abs(a), np.abs(b), None if c is None else np.abs(c), alpha=abs(alpha), beta=abs(beta)
+    )
+    limit = tolerance(a.dtype, a.shape[1])
+    smallest = np.finfo(actual.dtype).tiny
+    with np.errstate(invalid="ignore"):
+        error = np.abs(actual.astype(np.float64) - expected) / np.maximum(scale, smallest)
+    wrong = ~(error <= limit)  # NaN is wrong too
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise AssertionError(
+            f"{wrong.sum()} of {wrong.size} elements are off by more than {limit:.3g}; the first, "
+            f"C[{row}, {column}], is {actual[row, column]!r} instead of {expected[row, column]!r}"
+        )
+    return float(error.max())
