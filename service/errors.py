@@ -1,0 +1,158 @@
+"""What the service refuses. `service.problems` says which HTTP status each of these has."""
+
+from collections.abc import Sequence
+
+
+class ServiceError(Exception):
+    """The root of every error that service/ raises on purpose."""
+
+
+class FieldProblem(ServiceError):
+    """Input that is refused: the field, its value and the limit it breaks.
+
+    Attributes:
+        field: Name of the field, header or part of the body.
+        value: The value that was refused.
+        limit: What would have been accepted, in words.
+    """
+
+    def __init__(self, field: str, value: object, limit: str) -> None:
+        super().__init__(f"{field} is {value!r}; it must be {limit}")
+        self.field = field
+        self.value = value
+        self.limit = limit
+
+
+class SettingRefused(FieldProblem):
+    """The service does not start with these settings."""
+
+
+class NpyError(FieldProblem):
+    """The body is not a .npy file that the service takes."""
+
+
+class DtypeRefused(NpyError):
+    """The elements of a .npy file are of a type that the service does not multiply."""
+
+
+class BodyLengthWrong(FieldProblem):
+    """The body is longer or shorter than its .npy header says."""
+
+
+class BodyTooLarge(FieldProblem):
+    """The body is larger than the service takes."""
+
+
+class ContentRefused(FieldProblem):
+    """The body comes in a media type or an encoding that the service does not read."""
+
+
+class DigestMalformed(FieldProblem):
+    """The Content-Digest header breaks the grammar of RFC 9530."""
+
+
+class DigestMismatch(FieldProblem):
+    """The body is not the one that its Content-Digest header describes."""
+
+
+class RangeNotSatisfiable(FieldProblem):
+    """The Range header asks for bytes behind the end of the file.
+
+    Attributes:
+        size_bytes: Length of the file.
+    """
+
+    def __init__(self, value: str, size_bytes: int) -> None:
+        super().__init__("Range", value, f"a range that begins before byte {size_bytes}")
+        self.size_bytes = size_bytes
+
+
+class ShapesDiffer(FieldProblem):
+    """Two operands that cannot be multiplied."""
+
+
+class StorageFull(FieldProblem):
+    """There is no room for another matrix."""
+
+
+class UploadStalled(FieldProblem):
+    """The sender of a body fell silent."""
+
+
+class MatrixNotFound(ServiceError):
+    """No matrix has this id."""
+
+    def __init__(self, matrix_id: str) -> None:
+        super().__init__(f"there is no matrix {matrix_id!r}")
+        self.field = "id"
+        self.value = matrix_id
+
+
+class MatrixInUse(ServiceError):
+    """A queued or running job needs this matrix."""
+
+    def __init__(self, matrix_id: str, job_ids: Sequence[str]) -> None:
+        super().__init__(f"matrix {matrix_id} is needed by {_list_jobs(job_ids)}")
+        self.field = "id"
+        self.value = matrix_id
+        self.limit = "a matrix that no queued or running job names"
+
+
+class JobNotFound(ServiceError):
+    """No job has this id."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"there is no job {job_id!r}")
+        self.field = "id"
+        self.value = job_id
+
+
+class JobFailed(ServiceError):
+    """The job behind a synchronous product did not succeed.
+
+    Attributes:
+        kind: What failed: "plan", "device", "memory", "verification", "internal" or "cancelled".
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class RetryLater(ServiceError):
+    """The service cannot take this work now.
+
+    Attributes:
+        retry_after_seconds: When to ask again.
+    """
+
+    def __init__(self, message: str, retry_after_seconds: int) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class QueueFull(RetryLater):
+    """As many jobs wait as may wait."""
+
+    def __init__(self, retry_after_seconds: int) -> None:
+        super().__init__("the queue of jobs is full", retry_after_seconds)
+
+
+class Draining(RetryLater):
+    """The service is stopping and takes no new work."""
+
+    def __init__(self, retry_after_seconds: int) -> None:
+        super().__init__("the service is stopping and takes no new work", retry_after_seconds)
+
+
+class Unauthorized(ServiceError):
+    """The call has no valid API key."""
+
+
+class HostRefused(FieldProblem):
+    """A call under a foreign name, as a web page makes it by rebinding its own name to loopback."""
+
+
+def _list_jobs(job_ids: Sequence[str], shown: int = 3) -> str:
+    more = f" and {len(job_ids) - shown} more" if len(job_ids) > shown else ""
+    return f"job {', '.join(job_ids[:shown])}{more}"
