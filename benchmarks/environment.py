@@ -1,0 +1,69 @@
+"""What a measurement was taken on: hardware, versions, commit. Part of every result."""
+
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from cpu.threads import usable_cores
+from kernels.device import list_devices
+
+_ROOT = Path(__file__).resolve().parent.parent
+_PACKAGES = ("numpy", "cupy-cuda13x", "cuda-core", "nvidia-cublas", "nvidia-cuda-nvrtc", "torch")
+
+
+def describe_environment() -> dict[str, Any]:
+    """JSON-ready: hardware, versions, commit (with "+changes" for an unclean tree) and time."""
+    devices = list_devices()
+    return {
+        "hardware": {
+            "gpu": devices[0].name if devices else None,
+            "gpus": len(devices),
+            "sm_count": devices[0].sm_count if devices else None,
+            "driver": str(devices[0].driver_version) if devices else None,
+            "cpu": _find_cpu_name(),
+            "cores": usable_cores(),
+        },
+        "versions": {"python": platform.python_version(), **_list_versions()},
+        "commit": _find_commit(),
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def name_host(environment: dict[str, Any]) -> str:
+    """A short name for a results file: the GPU's last word, or "cpu" with the core count."""
+    hardware = environment["hardware"]
+    if hardware["gpu"]:
+        return str(hardware["gpu"]).split()[-1].casefold()
+    return f"cpu{hardware['cores']}"
+
+
+def _list_versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _find_cpu_name() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _find_commit() -> str:
+    def ask(*words: str) -> str:
+        command = ("git", "-C", str(_ROOT), *words)
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        changes = ask("status", "--porcelain", "--untracked-files=no")
+        return ask("rev-parse", "--short=12", "HEAD") + ("+changes" if changes else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
