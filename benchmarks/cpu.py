@@ -1,0 +1,189 @@
+"""The CPU pool against numpy.matmul with all BLAS threads, turn by turn in one run.
+
+The pool holds BLAS to one thread for its whole process, so NumPy runs in a process of its own,
+and the two take turns: one product here, one there, with a pause in which BLAS threads that still
+spin go to sleep. Both write into an array that exists already.
+
+    python benchmarks/cpu.py --host h200
+
+writes benchmarks/results/cpu-<host>.json.
+"""
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import platform
+import statistics
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import threadpoolctl
+from numpy.typing import NDArray
+
+from cpu.gemm import CpuPool
+from cpu.threads import usable_cores
+
+SHAPES = [
+    *((size, size, size) for size in (512, 1024, 2048, 4096)),
+    *((rows, 4096, 4096) for rows in (1, 16, 64, 128, 256, 512)),
+    *((4096, columns, 4096) for columns in (1, 64, 256)),
+    (4096, 256, 256),
+    (256, 8192, 8192),
+    (64, 64, 262_144),
+]
+DTYPES = ("float32", "float64")
+PAUSE_SECONDS = 0.06
+TURN_SECONDS = 1.5
+
+Operands = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+
+def draw_operands(m: int, n: int, k: int, dtype: str) -> Operands:
+    """Random A and B, and a C whose pages are there already."""
+    rng = np.random.default_rng(m + n + k)
+    a = rng.random((m, k), np.float32).astype(dtype)
+    b = rng.random((k, n), np.float32).astype(dtype)
+    return a, b, np.ones((m, n), dtype)
+
+
+def serve_numpy(connection: multiprocessing.connection.Connection) -> None:
+    """The child process: multiply as told with all threads of BLAS, and answer with seconds."""
+    connection.send(describe_blas())
+    operands: Operands | None = None
+    while True:
+        request = connection.recv()
+        if request is None:
+            return
+        if isinstance(request, tuple):
+            operands = draw_operands(*request)
+            connection.send(None)
+            continue
+        assert operands is not None, "sizes come before turns"
+        a, b, c = operands
+        started = time.perf_counter()
+        np.matmul(a, b, out=c)
+        connection.send(time.perf_counter() - started)
+
+
+def compare(
+    pool: CpuPool,
+    peer: multiprocessing.connection.Connection,
+    shape: tuple[int, int, int],
+    dtype: str,
+) -> dict[str, Any]:
+    """Seconds of both for one shape, measured alternately."""
+    m, n, k = shape
+    peer.send((m, n, k, dtype))
+    a, b, c = draw_operands(m, n, k, dtype)
+    peer.recv()
+    ours: list[float] = []
+    theirs: list[float] = []
+    until = time.perf_counter() + TURN_SECONDS
+    for turn in itertools.count():
+        time.sleep(PAUSE_SECONDS)
+        own = pool.multiply(a, b, c)
+        time.sleep(PAUSE_SECONDS)
+        peer.send("turn")
+        other = peer.recv()
+        if turn >= 2:  # the first turns wake threads and fill caches
+            ours.append(own)
+            theirs.append(other)
+        if turn >= 8 and time.perf_counter() > until:
+            break
+    row = {"m": m, "n": n, "k": k, "dtype": dtype, "pool": summarize(ours, 2 * m * n * k)}
+    row["numpy"] = summarize(theirs, 2 * m * n * k)
+    row["speedup"] = statistics.median(theirs) / statistics.median(ours)
+    return row
+
+
+def summarize(seconds: list[float], flops: int) -> dict[str, float]:
+    """Median, spread and rate of some measurements."""
+    tenths = statistics.quantiles(seconds, n=10)
+    median = statistics.median(seconds)
+    return {
+        "median_seconds": median,
+        "p10_seconds": tenths[0],
+        "p90_seconds": tenths[-1],
+        "gflops": flops / median / 1e9,
+        "turns": len(seconds),
+    }
+
+
+def describe_blas() -> list[dict[str, Any]]:
+    """The BLAS libraries that are loaded, with their versions and threads."""
+    kept = ("internal_api", "version", "architecture", "num_threads")
+    found = threadpoolctl.threadpool_info()
+    return [{key: entry.get(key) for key in kept} for entry in found if entry["user_api"] == "blas"]
+
+
+def describe_machine() -> dict[str, Any]:
+    """The processor and the software that were measured."""
+    models = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    return {
+        "processor": models[0] if models else platform.processor(),
+        "usable_cores": usable_cores(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "system": platform.platform(),
+    }
+
+
+def find_commit() -> str | None:
+    """The commit of this checkout, or what WAVETRIM_COMMIT says; None without either."""
+    if "WAVETRIM_COMMIT" in os.environ:
+        return os.environ["WAVETRIM_COMMIT"]
+    command = ["git", "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, check=True, text=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def main() -> None:
+    """Measure every shape and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--host", default=platform.node(), help="name of the machine")
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    arguments = parser.parse_args()
+    context = multiprocessing.get_context("spawn")
+    connection, far_end = context.Pipe()
+    process = context.Process(target=serve_numpy, args=(far_end,), daemon=True)
+    process.start()
+    numpy_blas = connection.recv()
+    rows = []
+    with CpuPool() as pool:
+        for shape, dtype in itertools.product(SHAPES, DTYPES):
+            row = compare(pool, connection, shape, dtype)
+            rows.append(row)
+            print(
+                f"{row['m']:>6}×{row['n']}×{row['k']} {dtype}: pool {row['pool']['gflops']:.0f}, "
+                f"numpy.matmul {row['numpy']['gflops']:.0f} GFLOP/s, ×{row['speedup']:.2f}"
+            )
+    connection.send(None)
+    process.join()
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    report = {
+        "machine": describe_machine(),
+        "blas": {"pool": describe_blas(), "numpy": numpy_blas},
+        "commit": find_commit(),
+        "measured_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "rows": rows,
+    }
+    path = arguments.results / f"cpu-{arguments.host}.json"
+    path.write_text(json.dumps(report, indent=2) + "\n")
+    print(f"written to {path}")
+
+
+if __name__ == "__main__":
+    main()

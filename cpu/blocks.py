@@ -1,0 +1,164 @@
+"""Blocks of C for a pool of threads: which rows and columns one thread computes at a time.
+
+A block of r rows and s columns costs 2 r s K operations, and in front of them BLAS copies
+r K elements of A and K s elements of B into its own layout. Many small blocks keep all threads
+busy to the end, few square blocks copy little; `choose_grid` weighs the two.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+MAX_BLOCK_FLOPS = 1 << 33
+"""A block takes at most about a tenth of a second, so that a product can be cancelled."""
+
+MIN_BLOCK_FLOPS = 1 << 21
+"""Below this, handing a block to a thread costs more than the thread saves."""
+
+MIN_DEPTH = 1024
+"""Elements of K that a thread gets at least, where the threads share K."""
+
+MAX_DEEP_ELEMENTS = 1 << 12
+"""Elements of C for each thread, above which C itself is large enough to be shared."""
+
+BLOCKS_PER_THREAD = 2
+"""Blocks that each thread can expect: more than one, since no two cores run equally fast."""
+
+ROW_QUANTUM = 16
+COLUMN_QUANTUM = 32
+"""Edges of blocks lie on multiples of these, the tiles of BLAS's innermost loops."""
+
+_COPY_WEIGHT = 48
+"""Rows (or columns) of work that copying a block's part of B (or A) costs, measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A range of rows, columns and K: one piece of work for one thread.
+
+    Attributes:
+        row_start: First row of A and C.
+        row_stop: Row behind the last one.
+        column_start: First column of B and C.
+        column_stop: Column behind the last one.
+        depth_start: First column of A and row of B.
+        depth_stop: The one behind the last; 0…K except where K is cut.
+    """
+
+    row_start: int
+    row_stop: int
+    column_start: int
+    column_stop: int
+    depth_start: int
+    depth_stop: int
+
+    @property
+    def rows(self) -> slice:
+        """The rows as an index."""
+        return slice(self.row_start, self.row_stop)
+
+    @property
+    def columns(self) -> slice:
+        """The columns as an index."""
+        return slice(self.column_start, self.column_stop)
+
+    @property
+    def depth(self) -> slice:
+        """The range of K as an index."""
+        return slice(self.depth_start, self.depth_stop)
+
+    @property
+    def elements(self) -> int:
+        """Elements of C that the block holds."""
+        return (self.row_stop - self.row_start) * (self.column_stop - self.column_start)
+
+
+def cut_range(size: int, parts: int, quantum: int) -> list[tuple[int, int]]:
+    """Cut 0…size into at most `parts` ranges of nearly equal length on multiples of `quantum`."""
+    quanta = -(-size // quantum)
+    parts = max(1, min(parts, quanta))
+    edges = [min(size, quanta * part // parts * quantum) for part in range(parts + 1)]
+    return list(pairwise(edges))
+
+
+def cut_blocks(
+    m: int, n: int, k: int, *, threads: int, max_elements: int | None = None
+) -> list[Block]:
+    """Cut C[m,n] into blocks that cover it once, each with the whole of K.
+
+    Few rows against a wide B become column blocks, few columns become row blocks, and a product
+    too small to share stays one block.
+
+    Args:
+        m: Rows of A and C, at least 1.
+        n: Columns of B and C, at least 1.
+        k: Columns of A and rows of B, at least 1.
+        threads: Threads that will take the blocks.
+        max_elements: The most elements of a block, where each needs a temporary of its own.
+
+    Returns:
+        The blocks, row by row.
+    """
+    row_parts, column_parts = choose_grid(m, n, k, threads, max_elements)
+    columns = cut_range(n, column_parts, COLUMN_QUANTUM)
+    return [
+        Block(*rows, *column, 0, k)
+        for rows in cut_range(m, row_parts, ROW_QUANTUM)
+        for column in columns
+    ]
+
+
+def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
+    """Cut K for a product whose C is too small to occupy the threads; [] where that is no gain.
+
+    Args:
+        m: Rows of A and C.
+        n: Columns of B and C.
+        k: Columns of A and rows of B.
+        threads: Threads that will take the parts.
+
+    Returns:
+        Blocks that all cover the whole of C, each with a part of K; their products are to be
+        added up.
+    """
+    if k < MIN_DEPTH * threads or m * n > MAX_DEEP_ELEMENTS * threads:
+        return []
+    parts = min(threads, 2 * m * n * k // MIN_BLOCK_FLOPS)
+    if parts < 2:
+        return []
+    return [Block(0, m, 0, n, *depth) for depth in cut_range(k, parts, ROW_QUANTUM)]
+
+
+@lru_cache(maxsize=1024)
+def choose_grid(m: int, n: int, k: int, threads: int, max_elements: int | None) -> tuple[int, int]:
+    """Choose into how many ranges the rows and the columns are cut.
+
+    Args:
+        m: Rows of C.
+        n: Columns of C.
+        k: Length of the dot products.
+        threads: Threads that will take the blocks.
+        max_elements: The most elements of a block, or None.
+
+    Returns:
+        (ranges of rows, ranges of columns).
+    """
+    flops = 2 * m * n * k
+    needed = max(-(-flops // MAX_BLOCK_FLOPS), -(-m * n // max_elements) if max_elements else 1)
+    useful = max(1, flops // MIN_BLOCK_FLOPS)
+    wanted = max(needed, min(useful, threads * BLOCKS_PER_THREAD))
+    if wanted > threads:
+        wanted = -(-wanted // threads) * threads
+    most_rows = -(-m // ROW_QUANTUM)
+    most_columns = -(-n // COLUMN_QUANTUM)
+
+    def estimate(grid: tuple[int, int]) -> float:
+        row_parts, column_parts = grid
+        rounds = -(-row_parts * column_parts // threads)
+        return rounds * (-(-m // row_parts) + _COPY_WEIGHT) * (-(-n // column_parts) + _COPY_WEIGHT)
+
+    grids = [
+        (rows, min(most_columns, -(-wanted // rows)))
+        for rows in range(1, min(wanted, most_rows) + 1)
+    ]
+    return min(grids, key=estimate)

@@ -1,0 +1,118 @@
+"""The product of one block, element type by element type.
+
+float32 and float64 go to BLAS. float16 is accumulated in float32, a part of K at a time. Integers
+keep NumPy's rule, arithmetic modulo 2 to the power of the type's bits: those of 8 and 16 bits go
+through float64 BLAS, which is exact while every partial sum stays below 2**53, the wider ones
+through NumPy's own loops.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[Any]
+
+DTYPES = frozenset(
+    np.dtype(name)
+    for name in (
+        *("float16", "float32", "float64"),
+        *("int8", "int16", "int32", "int64"),
+        *("uint8", "uint16", "uint32", "uint64"),
+    )
+)
+"""The element types that can be multiplied."""
+
+TEMPORARY_ELEMENTS = 1 << 18
+"""The most elements of C for which one block may hold a temporary."""
+
+_DEPTH_STEP = 1024
+
+
+def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The element type in which products of `dtype` are summed over the parts of K."""
+    return np.dtype(np.float32) if dtype == np.float16 else dtype
+
+
+def multiply_block(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
+    """C ← αA·B + βC for one block, in place.
+
+    Args:
+        a: Rows of A, [r, k], any strides.
+        b: Columns of B, [k, s], any strides.
+        c: The block of C, [r, s], any strides; read only when `beta` is not 0.
+        alpha: Factor of the product; a whole number for integers.
+        beta: Factor of C; a whole number for integers.
+    """
+    if beta == 0 and a.dtype.kind == "f" and a.dtype != np.float16:
+        np.matmul(a, b, out=c)
+        if alpha != 1:
+            c *= c.dtype.type(alpha)
+        return
+    combine(form_product(a, b), c, alpha=alpha, beta=beta)
+
+
+def form_product(a: Matrix, b: Matrix) -> Matrix:
+    """A·B as a new array in the type's accumulator (see `accumulator_dtype`)."""
+    if a.dtype == np.float16:
+        return _form_half_product(a, b)
+    if a.dtype.kind in "iu" and a.dtype.itemsize <= 2:
+        return _form_short_product(a, b)
+    if a.dtype.kind in "iu":
+        return _form_long_product(a, b)
+    product: Matrix = np.matmul(a, b)
+    return product
+
+
+def combine(product: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
+    """C ← α·product + βC in place; `product` is overwritten, C is read only when β is not 0."""
+    kind = product.dtype
+    if alpha != 1:
+        product *= _cast_factor(alpha, kind)
+    if beta != 0:
+        product += c if beta == 1 else c.astype(kind) * _cast_factor(beta, kind)
+    np.copyto(c, product, casting="same_kind")
+
+
+def scale(c: Matrix, beta: float) -> None:
+    """C ← βC in place; β = 0 clears C whatever it holds."""
+    if beta == 0:
+        c[...] = 0
+    elif beta != 1:
+        c *= _cast_factor(beta, c.dtype)
+
+
+def _cast_factor(factor: float, dtype: np.dtype[Any]) -> Any:
+    """A factor as a scalar of `dtype`; a whole number beyond an integer type's range wraps."""
+    if dtype.kind == "f":
+        return dtype.type(factor)
+    return np.uint64(int(factor) % 2**64).astype(dtype)
+
+
+def _form_half_product(a: Matrix, b: Matrix) -> Matrix:
+    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
+    part = np.empty_like(total)
+    for start in range(0, a.shape[1], _DEPTH_STEP):
+        depth = slice(start, start + _DEPTH_STEP)
+        np.matmul(a[:, depth].astype(np.float32), b[depth].astype(np.float32), out=part)
+        total += part
+    return total
+
+
+def _form_short_product(a: Matrix, b: Matrix) -> Matrix:
+    total = np.zeros((a.shape[0], b.shape[1]), a.dtype)
+    # 2**16 * 2**16 * 1024 < 2**53: every sum within one part of K is an exact float64.
+    for start in range(0, a.shape[1], _DEPTH_STEP):
+        depth = slice(start, start + _DEPTH_STEP)
+        part = np.matmul(a[:, depth].astype(np.float64), b[depth].astype(np.float64))
+        total += part.astype(np.int64).astype(a.dtype)
+    return total
+
+
+def _form_long_product(a: Matrix, b: Matrix) -> Matrix:
+    total = np.zeros((a.shape[0], b.shape[1]), a.dtype)
+    # NumPy walks down the columns of B, which is quick when they are contiguous.
+    for start in range(0, a.shape[1], _DEPTH_STEP):
+        depth = slice(start, start + _DEPTH_STEP)
+        total += np.matmul(a[:, depth], np.asfortranarray(b[depth]))
+    return total

@@ -1,0 +1,133 @@
+"""How many threads this process may keep busy, and BLAS held to one thread in each of them.
+
+The cores of the machine are the wrong answer in a container: a process may be pinned to some of
+them, and its control group, or any group above it, may be allowed fewer seconds of CPU a second.
+"""
+
+import math
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import threadpoolctl
+
+_V2_MOUNTS: tuple[str, ...] = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
+_V1_MOUNTS: tuple[str, ...] = (
+    "sys/fs/cgroup/cpu,cpuacct",
+    "sys/fs/cgroup/cpuacct,cpu",
+    "sys/fs/cgroup/cpu",
+)
+
+_limit_lock = threading.Lock()
+_limits: list[threadpoolctl.threadpool_limits] = []
+
+
+def usable_cores(root: Path = Path("/")) -> int:
+    """Cores that this process can keep busy: at least 1, never more than its affinity allows.
+
+    Args:
+        root: Where proc/ and sys/ are found.
+
+    Returns:
+        min(cores in the affinity mask, ⌊quota / period⌋ of the process's control group and of
+        every group above it), version 1 and 2.
+    """
+    cores = len(os.sched_getaffinity(0))
+    quotas = read_cpu_quotas(root)
+    return max(1, min([cores, *(math.floor(quota) for quota in quotas)]))
+
+
+def read_cpu_quotas(root: Path) -> list[float]:
+    """CPU seconds a second that each control group around this process allows; empty if unlimited.
+
+    Args:
+        root: Where proc/self/cgroup and sys/fs/cgroup are found.
+    """
+    try:
+        membership = (root / "proc/self/cgroup").read_text()
+    except OSError:
+        return []
+    quotas = []
+    for hierarchy, controllers, group in parse_membership(membership):
+        if hierarchy == 0:
+            mounts, read = _V2_MOUNTS, _read_v2_quota
+        elif "cpu" in controllers:
+            mounts, read = _V1_MOUNTS, _read_v1_quota
+        else:
+            continue
+        for mount in mounts:
+            for folder in _list_ancestors(root / mount, group):
+                quota = read(folder)
+                if quota is not None:
+                    quotas.append(quota)
+    return quotas
+
+
+def parse_membership(text: str) -> list[tuple[int, tuple[str, ...], str]]:
+    """The lines of /proc/self/cgroup as (hierarchy, controllers, path of the group)."""
+    groups = []
+    for line in text.splitlines():
+        hierarchy, _, rest = line.partition(":")
+        controllers, _, group = rest.partition(":")
+        if hierarchy.isdigit() and group:
+            groups.append((int(hierarchy), tuple(controllers.split(",")), group))
+    return groups
+
+
+def parse_v2_quota(text: str) -> float | None:
+    """Cores that a cpu.max file ("200000 100000" or "max 100000") allows; None for no limit."""
+    fields = text.split()
+    if not fields or fields[0] == "max":
+        return None
+    period = float(fields[1]) if len(fields) > 1 else 100_000.0
+    return float(fields[0]) / period
+
+
+def parse_v1_quota(quota: str, period: str) -> float | None:
+    """Cores that cpu.cfs_quota_us and cpu.cfs_period_us allow; None for no limit (-1)."""
+    allowed = int(quota)
+    return allowed / int(period) if allowed > 0 else None
+
+
+def limit_blas_threads() -> None:
+    """Hold every loaded BLAS to one thread, once for the life of the process.
+
+    The pool's workers are the parallelism: threads of BLAS beside them would spin on the same
+    cores. The limit is set once because threadpoolctl looks through all loaded libraries each
+    time. Safe to call from several threads.
+    """
+    with _limit_lock:
+        if not _limits:
+            _limits.append(threadpoolctl.threadpool_limits(limits=1, user_api="blas"))
+
+
+def _list_ancestors(mount: Path, group: str) -> Iterator[Path]:
+    """The folder of a group under a mount point, then those above it, up to the mount point.
+
+    Inside a container the path can name a folder of the host that is not mounted here; what is
+    mounted then is the group itself, so the mount point is always among the answers.
+    """
+    inner = PurePosixPath(group.lstrip("/"))
+    names = [] if ".." in inner.parts else [inner, *inner.parents]
+    seen = set()
+    for name in (*names, PurePosixPath()):
+        if name not in seen:
+            seen.add(name)
+            yield mount / name
+
+
+def _read_v2_quota(folder: Path) -> float | None:
+    try:
+        return parse_v2_quota((folder / "cpu.max").read_text())
+    except OSError:
+        return None
+
+
+def _read_v1_quota(folder: Path) -> float | None:
+    try:
+        quota = (folder / "cpu.cfs_quota_us").read_text()
+        period = (folder / "cpu.cfs_period_us").read_text()
+    except OSError:
+        return None
+    return parse_v1_quota(quota, period)

@@ -1,0 +1,353 @@
+"""The CPU pool computes C ← αA·B + βC for every type, shape and stride, as NumPy and BLAS would."""
+
+import threading
+import time
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from cpu.errors import CpuError, OperandError, ProductCancelled
+from cpu.gemm import CpuPool
+from tests.matrices import assert_product
+
+FLOATS = ("float16", "float32", "float64")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+RAGGED = [(1, 1, 1), (1, 517, 129), (517, 1, 129), (31, 33, 1), (127, 129, 131), (300, 511, 257)]
+
+Matrix = NDArray[Any]
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[CpuPool]:
+    with CpuPool(4) as pool:
+        yield pool
+
+
+def draw(rng: np.random.Generator, shape: tuple[int, int], dtype: str) -> Matrix:
+    if np.dtype(dtype).kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", RAGGED)
+def test_floats_agree_with_float64(pool: CpuPool, shape: tuple[int, int, int], dtype: str) -> None:
+    m, n, k = shape
+    rng = np.random.default_rng(1)
+    a, b = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype)
+    c = np.full((m, n), np.nan, dtype)
+    pool.multiply(a, b, c)
+    assert_product(c, a, b)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (37, 65, 1030), (130, 70, 33)])
+def test_integers_wrap_as_numpy_does(
+    pool: CpuPool, shape: tuple[int, int, int], dtype: str
+) -> None:
+    m, n, k = shape
+    rng = np.random.default_rng(2)
+    a, b, c = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype), draw(rng, (m, n), dtype)
+    before = c.copy()
+    pool.multiply(a, b, c)
+    assert np.array_equal(c, a @ b)
+    assert c.dtype == (a @ b).dtype
+    factors = (-3, 2) if dtype.startswith("int") else (3, 2)
+    c = before.copy()
+    pool.multiply(a, b, c, alpha=factors[0], beta=factors[1])
+    wide = factors[0] * (a.astype(object) @ b.astype(object)) + factors[1] * before.astype(object)
+    bits = 8 * np.dtype(dtype).itemsize
+    assert np.array_equal(c.astype(object) % 2**bits, wide % 2**bits)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16"])
+def test_the_largest_short_integers_stay_exact_over_a_long_k(pool: CpuPool, dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    a = np.full((3, 70_001), limits.min or limits.max, dtype)
+    b = np.full((70_001, 5), limits.min or limits.max, dtype)
+    c = np.zeros((3, 5), dtype)
+    pool.multiply(a, b, c)
+    assert int(c[0, 0]) % 65536 == int(a[0, 0]) * int(b[0, 0]) * 70_001 % 65536
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    shape=st.tuples(st.integers(1, 200), st.integers(1, 200), st.integers(1, 200)),
+    dtype=st.sampled_from(["float32", "float64", "float16", "int8", "int32"]),
+    factors=st.tuples(st.sampled_from([0, 1, -2, 3]), st.sampled_from([0, 1, -1, 2])),
+    layout=st.sampled_from(["plain", "padded", "fortran", "skipping", "backwards"]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_every_layout_and_factor_gives_the_same_product(
+    shape: tuple[int, int, int], dtype: str, factors: tuple[int, int], layout: str, seed: int
+) -> None:
+    (m, n, k), (alpha, beta) = shape, factors
+    rng = np.random.default_rng(seed)
+    a, b, c = (rng.integers(-4, 5, shape) for shape in ((m, k), (k, n), (m, n)))
+    computed = arrange(c.astype(dtype), layout)
+    with CpuPool(2) as pool:
+        pool.multiply(
+            arrange(a.astype(dtype), layout),
+            arrange(b.astype(dtype), layout),
+            computed,
+            alpha=alpha,
+            beta=beta,
+        )
+    assert np.array_equal(computed, (alpha * (a @ b) + beta * c).astype(dtype))
+
+
+def arrange(matrix: Matrix, layout: str) -> Matrix:
+    """A view with the values of `matrix` and another memory layout."""
+    rows, columns = matrix.shape
+    if layout == "fortran":
+        return np.asfortranarray(matrix)
+    if layout == "padded":
+        view = np.zeros((rows, columns + 7), matrix.dtype)[:, 3 : 3 + columns]
+    elif layout == "skipping":
+        view = np.zeros((2 * rows, 3 * columns), matrix.dtype)[::2, ::3]
+    elif layout == "backwards":
+        view = np.zeros((rows, columns), matrix.dtype)[::-1, ::-1]
+    else:
+        view = np.zeros((rows, columns), matrix.dtype)
+    view[...] = matrix
+    return view
+
+
+def test_padding_between_rows_is_left_alone(pool: CpuPool) -> None:
+    rng = np.random.default_rng(3)
+    a, b = draw(rng, (129, 65), "float64"), draw(rng, (65, 131), "float64")
+    frame = np.full((129, 200), -7.0)
+    pool.multiply(a, b, frame[:, 10:141])
+    assert np.all(frame[:, :10] == -7)
+    assert np.all(frame[:, 141:] == -7)
+    assert_product(frame[:, 10:141], a, b)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("alpha", [1.0, 2.5])
+def test_beta_zero_ignores_nan_in_c(pool: CpuPool, dtype: str, alpha: float) -> None:
+    a, b = np.ones((300, 40), dtype), np.ones((40, 300), dtype)
+    c = np.full((300, 300), np.nan, dtype)
+    pool.multiply(a, b, c, alpha=alpha)
+    assert np.all(c == 40 * alpha)
+
+
+def test_alpha_zero_ignores_nan_in_a_and_b(pool: CpuPool) -> None:
+    a = np.full((5, 6), np.nan)
+    c = np.ones((5, 5))
+    pool.multiply(a, a.T.copy()[:, :5], c, alpha=0.0, beta=3.0)
+    assert np.all(c == 3)
+    pool.multiply(a, a.T.copy()[:, :5], c, alpha=0.0, beta=0.0)
+    assert np.all(c == 0)
+
+
+def test_no_terms_leave_beta_times_c(pool: CpuPool) -> None:
+    c = np.ones((4, 5))
+    pool.multiply(np.empty((4, 0)), np.empty((0, 5)), c, beta=2.0)
+    assert np.all(c == 2)
+
+
+def test_nan_and_infinity_pass_through_without_a_warning(pool: CpuPool) -> None:
+    a = np.ones((200, 300), np.float16)
+    a[7, 3], a[9, 0] = np.nan, np.inf
+    b = np.full((300, 100), 60_000, np.float16)
+    c = np.zeros((200, 100), np.float16)
+    pool.multiply(a, b, c)
+    assert np.all(np.isnan(c[7]))
+    assert np.all(np.isposinf(c[9]))
+    assert np.all(np.isposinf(c[0]))
+
+
+def test_half_precision_sums_in_single_precision(pool: CpuPool) -> None:
+    a, b = np.ones((2, 4096), np.float16), np.ones((4096, 2), np.float16)
+    c = np.zeros((2, 2), np.float16)
+    pool.multiply(a, b, c)
+    assert np.all(c == 4096)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
+def test_a_long_k_with_a_small_c_is_summed_from_parts(pool: CpuPool, dtype: str) -> None:
+    rng = np.random.default_rng(4)
+    a = rng.integers(-2, 3, (7, 50_021)).astype(dtype)
+    b = rng.integers(-2, 3, (50_021, 9)).astype(dtype)
+    c = np.ones((7, 9), dtype)
+    rows: list[float] = []
+    pool.multiply(a, b, c, alpha=2, beta=-1, progress=rows.append)
+    expected = 2 * (a.astype(np.int64) @ b.astype(np.int64)) - 1
+    assert np.array_equal(c, expected.astype(dtype))
+    assert sum(rows) == pytest.approx(7)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "alpha", "beta"),
+    [("float32", 1, 0), ("float32", 2, 0), ("float64", 1, 1), ("float16", 1, 0), ("int8", 1, 1)],
+)
+def test_no_temporary_of_the_size_of_c(dtype: str, alpha: float, beta: float) -> None:
+    rng = np.random.default_rng(5)
+    size = {"float16": 4096, "int8": 8192}.get(dtype, 4096)
+    a, b = draw(rng, (size, 16), dtype), draw(rng, (16, size), dtype)
+    c = np.zeros((size, size), dtype)
+    with CpuPool(2) as pool:
+        pool.multiply(a, b, c, alpha=alpha, beta=beta)
+        tracemalloc.start()
+        pool.multiply(a, b, c, alpha=alpha, beta=beta)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak_bytes < c.nbytes / 2
+
+
+def test_half_precision_never_converts_all_of_b() -> None:
+    b = np.ones((4096, 4096), np.float16)
+    a, c = np.ones((4, 4096), np.float16), np.zeros((4, 4096), np.float16)
+    with CpuPool(2) as pool:
+        tracemalloc.start()
+        pool.multiply(a, b, c)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert np.all(c == 4096)
+    assert peak_bytes < b.nbytes / 2
+
+
+def test_progress_adds_up_to_the_rows_and_comes_in_the_calling_thread(pool: CpuPool) -> None:
+    a, b, c = np.ones((601, 300)), np.ones((300, 401)), np.empty((601, 401))
+    calls: list[tuple[float, threading.Thread]] = []
+    pool.multiply(a, b, c, progress=lambda rows: calls.append((rows, threading.current_thread())))
+    assert len(calls) > 1
+    assert sum(rows for rows, _ in calls) == pytest.approx(601)
+    assert {thread for _, thread in calls} == {threading.current_thread()}
+
+
+def test_a_cancelled_product_ends_early_and_leaves_the_pool_usable(pool: CpuPool) -> None:
+    a = np.ones((2048, 1024))
+    c = np.zeros((2048, 2048))
+    rows: list[float] = []
+    with pytest.raises(ProductCancelled):
+        pool.multiply(a, a.T, c, beta=1, progress=rows.append, cancelled=lambda: bool(rows))
+    assert 0 < sum(rows) < 2048
+    pool.multiply(a, a.T, c)
+    assert np.all(c == 1024)
+
+
+def test_an_error_in_the_progress_call_stops_the_other_blocks(pool: CpuPool) -> None:
+    a = np.ones((2048, 1024))
+    c = np.zeros((2048, 2048))
+
+    def fail(rows: float) -> None:
+        raise LookupError("the caller's own error")
+
+    with pytest.raises(LookupError, match="own error"):
+        pool.multiply(a, a.T, c, beta=1, progress=fail)
+    finished = c.copy()
+    time.sleep(0.1)
+    assert np.array_equal(c, finished)
+    assert np.any(c == 0)
+
+
+def test_an_error_in_a_worker_reaches_the_caller(pool: CpuPool) -> None:
+    # The subclass stands in for what a block may meet in a worker, a failing disk for instance.
+    class Unreadable(np.ndarray):  # type: ignore[type-arg]
+        def __array_ufunc__(self, *inputs: object, **options: object) -> object:
+            raise OSError("this block cannot be read")
+
+    a = np.ones((2048, 64)).view(Unreadable)
+    with pytest.raises(OSError, match="cannot be read"):
+        pool.multiply(a, np.ones((64, 2048)), np.zeros((2048, 2048)))
+
+
+def test_several_threads_share_one_pool(pool: CpuPool) -> None:
+    rng = np.random.default_rng(6)
+    failures: list[BaseException] = []
+
+    def work(size: int) -> None:
+        try:
+            a, b = draw(rng, (size, 200), "float32"), draw(rng, (200, size + 3), "float32")
+            c = np.empty((size, size + 3), np.float32)
+            for _ in range(5):
+                c[...] = np.nan
+                pool.multiply(a, b, c)
+                assert_product(c, a, b)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(size,)) for size in (100, 333, 640, 64)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_a_mapped_file_is_multiplied_in_place(pool: CpuPool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    np.save(tmp_path / "a.npy", draw(rng, (150, 90), "float32"))
+    a = np.load(tmp_path / "a.npy", mmap_mode="r")
+    b = draw(rng, (90, 170), "float32")
+    c = np.memmap(tmp_path / "c", np.float32, "w+", shape=(150, 170))
+    pool.multiply(a, b, c)
+    c.flush()
+    assert_product(np.fromfile(tmp_path / "c", np.float32).reshape(150, 170), a, b)
+
+
+def test_seconds_are_those_of_the_product(pool: CpuPool) -> None:
+    a = np.ones((512, 512))
+    assert 0 < pool.multiply(a, a.copy(), np.empty((512, 512))) < 60
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c", "field"),
+    [
+        (np.ones((2, 3)), np.ones((4, 5)), np.ones((2, 5)), "b"),
+        (np.ones((2, 3)), np.ones((3, 5)), np.ones((2, 6)), "c"),
+        (np.ones((2, 3), np.float32), np.ones((3, 5)), np.ones((2, 5)), "a"),
+        (np.ones((2, 3)), np.ones((3, 5), ">f8"), np.ones((2, 5)), "b"),
+        (np.ones((2, 3), complex), np.ones((3, 5), complex), np.ones((2, 5), complex), "a"),
+        (np.ones(3), np.ones((3, 5)), np.ones((1, 5)), "a"),
+    ],
+)
+def test_operands_that_do_not_fit_are_refused(
+    pool: CpuPool, a: Matrix, b: Matrix, c: Matrix, field: str
+) -> None:
+    with pytest.raises(OperandError) as refused:
+        pool.multiply(a, b, c)
+    assert refused.value.field == field
+
+
+def test_a_result_in_the_memory_of_an_operand_is_refused(pool: CpuPool) -> None:
+    a = np.ones((4, 4))
+    with pytest.raises(OperandError, match="memory of its own"):
+        pool.multiply(a, np.ones((4, 4)), a)
+
+
+def test_a_read_only_result_is_refused(pool: CpuPool) -> None:
+    c = np.ones((2, 2))
+    c.flags.writeable = False
+    with pytest.raises(OperandError, match="writable"):
+        pool.multiply(np.ones((2, 2)), np.ones((2, 2)), c)
+
+
+def test_a_fraction_as_a_factor_of_integers_is_refused(pool: CpuPool) -> None:
+    a = np.ones((2, 2), np.int32)
+    with pytest.raises(OperandError) as refused:
+        pool.multiply(a, a.copy(), a.copy(), alpha=0.5)
+    assert (refused.value.field, refused.value.value) == ("alpha", 0.5)
+
+
+def test_a_pool_without_threads_is_refused() -> None:
+    with pytest.raises(OperandError, match="threads is 0"):
+        CpuPool(0)
+
+
+def test_a_closed_pool_says_so() -> None:
+    pool = CpuPool(2)
+    pool.close()
+    pool.close()
+    with pytest.raises(CpuError, match="closed"):
+        pool.multiply(np.ones((2, 2)), np.ones((2, 2)), np.ones((2, 2)))

@@ -1,0 +1,145 @@
+"""Which cores count as usable, on real trees of control-group files."""
+
+import os
+from pathlib import Path
+from threading import Thread
+
+import pytest
+import threadpoolctl
+
+from cpu.threads import (
+    limit_blas_threads,
+    parse_membership,
+    parse_v1_quota,
+    parse_v2_quota,
+    read_cpu_quotas,
+    usable_cores,
+)
+
+
+def build_tree(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_affinity_bounds_the_cores_where_no_group_limits_them(tmp_path: Path) -> None:
+    assert usable_cores(tmp_path) == len(os.sched_getaffinity(0))
+
+
+def test_one_core_of_the_affinity_mask_is_one_usable_core(tmp_path: Path) -> None:
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert usable_cores(tmp_path) == 1
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def test_a_quota_of_half_a_core_still_leaves_one(tmp_path: Path) -> None:
+    root = build_tree(
+        tmp_path,
+        {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "50000 100000\n"},
+    )
+    assert usable_cores(root) == 1
+
+
+def test_a_quota_of_one_core_and_nine_tenths_counts_as_one(tmp_path: Path) -> None:
+    root = build_tree(
+        tmp_path,
+        {"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/cpu.max": "190000 100000\n"},
+    )
+    assert usable_cores(root) == 1
+
+
+def test_v2_quotas_are_read_from_the_group_and_all_above_it(tmp_path: Path) -> None:
+    root = build_tree(
+        tmp_path,
+        {
+            "proc/self/cgroup": "0::/system.slice/wavetrim.service/engine\n",
+            "sys/fs/cgroup/system.slice/cpu.max": "300000 100000\n",
+            "sys/fs/cgroup/system.slice/wavetrim.service/cpu.max": "max 100000\n",
+            "sys/fs/cgroup/system.slice/wavetrim.service/engine/cpu.max": "800000 100000\n",
+            "sys/fs/cgroup/user.slice/cpu.max": "100000 100000\n",
+        },
+    )
+    assert sorted(read_cpu_quotas(root)) == [3.0, 8.0]
+
+
+def test_v2_group_of_the_host_falls_back_to_the_mount_inside_a_container(tmp_path: Path) -> None:
+    root = build_tree(
+        tmp_path,
+        {"proc/self/cgroup": "0::/../../pod7\n", "sys/fs/cgroup/cpu.max": "400000 100000\n"},
+    )
+    assert read_cpu_quotas(root) == [4.0]
+
+
+def test_v1_quotas_are_read_beside_an_unlimited_parent(tmp_path: Path) -> None:
+    cpu = "sys/fs/cgroup/cpu,cpuacct"
+    root = build_tree(
+        tmp_path,
+        {
+            "proc/self/cgroup": "5:memory:/docker/x\n4:cpu,cpuacct:/docker/x\n0::/ignored\n",
+            f"{cpu}/cpu.cfs_quota_us": "-1\n",
+            f"{cpu}/cpu.cfs_period_us": "100000\n",
+            f"{cpu}/docker/x/cpu.cfs_quota_us": "250000\n",
+            f"{cpu}/docker/x/cpu.cfs_period_us": "50000\n",
+        },
+    )
+    assert read_cpu_quotas(root) == [5.0]
+
+
+def test_v1_group_without_a_folder_here_takes_the_limit_of_the_mount(tmp_path: Path) -> None:
+    root = build_tree(
+        tmp_path,
+        {
+            "proc/self/cgroup": "1:cpu:/docker/not-mounted-here\n",
+            "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "150000\n",
+            "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
+        },
+    )
+    assert read_cpu_quotas(root) == [1.5]
+
+
+def test_hybrid_mount_of_v2_is_read(tmp_path: Path) -> None:
+    root = build_tree(
+        tmp_path,
+        {
+            "proc/self/cgroup": "0::/job\n",
+            "sys/fs/cgroup/unified/job/cpu.max": "200000 100000\n",
+        },
+    )
+    assert read_cpu_quotas(root) == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"),
+    [("max 100000\n", None), ("max\n", None), ("150000 50000\n", 3.0), ("100000\n", 1.0)],
+)
+def test_cpu_max_reads_as_cores(text: str, cores: float | None) -> None:
+    assert parse_v2_quota(text) == cores
+
+
+@pytest.mark.parametrize(
+    ("quota", "period", "cores"), [("-1\n", "100000\n", None), ("300000\n", "100000\n", 3.0)]
+)
+def test_cfs_quota_reads_as_cores(quota: str, period: str, cores: float | None) -> None:
+    assert parse_v1_quota(quota, period) == cores
+
+
+def test_membership_keeps_colons_in_the_path_of_a_group() -> None:
+    text = "4:cpu,cpuacct:/a:b\n0::/c\nnonsense\n"
+    assert parse_membership(text) == [(4, ("cpu", "cpuacct"), "/a:b"), (0, ("",), "/c")]
+
+
+def test_blas_runs_on_one_thread_after_the_limit_is_set_from_many_threads() -> None:
+    threads = [Thread(target=limit_blas_threads) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    blas = [entry for entry in threadpoolctl.threadpool_info() if entry["user_api"] == "blas"]
+    assert blas
+    assert {entry["num_threads"] for entry in blas} == {1}
