@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from scheduler.errors import FieldError
 from service import errors
+from service.job_errors import JobStateConflict
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -41,6 +42,7 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     errors.JobNotFound: ProblemKind(404, "job-not-found", "No such job"),
     errors.UploadStalled: ProblemKind(408, "upload-stalled", "The upload stalled"),
     errors.MatrixInUse: ProblemKind(409, "matrix-in-use", "The matrix is in use"),
+    JobStateConflict: ProblemKind(409, "job-state", "The job's state does not allow it"),
     errors.BodyTooLarge: ProblemKind(413, "body-too-large", "Body too large"),
     errors.DtypeRefused: ProblemKind(415, "dtype-refused", "Element type not taken"),
     errors.ContentRefused: ProblemKind(415, "content-refused", "Media type or encoding not taken"),

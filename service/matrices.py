@@ -1,0 +1,247 @@
+"""The matrices: rows in the database, .npy files in a folder, mapped by the engine.
+
+A file is written as `<id>.part` and becomes `<id>.npy` when it is complete; the row comes last. So
+a row always has a whole file, and a file without a row is what a crash has left.
+"""
+
+import errno
+import os
+import threading
+import time
+import uuid
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, Row, delete, func, insert, or_, select
+
+from service.database import reading
+from service.errors import BodyTooLarge, MatrixInUse, MatrixNotFound, StorageFull
+from service.matrix import Matrix, PendingMatrix, count_data_bytes
+from service.npy import format_header
+from service.tables import jobs, matrices
+
+TEMPORARY_PREFIX: Final = "temporary-"
+"""How the ids of matrices begin that the next start removes."""
+
+_UNFINISHED: Final = ("queued", "running")
+
+
+class MatrixStore:
+    """Stores, finds and removes matrices. Thread-safe.
+
+    Args:
+        database: Holds the rows.
+        folder: Holds the files; made when it is missing.
+        max_matrix_bytes: The largest .npy file that is stored.
+        max_storage_bytes: The most that all files may take together.
+    """
+
+    def __init__(
+        self, database: Engine, folder: Path, *, max_matrix_bytes: int, max_storage_bytes: int
+    ) -> None:
+        self._database = database
+        self._folder = folder
+        self._max_matrix_bytes = max_matrix_bytes
+        self._max_storage_bytes = max_storage_bytes
+        self._pending_bytes: dict[str, int] = {}
+        self._lock = threading.Lock()
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are."""
+        return self._folder
+
+    def get(self, matrix_id: str) -> Matrix:
+        """The matrix with this id.
+
+        Raises:
+            MatrixNotFound: There is none.
+        """
+        with reading(self._database) as connection:
+            row = connection.execute(select(matrices).where(matrices.c.id == matrix_id)).first()
+        if row is None:
+            raise MatrixNotFound(matrix_id)
+        return self._read_row(row)
+
+    def allocate(
+        self,
+        rows: int,
+        columns: int,
+        dtype: str,
+        *,
+        fortran_order: bool = False,
+        temporary: bool = False,
+    ) -> PendingMatrix:
+        """Makes a file of the final length, with its header, for the elements to be written to.
+
+        Args:
+            rows: First size, at least 1.
+            columns: Second size, at least 1.
+            dtype: NumPy's name of the element type.
+            fortran_order: True when the elements will lie column after column.
+            temporary: True for a matrix that the next start may remove.
+
+        Raises:
+            BodyTooLarge: The file would be larger than one matrix may be.
+            StorageFull: There is no room: by the setting, or on the disk.
+        """
+        header = format_header(rows, columns, dtype, fortran_order=fortran_order)
+        size_bytes = len(header) + count_data_bytes(rows, columns, dtype)
+        if size_bytes > self._max_matrix_bytes:
+            limit = f"at most {self._max_matrix_bytes} bytes (max_matrix_bytes)"
+            raise BodyTooLarge("matrix size", size_bytes, limit)
+        matrix_id = (TEMPORARY_PREFIX if temporary else "") + uuid.uuid4().hex[:30]
+        pending = PendingMatrix(
+            id=matrix_id,
+            rows=rows,
+            columns=columns,
+            dtype=dtype,
+            fortran_order=fortran_order,
+            offset_bytes=len(header),
+            size_bytes=size_bytes,
+            path=self._folder / f"{matrix_id}.part",
+            temporary=temporary,
+        )
+        self._reserve(pending)
+        try:
+            _make_file(pending, header)
+        except OSError as error:
+            self.discard(pending)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                limit = f"within what {self._folder} has room for ({error.strerror})"
+                raise StorageFull("matrix size", size_bytes, limit) from error
+            raise
+        return pending
+
+    def publish(self, pending: PendingMatrix, digest_sha256: str | None = None) -> Matrix:
+        """Makes a written matrix findable under its id.
+
+        Args:
+            pending: The matrix; its elements are written and its file is closed.
+            digest_sha256: SHA-256 of the whole file in hexadecimal, where it is known.
+        """
+        path = pending.path.with_suffix(".npy")
+        if not pending.temporary:
+            _flush(pending.path)
+        pending.path.rename(path)
+        if not pending.temporary:
+            _flush(self._folder)
+        described = asdict(pending)
+        del described["path"], described["temporary"]
+        matrix = Matrix(**described, digest_sha256=digest_sha256, created_at=time.time(), path=path)
+        row = asdict(matrix)
+        del row["path"]
+        with self._database.begin() as connection:
+            connection.execute(insert(matrices).values(row))
+        self._release(pending.id)
+        return matrix
+
+    def discard(self, pending: PendingMatrix) -> None:
+        """Removes a matrix that will not be published."""
+        pending.path.unlink(missing_ok=True)
+        self._release(pending.id)
+
+    def delete(self, matrix_id: str) -> None:
+        """Removes a matrix. Whoever reads its file at this moment reads on undisturbed.
+
+        Raises:
+            MatrixNotFound: There is none with this id.
+            MatrixInUse: A queued or running job names it as an operand.
+        """
+        with self._database.begin() as connection:
+            found = select(matrices.c.id).where(matrices.c.id == matrix_id).with_for_update()
+            if connection.execute(found).first() is None:
+                raise MatrixNotFound(matrix_id)
+            if job_ids := _find_users(connection, matrix_id):
+                raise MatrixInUse(matrix_id, job_ids)
+            connection.execute(delete(matrices).where(matrices.c.id == matrix_id))
+        self._locate(matrix_id).unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """Removes what an earlier run has left: unfinished, unknown and temporary files.
+
+        To be called once, before anything is allocated and before any job runs again.
+        """
+        with self._database.begin() as connection:
+            forget_temporary(connection)
+            known = set(connection.scalars(select(matrices.c.id)))
+        for path in self._folder.iterdir():
+            if path.suffix == ".part" or (path.suffix == ".npy" and path.stem not in known):
+                path.unlink(missing_ok=True)
+
+    def count_stored_bytes(self) -> int:
+        """Bytes of all files, those still being written included."""
+        with self._lock:
+            return self._count_bytes()
+
+    def _reserve(self, pending: PendingMatrix) -> None:
+        with self._lock:
+            free = self._max_storage_bytes - self._count_bytes()
+            if pending.size_bytes > free:
+                limit = (
+                    f"at most the {max(free, 0)} bytes left of {self._max_storage_bytes} "
+                    "(max_storage_bytes)"
+                )
+                raise StorageFull("matrix size", pending.size_bytes, limit)
+            self._pending_bytes[pending.id] = pending.size_bytes
+
+    def _release(self, matrix_id: str) -> None:
+        with self._lock:
+            self._pending_bytes.pop(matrix_id, None)
+
+    def _count_bytes(self) -> int:
+        with reading(self._database) as connection:
+            stored = connection.scalar(select(func.coalesce(func.sum(matrices.c.size_bytes), 0)))
+        return int(stored or 0) + sum(self._pending_bytes.values())
+
+    def _locate(self, matrix_id: str) -> Path:
+        return self._folder / f"{matrix_id}.npy"
+
+    def _read_row(self, row: Row[Any]) -> Matrix:
+        return Matrix(**row._mapping, path=self._locate(row.id))
+
+
+def forget_temporary(connection: Connection) -> None:
+    """Cancels the jobs of temporary matrices, and removes these matrices' rows.
+
+    A temporary matrix belongs to a call that waits for its product: no call outlives the service.
+    """
+    temporary = jobs.c.a.startswith(TEMPORARY_PREFIX)
+    results = connection.scalars(select(jobs.c.result).where(temporary, jobs.c.result.is_not(None)))
+    left = list(results)
+    connection.execute(
+        jobs.update()
+        .where(temporary, jobs.c.state.in_(_UNFINISHED))
+        .values(state="cancelled", finished_at=time.time())
+    )
+    connection.execute(
+        delete(matrices).where(
+            or_(matrices.c.id.startswith(TEMPORARY_PREFIX), matrices.c.id.in_(left))
+        )
+    )
+
+
+def _find_users(connection: Connection, matrix_id: str) -> list[str]:
+    names_it = or_(jobs.c.a == matrix_id, jobs.c.b == matrix_id, jobs.c.c == matrix_id)
+    found = select(jobs.c.id).where(jobs.c.state.in_(_UNFINISHED), names_it)
+    return list(connection.scalars(found.order_by(jobs.c.sequence)))
+
+
+def _make_file(pending: PendingMatrix, header: bytes) -> None:
+    file = os.open(pending.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        # Blocks are taken now: a full disk is met here, not by the engine in a mapped page.
+        os.posix_fallocate(file, 0, pending.size_bytes)
+        os.pwrite(file, header, 0)
+    finally:
+        os.close(file)
+
+
+def _flush(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

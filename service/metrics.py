@@ -1,0 +1,93 @@
+"""What the service counts, for Prometheus."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+PARTS: Final = ("kernel", "transfer", "gpu", "cpu", "total")
+"""The timed parts of a product: the keys of its timings are `<part>_seconds`."""
+
+_SECONDS_BUCKETS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
+_RATIO_BUCKETS: Final = (0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.5, 2, 4)
+
+
+class Metrics:
+    """The counters of one service. They have a registry of their own, so services can coexist.
+
+    Attributes:
+        jobs_by_state: Jobs in the database by `state`, set when the metrics are read.
+        jobs_finished: Jobs that this service has finished, by `state`.
+        seconds_by_part: Measured seconds of succeeded jobs, by `part`.
+        queue_depth: Jobs that wait, set when the metrics are read.
+        received_bytes: Bytes of matrices that came in.
+        sent_bytes: Bytes of matrices that went out.
+        engine_restarts: How often the engine was started again.
+        predicted_over_measured: Predicted over measured total seconds of succeeded jobs.
+        requests: HTTP requests, by `method`, `route` and `status`.
+        stored_bytes: Bytes of all matrices, set when the metrics are read.
+    """
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.jobs_by_state = Gauge(
+            "wavetrim_jobs", "Jobs in the database.", ["state"], registry=registry
+        )
+        self.jobs_finished = Counter(
+            "wavetrim_jobs_finished", "Jobs finished.", ["state"], registry=registry
+        )
+        self.seconds_by_part = Histogram(
+            "wavetrim_job_seconds",
+            "Seconds of succeeded jobs.",
+            ["part"],
+            registry=registry,
+            buckets=_SECONDS_BUCKETS,
+        )
+        self.queue_depth = Gauge("wavetrim_queue_depth", "Jobs that wait.", registry=registry)
+        self.received_bytes = Counter(
+            "wavetrim_received_bytes", "Bytes of matrices received.", registry=registry
+        )
+        self.sent_bytes = Counter(
+            "wavetrim_sent_bytes", "Bytes of matrices sent.", registry=registry
+        )
+        self.engine_restarts = Counter(
+            "wavetrim_engine_restarts", "Restarts of the engine.", registry=registry
+        )
+        self.predicted_over_measured = Histogram(
+            "wavetrim_predicted_over_measured",
+            "Predicted over measured seconds of succeeded jobs.",
+            registry=registry,
+            buckets=_RATIO_BUCKETS,
+        )
+        self.requests = Counter(
+            "wavetrim_http_requests",
+            "HTTP requests.",
+            ["method", "route", "status"],
+            registry=registry,
+        )
+        self.stored_bytes = Gauge(
+            "wavetrim_stored_bytes", "Bytes of all stored matrices.", registry=registry
+        )
+
+    def record_success(
+        self, timings: Mapping[str, float], predicted_total_seconds: float | None
+    ) -> None:
+        """Counts a succeeded job.
+
+        Args:
+            timings: Measured seconds, under the keys `kernel_seconds` … `total_seconds`.
+            predicted_total_seconds: What its plan had said, where there was a plan.
+        """
+        self.jobs_finished.labels("succeeded").inc()
+        for part in PARTS:
+            self.seconds_by_part.labels(part).observe(timings[f"{part}_seconds"])
+        if predicted_total_seconds is not None and timings["total_seconds"] > 0:
+            self.predicted_over_measured.observe(predicted_total_seconds / timings["total_seconds"])
+
+    def record_end(self, state: str) -> None:
+        """Counts a job that ended as `failed` or `cancelled`."""
+        self.jobs_finished.labels(state).inc()
+
+    def render(self) -> bytes:
+        """All counters in Prometheus's text format."""
+        return generate_latest(self.registry)
