@@ -66,7 +66,7 @@ test: $(ENVIRONMENT) ## the tests that need no GPU
 test-gpu: $(ENVIRONMENT) ## the tests that need a CUDA GPU; fails without one
 	@$(PY) -c "import sys; from kernels.device import list_devices; \
 	sys.exit(0 if list_devices() else 'make test-gpu: no CUDA GPU was found')"
-	$(PY) -m pytest -m gpu $(ARGS)
+	$(PY) -m pytest -m gpu $(shell grep -l 'mark\.gpu' tests/test_*.py) $(ARGS)
 
 image-test: $(ENVIRONMENT) ## build the container image and run a multiplication in it
 	$(PY) -m deploy.image_test $(ARGS)

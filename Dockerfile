@@ -1,0 +1,75 @@
+# wavetrim in a container. Build: docker build --tag wavetrim .
+#
+#   BASE_IMAGE   any Debian-like image with python3 >= 3.11 and its venv module
+#   GPU          1 takes the CUDA parts from PyPI, 0 makes a CPU-only image
+#
+# Two optional build secrets serve networks with their own package index or certificates:
+# pip_conf (a pip.conf) and ca_bundle (certificates, at /run/secrets/ca_bundle).
+ARG BASE_IMAGE=python:3.12-slim
+
+# --- wheel: the project alone, built with hash-checked tools -------------------------------------
+FROM ${BASE_IMAGE} AS wheel
+ENV PIP_CONFIG_FILE=/run/secrets/pip_conf PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /source
+RUN ["python3", "-m", "venv", "/opt/build"]
+COPY requirements/build.lock requirements/
+RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle \
+    /opt/build/bin/pip install --quiet --require-hashes -r requirements/build.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY cpu cpu
+COPY kernels kernels
+COPY scheduler scheduler
+COPY service service
+RUN ["/opt/build/bin/pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", \
+     "--wheel-dir", "/opt/wheels", "."]
+
+# --- environment: locked dependencies and that wheel, without pip --------------------------------
+FROM wheel AS environment
+ARG GPU=1
+COPY requirements/base.lock requirements/gpu.lock requirements/
+RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle \
+    case "$GPU" in 0) lock=base ;; 1) lock=gpu ;; *) echo "GPU=$GPU: 0 or 1" >&2; exit 1 ;; esac \
+    && python3 -m venv --without-pip /opt/wavetrim \
+    && pip="/opt/build/bin/pip --python /opt/wavetrim/bin/python install --quiet" \
+    && $pip --require-hashes -r "requirements/$lock.lock" \
+    && $pip --no-deps /opt/wheels/*.whl
+
+# --- the image -----------------------------------------------------------------------------------
+FROM ${BASE_IMAGE}
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="wavetrim" \
+      org.opencontainers.image.description="Multiplies matrices on the GPU and the CPU at once" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+
+RUN groupadd --gid 10001 wavetrim \
+    && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin \
+       wavetrim \
+    && install --directory --owner=10001 --group=10001 --mode=0750 /data
+COPY --from=environment /opt/wavetrim /opt/wavetrim
+
+# Everything that is written, compiled kernels too, lives under /data, so the root file system can be read-only.
+ENV PATH=/opt/wavetrim/bin:$PATH \
+    HOME=/data \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    WAVETRIM_HOST=0.0.0.0 \
+    WAVETRIM_PORT=8000 \
+    WAVETRIM_DATA_DIR=/data \
+    CUPY_CACHE_DIR=/data/cupy \
+    CUDA_CACHE_PATH=/data/cuda \
+    NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility
+
+USER 10001:10001
+WORKDIR /data
+VOLUME /data
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["python3", "-c", "import os, urllib.request; urllib.request.urlopen('http://127.0.0.1:' + os.environ['WAVETRIM_PORT'] + '/healthz/ready', timeout=4)"]
+ENTRYPOINT ["wavetrim"]
+# It listens beyond loopback, so it starts only with WAVETRIM_API_KEY set.
+CMD ["serve"]

@@ -1,0 +1,109 @@
+"""The image test's container without a daemon: buildah, in a chroot on the host's network."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from deploy.debian_base import make_base
+from deploy.runner import TAG, USER, list_build_options, read, repeat_option, run
+
+_BASE = "localhost/debian-base"
+
+
+@dataclass(slots=True)
+class BuildahRunner:
+    """Builds on a base of debootstrap's and keeps all of its files in one folder.
+
+    A chroot's root is not mounted read-only: the image test looks for writable places instead.
+    """
+
+    folder: Path
+    name: str = "buildah"
+    container: str = "wavetrim-image-test"
+    environment: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    def build(self, arguments: Mapping[str, str], secrets: Mapping[str, Path]) -> None:
+        """Imports the base and builds on it; Docker's image format keeps the HEALTHCHECK."""
+        archive = self.folder / "debian-base.tar"
+        make_base(archive)
+        self.remove()
+        scratch = self._read("from", "scratch")
+        self._read("add", "--quiet", scratch, str(archive), "/")
+        self._read("commit", "--quiet", "--rm", scratch, _BASE)
+        options = list_build_options({**arguments, "BASE_IMAGE": _BASE}, secrets)
+        chroot = ("--isolation", "chroot", "--format", "docker", "--pull-never", "--layers=false")
+        self._read("build", *chroot, *options, "--tag", TAG, ".")
+        self._read("from", "--pull-never", "--name", self.container, TAG)
+        self._data.mkdir()
+        os.chown(self._data, USER, USER)
+
+    def describe(self) -> dict[str, Any]:
+        """Returns the Docker part of buildah inspect."""
+        image = json.loads(self._read("inspect", "--type", "image", TAG))
+        config: dict[str, Any] = image["Docker"]["config"]
+        return config
+
+    def measure_bytes(self) -> int:
+        """Returns the bytes of the container's files."""
+        mounted = self._read("mount", self.container)
+        size = int(read(["du", "--summarize", "--bytes", mounted]).split()[0])
+        self._read("umount", self.container)
+        return size
+
+    def start(
+        self, command: Sequence[str], environment: Mapping[str, str], log: Path
+    ) -> subprocess.Popen[bytes]:
+        """Runs what the image names as its entry point."""
+        self.environment = dict(environment)
+        line = [*self._inside(), *self.describe()["Entrypoint"], *command]
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(line, stdout=output, stderr=output)
+        return self.process
+
+    def execute(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        """Runs beside the service: same files, same user, same network."""
+        return run([*self._inside(), *command])
+
+    def terminate(self) -> None:
+        """Signals the service itself, because buildah passes no signals on."""
+        assert self.process is not None
+        pid = self.process.pid
+        while _find_user(pid) != USER:
+            pid = int(read(["pgrep", "--parent", str(pid)]).split()[0])
+        os.kill(pid, signal.SIGTERM)
+
+    def remove(self) -> None:
+        """Removes containers, images and data; the base's archive stays for the next run."""
+        if (self.folder / "storage").exists():
+            self._read("rm", "--all")
+            self._read("rmi", "--all", "--force")
+        for name in ("storage", "run", "data"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
+    def _read(self, *arguments: str) -> str:
+        return read([*self._buildah(), *arguments])
+
+    def _buildah(self) -> list[str]:
+        places = ("--root", f"{self.folder}/storage", "--runroot", f"{self.folder}/run")
+        return ["buildah", "--storage-driver", "vfs", *places]
+
+    def _inside(self) -> list[str]:
+        variables = repeat_option("--env", (f"{k}={v}" for k, v in self.environment.items()))
+        options = ("--isolation", "chroot", "--volume", f"{self._data}:/data:rw", *variables)
+        return [*self._buildah(), "run", *options, self.container, "--"]
+
+
+def _find_user(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("\nUid:")[1].split()[0])
