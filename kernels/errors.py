@@ -1,5 +1,11 @@
 """What the kernels refuse, and how a launch fails."""
 
+from typing import Final
+
+RECOVERABLE_STATUSES: Final = frozenset({1, 2, 9, 98, 101, 200, 209, 218, 222, 300, 500, 701})
+"""CUDA errors after which the context still works: arguments, memory and images refused before
+anything ran. Every other error (an illegal address, a failed launch, ECC) poisons the context."""
+
 
 class KernelsError(Exception):
     """The root of every error that kernels/ raises on purpose."""

@@ -1,0 +1,207 @@
+"""The kernels that there are, and what each is compiled and launched with.
+
+Knows neither NumPy nor CuPy: the planner reads it on machines without a GPU.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from kernels.errors import UnknownKernel
+
+_ITEM_BYTES: Final = {"float16": 2, "float32": 4, "float64": 8}
+_C_TYPES: Final = {"float32": "float", "float64": "double"}
+_VECTOR_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Rows and columns of C that one thread block computes, and the steps of K it takes at once."""
+
+    m: int
+    n: int
+    k: int
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}"
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTiling:
+    """How the register kernel divides its tile.
+
+    Attributes:
+        thread_m: Rows of C that one thread holds in registers.
+        thread_n: Columns of C that one thread holds in registers.
+        stages: Tiles of A and B in shared memory at the same time.
+        blocks_per_sm: Blocks that must fit a multiprocessor; bounds the registers of a thread.
+    """
+
+    thread_m: int
+    thread_n: int
+    stages: int
+    blocks_per_sm: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSpec:
+    """One entry of the catalog: a kernel for one element type and one tile.
+
+    Attributes:
+        name: "simple", "coalesced", "shared", "register" or "cublas".
+        dtype: NumPy's name of the element type.
+        tile: What one block computes; W × W × W for the first three.
+        threads: Threads per block.
+        source: File under kernels/cuda/; None for cuBLAS.
+        accuracy: "strict" (every product and sum an IEEE fused multiply-add of the element type,
+            summed in the order of k) or "library" (whatever the library does).
+        min_compute_capability: The oldest GPU that runs it.
+        tiling: How the register kernel divides its tile; None for the others.
+    """
+
+    name: str
+    dtype: str
+    tile: Tile
+    threads: int
+    source: str | None
+    accuracy: str = "strict"
+    min_compute_capability: tuple[int, int] = (7, 5)
+    tiling: RegisterTiling | None = None
+
+    @property
+    def label(self) -> str:
+        """Name, tile and element type: "register 128x128x16 float32"."""
+        return f"{self.name} {self.tile} {self.dtype}"
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """Shape of a thread block, x first."""
+        return (self.threads,) if self.tiling else (self.tile.n, self.tile.m)
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Functions in the compiled kernel: any operands, or 16-byte aligned and any operands."""
+        if self.source is None:
+            return ()
+        return ("multiply", "multiply_unaligned") if self.tiling else ("multiply",)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block; 0 for cuBLAS, whose kernels vary."""
+        tile, item_bytes = self.tile, _ITEM_BYTES[self.dtype]
+        if self.tiling:
+            a_stride = tile.k + _VECTOR_BYTES // item_bytes
+            return self.tiling.stages * (tile.m * a_stride + tile.k * tile.n) * item_bytes
+        tiles = {"coalesced": 1, "shared": 2}.get(self.name, 0)
+        return tiles * tile.m * tile.n * item_bytes
+
+    @property
+    def dynamic_shared_bytes(self) -> int:
+        """The part of `shared_bytes` that the launch asks for."""
+        return self.shared_bytes if self.tiling else 0
+
+    @property
+    def macros(self) -> dict[str, str]:
+        """Macros that the source is compiled with; none for cuBLAS."""
+        if self.source is None:
+            return {}
+        element = {"ELEMENT": _C_TYPES[self.dtype]}
+        if self.tiling is None:
+            return element | {"W": str(self.tile.n)}
+        return element | {
+            "BLOCK_M": str(self.tile.m),
+            "BLOCK_N": str(self.tile.n),
+            "BLOCK_K": str(self.tile.k),
+            "THREAD_M": str(self.tiling.thread_m),
+            "THREAD_N": str(self.tiling.thread_n),
+            "STAGES": str(self.tiling.stages),
+            "BLOCKS_PER_SM": str(self.tiling.blocks_per_sm),
+            "SHARED_BYTES": str(self.shared_bytes),
+        }
+
+
+def _textbook(name: str, dtype: str, w: int) -> KernelSpec:
+    return KernelSpec(name, dtype, Tile(w, w, w), threads=w * w, source=f"{name}.cu")
+
+
+def _register(dtype: str, tile: Tile, tiling: RegisterTiling) -> KernelSpec:
+    threads = tile.m * tile.n // (tiling.thread_m * tiling.thread_n)
+    return KernelSpec("register", dtype, tile, threads, source="register.cu", tiling=tiling)
+
+
+def _cublas(dtype: str, tile: Tile, threads: int) -> KernelSpec:
+    return KernelSpec("cublas", dtype, tile, threads, source=None, accuracy="library")
+
+
+# Of each name and element type, the first entry is what is meant when no tile is named.
+_CATALOG: Final[tuple[KernelSpec, ...]] = (
+    *(
+        _textbook(name, dtype, w)
+        for name in ("simple", "coalesced", "shared")
+        for dtype in ("float32", "float64")
+        for w in (32, 16, 8, 4)
+    ),
+    _register("float32", Tile(128, 128, 16), RegisterTiling(8, 16, stages=3, blocks_per_sm=2)),
+    _register("float32", Tile(128, 256, 16), RegisterTiling(8, 16, stages=3, blocks_per_sm=1)),
+    _register("float32", Tile(64, 64, 16), RegisterTiling(4, 8, stages=3, blocks_per_sm=4)),
+    _register("float64", Tile(128, 64, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=2)),
+    _register("float64", Tile(64, 64, 8), RegisterTiling(4, 8, stages=3, blocks_per_sm=2)),
+    _cublas("float32", Tile(128, 128, 8), threads=256),
+    _cublas("float64", Tile(128, 64, 16), threads=128),
+    _cublas("float16", Tile(128, 256, 64), threads=384),
+)
+
+
+def list_kernels(
+    *, dtype: str | None = None, compute_capability: tuple[int, int] | None = None
+) -> tuple[KernelSpec, ...]:
+    """The entries of the catalog, simplest kernels first.
+
+    Args:
+        dtype: Only entries of this element type.
+        compute_capability: Only entries that such a GPU runs.
+    """
+    return tuple(
+        spec
+        for spec in _CATALOG
+        if (dtype is None or spec.dtype == dtype)
+        and (compute_capability is None or spec.min_compute_capability <= compute_capability)
+    )
+
+
+def find_kernel(name: str, dtype: str, tile: str | None = None) -> KernelSpec:
+    """The entry of that name and element type.
+
+    Args:
+        name: Name of the kernel.
+        dtype: NumPy's name of the element type.
+        tile: "32" (W of a square tile), "128x128" or "128x128x16"; None for the kernel's default.
+
+    Raises:
+        UnknownKernel: There is no such name, it has no such element type, or no such tile.
+    """
+    named = [spec for spec in _CATALOG if spec.name == name]
+    if not named:
+        raise UnknownKernel("kernel", name, _one_of(spec.name for spec in _CATALOG))
+    typed = [spec for spec in named if spec.dtype == dtype]
+    if not typed:
+        raise UnknownKernel("dtype", dtype, f"{_one_of(s.dtype for s in named)} for {name}")
+    if tile is None:
+        return typed[0]
+    for spec in typed:
+        if tile in _spell_tile(spec):
+            return spec
+    limit = f"{_one_of(str(spec.tile) for spec in typed)} for {name} in {dtype}"
+    raise UnknownKernel("tile", tile, limit)
+
+
+def _spell_tile(spec: KernelSpec) -> tuple[str, ...]:
+    """The ways to write a tile."""
+    tile = spec.tile
+    spellings = (str(tile), f"{tile.m}x{tile.n}")
+    return (*spellings, str(tile.n)) if tile.m == tile.n == tile.k else spellings
+
+
+def _one_of(names: Iterable[str]) -> str:
+    """Each name once, in order: "one of a, b"."""
+    return "one of " + ", ".join(dict.fromkeys(names))

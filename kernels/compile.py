@@ -1,0 +1,197 @@
+"""CUDA source → cubin, through NVRTC; works on a machine without a GPU.
+
+Compiled kernels are cached on disk. Of each there are two files: the cubin, named after its own
+digest, and a report that names the cubin. Both are written under a temporary name and renamed,
+the cubin first, so a process that finds a report finds the whole cubin too, whoever else writes.
+A cubin that does not have the digest in its name (a full disk, a damaged one) is compiled anew.
+"""
+
+import hashlib
+import io
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from kernels.catalog import KernelSpec
+from kernels.errors import CompilationFailed
+
+ARCHITECTURES: Final = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
+"""What every kernel is compiled for in CI: Turing to Blackwell."""
+
+_SOURCES: Final = Path(__file__).parent / "cuda"
+_INCLUDE: Final = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+# IEEE arithmetic as NumPy has it: denormals kept, division and square root rounded correctly.
+# A product followed by a sum is fused, which rounds once instead of twice.
+_OPTIONS: Final[dict[str, object]] = {
+    "std": "c++17",
+    "ftz": False,
+    "fma": True,
+    "prec_div": True,
+    "prec_sqrt": True,
+    "ptxas_options": ["-v"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledKernel:
+    """A cubin on disk, and what the compiler reports of it.
+
+    Attributes:
+        path: The cubin.
+        entry: Name of its main function; the others are in the spec.
+        registers: Registers per thread, the most of any function.
+        spill_bytes: Bytes of registers stored to local memory, the most of any function.
+        shared_bytes: Shared memory of a block that the source itself declares; what the launch
+            adds is in the spec.
+    """
+
+    path: Path
+    entry: str
+    registers: int
+    spill_bytes: int
+    shared_bytes: int
+
+
+def compile_kernel(spec: KernelSpec, arch: str, cache_dir: Path) -> CompiledKernel:
+    """Compile a kernel, or find it in the cache. Safe in several processes at once.
+
+    Args:
+        spec: An entry of the catalog that has a source.
+        arch: The compiler's name of an architecture, such as "sm_90a".
+        cache_dir: Folder of compiled kernels; made when it is not there.
+
+    Raises:
+        CompilationFailed: The source does not compile for `arch`, or NVRTC is not installed.
+    """
+    assert spec.source is not None, "cuBLAS has no source"
+    report_path = cache_dir / f"{_digest_inputs(spec, arch)}.json"
+    compiled = _read_report(report_path)
+    if compiled is None:
+        cubin, log = _run_compiler(spec, arch)
+        compiled = _describe(spec, cubin, log, cache_dir)
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        _write_whole(compiled.path, cubin)
+        report = asdict(compiled) | {"path": compiled.path.name, "kernel": spec.label, "arch": arch}
+        _write_whole(report_path, json.dumps(report, indent=1).encode())
+    return compiled
+
+
+@cache
+def find_compiler_version() -> str:
+    """Version of NVRTC, such as "13.0".
+
+    Raises:
+        CompilationFailed: NVRTC is not installed.
+    """
+    try:
+        from cuda.bindings import nvrtc
+
+        status, major, minor = nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError) as error:
+        raise CompilationFailed(f"the CUDA compiler NVRTC is not installed: {error}") from error
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS
+    return f"{major}.{minor}"
+
+
+def _digest_inputs(spec: KernelSpec, arch: str) -> str:
+    """A key that changes with everything that the cubin depends on."""
+    assert spec.source is not None, "cuBLAS has no source"
+    inputs = {
+        "sources": {path.name: path.read_text("utf-8") for path in _find_sources(spec.source)},
+        "macros": spec.macros,
+        "options": _OPTIONS,
+        "arch": arch,
+        "compiler": find_compiler_version(),
+    }
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
+def _find_sources(name: str) -> Iterator[Path]:
+    """A source and all that it includes, directly or not."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            path = _SOURCES / name
+            yield path
+            waiting += _INCLUDE.findall(path.read_text("utf-8"))
+
+
+def _run_compiler(spec: KernelSpec, arch: str) -> tuple[bytes, str]:
+    """The cubin, and the compiler's log."""
+    find_compiler_version()  # says what is missing, where something is
+    from cuda.core import Program, ProgramOptions
+
+    assert spec.source is not None, "cuBLAS has no source"
+    options: dict[str, Any] = _OPTIONS | {
+        "name": spec.source,
+        "arch": arch,
+        "define_macro": list(spec.macros.items()),
+        "include_path": [str(_SOURCES)],
+    }
+    log = io.StringIO()
+    source = (_SOURCES / spec.source).read_text("utf-8")
+    try:
+        program = Program(source, code_type="c++", options=ProgramOptions(**options))
+        cubin = program.compile("cubin", logs=log).code
+    except Exception as error:  # cuda-core has no public error class
+        raise CompilationFailed(f"{spec.label} does not compile for {arch}", str(error)) from error
+    return bytes(cubin), log.getvalue()
+
+
+def _describe(spec: KernelSpec, cubin: bytes, log: str, cache_dir: Path) -> CompiledKernel:
+    """Read the assembler's report, which has a line or two for each function."""
+    assert len(re.findall(r"Used \d+ registers", log)) == len(spec.entries), log
+    return CompiledKernel(
+        path=cache_dir / f"{_digest(cubin)}.cubin",
+        entry=spec.entries[0],
+        registers=_find_most(r"Used (\d+) registers", log),
+        spill_bytes=_find_most(r"(\d+) bytes spill", log),
+        shared_bytes=_find_most(r"(\d+) bytes smem", log),
+    )
+
+
+def _find_most(pattern: str, log: str) -> int:
+    return max((int(number) for number in re.findall(pattern, log)), default=0)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _read_report(path: Path) -> CompiledKernel | None:
+    """What the cache holds, if it is whole."""
+    try:
+        report = json.loads(path.read_bytes())
+        compiled = CompiledKernel(
+            path=path.parent / report["path"],
+            entry=report["entry"],
+            registers=report["registers"],
+            spill_bytes=report["spill_bytes"],
+            shared_bytes=report["shared_bytes"],
+        )
+        whole = _digest(compiled.path.read_bytes()) == compiled.path.stem
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return compiled if whole else None
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """Write a file such that nobody ever sees a part of it."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
+        unfinished = Path(file.name)
+        try:
+            file.write(data)
+            file.close()
+            unfinished.chmod(0o644)
+            unfinished.replace(path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise

@@ -1,0 +1,271 @@
+// register: each thread computes THREAD_M × THREAD_N elements of C, held in registers.
+//
+// A block computes a BLOCK_M × BLOCK_N tile of C, walking along K in steps of BLOCK_K. Reuse on
+// three levels: the block reads each element of its strips of A and B from global memory once; a
+// warp reads each element of the shared tiles once for all its threads that need it; a thread
+// uses each element that it has in registers THREAD_M or THREAD_N times. For 8×16 elements a
+// thread needs 24 words from shared memory for 128 fused multiply-adds.
+//
+// Loads are asynchronous (cp.async): global memory → shared memory without passing registers,
+// STAGES tiles deep, so that the next steps arrive while this one is computed. Within a step the
+// fragments of the next k are read from shared memory before those of this k are used.
+//
+// Shared memory (dynamic), for each stage: A as [BLOCK_M][BLOCK_K + VECTOR] and B as
+// [BLOCK_K][BLOCK_N], where VECTOR is the number of elements in 16 bytes. A keeps its row-major
+// order: a thread reads VECTOR steps of k of one row at once. The padding lets neighbouring rows
+// begin in different banks.
+//
+// Lanes of a warp form an 8×4 grid. Bit 0 of the lane is a row and bit 1 a column, because a warp
+// reads 16 bytes a lane in two passes (one for each half) only if neighbouring lanes, or lanes
+// two apart, read the same address, and in four passes otherwise.
+//
+// Launch: THREADS threads, one block for each tile; SHARED_BYTES of dynamic shared memory. Two
+// entries: `multiply` wants A, B, C and their leading dimensions aligned to 16 bytes, and moves
+// 16 bytes at a time; `multiply_unaligned` wants nothing, and moves one element at a time.
+#include "product.cuh"
+
+constexpr int VECTOR = 16 / sizeof(element);
+constexpr int LANES_M = 8;
+constexpr int LANES_N = 4;
+constexpr int WARP_M = LANES_M * THREAD_M;
+constexpr int WARP_N = LANES_N * THREAD_N;
+constexpr int WARPS_N = BLOCK_N / WARP_N;
+constexpr int THREADS = 32 * (BLOCK_M / WARP_M) * WARPS_N;
+constexpr int A_STRIDE = BLOCK_K + VECTOR;
+constexpr int A_ELEMENTS = BLOCK_M * A_STRIDE;
+constexpr int STAGE_ELEMENTS = A_ELEMENTS + BLOCK_K * BLOCK_N;
+constexpr int A_CHUNKS = BLOCK_M * BLOCK_K / VECTOR / THREADS;
+constexpr int B_CHUNKS = BLOCK_K * BLOCK_N / VECTOR / THREADS;
+constexpr int GROUP = 8;  // rows of tiles that are computed together
+
+static_assert(BLOCK_M % WARP_M == 0 && BLOCK_N % WARP_N == 0, "warps must fill the tile");
+static_assert(A_CHUNKS * THREADS * VECTOR == BLOCK_M * BLOCK_K, "threads must share A evenly");
+static_assert(B_CHUNKS * THREADS * VECTOR == BLOCK_K * BLOCK_N, "threads must share B evenly");
+static_assert(BLOCK_K % (2 * VECTOR) == 0, "fragments of A alternate between two registers");
+static_assert(STAGES * STAGE_ELEMENTS * sizeof(element) == SHARED_BYTES, "the launch must agree");
+
+struct alignas(16) Vector {
+    element of[VECTOR];
+};
+
+// Start copying BYTES bytes, of which the first `valid` exist; zeros take the place of the rest.
+template <int BYTES>
+__device__ __forceinline__ void start_copy(element* shared, const element* global, int valid)
+{
+#if __CUDA_ARCH__ >= 800
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (BYTES == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid));
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid));
+    }
+#else  // Turing has no asynchronous copy
+    if (BYTES == 16 && valid == 16) {
+        *reinterpret_cast<Vector*>(shared) = *reinterpret_cast<const Vector*>(global);
+    } else {
+        for (int i = 0; i < int(BYTES / sizeof(element)); ++i) {
+            shared[i] = i < int(valid / sizeof(element)) ? global[i] : element(0);
+        }
+    }
+#endif
+}
+
+// Close the group of copies that were started since the last call.
+__device__ __forceinline__ void close_copies()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Wait until all of this thread's groups but the last PENDING have arrived.
+template <int PENDING>
+__device__ __forceinline__ void wait_for_copies()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+#endif
+}
+
+// Start copying one chunk of VECTOR elements, the first `valid` of which lie inside the matrix
+// (`valid` may be negative or more than VECTOR). Nothing outside the matrix is read.
+template <bool ALIGNED>
+__device__ __forceinline__ void start_chunk(element* shared, const element* global, int valid)
+{
+    constexpr int BYTES = sizeof(element);
+    if constexpr (ALIGNED) {
+        start_copy<16>(shared, global, max(0, min(valid, VECTOR)) * BYTES);
+    } else {
+#pragma unroll
+        for (int i = 0; i < VECTOR; ++i) {
+            start_copy<BYTES>(shared + i, global + i, i < valid ? BYTES : 0);
+        }
+    }
+}
+
+__device__ __forceinline__ int clamp_to_int(long long value, int limit)
+{
+    return value < limit ? int(value) : limit;
+}
+
+template <bool ALIGNED>
+__device__ __forceinline__ void multiply_tile(
+    long long m, long long n, long long k, element alpha, const element* __restrict__ a,
+    long long lda, const element* __restrict__ b, long long ldb, element beta,
+    element* __restrict__ c, long long ldc)
+{
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    element* const shared = reinterpret_cast<element*>(shared_bytes);
+
+    // Blocks that run at the same time cover GROUP rows of tiles, column by column: a block of C
+    // about as high as wide, which needs the fewest different rows of A and columns of B in L2.
+    const long long tiles_n = (n + BLOCK_N - 1) / BLOCK_N;
+    const long long tiles_m = (m + BLOCK_M - 1) / BLOCK_M;
+    const long long group = blockIdx.x / (GROUP * tiles_n);
+    const int height = clamp_to_int(tiles_m - group * GROUP, GROUP);
+    const long long place = blockIdx.x - group * GROUP * tiles_n;
+    const long long first_row = (group * GROUP + place % height) * BLOCK_M;
+    const long long first_column = place / height * BLOCK_N;
+    const int rows = clamp_to_int(m - first_row, BLOCK_M);
+    const int columns = clamp_to_int(n - first_column, BLOCK_N);
+
+    // Each thread copies A_CHUNKS chunks of A, that many rows apart, and B_CHUNKS of B.
+    constexpr int A_ROW_CHUNKS = BLOCK_K / VECTOR;
+    constexpr int B_ROW_CHUNKS = BLOCK_N / VECTOR;
+    constexpr int A_ROW_STEP = THREADS / A_ROW_CHUNKS;
+    constexpr int B_ROW_STEP = THREADS / B_ROW_CHUNKS;
+    static_assert(THREADS % A_ROW_CHUNKS == 0 && THREADS % B_ROW_CHUNKS == 0, "whole rows at a time");
+    const int thread = threadIdx.x;
+    const int a_row = thread / A_ROW_CHUNKS;
+    const int a_column = thread % A_ROW_CHUNKS * VECTOR;
+    const int b_row = thread / B_ROW_CHUNKS;
+    const int b_column = thread % B_ROW_CHUNKS * VECTOR;
+    const element* a_from = a + (first_row + a_row) * lda + a_column;
+    const element* b_from = b + b_row * ldb + first_column + b_column;
+    element* const a_to = shared + a_row * A_STRIDE + a_column;
+    element* const b_to = shared + A_ELEMENTS + b_row * BLOCK_N + b_column;
+    const int b_valid = columns - b_column;
+    long long k_to_load = k;
+
+    auto start_stage = [&](int stage) {
+        const int depth = clamp_to_int(k_to_load, BLOCK_K);  // not positive once K is used up
+#pragma unroll
+        for (int i = 0; i < A_CHUNKS; ++i) {
+            const int row = a_row + i * A_ROW_STEP;
+            const int valid = row < rows ? depth - a_column : 0;
+            start_chunk<ALIGNED>(
+                a_to + stage * STAGE_ELEMENTS + i * A_ROW_STEP * A_STRIDE,
+                valid > 0 ? a_from + i * A_ROW_STEP * lda : a, valid);
+        }
+#pragma unroll
+        for (int i = 0; i < B_CHUNKS; ++i) {
+            const int valid = b_row + i * B_ROW_STEP < depth ? b_valid : 0;
+            start_chunk<ALIGNED>(
+                b_to + stage * STAGE_ELEMENTS + i * B_ROW_STEP * BLOCK_N,
+                valid > 0 ? b_from + i * B_ROW_STEP * ldb : b, valid);
+        }
+        close_copies();
+        a_from += BLOCK_K;
+        b_from += BLOCK_K * ldb;
+        k_to_load -= BLOCK_K;
+    };
+
+    const int lane = thread % 32;
+    const int warp = thread / 32;
+    const int lane_m = (lane & 1) | (lane >> 3 << 1);
+    const int lane_n = lane >> 1 & 3;
+    const int thread_row = warp / WARPS_N * WARP_M + lane_m;
+    const int thread_column = warp % WARPS_N * WARP_N + lane_n * VECTOR;
+    const element* const a_fragments = shared + thread_row * A_STRIDE;
+    const element* const b_fragments = shared + A_ELEMENTS + thread_column;
+
+    element sums[THREAD_M][THREAD_N] = {};
+    Vector a_fragment[2][THREAD_M];           // VECTOR steps of k of each row
+    Vector b_fragment[2][THREAD_N / VECTOR];  // one step of k of each column
+
+    auto read_a = [&](Vector (&to)[THREAD_M], int stage, int p) {
+#pragma unroll
+        for (int i = 0; i < THREAD_M; ++i) {
+            to[i] = *reinterpret_cast<const Vector*>(
+                a_fragments + stage * STAGE_ELEMENTS + i * LANES_M * A_STRIDE + p);
+        }
+    };
+    auto read_b = [&](Vector (&to)[THREAD_N / VECTOR], int stage, int p) {
+#pragma unroll
+        for (int j = 0; j < THREAD_N / VECTOR; ++j) {
+            to[j] = *reinterpret_cast<const Vector*>(
+                b_fragments + stage * STAGE_ELEMENTS + p * BLOCK_N + j * LANES_N * VECTOR);
+        }
+    };
+
+    for (int stage = 0; stage < STAGES - 1; ++stage) start_stage(stage);
+    wait_for_copies<STAGES - 2>();
+    __syncthreads();
+    read_a(a_fragment[0], 0, 0);
+    read_b(b_fragment[0], 0, 0);
+
+    int stage = 0;
+    for (long long done = 0; done < k; done += BLOCK_K) {
+        // The stage before this one is free: the barrier below was passed after its last read.
+        start_stage(stage == 0 ? STAGES - 1 : stage - 1);
+#pragma unroll
+        for (int p = 0; p < BLOCK_K; ++p) {
+            const int next = (p + 1) % BLOCK_K;
+            if (next == 0) {
+                wait_for_copies<STAGES - 2>();
+                __syncthreads();
+                stage = stage == STAGES - 1 ? 0 : stage + 1;
+            }
+            if (next % VECTOR == 0) read_a(a_fragment[next / VECTOR % 2], stage, next);
+            read_b(b_fragment[next % 2], stage, next);
+#pragma unroll
+            for (int i = 0; i < THREAD_M; ++i) {
+#pragma unroll
+                for (int j = 0; j < THREAD_N; ++j) {
+                    sums[i][j] += a_fragment[p / VECTOR % 2][i].of[p % VECTOR]
+                                * b_fragment[p % 2][j / VECTOR].of[j % VECTOR];
+                }
+            }
+        }
+    }
+
+#pragma unroll
+    for (int i = 0; i < THREAD_M; ++i) {
+        const int row = thread_row + i * LANES_M;
+        if (row >= rows) return;
+        element* const c_row = c + (first_row + row) * ldc + first_column;
+#pragma unroll
+        for (int j = 0; j < THREAD_N; j += VECTOR) {
+            const int column = thread_column + j * LANES_N;
+            if (ALIGNED && column + VECTOR <= columns) {
+                Vector* const to = reinterpret_cast<Vector*>(c_row + column);
+                Vector result = {};
+                if (beta != element(0)) result = *to;
+#pragma unroll
+                for (int v = 0; v < VECTOR; ++v) update(&result.of[v], sums[i][j + v], alpha, beta);
+                *to = result;
+            } else {
+#pragma unroll
+                for (int v = 0; v < VECTOR; ++v) {
+                    if (column + v < columns) update(c_row + column + v, sums[i][j + v], alpha, beta);
+                }
+            }
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM) multiply(
+    long long m, long long n, long long k, element alpha, const element* __restrict__ a,
+    long long lda, const element* __restrict__ b, long long ldb, element beta,
+    element* __restrict__ c, long long ldc)
+{
+    multiply_tile<true>(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM) multiply_unaligned(
+    long long m, long long n, long long k, element alpha, const element* __restrict__ a,
+    long long lda, const element* __restrict__ b, long long ldb, element beta,
+    element* __restrict__ c, long long ldc)
+{
+    multiply_tile<false>(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
