@@ -180,7 +180,7 @@ def _find_candidates(
     if kernel == "auto":
         if tile is not None:
             raise PlanError("tile", tile, 'left out while kernel is "auto"')
-        specs = list_kernels(dtype=problem.dtype)
+        specs = list(list_kernels(dtype=problem.dtype))
     else:
         specs = _find_named(problem, kernel, tile)
     runnable = [spec for spec in specs if profile.find_kernel_model(spec) is not None]

@@ -1,0 +1,172 @@
+"""Measures a profile of this machine: the CPU's line, the link, every kernel's staircase."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from cpu.gemm import CpuPool
+from kernels.catalog import KernelSpec, find_kernel, list_kernels
+from kernels.device import DeviceInfo
+from kernels.pipeline import GpuPipeline
+from kernels.probes import KernelProbe
+from scheduler.estimate import estimate_cpu
+from scheduler.execute import Executor
+from scheduler.machine import CpuModel, CpuRate, KernelModel, LinkModel, MachineProfile
+from scheduler.profile import describe_gpu, read_key, store_profile
+from scheduler.staircase import Step, fit_staircase
+
+Report = Callable[[str, float], None]
+"""Receives what is being measured and the finished share, 0…1."""
+
+_CPU_ROWS: Final = (16, 64, 256)
+_CPU_SIDE: Final = 1024
+_CPU_SECONDS: Final = 0.25
+_SLOW_DTYPES: Final = ("int32", "int64", "uint32", "uint64")
+_SLOW_SIDE: Final = 256
+
+_SHORT_K, _LONG_K = 512, 2048
+_THREADS_AN_SM: Final = 2048
+_MOST_BLOCKS: Final = 16
+_LINK_SIDE: Final = 8192
+
+
+def calibrate(
+    executor: Executor, *, cache_dir: Path, directory: Path | None, report: Report | None = None
+) -> MachineProfile:
+    """Measure this machine and store the profile.
+
+    Args:
+        executor: Owns the pools and the pipeline that are measured, so the figures are those of
+            real executions.
+        cache_dir: Folder of compiled kernels.
+        directory: Folder to store the profile in; None to measure only.
+        report: Told what is being measured.
+    """
+    stamp = datetime.now(UTC).isoformat(timespec="seconds")
+    info = executor.devices[0] if executor.devices else None
+    specs = list_kernels(compute_capability=info.compute_capability) if info else ()
+    steps = len(specs) + 2
+    tell = report or (lambda _what, _share: None)
+    tell("CPU", 0.0)
+    cpu = measure_cpu(executor, f"measured {stamp}")
+    profile = MachineProfile(
+        device="cpu",
+        source=f"measured on this machine {stamp}",
+        cpu=cpu,
+        key=read_key(info, cpu.threads),
+        measured_at=stamp,
+    )
+    if info is not None and executor.pipeline is not None:
+        tell("link", 1 / steps)
+        link = measure_link(executor.pipeline, f"measured {stamp}")
+        models = []
+        for done, spec in enumerate(specs, 2):
+            tell(spec.label, done / steps)
+            models.append(measure_kernel(spec, info, cache_dir, f"measured {stamp}"))
+        profile = replace(
+            profile, device=info.name, gpu=describe_gpu(info), link=link, kernels=tuple(models)
+        )
+    if directory is not None:
+        store_profile(profile, directory)
+    tell("done", 1.0)
+    return profile
+
+
+def measure_cpu(executor: Executor, source: str) -> CpuModel:
+    """The CPU's line for every element type: seconds over rows, fitted by least squares."""
+    pool, beside = executor.pool_alone, executor.pool_beside
+    assumed = estimate_cpu(pool.threads)
+    rates = tuple(_measure_rate(pool, rate, source) for rate in assumed.rates)
+    return CpuModel(pool.threads, beside.threads, rates)
+
+
+def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str) -> CpuRate:
+    side = _SLOW_SIDE if assumed.dtype in _SLOW_DTYPES else _CPU_SIDE
+    rng = np.random.default_rng(0)
+    a, b = (
+        (rng.random(shape) * 100).astype(assumed.dtype)
+        for shape in ((_CPU_ROWS[-1], side), (side, side))
+    )
+    c = np.empty((_CPU_ROWS[-1], side), assumed.dtype)
+    seconds = [_repeat(partial(pool.multiply, a[:rows], b, c[:rows])) for rows in _CPU_ROWS]
+    row_seconds, start_seconds = np.polyfit(_CPU_ROWS, seconds, 1)
+    row_seconds = max(float(row_seconds), seconds[-1] / _CPU_ROWS[-1] / 2)
+    return replace(
+        assumed,
+        gflops=2 * side * side / row_seconds / 1e9,
+        startup_rows=max(0.0, float(start_seconds) - assumed.call_seconds) / row_seconds,
+        source=source,
+    )
+
+
+def _repeat(measure: Callable[[], float]) -> float:
+    """Median of what fits in the time set aside, of at least three after a warm-up."""
+    measure()
+    samples: list[float] = []
+    deadline = time.perf_counter() + _CPU_SECONDS / len(_CPU_ROWS)
+    while len(samples) < 3 or time.perf_counter() < deadline:
+        samples.append(measure())
+    return statistics.median(samples)
+
+
+def measure_link(pipeline: GpuPipeline, source: str) -> LinkModel:
+    """Rates of the whole way, pageable memory through staging to the GPU and back.
+
+    A product with few columns is all copy in, one with a small K all copy out, a tiny one all
+    fixed cost.
+    """
+    call_seconds = _time_pipeline(pipeline, 64, 64, 64)
+    in_seconds = _time_pipeline(pipeline, _LINK_SIDE, 64, _LINK_SIDE) - call_seconds
+    out_seconds = _time_pipeline(pipeline, _LINK_SIDE, _LINK_SIDE, 16) - call_seconds
+    moved_bytes = 4 * _LINK_SIDE * _LINK_SIDE
+    return LinkModel(
+        in_gbytes_per_second=moved_bytes / in_seconds / 1e9,
+        out_gbytes_per_second=moved_bytes / out_seconds / 1e9,
+        call_seconds=call_seconds,
+        source=source,
+    )
+
+
+def _time_pipeline(pipeline: GpuPipeline, m: int, n: int, k: int) -> float:
+    """Median wall seconds of one product through the pipeline."""
+    spec = find_kernel("cublas", "float32")
+    rng = np.random.default_rng(0)
+    a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
+    c = np.zeros((m, n), np.float32)
+    samples = []
+    for _ in range(6):
+        start = time.perf_counter()
+        pipeline.multiply(spec, a, b, c)
+        samples.append(time.perf_counter() - start)
+    return statistics.median(samples[1:])
+
+
+def measure_kernel(spec: KernelSpec, info: DeviceInfo, cache_dir: Path, source: str) -> KernelModel:
+    """One kernel's staircase: the wave quantum at one K, the cost of a wave at two."""
+    probe = KernelProbe(spec, sm_count=info.sm_count, device_index=info.index, cache_dir=cache_dir)
+    most_blocks = min(_MOST_BLOCKS, max(1, _THREADS_AN_SM // spec.threads))
+    rounds = sorted({*range(1, 9), *range(10, 2 * most_blocks + 1, 3)})
+    steps = [Step(count, probe.measure(count, _SHORT_K, repeats=3).seconds) for count in rounds]
+    stairs = fit_staircase(steps, most_blocks)
+    full = 4 * stairs.blocks
+    short = probe.measure(full, _SHORT_K).seconds
+    long = probe.measure(full, _LONG_K).seconds
+    wave_k_seconds = max(long - short, 0.0) / 4 / (_LONG_K - _SHORT_K)
+    wave_seconds = max(0.0, (short - stairs.launch_seconds) / 4 - wave_k_seconds * _SHORT_K)
+    return KernelModel(
+        kernel=spec.name,
+        dtype=spec.dtype,
+        tile=str(spec.tile),
+        slots=stairs.blocks * info.sm_count,
+        launch_seconds=stairs.launch_seconds,
+        wave_seconds=wave_seconds,
+        wave_k_seconds=wave_k_seconds,
+        source=source,
+    )

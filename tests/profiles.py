@@ -1,0 +1,22 @@
+"""Machines that the planner's tests reason about."""
+
+from dataclasses import replace
+
+from scheduler.machine import CpuModel, KernelModel, LinkModel, MachineProfile
+from scheduler.presets import PRESETS
+from scheduler.profile import build_preset_profile
+
+
+def make_reference_profile(
+    *, cpu_gflops: float = 20.0, link_gbytes_per_second: float = 10.0
+) -> MachineProfile:
+    """A machine in the manner of R4's: simple kernel with W=4, few slots, a modest CPU.
+
+    One wave of 1280 blocks of 4 x 4 at K = 2048 takes 1.2 ms, so 2048 x 2048 takes 0.246 s in
+    205 waves, as Table 17 has it.
+    """
+    profile = build_preset_profile(PRESETS[0], "reference", 8)
+    model = KernelModel("simple", "float32", "4x4x4", 1280, 0.0, 0.0, 1.2e-3 / 2048, "R4")
+    link = LinkModel(link_gbytes_per_second, link_gbytes_per_second, 1e-4, "R4")
+    rates = tuple(replace(rate, gflops=cpu_gflops) for rate in profile.cpu.rates)
+    return replace(profile, link=link, kernels=(model,), cpu=CpuModel(8, 8, rates))

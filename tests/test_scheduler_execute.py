@@ -1,0 +1,123 @@
+"""Execution: both parts into one C, timings, progress, cancellation, failures."""
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernels.device import list_devices
+from scheduler.errors import ExecutionCancelled, ProblemError
+from scheduler.execute import Executor
+from scheduler.plan import choose_plan
+from scheduler.problem import GemmProblem
+from scheduler.profile import find_profile
+from scheduler.verify import verify_product
+from tests.matrices import make_matrix, poison
+
+
+@pytest.fixture(scope="module")
+def cpu_executor(tmp_path_factory):
+    with Executor(cache_dir=tmp_path_factory.mktemp("kernels"), cpu_threads=2) as executor:
+        yield executor
+
+
+@pytest.fixture(scope="module")
+def gpu_executor():
+    cache_dir = Path("~/.cache/wavetrim/kernels").expanduser()
+    with Executor(cache_dir=cache_dir, devices=list_devices()) as executor:
+        yield executor
+
+
+def plan_for(executor, m, n, k, dtype="float32", **wishes):
+    profile = find_profile(
+        None, devices=executor.devices, directory=None, cpu_threads=executor.pool_alone.threads
+    )
+    return choose_plan(GemmProblem(m, n, k, dtype), profile, **wishes)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64"])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (129, 67, 31), (224, 256, 192)])
+def test_the_cpu_alone_computes_every_row(cpu_executor, m, n, k, dtype):
+    a, b = make_matrix(m, k, dtype, seed=1), make_matrix(k, n, dtype, seed=2)
+    c = poison(make_matrix(m, n, dtype, seed=3))
+    timings = cpu_executor.run(plan_for(cpu_executor, m, n, k, dtype), a, b, c)
+    assert verify_product(a, b, None, c).passed
+    assert timings.gpu_seconds == timings.kernel_seconds == timings.transfer_seconds == 0
+    assert 0 < timings.cpu_seconds <= timings.total_seconds
+
+
+def test_beta_adds_to_the_c_that_is_there(cpu_executor):
+    a, b, c = (make_matrix(90, 90, "float64", seed=seed) for seed in range(3))
+    before = c.copy()
+    cpu_executor.run(plan_for(cpu_executor, 90, 90, 90, "float64"), a, b, c, alpha=2, beta=-0.5)
+    assert verify_product(a, b, before, c, alpha=2, beta=-0.5).passed
+
+
+def test_progress_rises_to_one(cpu_executor):
+    a, b = make_matrix(700, 300, "float64", seed=1), make_matrix(300, 500, "float64", seed=2)
+    seen = []
+    plan = plan_for(cpu_executor, 700, 500, 300, "float64")
+    cpu_executor.run(plan, a, b, np.empty((700, 500)), progress=seen.append)
+    assert seen == sorted(seen)
+    assert seen[-1] == pytest.approx(1.0)
+
+
+def test_a_cancelled_execution_ends_soon(cpu_executor):
+    a = make_matrix(1500, 1500, "int64", seed=1)
+    stop = threading.Event()
+    threading.Timer(0.2, stop.set).start()
+    plan = plan_for(cpu_executor, 1500, 1500, 1500, "int64")
+    start = time.perf_counter()
+    with pytest.raises(ExecutionCancelled):
+        cpu_executor.run(plan, a, a, np.empty_like(a), cancelled=stop.is_set)
+    assert time.perf_counter() - start < 2.0
+
+
+def test_arrays_of_another_problem_are_refused(cpu_executor):
+    plan = plan_for(cpu_executor, 4, 5, 6)
+    a, b, c = (np.zeros(shape, np.float32) for shape in ((4, 6), (6, 5), (4, 5)))
+    for bad in ((b, b, c), (a, a, c), (a, b, a), (a.astype(float), b, c)):
+        with pytest.raises(ProblemError, match="as planned"):
+            cpu_executor.run(plan, *bad)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("m", "n", "k"), [(257, 129, 67), (1000, 1013, 509), (4096, 1024, 512)])
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_gpu_and_cpu_rows_meet_without_a_gap(gpu_executor, m, n, k, dtype, share):
+    a, b = make_matrix(m, k, dtype, seed=1), make_matrix(k, n, dtype, seed=2)
+    c = poison(make_matrix(m, n, dtype, seed=3))
+    plan = plan_for(gpu_executor, m, n, k, dtype, f=int(share * m))
+    timings = gpu_executor.run(plan, a, b, c)
+    assert verify_product(a, b, None, c).passed
+    assert (timings.gpu_seconds > 0) == (plan.gpu_rows > 0)
+    assert (timings.cpu_seconds > 0) == (plan.f > 0)
+    longer = max(timings.gpu_seconds, timings.cpu_seconds)
+    assert longer <= timings.total_seconds * 1.05
+
+
+@pytest.mark.gpu
+def test_both_parts_run_at_the_same_time(gpu_executor):
+    side = 4096
+    a, b = (make_matrix(side, side, "float32", seed=seed) for seed in (1, 2))
+    c = np.zeros((side, side), np.float32)
+    plan = plan_for(gpu_executor, side, side, side, f=512)
+    gpu_executor.run(plan, a, b, c)
+    timings = gpu_executor.run(plan, a, b, c)
+    assert timings.total_seconds < timings.gpu_seconds + timings.cpu_seconds
+
+
+@pytest.mark.gpu
+def test_matrices_larger_than_the_gpus_memory_are_streamed():
+    cache_dir = Path("~/.cache/wavetrim/kernels").expanduser()
+    side = 1500
+    a, b = (make_matrix(side, side, "float32", seed=seed) for seed in (1, 2))
+    c = poison(np.zeros((side, side), np.float32))
+    with Executor(
+        cache_dir=cache_dir, devices=list_devices(), gpu_memory_bytes=8 * 2**20
+    ) as executor:
+        executor.run(plan_for(executor, side, side, side, f=100), a, b, c)
+    assert verify_product(a, b, None, c).passed

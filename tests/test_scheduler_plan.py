@@ -1,0 +1,169 @@
+"""The plan: F where it pays, 0 and M where they win, refusals that name field, value and limit."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.description import describe_curve, describe_plan
+from scheduler.errors import PlanError, ProblemError
+from scheduler.machine import MachineProfile
+from scheduler.plan import WORTHWHILE_GAIN, choose_plan
+from scheduler.presets import PRESETS
+from scheduler.problem import ITEM_BYTES, GemmProblem
+from scheduler.profile import build_preset_profile, find_profile
+from tests.profiles import make_reference_profile
+
+CPU_ONLY = find_profile(None, devices=(), directory=None, cpu_threads=8)
+SIZES = st.integers(1, 20_000)
+PROFILES = st.sampled_from([build_preset_profile(gpu, "test", 16) for gpu in PRESETS])
+
+
+def test_every_row_goes_to_the_cpu_without_a_gpu():
+    plan = choose_plan(GemmProblem(224, 256, 192), CPU_ONLY)
+    assert plan.f == 224
+    assert plan.spec is None
+    assert plan.waves == 0
+    assert describe_plan(plan)["speedup_over_gpu"] is None
+
+
+def test_a_few_rows_do_not_help_until_they_remove_a_wave():
+    """R4, Table 17: at 2048 with W=4 the GPU part stays as long while F rises from 0 to 32."""
+    profile = make_reference_profile()
+    problem = GemmProblem(2048, 2048, 2048)
+    whole = choose_plan(problem, profile, kernel="simple", tile="4", f=0)
+    grid = whole.gpu_curve.grid
+    first_useful_f = 2048 - grid.rows_in_waves(whole.waves - 1)
+    kernel_seconds = [whole.gpu_curve.kernel_seconds(2048 - f) for f in range(first_useful_f + 1)]
+    assert set(kernel_seconds[:-1]) == {kernel_seconds[0]}
+    assert kernel_seconds[-1] < kernel_seconds[0]
+
+
+def test_the_chosen_f_ends_on_a_full_wave():
+    profile = make_reference_profile()
+    plan = choose_plan(GemmProblem(2048, 2048, 2048), profile, kernel="simple", tile="4")
+    assert 0 < plan.f < 2048
+    assert plan.waves < plan.waves_gpu_only
+    grid = plan.gpu_curve.grid
+    assert grid.count_waves(plan.gpu_rows + 1) > plan.waves
+    best = min(plan.predict(f).total_seconds for f in range(2049))
+    assert plan.predicted.total_seconds == best
+
+
+def test_f_is_zero_where_the_cpu_cannot_remove_a_wave_in_time():
+    profile = make_reference_profile(cpu_gflops=0.01)
+    plan = choose_plan(GemmProblem(2048, 2048, 2048), profile, kernel="simple", tile="4")
+    assert plan.f == 0
+
+
+def test_f_is_m_where_the_copies_cost_more_than_the_product():
+    profile = make_reference_profile(cpu_gflops=1000.0, link_gbytes_per_second=0.01)
+    assert choose_plan(GemmProblem(64, 64, 64), profile).f == 64
+
+
+@settings(max_examples=200, deadline=None)
+@given(SIZES, SIZES, SIZES, st.sampled_from(["float32", "float64"]), PROFILES)
+def test_a_plan_is_never_slower_than_one_device_alone(m, n, k, dtype, profile):
+    plan = choose_plan(GemmProblem(m, n, k, dtype), profile)
+    total = plan.predicted.total_seconds
+    assert total <= plan.cpu_only_seconds
+    assert total <= plan.gpu_only_seconds
+    if 0 < plan.f < m:
+        alone = min(plan.cpu_only_seconds, plan.gpu_only_seconds)
+        assert total <= alone * (1 - WORTHWHILE_GAIN)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 4000), st.integers(1, 4000), PROFILES)
+def test_a_plan_is_as_fast_as_the_best_f_within_the_worthwhile_gain(m, n, k, profile):
+    plan = choose_plan(GemmProblem(m, n, k), profile, kernel="register")
+    best = min(plan.predict(f).total_seconds for f in range(m + 1))
+    assert plan.predicted.total_seconds * (1 - WORTHWHILE_GAIN) <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("f", [0, 1, 100, 224])
+def test_a_given_f_is_kept(f):
+    plan = choose_plan(GemmProblem(224, 256, 192), make_reference_profile(), f=f)
+    assert (plan.f, plan.gpu_rows) == (f, 224 - f)
+    assert (plan.spec is None) == (f == 224)
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        ({"f": -1}, "f"),
+        ({"f": 225}, "f"),
+        ({"kernel": "fastest"}, "kernel"),
+        ({"kernel": "shared", "tile": "5"}, "tile"),
+        ({"tile": "32"}, "tile"),
+    ],
+)
+def test_a_request_that_cannot_be_met_names_its_field(request_, field):
+    with pytest.raises(PlanError) as caught:
+        choose_plan(GemmProblem(224, 256, 192), make_reference_profile(), **request_)
+    assert caught.value.field == field
+    assert repr(caught.value.value) in str(caught.value)
+
+
+def test_rows_for_a_gpu_that_is_not_there_are_refused():
+    with pytest.raises(PlanError, match="there is no GPU"):
+        choose_plan(GemmProblem(10, 10, 10), CPU_ONLY, f=3)
+
+
+def test_integers_go_to_the_cpu_even_with_a_gpu():
+    plan = choose_plan(GemmProblem(10, 10, 10, "int64"), make_reference_profile())
+    assert plan.f == 10
+    with pytest.raises(PlanError, match="int64"):
+        choose_plan(GemmProblem(10, 10, 10, "int64"), make_reference_profile(), f=0)
+
+
+@pytest.mark.parametrize("field", ["m", "n", "k"])
+def test_a_size_below_one_is_refused(field):
+    with pytest.raises(ProblemError) as caught:
+        GemmProblem(**{"m": 1, "n": 1, "k": 1, field: 0})
+    assert caught.value.field == field
+
+
+def test_an_unknown_element_type_is_refused():
+    with pytest.raises(ProblemError, match="complex64"):
+        GemmProblem(1, 1, 1, "complex64")
+
+
+@pytest.mark.parametrize("dtype", ITEM_BYTES)
+def test_every_element_type_has_a_plan_on_every_preset(dtype):
+    for gpu in PRESETS:
+        profile = build_preset_profile(gpu, "test", 16)
+        plan = choose_plan(GemmProblem(3456, 4096, 4096, dtype), profile)
+        assert plan.predicted.total_seconds > 0
+
+
+def test_the_curve_has_every_wave_boundary_and_the_chosen_f():
+    profile = build_preset_profile(PRESETS[0], "test", 16)
+    plan = choose_plan(GemmProblem(3456, 4096, 4096), profile)
+    points = describe_curve(plan)
+    drawn = [point["f"] for point in points]
+    grid = plan.gpu_curve.grid
+    boundaries = {3456 - grid.rows_in_waves(w) for w in range(1, grid.count_waves(3456))}
+    assert boundaries <= set(drawn)
+    assert {0, plan.f, 3456} <= set(drawn)
+    assert drawn == sorted(set(drawn))
+    for point in points:
+        assert point["total_seconds"] == max(point["gpu_seconds"], point["cpu_seconds"])
+
+
+@settings(max_examples=50, deadline=None)
+@given(SIZES, SIZES, SIZES)
+def test_the_curve_is_thinned_to_512_points(m, n, k):
+    profile = build_preset_profile(PRESETS[0], "test", 16)
+    points = describe_curve(choose_plan(GemmProblem(m, n, k), profile, kernel="simple"))
+    assert 1 <= len(points) <= 512
+
+
+def test_a_plan_for_a_million_rows_is_made_at_once():
+    profile: MachineProfile = build_preset_profile(PRESETS[0], "test", 16)
+    problem = GemmProblem(10**6, 4096, 4096)
+    choose_plan(problem, profile)
+    start = time.perf_counter()
+    choose_plan(problem, profile)
+    assert time.perf_counter() - start < 0.5

@@ -1,0 +1,44 @@
+"""Presets: every GPU the product promises, with figures that agree with each other."""
+
+import pytest
+
+from scheduler.presets import CUDA_NAMES, PRESETS, find_preset
+
+PROMISED = {
+    "H200", "H100 SXM", "H100 PCIe", "A100 SXM 40", "A100 SXM 80", "L4", "L40S", "A10", "T4",
+    "RTX 3090", "RTX 4090", "RTX 5090", "B200",
+}  # fmt: skip
+LANES_AN_SM = {(7, 5): 64, (8, 0): 64}
+FLOAT64_RATIO = {(7, 5): 32, (8, 0): 2, (9, 0): 2, (10, 0): 2}
+
+
+def test_every_promised_gpu_has_a_preset():
+    assert {gpu.name for gpu in PRESETS} == PROMISED
+
+
+@pytest.mark.parametrize("gpu", PRESETS, ids=lambda gpu: gpu.name)
+def test_peaks_follow_from_multiprocessors_lanes_and_clock(gpu):
+    lanes = LANES_AN_SM.get(gpu.compute_capability, 128)
+    float32_gflops = gpu.sm_count * lanes * 2 * gpu.clock_mhz / 1e3
+    assert gpu.float32_gflops == pytest.approx(float32_gflops, rel=0.01)
+    ratio = FLOAT64_RATIO.get(gpu.compute_capability, 64)
+    assert gpu.float64_gflops == pytest.approx(float32_gflops / ratio, rel=0.02)
+    assert gpu.float64_tensor_gflops >= gpu.float64_gflops
+    assert gpu.source
+
+
+@pytest.mark.parametrize("gpu", PRESETS, ids=lambda gpu: gpu.name)
+def test_a_preset_is_found_however_its_name_is_written(gpu):
+    for name in (gpu.name, gpu.name.lower(), gpu.name.replace(" ", "-"), gpu.name.upper()):
+        assert find_preset(name) is gpu
+
+
+def test_a_preset_is_found_by_the_name_that_cuda_reports():
+    for cuda_name, name in CUDA_NAMES.items():
+        found = find_preset(cuda_name)
+        assert found is not None
+        assert found.name == name
+
+
+def test_an_unknown_gpu_has_no_preset():
+    assert find_preset("Voodoo 2") is None

@@ -1,0 +1,99 @@
+"""Profiles: the stored calibration of this very machine first, then a preset, then a rule."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from kernels.catalog import list_kernels
+from kernels.device import DeviceInfo
+from scheduler.errors import PlanError, ProfileError
+from scheduler.machine import MachineProfile
+from scheduler.problem import ITEM_BYTES
+from scheduler.profile import find_profile, load_profile, read_key, store_profile
+
+H200 = DeviceInfo(
+    index=0,
+    name="NVIDIA H200",
+    uuid="GPU-3f2a",
+    compute_capability=(9, 0),
+    sm_count=132,
+    memory_bytes=141 * 10**9,
+    clock_mhz=1980,
+    memory_clock_mhz=3201,
+    driver_version=13000,
+    runtime_version=13000,
+)
+
+
+def find(device=None, devices=(), directory=None):
+    return find_profile(device, devices=devices, directory=directory, cpu_threads=8)
+
+
+def test_a_machine_without_a_gpu_has_a_cpu_profile():
+    profile = find()
+    assert profile.device == "cpu"
+    assert profile.gpu is None
+    assert {rate.dtype for rate in profile.cpu.rates} == set(ITEM_BYTES)
+
+
+@pytest.mark.parametrize("device", [None, "cuda:0", "GPU-3f2a", "nvidia h200"])
+def test_a_local_gpu_is_found_by_index_uuid_or_name(device):
+    profile = find(device, [H200])
+    assert profile.device == "H200"
+    assert "calibrate" in profile.source
+
+
+def test_the_cpu_can_be_asked_for_beside_a_gpu():
+    assert find("cpu", [H200]).gpu is None
+
+
+def test_a_preset_runs_every_kernel_its_architecture_allows():
+    profile = find("T4")
+    fitting = list_kernels(compute_capability=(7, 5))
+    assert len(profile.kernels) == len(fitting)
+    assert all(profile.find_kernel_model(spec) is not None for spec in fitting)
+
+
+def test_a_gpu_without_a_preset_is_derived_from_its_properties():
+    profile = find(None, [replace(H200, name="Experimental GPU")])
+    assert profile.gpu is not None
+    assert profile.gpu.float32_gflops == pytest.approx(66_908, rel=0.01)
+    assert "derived" in profile.gpu.source
+
+
+def test_an_unknown_device_is_refused_with_the_known_ones():
+    with pytest.raises(PlanError) as caught:
+        find("Voodoo 2", [H200])
+    assert caught.value.field == "device"
+    assert "cuda:0" in str(caught.value)
+    assert "RTX 4090" in str(caught.value)
+
+
+def test_every_group_of_figures_names_its_source():
+    profile = find("L4")
+    groups = [profile, profile.gpu, profile.link, *profile.kernels, *profile.cpu.rates]
+    assert all(group.source for group in groups)
+
+
+def test_a_stored_calibration_is_used_until_driver_or_threads_change(tmp_path):
+    measured = replace(find(None, [H200]), source="measured", key=read_key(H200, 8))
+    store_profile(measured, tmp_path)
+    assert find(None, [H200], tmp_path) == measured
+    newer = replace(H200, driver_version=13010)
+    assert find(None, [newer], tmp_path).source != "measured"
+    other = find_profile(None, devices=[H200], directory=tmp_path, cpu_threads=4)
+    assert other.source != "measured"
+
+
+def test_a_profile_survives_its_json():
+    profile = find("B200")
+    assert MachineProfile.from_dict(json.loads(json.dumps(profile.as_dict()))) == profile
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"format": 99}', "[1]", '{"format": 1}'])
+def test_a_damaged_profile_is_refused(tmp_path, text):
+    path = tmp_path / "profile.json"
+    path.write_text(text)
+    with pytest.raises(ProfileError):
+        load_profile(path)
