@@ -9,6 +9,7 @@ import os
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -115,12 +116,20 @@ class MatrixStore:
             raise
         return pending
 
-    def publish(self, pending: PendingMatrix, digest_sha256: str | None = None) -> Matrix:
+    def publish(
+        self,
+        pending: PendingMatrix,
+        digest_sha256: str | None = None,
+        *,
+        settle: Callable[[Connection], None] | None = None,
+    ) -> Matrix:
         """Makes a written matrix findable under its id.
 
         Args:
             pending: The matrix; its elements are written and its file is closed.
             digest_sha256: SHA-256 of the whole file in hexadecimal, where it is known.
+            settle: Changes more rows in the transaction that adds the matrix's; what it raises
+                undoes the publication.
         """
         path = pending.path.with_suffix(".npy")
         if not pending.temporary:
@@ -133,9 +142,18 @@ class MatrixStore:
         matrix = Matrix(**described, digest_sha256=digest_sha256, created_at=time.time(), path=path)
         row = asdict(matrix)
         del row["path"]
-        with self._database.begin() as connection:
-            connection.execute(insert(matrices).values(row))
-        self._release(pending.id)
+        try:
+            with self._database.begin() as connection:
+                try:
+                    connection.execute(insert(matrices).values(row))
+                    if settle is not None:
+                        settle(connection)
+                except BaseException:
+                    # Not after a failed commit: its answer may have been lost, and the row be there.
+                    path.unlink()
+                    raise
+        finally:
+            self._release(pending.id)
         return matrix
 
     def discard(self, pending: PendingMatrix) -> None:

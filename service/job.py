@@ -1,0 +1,73 @@
+"""A job and the states it goes through.
+
+A queued job is started, and a running one succeeds, fails or is cancelled; a queued one can be
+cancelled at once. A running job goes back to the queue when the service stops before it.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class JobState(StrEnum):
+    """Where a job stands."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def finished(self) -> bool:
+        """True for the three states that a job never leaves."""
+        return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One row of the jobs table, as it was when it was read.
+
+    Attributes:
+        sequence: Grows with every job added; among equal priorities the lower one runs first.
+        id: Opaque id.
+        state: Where the job stands.
+        priority: The higher one runs first.
+        request: The request as it was accepted.
+        a: Id of the matrix A.
+        b: Id of the matrix B.
+        c: Id of the matrix C, if the request names one.
+        result: Id of the product, once the job has succeeded.
+        progress: Share of C's rows that is done, 0…1.
+        attempts: Tries begun so far.
+        cancel_requested: True once a caller asked to stop the job.
+        plan: What the scheduler chose for the latest try.
+        timings: Measured seconds of the successful try.
+        verification: Outcome of the check, if one was asked for.
+        error: Kind, message and attempts of a failed job.
+        idempotency_key: The key of the POST that made the job.
+        created_at: UTC seconds since the epoch.
+        started_at: Start of the first try, in the same unit.
+        finished_at: End of the last try, in the same unit.
+    """
+
+    sequence: int
+    id: str
+    state: JobState
+    priority: int
+    request: dict[str, Any]
+    a: str
+    b: str
+    c: str | None
+    result: str | None
+    progress: float
+    attempts: int
+    cancel_requested: bool
+    plan: dict[str, Any] | None
+    timings: dict[str, float] | None
+    verification: dict[str, Any] | None
+    error: dict[str, Any] | None
+    idempotency_key: str | None
+    created_at: float
+    started_at: float | None
+    finished_at: float | None

@@ -1,0 +1,190 @@
+"""One job on its way through the engine: its tries, their deadline, its end."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from scheduler.messages import Operand, RunRequest
+from service.engine import Engine
+from service.errors import ServiceError
+from service.job import Job
+from service.jobs import JobStore
+from service.matrices import TEMPORARY_PREFIX, MatrixStore
+from service.matrix import PendingMatrix
+from service.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+STOP_GRACE_SECONDS: Final = 5.0
+"""How long the engine may take to stop a product before it is killed."""
+
+_PROGRESS_SECONDS: Final = 0.2
+"""At most so often is progress written to the database."""
+
+
+class JobRun:
+    """Takes one queued job to its end.
+
+    The first tries run as the request says, the last of several on the CPU alone.
+    """
+
+    def __init__(
+        self, job: Job, jobs: JobStore, matrices: MatrixStore, engine: Engine, settings: Settings
+    ) -> None:
+        self.job = job
+        self._jobs = jobs
+        self._matrices = matrices
+        self._engine = engine
+        self._settings = settings
+        self._cancelled = asyncio.Event()
+        self._progress_written = 0.0
+
+    def cancel(self) -> None:
+        """Stop the job as soon as the engine lets go of it."""
+        self._cancelled.set()
+
+    async def run(self) -> Job | None:
+        """Run the job.
+
+        Returns:
+            The finished job, or None when it was not queued any more.
+
+        Raises:
+            asyncio.CancelledError: The caller was cancelled; the job is in the queue again.
+        """
+        started = await asyncio.to_thread(self._jobs.start, self.job.id)
+        if started is None:
+            return None
+        self.job = started
+        try:
+            return await self._run_started()
+        except asyncio.CancelledError:
+            await asyncio.to_thread(self._jobs.release, self.job.id)
+            raise
+
+    async def _run_started(self) -> Job | None:
+        try:
+            request, pending = await asyncio.to_thread(self._prepare)
+        except ServiceError as error:
+            return await self._fail("storage", str(error))
+        try:
+            return await self._try_until_settled(request, pending)
+        finally:
+            await asyncio.to_thread(self._matrices.discard, pending)
+
+    async def _try_until_settled(self, request: RunRequest, pending: PendingMatrix) -> Job | None:
+        while True:
+            event = await self._try_once(request)
+            if event["type"] == "succeeded":
+                return await self._succeed(pending, event)
+            if event["type"] == "cancelled" or self._cancelled.is_set():
+                return await asyncio.to_thread(self._jobs.cancel, self.job.id)
+            kind, message = event["kind"], event["message"]
+            if not event["retryable"] or self.job.attempts >= self._settings.job_attempts:
+                return await self._fail(kind, message)
+            logger.warning("job %s, try %d: %s: %s", self.job.id, self.job.attempts, kind, message)
+            again = await asyncio.to_thread(self._jobs.start_again, self.job.id)
+            assert again is not None, "only this run ends a running job"
+            self.job = again
+
+    async def _try_once(self, request: RunRequest) -> Mapping[str, Any]:
+        """One try; whatever happens to it, it comes back with a final message."""
+        if self._cancelled.is_set():
+            return {"type": "cancelled"}
+        last = self.job.attempts >= self._settings.job_attempts > 1
+        message = {**request.as_message(), "cpu_only": last}
+        run = asyncio.create_task(self._engine.run(message, self._take_event))
+        cancelled = asyncio.create_task(self._cancelled.wait())
+        try:
+            deadline = self._settings.job_timeout_seconds
+            first = asyncio.FIRST_COMPLETED
+            await asyncio.wait({run, cancelled}, timeout=deadline, return_when=first)
+            timed_out = not run.done() and not self._cancelled.is_set()
+            if not run.done():
+                await self._stop(run)
+            event = {"type": "cancelled"} if run.cancelled() else run.result()
+        finally:
+            cancelled.cancel()
+            run.cancel()
+        if timed_out and event["type"] != "succeeded":
+            return self._describe_timeout()
+        return event
+
+    async def _stop(self, run: asyncio.Task[Mapping[str, Any]]) -> None:
+        """Stop a try: by asking the engine, then by ending it."""
+        if self._engine.ready:
+            await self._engine.cancel(self.job.id)
+            await asyncio.wait({run}, timeout=STOP_GRACE_SECONDS)
+        if self._engine.ready and not run.done():
+            await self._engine.restart(f"it did not stop a product within {STOP_GRACE_SECONDS:g} s")
+            await asyncio.wait({run}, timeout=STOP_GRACE_SECONDS)
+        if not run.done():
+            run.cancel()
+            await asyncio.wait({run})
+
+    def _describe_timeout(self) -> Mapping[str, Any]:
+        limit = self._settings.job_timeout_seconds
+        return {
+            "type": "failed",
+            "kind": "timeout",
+            "message": f"the product took longer than {limit:g} s (job_timeout_seconds)",
+            # A GPU may hang where the CPU does not; the CPU is only slow.
+            "retryable": bool(self._engine.devices),
+        }
+
+    async def _take_event(self, event: Mapping[str, Any]) -> None:
+        """Keep the plan, and the progress every now and then."""
+        try:
+            if event["type"] == "planned":
+                await asyncio.to_thread(self._jobs.record_plan, self.job.id, event["plan"])
+            elif time.monotonic() - self._progress_written >= _PROGRESS_SECONDS:
+                self._progress_written = time.monotonic()
+                progress = event["progress"]
+                await asyncio.to_thread(self._jobs.record_progress, self.job.id, progress)
+        except SQLAlchemyError:
+            logger.exception("job %s: a message could not be kept", self.job.id)
+
+    def _prepare(self) -> tuple[RunRequest, PendingMatrix]:
+        """Find the operands and make room for the product."""
+        job, wishes = self.job, self.job.request
+        a, b = self._matrices.get(job.a), self._matrices.get(job.b)
+        c = None if job.c is None else self._matrices.get(job.c)
+        temporary = job.a.startswith(TEMPORARY_PREFIX)
+        pending = self._matrices.allocate(a.rows, b.columns, a.dtype, temporary=temporary)
+        request = RunRequest(
+            job=job.id,
+            a=Operand(**a.operand()),
+            b=Operand(**b.operand()),
+            c=None if c is None else Operand(**c.operand()),
+            out=Operand(**pending.operand()),
+            **{name: wishes[name] for name in ("alpha", "beta", "kernel", "tile", "f", "verify")},
+        )
+        return request, pending
+
+    async def _succeed(self, pending: PendingMatrix, event: Mapping[str, Any]) -> Job | None:
+        """Publish the product and end the job, both or neither."""
+
+        def settle(connection: Connection) -> None:
+            self._jobs.succeed(
+                connection,
+                self.job.id,
+                result=pending.id,
+                plan=event["plan"],
+                timings=event["timings"],
+                verification=event["verification"],
+            )
+
+        try:
+            await asyncio.to_thread(self._matrices.publish, pending, settle=settle)
+        except OSError as error:
+            return await self._fail("storage", f"the product cannot be stored: {error.strerror}")
+        return await asyncio.to_thread(self._jobs.get, self.job.id)
+
+    async def _fail(self, kind: str, message: str) -> Job | None:
+        logger.error("job %s failed: %s: %s", self.job.id, kind, message)
+        return await asyncio.to_thread(self._jobs.fail, self.job, kind, message)
