@@ -61,12 +61,14 @@ check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 test: $(ENVIRONMENT) ## the tests that need no GPU
-	$(PY) -m pytest -m "not gpu" $(ARGS)
+	$(PY) -m pytest $(ARGS)
 
 test-gpu: $(ENVIRONMENT) ## the tests that need a CUDA GPU; fails without one
-	@$(PY) -c "import sys; from kernels.device import list_devices; \
-	sys.exit(0 if list_devices() else 'make test-gpu: no CUDA GPU was found')"
 	$(PY) -m pytest -m gpu $(shell grep -l 'mark\.gpu' tests/test_*.py) $(ARGS)
+
+bench: $(ENVIRONMENT) ## measure on this machine, into benchmarks/results/
+	$(PY) -m benchmarks.cpu
+	$(PY) -m benchmarks.main_job
 
 image-test: $(ENVIRONMENT) ## build the container image and run a multiplication in it
 	$(PY) -m deploy.image_test $(ARGS)
@@ -74,8 +76,9 @@ image-test: $(ENVIRONMENT) ## build the container image and run a multiplication
 # --- keeping the repository ------------------------------------------------------------------
 
 .PHONY: readme wheel wheel-test lock clean
-readme: $(ENVIRONMENT) ## fill README.md's tables from Settings and benchmarks/results/
+readme: $(ENVIRONMENT) ## write README.md's tables and sessions anew
 	$(PY) -m benchmarks.tables
+	$(PY) -m docs.session
 
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
 	$(UV) build --wheel --clear --require-hashes --build-constraints requirements/build.lock --out-dir dist

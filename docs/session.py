@@ -1,0 +1,123 @@
+"""The README's console sessions: run for real, to be written down or to be compared.
+
+A session is a block fenced as ```console. Lines that begin with `$ ` are commands, lines that end
+with a backslash go on, and what follows is their output. All commands of a page run in one shell,
+in an empty folder that has the clone's environment as `.venv`, beside a service of their own.
+
+Run `make readme` to run the README's sessions and write down what they print.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.readiness import find_free_port, wait_until_ready
+
+README = Path(__file__).resolve().parent.parent / "README.md"
+ADDRESS = "127.0.0.1:8000"
+_BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
+_END = "--- end of command"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A command and what it printed, without the last line break."""
+
+    command: str
+    output: str
+
+
+def main() -> None:
+    """Writes the README anew with what its commands print now."""
+    text = README.read_text(encoding="utf-8")
+    exchanges = iter(run_commands([e.command for e in find_exchanges(text)]))
+
+    def render(block: re.Match[str]) -> str:
+        count = len(list(_split_block(block[0])))
+        return "".join(_render(next(exchanges)) for _ in range(count))
+
+    README.write_text(_BLOCK.sub(render, text), encoding="utf-8")
+
+
+def find_exchanges(text: str) -> list[Exchange]:
+    """All exchanges of a page, in order."""
+    return [exchange for block in _BLOCK.findall(text) for exchange in _split_block(block)]
+
+
+def run_commands(commands: Sequence[str]) -> list[Exchange]:
+    """Runs commands in one shell beside a service; the service's address reads as ADDRESS.
+
+    Raises:
+        SystemExit: The service does not become ready, or a command fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="wavetrim-session-") as name, serve(name) as address:
+        (Path(name) / ".venv").symlink_to(sys.prefix)
+        script = "".join(f"{command}\necho '{_END}' $?\n" for command in commands)
+        shell = subprocess.run(
+            ["bash", "-c", f"exec 2>&1\n{script.replace(ADDRESS, address)}"],
+            cwd=name,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        printed = shell.stdout.replace(address, ADDRESS).replace("\r", "")
+    outputs = re.split(rf"^{_END} (\d+)\n", printed, flags=re.MULTILINE)
+    for command, output, status in zip(commands, outputs[::2], outputs[1::2], strict=False):
+        if status != "0":
+            raise SystemExit(f"{command}: exit status {status}\n{output}")
+    return [Exchange(c, o.strip("\n")) for c, o in zip(commands, outputs[::2], strict=False)]
+
+
+@contextmanager
+def serve(folder: str) -> Iterator[str]:
+    """A service on a free port with its data in a folder; gives its address."""
+    address = f"127.0.0.1:{find_free_port()}"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WAVETRIM_")}
+    options = ("--port", address.partition(":")[2], "--data-dir", f"{folder}/wavetrim-data")
+    with (Path(folder) / "service.log").open("wb") as log:
+        service = subprocess.Popen(
+            [sys.executable, "-m", "service", "serve", *options],
+            cwd=README.parent,
+            env=environment,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        wait_until_ready(f"http://{address}", is_running=lambda: service.poll() is None)
+        yield address
+    finally:
+        service.terminate()
+        service.wait(timeout=60)
+
+
+def _split_block(block: str) -> Iterator[Exchange]:
+    command: list[str] = []
+    output: list[str] = []
+    for line in block.splitlines():
+        continues = bool(command) and not output and command[-1].endswith("\\")
+        if line.startswith("$ ") and not continues:
+            if command:
+                yield Exchange("\n".join(command), "\n".join(output))
+            command, output = [line[2:]], []
+        elif continues:
+            command.append(line)
+        else:
+            output.append(line)
+    if command:
+        yield Exchange("\n".join(command), "\n".join(output))
+
+
+def _render(exchange: Exchange) -> str:
+    output = f"{exchange.output}\n" if exchange.output else ""
+    return f"$ {exchange.command}\n{output}"
+
+
+if __name__ == "__main__":
+    main()
