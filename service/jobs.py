@@ -102,13 +102,12 @@ class JobStore:
         Raises:
             JobNotFound: There is no job of that id.
         """
-        # PostgreSQL refuses a NUL in a string; no id has anything but letters and digits.
-        if job_id.isalnum() and job_id.isascii():
-            with reading(self._database) as connection:
-                row = connection.execute(select(jobs).where(jobs.c.id == job_id)).one_or_none()
-            if row is not None:
-                return read_job(row)
-        raise JobNotFound(job_id)
+        _expect_id(job_id)
+        with reading(self._database) as connection:
+            row = connection.execute(select(jobs).where(jobs.c.id == job_id)).one_or_none()
+        if row is None:
+            raise JobNotFound(job_id)
+        return read_job(row)
 
     def page(
         self, *, state: JobState | None = None, limit: int = 50, cursor: str | None = None
@@ -246,6 +245,7 @@ class JobStore:
             JobNotFound: There is no job of that id.
             JobFinished: The job has succeeded or failed already.
         """
+        _expect_id(job_id)
         queued = jobs.c.state == JobState.QUEUED
         changed = self._change(
             job_id,
@@ -278,3 +278,9 @@ class JobStore:
     def _change(self, job_id: str, *states: JobState, **changes: Any) -> Job | None:
         with self._database.begin() as connection:
             return update_job(connection, job_id, states, changes)
+
+
+def _expect_id(job_id: str) -> None:
+    # PostgreSQL refuses a NUL in a string; no id has anything but letters and digits.
+    if not (job_id.isascii() and job_id.isalnum()):
+        raise JobNotFound(job_id)

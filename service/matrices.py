@@ -149,7 +149,7 @@ class MatrixStore:
                     if settle is not None:
                         settle(connection)
                 except BaseException:
-                    # Not after a failed commit: its answer may have been lost, and the row be there.
+                    # Not after a failed commit: the row may be there, and only the answer lost.
                     path.unlink()
                     raise
         finally:

@@ -1,0 +1,139 @@
+"""The database: SQLite's settings, transactions that lose nothing, and a real PostgreSQL."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, func, insert, inspect, select, text
+
+from service.database import open_database, reading
+from service.errors import SettingRefused
+from service.tables import matrices
+from tests.postgres import running_postgres
+
+
+@pytest.fixture(scope="module")
+def postgres_url() -> Iterator[str]:
+    with running_postgres() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'new folder' / 'wavetrim.db'}"
+    return str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Iterator[Engine]:
+    database = open_database(f"sqlite:///{tmp_path / 'wavetrim.db'}")
+    yield database
+    database.dispose()
+
+
+def add_matrix(database: Engine, matrix_id: str) -> None:
+    row = {
+        "id": matrix_id,
+        "rows": 1,
+        "columns": 1,
+        "dtype": "int8",
+        "fortran_order": False,
+        "offset_bytes": 128,
+        "size_bytes": 129,
+        "created_at": 0.0,
+    }
+    with database.begin() as connection:
+        connection.execute(insert(matrices).values(row))
+
+
+def test_tables_are_created_once_and_kept(url: str) -> None:
+    first = open_database(url)
+    add_matrix(first, "kept")
+    first.dispose()
+    second = open_database(url)
+    assert {"jobs", "matrices"} <= set(inspect(second).get_table_names())
+    with reading(second) as connection:
+        assert connection.scalar(select(matrices.c.id)) == "kept"
+    second.dispose()
+
+
+def test_services_that_start_at_the_same_moment_create_the_tables_once(url: str) -> None:
+    errors: list[BaseException] = []
+
+    def open_it() -> None:
+        try:
+            open_database(url).dispose()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=open_it) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+@pytest.mark.parametrize(
+    ("pragma", "value"),
+    [("journal_mode", "wal"), ("synchronous", 1), ("foreign_keys", 1), ("busy_timeout", 30_000)],
+)
+def test_sqlite_is_configured_on_every_connection(
+    sqlite: Engine, pragma: str, value: object
+) -> None:
+    with reading(sqlite) as first, reading(sqlite) as second:
+        for connection in (first, second):
+            assert connection.scalar(text(f"PRAGMA {pragma}")) == value
+
+
+def test_a_sqlite_reader_does_not_wait_for_a_writer(sqlite: Engine) -> None:
+    add_matrix(sqlite, "old")
+    with sqlite.begin() as writer:
+        writer.execute(matrices.delete())
+        with reading(sqlite) as reader:
+            assert reader.scalar(select(func.count()).select_from(matrices)) == 1
+
+
+def test_what_a_sqlite_writer_has_read_stays_true_until_it_commits(sqlite: Engine) -> None:
+    rounds = 25
+
+    def add_next() -> None:
+        for _ in range(rounds):
+            with sqlite.begin() as connection:
+                count = connection.scalar(select(func.count()).select_from(matrices))
+                row = {
+                    "id": f"number {count}",
+                    "rows": 1,
+                    "columns": 1,
+                    "dtype": "int8",
+                    "fortran_order": False,
+                    "offset_bytes": 128,
+                    "size_bytes": 129,
+                    "created_at": 0.0,
+                }
+                connection.execute(insert(matrices).values(row))
+
+    threads = [threading.Thread(target=add_next) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with reading(sqlite) as connection:
+        assert connection.scalar(select(func.count()).select_from(matrices)) == 4 * rounds
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["sqlite://", "sqlite:///:memory:", "mysql://localhost/x", "no url at all", ""],
+)
+def test_other_databases_are_refused_by_name(url: str) -> None:
+    with pytest.raises(SettingRefused, match="database_url"):
+        open_database(url)
+
+
+def test_a_refused_url_shows_no_password() -> None:
+    with pytest.raises(SettingRefused) as refused:
+        open_database("mysql://wave:hunter2@localhost/x")
+    assert "hunter2" not in str(refused.value)
