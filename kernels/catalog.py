@@ -124,9 +124,18 @@ def _textbook(name: str, dtype: str, w: int) -> KernelSpec:
     return KernelSpec(name, dtype, Tile(w, w, w), threads=w * w, source=f"{name}.cu")
 
 
-def _register(dtype: str, tile: Tile, tiling: RegisterTiling) -> KernelSpec:
-    threads = tile.m * tile.n // (tiling.thread_m * tiling.thread_n)
-    return KernelSpec("register", dtype, tile, threads, source="register.cu", tiling=tiling)
+def _register(
+    dtype: str, tile: Tile, tiling: RegisterTiling, *, since: tuple[int, int] = (7, 5)
+) -> KernelSpec:
+    return KernelSpec(
+        "register",
+        dtype,
+        tile,
+        threads=tile.m * tile.n // (tiling.thread_m * tiling.thread_n),
+        source="register.cu",
+        min_compute_capability=since,
+        tiling=tiling,
+    )
 
 
 def _cublas(dtype: str, tile: Tile, threads: int) -> KernelSpec:
@@ -142,7 +151,12 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
         for w in (32, 16, 8, 4)
     ),
     _register("float32", Tile(128, 128, 16), RegisterTiling(8, 16, stages=3, blocks_per_sm=2)),
-    _register("float32", Tile(128, 256, 16), RegisterTiling(8, 16, stages=3, blocks_per_sm=1)),
+    _register(
+        "float32",
+        Tile(128, 256, 16),
+        RegisterTiling(8, 16, stages=3, blocks_per_sm=1),
+        since=(8, 0),
+    ),
     _register("float32", Tile(64, 64, 16), RegisterTiling(4, 8, stages=3, blocks_per_sm=4)),
     _register("float64", Tile(128, 64, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=2)),
     _register("float64", Tile(64, 64, 8), RegisterTiling(4, 8, stages=3, blocks_per_sm=2)),

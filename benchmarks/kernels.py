@@ -1,0 +1,176 @@
+"""Every kernel against cuBLAS on one GPU, launch by launch in turn in one run.
+
+All kernels of an element type multiply the same random operands, and each launch is followed by
+one of another kernel, so that clocks and temperature are the same for all. Times are medians by
+CUDA events. cuBLAS runs in pedantic mode: float32 is never TF32.
+
+Run `python -m benchmarks.kernels [--sizes 1024 4096] [--out FILE]`; it writes
+benchmarks/results/kernels-<gpu>.json.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import cupy
+
+from benchmarks.environment import describe_environment, name_host
+from kernels.catalog import KernelSpec, list_kernels
+from kernels.compile import CompiledKernel, compile_kernel
+from kernels.device import find_device
+from kernels.gemm import multiply_on_device
+
+DTYPES = ("float32", "float64")
+SIZES = (1024, 2048, 4096, 8192)
+TURNS = 21
+MOST_SECONDS = 2.0
+"""A kernel that took this long at one size takes no more turns there, once it had three."""
+
+TEXTBOOK_SIZE = 4096
+"""The kernels without register tiles are not measured at larger sizes: they only take longer."""
+
+CHECKED_ROWS = 256
+
+
+class Contest:
+    """Kernels of one element type that take turns at one product.
+
+    Args:
+        specs: The kernels.
+        shape: M, N, K.
+        cache_dir: Folder of compiled kernels.
+    """
+
+    def __init__(
+        self, specs: Sequence[KernelSpec], shape: tuple[int, int, int], cache_dir: Path
+    ) -> None:
+        self._specs = specs
+        self._cache_dir = cache_dir
+        m, n, k = shape
+        generator = cupy.random.default_rng(m + n + k)
+        dtype = specs[0].dtype
+        self._a = (generator.random((m, k)) * 2 - 1).astype(dtype)
+        self._b = (generator.random((k, n)) * 2 - 1).astype(dtype)
+        self._c = cupy.empty((m, n), dtype)
+
+    def measure(self) -> dict[KernelSpec, list[float]]:
+        """Seconds of every launch but each kernel's first."""
+        seconds: dict[KernelSpec, list[float]] = {spec: [] for spec in self._specs}
+        for turn in range(TURNS + 1):
+            for spec in self._specs:
+                if len(seconds[spec]) < 3 or sum(seconds[spec]) < MOST_SECONDS:
+                    taken = self._time_launch(spec)
+                    if turn > 0:  # the first compiles, loads, and wakes the clocks
+                        seconds[spec].append(taken)
+        return seconds
+
+    def find_error(self, spec: KernelSpec) -> float:
+        """Largest error of some rows, relative to |A|·|B|, against float64."""
+        self._c.fill(cupy.nan)
+        multiply_on_device(spec, self._a, self._b, self._c, cache_dir=self._cache_dir)
+        step = max(1, self._c.shape[0] // CHECKED_ROWS)
+        a, b = self._a[::step].astype(cupy.float64), self._b.astype(cupy.float64)
+        error = cupy.abs(self._c[::step] - a @ b) / (cupy.abs(a) @ cupy.abs(b))
+        return float(error.max())
+
+    def _time_launch(self, spec: KernelSpec) -> float:
+        start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record()
+        multiply_on_device(spec, self._a, self._b, self._c, cache_dir=self._cache_dir)
+        end.record()
+        end.synchronize()
+        return float(cupy.cuda.get_elapsed_time(start, end)) / 1e3
+
+
+def compare(
+    specs: Sequence[KernelSpec], shape: tuple[int, int, int], cache_dir: Path
+) -> list[dict[str, Any]]:
+    """One row for each kernel; `specs` holds cuBLAS, with which all are compared."""
+    contest = Contest(specs, shape, cache_dir)
+    seconds = contest.measure()
+    m, n, k = shape
+    (cublas,) = (spec for spec in specs if spec.name == "cublas")
+    cublas_seconds = statistics.median(seconds[cublas])
+    cublas_error = contest.find_error(cublas)
+    rows = []
+    for spec in specs:
+        median = statistics.median(seconds[spec])
+        row = {
+            "kernel": spec.name,
+            "tile": str(spec.tile),
+            "dtype": spec.dtype,
+            "accuracy": spec.accuracy,
+            "m": m,
+            "n": n,
+            "k": k,
+            "sms": find_device(0).sm_count,
+            "median_seconds": median,
+            "spread": (max(seconds[spec]) - min(seconds[spec])) / median,
+            "launches": len(seconds[spec]),
+            "tflops": 2 * m * n * k / median / 1e12,
+            "ratio_to_cublas": cublas_seconds / median,
+            "max_relative_error": contest.find_error(spec),
+            "cublas_max_relative_error": cublas_error,
+        }
+        rows.append(row)
+        print(
+            f"{spec.label:<32} {m}x{n}x{k}: {row['tflops']:7.2f} TFLOP/s, "
+            f"{row['ratio_to_cublas']:.3f} of cuBLAS, error {row['max_relative_error']:.1e}",
+            flush=True,
+        )
+    return rows
+
+
+def describe_compiled(specs: Sequence[KernelSpec], cache_dir: Path) -> list[dict[str, Any]]:
+    """The compiler's report of each kernel, for this GPU."""
+    arch = find_device(0).arch
+    reports: list[tuple[KernelSpec, CompiledKernel]] = [
+        (spec, compile_kernel(spec, arch, cache_dir)) for spec in specs if spec.source
+    ]
+    return [
+        {
+            "kernel": spec.name,
+            "tile": str(spec.tile),
+            "dtype": spec.dtype,
+            "arch": arch,
+            "threads": spec.threads,
+            "registers": compiled.registers,
+            "spill_bytes": compiled.spill_bytes,
+            "shared_bytes": spec.shared_bytes,
+        }
+        for spec, compiled in reports
+    ]
+
+
+def main() -> None:
+    """Measure every kernel at every size and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    environment = describe_environment()
+    out = arguments.out or Path(f"benchmarks/results/kernels-{name_host(environment)}.json")
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        cache_dir = Path(folder)
+        for dtype in DTYPES:
+            for size in arguments.sizes:
+                specs = [
+                    spec
+                    for spec in list_kernels(dtype=dtype)
+                    if spec.tiling or spec.source is None or size <= TEXTBOOK_SIZE
+                ]
+                rows += compare(specs, (size, size, size), cache_dir)
+        compiled = describe_compiled(list_kernels(), cache_dir)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    document = {**environment, "compiled": compiled, "rows": rows}
+    out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(f"written to {out}")
+
+
+if __name__ == "__main__":
+    main()

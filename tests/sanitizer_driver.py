@@ -1,0 +1,42 @@
+"""Small ragged products on every kernel, to be run under compute-sanitizer.
+
+`compute-sanitizer --tool racecheck python tests/sanitizer_driver.py CACHE_DIR`
+"""
+
+import sys
+from pathlib import Path
+
+import cupy
+import numpy as np
+
+from kernels.catalog import KernelSpec, list_kernels
+from kernels.gemm import multiply_on_device
+
+
+def multiply_ragged(spec: KernelSpec, cache_dir: Path, *, padding: int) -> None:
+    """One product that leaves parts of tiles over on all sides; raises when it is wrong."""
+    m, n, k = spec.tile.m + 3, spec.tile.n + 5, 4 * spec.tile.k + 1  # a padding of 3 aligns rows
+    generator = np.random.default_rng(0)
+    a, b, c = (
+        generator.integers(-4, 5, (rows, columns + padding)).astype(spec.dtype)
+        for rows, columns in ((m, k), (k, n), (m, n))
+    )
+    device_c = cupy.asarray(c)
+    operands = cupy.asarray(a)[:, :k], cupy.asarray(b)[:, :n], device_c[:, :n]
+    multiply_on_device(spec, *operands, alpha=2, beta=-1, cache_dir=cache_dir)
+    c[:, :n] = 2 * (a[:, :k] @ b[:, :n]) - c[:, :n]
+    np.testing.assert_array_equal(cupy.asnumpy(device_c), c)
+
+
+def main() -> None:
+    """Run every kernel that we compile, with unaligned and with aligned rows."""
+    cupy.cuda.set_allocator(None)  # an allocation each, so that one past its end is seen
+    for spec in list_kernels():
+        if spec.source:
+            for padding in (0, 3):
+                multiply_ragged(spec, Path(sys.argv[1]), padding=padding)
+            print(spec.label)
+
+
+if __name__ == "__main__":
+    main()

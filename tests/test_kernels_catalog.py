@@ -1,0 +1,92 @@
+import subprocess
+import sys
+
+import pytest
+
+from kernels.catalog import KernelSpec, Tile, find_kernel, list_kernels
+from kernels.errors import UnknownKernel
+
+COMPILED = [spec for spec in list_kernels() if spec.source]
+REGISTER = [spec for spec in list_kernels() if spec.tiling]
+
+
+def name_spec(spec: KernelSpec) -> str:
+    return spec.label.replace(" ", "-")
+
+
+def test_the_textbook_kernels_come_in_four_widths_and_two_types() -> None:
+    for name in ("simple", "coalesced", "shared"):
+        for dtype in ("float32", "float64"):
+            widths = {spec.tile.m for spec in list_kernels(dtype=dtype) if spec.name == name}
+            assert widths == {4, 8, 16, 32}
+
+
+def test_every_type_has_a_library_kernel_to_fall_back_on() -> None:
+    for dtype in ("float16", "float32", "float64"):
+        assert find_kernel("cublas", dtype).accuracy == "library"
+
+
+@pytest.mark.parametrize("spec", list_kernels(), ids=name_spec)
+def test_an_entry_is_found_by_its_own_description(spec: KernelSpec) -> None:
+    assert find_kernel(spec.name, spec.dtype, str(spec.tile)) is spec
+    assert find_kernel(spec.name, spec.dtype, f"{spec.tile.m}x{spec.tile.n}") is spec
+
+
+def test_a_textbook_tile_is_its_width() -> None:
+    assert find_kernel("shared", "float32", "16").tile == Tile(16, 16, 16)
+    assert find_kernel("shared", "float32", "16").threads == 256
+
+
+def test_without_a_tile_the_first_entry_of_the_kernel_is_meant() -> None:
+    assert find_kernel("simple", "float64").tile == Tile(32, 32, 32)
+    assert find_kernel("register", "float32").tile == REGISTER[0].tile
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "tile", "field"),
+    [
+        ("fast", "float32", None, "kernel"),
+        ("register", "float16", None, "dtype"),
+        ("shared", "int32", None, "dtype"),
+        ("shared", "float32", "64", "tile"),
+        ("shared", "float32", "16x8", "tile"),
+        ("register", "float32", "", "tile"),
+    ],
+)
+def test_what_is_not_in_the_catalog_is_refused_by_field_value_and_limit(
+    name: str, dtype: str, tile: str | None, field: str
+) -> None:
+    with pytest.raises(UnknownKernel) as refusal:
+        find_kernel(name, dtype, tile)
+    assert refusal.value.field == field
+    assert refusal.value.value == {"kernel": name, "dtype": dtype, "tile": tile}[field]
+    assert refusal.value.limit.startswith("one of ")
+    assert repr(refusal.value.value) in str(refusal.value)
+
+
+def test_kernels_are_listed_by_type_and_by_what_the_gpu_runs() -> None:
+    assert {spec.dtype for spec in list_kernels(dtype="float64")} == {"float64"}
+    assert list_kernels(compute_capability=(6, 1)) == ()
+    assert list_kernels(compute_capability=(9, 0)) == list_kernels()
+
+
+@pytest.mark.parametrize("spec", REGISTER, ids=name_spec)
+def test_a_register_tile_is_shared_out_among_whole_warps(spec: KernelSpec) -> None:
+    assert spec.tiling is not None
+    assert spec.threads % 32 == 0
+    assert spec.threads * spec.tiling.thread_m * spec.tiling.thread_n == spec.tile.m * spec.tile.n
+
+
+@pytest.mark.parametrize("spec", COMPILED, ids=name_spec)
+def test_a_block_fits_the_oldest_gpu_that_the_entry_claims(spec: KernelSpec) -> None:
+    shared_limit_bytes = {(7, 5): 64 << 10, (8, 0): 99 << 10, (9, 0): 227 << 10}
+    assert spec.threads <= 1024
+    assert spec.shared_bytes <= shared_limit_bytes[spec.min_compute_capability]
+
+
+def test_the_catalog_is_read_without_numpy_or_cupy() -> None:
+    program = "import sys, kernels.catalog; print({'numpy', 'cupy'} & set(sys.modules))"
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout == "set()\n"

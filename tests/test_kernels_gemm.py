@@ -1,0 +1,298 @@
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernels import gemm
+from kernels.catalog import KernelSpec, find_kernel, list_kernels
+from kernels.device import list_devices
+from kernels.errors import OperandError
+from kernels.gemm import multiply_on_device, split_grid
+from tests.matrices import assert_product, is_poison, make_matrix, make_output, padding_of
+
+Shape = tuple[int, int, int]
+
+SPECS = list_kernels()
+SIMPLE = find_kernel("simple", "float32")
+OURS = [spec for spec in SPECS if spec.source]
+NAMED = [find_kernel(name, "float32") for name in ("simple", "coalesced", "shared", "register")]
+with_specs = partial(pytest.mark.parametrize, "spec", ids=lambda spec: spec.label.replace(" ", "-"))
+
+
+def list_shapes(spec: KernelSpec) -> list[Shape]:
+    """(m, n, k): one, the tile, one less, one more, several tiles, primes."""
+    tile = spec.tile
+    return [
+        (1, 1, 1),
+        (1, tile.n + 1, 3),
+        (tile.m + 1, 1, tile.k - 1),
+        (tile.m, tile.n, tile.k),
+        (tile.m - 1, tile.n - 1, tile.k + 1),
+        (tile.m + 1, tile.n + 1, 2 * tile.k),
+        (2 * tile.m + 4, tile.n + 4, 5 * tile.k + 4),
+        (9 * tile.m - 3, 2 * tile.n + 8, tile.k),
+        (131, 257, 61),
+        (61, 127, 509),
+    ]
+
+
+def put_on_device(matrix: Any, *, skip: int = 0) -> tuple[Any, Any]:
+    """The matrix in device memory with its padding, `skip` elements past an aligned address.
+
+    Returns it, and the whole of its memory as one row for each row of the matrix.
+    """
+    import cupy
+
+    buffer = np.asarray(matrix if matrix.base is None else matrix.base)
+    memory = cupy.empty(buffer.size + skip, buffer.dtype)[skip:].reshape(buffer.shape)
+    memory.set(buffer)
+    return memory[:, : matrix.shape[1]], memory
+
+
+def check_product(
+    spec: KernelSpec,
+    shape: Shape,
+    cache_dir: Path,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    padding: int = 0,
+    skip: int = 0,
+) -> Any:
+    """Multiply poisoned and padded matrices, and compare with the reference; returns C."""
+    import cupy
+
+    m, n, k = shape
+    a = make_matrix(m, k, spec.dtype, 1, leading_dimension=k + padding)
+    b = make_matrix(k, n, spec.dtype, 2, leading_dimension=n + padding)
+    c = make_output(m, n, spec.dtype, leading_dimension=n + padding)
+    if beta != 0:
+        c[...] = make_matrix(m, n, spec.dtype, 3)
+    device_c, memory = put_on_device(c, skip=skip)
+    multiply_on_device(
+        spec,
+        put_on_device(a, skip=skip)[0],
+        put_on_device(b, skip=skip)[0],
+        device_c,
+        alpha=alpha,
+        beta=beta,
+        cache_dir=cache_dir,
+    )
+    out = cupy.asnumpy(memory)
+    assert_product(out[:, :n], a, b, c, alpha=alpha, beta=beta)
+    assert is_poison(out[:, n:]).all(), "padding between the rows of C was written"
+    assert is_poison(padding_of(c)).all()
+    return out[:, :n]
+
+
+@given(
+    rows=st.integers(1, 10_000),
+    columns=st.integers(1, 500),
+    most_blocks=st.integers(125, 1000),
+    spec=st.sampled_from(OURS),
+)
+def test_grids_cover_every_row_once_within_the_limit(
+    rows: int, columns: int, most_blocks: int, spec: KernelSpec
+) -> None:
+    done = 0
+    for first, taken, blocks in split_grid(spec, rows, columns, most_blocks):
+        assert first == done
+        assert taken % spec.tile.m == 0 or first + taken == rows
+        assert blocks == -(-taken // spec.tile.m) * -(-columns // spec.tile.n)
+        assert blocks <= most_blocks
+        done += taken
+    assert done == rows
+
+
+def test_a_row_of_tiles_that_no_grid_holds_is_refused() -> None:
+    with pytest.raises(OperandError, match=r"C has 101 columns; .* at most 96"):
+        list(split_grid(SIMPLE, 1, 101, most_blocks=3))
+
+
+@pytest.mark.gpu
+@with_specs(SPECS)
+def test_ragged_products_are_right_and_leave_padding_alone(
+    spec: KernelSpec, kernel_cache: Path
+) -> None:
+    for shape in list_shapes(spec):
+        for padding in (0, 4, 5):
+            check_product(spec, shape, kernel_cache, padding=padding)
+
+
+@pytest.mark.gpu
+@with_specs(SPECS)
+def test_operands_need_no_alignment(spec: KernelSpec, kernel_cache: Path) -> None:
+    for shape in list_shapes(spec):
+        check_product(spec, shape, kernel_cache, skip=1, padding=8)
+
+
+@pytest.mark.gpu
+@with_specs(SPECS)
+@pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (-2.5, 0), (0.5, -3), (0, 2), (0, 0)])
+def test_factors_scale_the_product_and_the_old_c(
+    spec: KernelSpec, alpha: float, beta: float, kernel_cache: Path
+) -> None:
+    for shape in list_shapes(spec):
+        for padding in (0, 3):
+            check_product(spec, shape, kernel_cache, alpha=alpha, beta=beta, padding=padding)
+
+
+@pytest.mark.gpu
+@with_specs(SPECS)
+def test_zero_alpha_ignores_nan_in_a_and_b(spec: KernelSpec, kernel_cache: Path) -> None:
+    import cupy
+
+    a, b = cupy.full((5, 7), np.nan, spec.dtype), cupy.full((7, 9), np.nan, spec.dtype)
+    c = cupy.full((5, 9), 3, spec.dtype)
+    multiply_on_device(spec, a, b, c, alpha=0, beta=2, cache_dir=kernel_cache)
+    assert (cupy.asnumpy(c) == 6).all()
+
+
+@pytest.mark.gpu
+@with_specs(SPECS)
+def test_a_larger_product_is_right_and_the_same_every_time(
+    spec: KernelSpec, kernel_cache: Path
+) -> None:
+    first = check_product(spec, (523, 1031, 2053), kernel_cache)
+    for _ in range(3):
+        np.testing.assert_array_equal(check_product(spec, (523, 1031, 2053), kernel_cache), first)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_all_strict_kernels_agree_in_every_bit(dtype: str, kernel_cache: Path) -> None:
+    strict = [spec for spec in list_kernels(dtype=dtype) if spec.accuracy == "strict"]
+    products = [check_product(spec, (259, 131, 517), kernel_cache) for spec in strict]
+    for product in products[1:]:
+        np.testing.assert_array_equal(product, products[0])
+
+
+@pytest.mark.gpu
+@with_specs(OURS)
+def test_more_rows_of_tiles_than_a_grid_is_high(spec: KernelSpec, kernel_cache: Path) -> None:
+    check_product(spec, (65_536 * spec.tile.m + 3, 2, 1), kernel_cache)
+
+
+@pytest.mark.gpu
+@with_specs(NAMED)
+def test_a_product_larger_than_a_grid_takes_several(
+    spec: KernelSpec, kernel_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gemm, "split_grid", partial(split_grid, most_blocks=3))
+    check_product(spec, (11 * spec.tile.m + 1, spec.tile.n + 1, 7), kernel_cache, beta=1, padding=4)
+
+
+@pytest.mark.gpu
+@with_specs([*NAMED, find_kernel("cublas", "float32")])
+def test_offsets_pass_two_to_the_31(spec: KernelSpec, kernel_cache: Path) -> None:
+    import cupy
+
+    if list_devices()[0].memory_bytes < 12 * 2**30:
+        pytest.skip("needs 8 GiB of device memory")
+    stride = 2**30
+    memory = cupy.empty(2 * stride + 2**20, np.float32)
+    whole = cupy.lib.stride_tricks.as_strided(memory, (3, 2**19), (4 * stride, 4))
+    a, c = whole[:, :40], whole[:, 64:104]
+    host_a, b = make_matrix(3, 40, "float32", 1), make_matrix(40, 40, "float32", 2)
+    a[...] = cupy.asarray(host_a)
+    multiply_on_device(spec, a, cupy.asarray(b), c, cache_dir=kernel_cache)
+    assert_product(cupy.asnumpy(c), host_a, b)
+
+
+@pytest.mark.gpu
+@with_specs([spec for spec in SPECS if spec.dtype != "float16"])
+def test_denormals_are_kept(spec: KernelSpec, kernel_cache: Path) -> None:
+    import cupy
+
+    small = np.sqrt(np.finfo(spec.dtype).smallest_subnormal) * 64
+    a = cupy.full((3, 1), small, spec.dtype)
+    b = cupy.full((1, 5), small, spec.dtype)
+    c = cupy.empty((3, 5), spec.dtype)
+    multiply_on_device(spec, a, b, c, cache_dir=kernel_cache)
+    np.testing.assert_array_equal(cupy.asnumpy(c), cupy.asnumpy(a) * cupy.asnumpy(b))
+    assert 0 < float(c[0, 0]) < np.finfo(spec.dtype).tiny
+
+
+@pytest.mark.gpu
+def test_cublas_in_float32_is_not_tf32(kernel_cache: Path) -> None:
+    import cupy
+
+    a, b = make_matrix(512, 1, "float32", 1), make_matrix(1, 512, "float32", 2)
+    c = cupy.empty((512, 512), np.float32)
+    cublas = find_kernel("cublas", "float32")
+    multiply_on_device(cublas, cupy.asarray(a), cupy.asarray(b), c, cache_dir=kernel_cache)
+    np.testing.assert_array_equal(cupy.asnumpy(c), a * b)
+
+
+@pytest.mark.gpu
+@with_specs([find_kernel(name, "float32") for name in ("register", "cublas")])
+def test_a_launch_waits_for_its_stream(spec: KernelSpec, kernel_cache: Path) -> None:
+    import cupy
+
+    a, b = make_matrix(1024, 1024, "float32", 1), make_matrix(1024, 1024, "float32", 2)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        device_a, device_b = cupy.asarray(a), cupy.asarray(b)
+        product = device_a
+        for _ in range(20):  # keep the stream busy, so that a launch elsewhere would be too early
+            product = product @ device_b * 0.05
+        c = cupy.empty_like(product)
+    multiply_on_device(spec, product, device_b, c, stream=stream, cache_dir=kernel_cache)
+    stream.synchronize()
+    assert_product(cupy.asnumpy(c), cupy.asnumpy(product), b)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("a", "b", "c", "message"),
+    [
+        ((3, 4), (5, 6), (3, 6), "A is 3 x 4, B is 5 x 6, C is 3 x 6"),
+        ((3, 4), (4, 6), (6, 3), "C is 6 x 3"),
+        ((0, 4), (4, 6), (0, 6), "shape of A is"),
+        ((4,), (4, 6), (1, 6), "shape of A is"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(
+    a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], message: str, kernel_cache: Path
+) -> None:
+    import cupy
+
+    operands = [cupy.zeros(shape, np.float32) for shape in (a, b, c)]
+    with pytest.raises(OperandError, match=message):
+        multiply_on_device(SIMPLE, *operands, cache_dir=kernel_cache)
+
+
+@pytest.mark.gpu
+def test_types_and_strides_that_no_kernel_takes_are_refused(kernel_cache: Path) -> None:
+    import cupy
+
+    good = cupy.zeros((4, 4), np.float32)
+    refused = {
+        "dtype of B is float64; it must be float32": good.astype(np.float64),
+        "column stride of B is 16 bytes; it must be 4": good.T,
+        "row stride of B is 0 bytes; it must be a multiple of 4, at least 16": cupy.broadcast_to(
+            good[:1], (4, 4)
+        ),
+        "row stride of B is -16 bytes": good[::-1],
+    }
+    for message, bad in refused.items():
+        with pytest.raises(OperandError, match=message):
+            multiply_on_device(SIMPLE, good, bad, good.copy(), cache_dir=kernel_cache)
+
+
+@pytest.mark.gpu
+def test_single_rows_and_columns_may_have_any_stride_where_it_means_nothing(
+    kernel_cache: Path,
+) -> None:
+    import cupy
+
+    a, b = make_matrix(3, 1, "float32", 1), make_matrix(1, 5, "float32", 2)
+    column = cupy.asarray(np.hstack([a, a]))[:, :1]
+    row = cupy.broadcast_to(cupy.asarray(b), (1, 5))[::-1]
+    c = cupy.empty((3, 5), np.float32)
+    multiply_on_device(SIMPLE, column, row, c, cache_dir=kernel_cache)
+    assert_product(cupy.asnumpy(c), a, b)

@@ -1,0 +1,29 @@
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernels.catalog import list_kernels
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+def test_compute_sanitizer_finds_nothing(tool: str, kernel_cache: Path) -> None:
+    sanitizer = shutil.which("compute-sanitizer", path=f"{os.environ['PATH']}:/usr/local/cuda/bin")
+    assert sanitizer, "compute-sanitizer, which comes with the CUDA toolkit, is not on the PATH"
+    driver = (sys.executable, str(ROOT / "tests" / "sanitizer_driver.py"), str(kernel_cache))
+    finished = subprocess.run(
+        [sanitizer, "--tool", tool, "--error-exitcode", "9", *driver],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    for spec in list_kernels():
+        assert (spec.label in finished.stdout) == (spec.source is not None)
