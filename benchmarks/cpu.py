@@ -4,9 +4,7 @@ The pool holds BLAS to one thread for its whole process, so NumPy runs in a proc
 and the two take turns: one product here, one there, with a pause in which BLAS threads that still
 spin go to sleep. Both write into an array that exists already.
 
-    python benchmarks/cpu.py --host h200
-
-writes benchmarks/results/cpu-<host>.json.
+Run `python -m benchmarks.cpu [--out FILE]`; it writes benchmarks/results/cpu-<host>.json.
 """
 
 import argparse
@@ -14,10 +12,7 @@ import itertools
 import json
 import multiprocessing
 import multiprocessing.connection
-import os
-import platform
 import statistics
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -26,8 +21,8 @@ import numpy as np
 import threadpoolctl
 from numpy.typing import NDArray
 
+from benchmarks.environment import describe_environment, name_host
 from cpu.gemm import CpuPool
-from cpu.threads import usable_cores
 
 SHAPES = [
     *((size, size, size) for size in (512, 1024, 2048, 4096)),
@@ -38,8 +33,10 @@ SHAPES = [
     (64, 64, 262_144),
 ]
 DTYPES = ("float32", "float64")
-PAUSE_SECONDS = 0.06
-TURN_SECONDS = 1.5
+SPIN_SECONDS = 0.16
+"""OpenBLAS's threads spin for about 0.1 s after a product; the pool waits for that to end."""
+
+SHAPE_SECONDS = 1.5
 
 Operands = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
@@ -84,11 +81,10 @@ def compare(
     peer.recv()
     ours: list[float] = []
     theirs: list[float] = []
-    until = time.perf_counter() + TURN_SECONDS
+    until = time.perf_counter() + SHAPE_SECONDS
     for turn in itertools.count():
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(SPIN_SECONDS)
         own = pool.multiply(a, b, c)
-        time.sleep(PAUSE_SECONDS)
         peer.send("turn")
         other = peer.recv()
         if turn >= 2:  # the first turns wake threads and fill caches
@@ -122,40 +118,13 @@ def describe_blas() -> list[dict[str, Any]]:
     return [{key: entry.get(key) for key in kept} for entry in found if entry["user_api"] == "blas"]
 
 
-def describe_machine() -> dict[str, Any]:
-    """The processor and the software that were measured."""
-    models = [
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if line.startswith("model name")
-    ]
-    return {
-        "processor": models[0] if models else platform.processor(),
-        "usable_cores": usable_cores(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "system": platform.platform(),
-    }
-
-
-def find_commit() -> str | None:
-    """The commit of this checkout, or what WAVETRIM_COMMIT says; None without either."""
-    if "WAVETRIM_COMMIT" in os.environ:
-        return os.environ["WAVETRIM_COMMIT"]
-    command = ["git", "rev-parse", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, check=True, text=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()
-
-
 def main() -> None:
     """Measure every shape and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--host", default=platform.node(), help="name of the machine")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
+    environment = describe_environment()
+    out = arguments.out or Path(f"benchmarks/results/cpu-{name_host(environment)}.json")
     context = multiprocessing.get_context("spawn")
     connection, far_end = context.Pipe()
     process = context.Process(target=serve_numpy, args=(far_end,), daemon=True)
@@ -172,17 +141,11 @@ def main() -> None:
             )
     connection.send(None)
     process.join()
-    arguments.results.mkdir(parents=True, exist_ok=True)
-    report = {
-        "machine": describe_machine(),
-        "blas": {"pool": describe_blas(), "numpy": numpy_blas},
-        "commit": find_commit(),
-        "measured_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "rows": rows,
-    }
-    path = arguments.results / f"cpu-{arguments.host}.json"
-    path.write_text(json.dumps(report, indent=2) + "\n")
-    print(f"written to {path}")
+    blas = {"pool": describe_blas(), "numpy": numpy_blas}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    document = {**environment, "blas": blas, "rows": rows}
+    out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(f"written to {out}")
 
 
 if __name__ == "__main__":

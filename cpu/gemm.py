@@ -29,7 +29,7 @@ _POLL_SECONDS = 0.02
 
 
 class CpuPool:
-    """Multiplies matrices in host memory with a fixed number of threads.
+    """Multiplies matrices in host memory with a fixed number of threads, the caller's among them.
 
     Holds BLAS to one thread for the whole process (see `limit_blas_threads`). Several threads may
     call `multiply` at once; their blocks share the pool. Usable as a context manager.
@@ -48,7 +48,9 @@ class CpuPool:
             raise OperandError("threads", threads, "at least 1")
         limit_blas_threads()
         self.threads = usable_cores() if threads is None else threads
-        self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix="cpu-block")
+        self._executor = ThreadPoolExecutor(
+            max(1, self.threads - 1), thread_name_prefix="cpu-block"
+        )
         self._closed = threading.Event()
 
     def __enter__(self) -> Self:
@@ -116,16 +118,11 @@ class CpuPool:
     ) -> None:
         left = deque(product.blocks)
         news: SimpleQueue[int | BaseException] = SimpleQueue()
-        workers = []
+        # The calling thread computes too: it is awake already, and its core would idle.
+        helpers = min(self.threads, len(left)) - 1
+        workers = [self._executor.submit(_drain, product, left, news) for _ in range(helpers)]
         try:
-            if len(left) == 1:
-                _drain(product, left, news)
-            else:
-                workers = [
-                    self._executor.submit(_drain, product, left, news)
-                    for _ in range(min(self.threads, len(left)))
-                ]
-            _follow(product, news, progress, cancelled)
+            _follow(product, left, news, progress, cancelled)
         finally:
             # On the way out of an error the others stop at their next block; none may go on
             # writing into an array that the caller has back.
@@ -184,34 +181,44 @@ class _Product:
 
 
 def _drain(product: _Product, left: deque[Block], news: SimpleQueue[int | BaseException]) -> None:
-    """Compute blocks until none is left, and tell of each one, or of what went wrong."""
-    with np.errstate(all="ignore"):
-        while True:
-            try:
-                block = left.popleft()
-            except IndexError:
-                return
-            try:
-                product.compute(block)
-            except BaseException as error:  # whatever it is belongs to the caller
-                left.clear()
-                news.put(error)
-                return
-            news.put(block.elements)
+    """Compute blocks until none is left."""
+    while _compute_next(product, left, news):
+        pass
+
+
+def _compute_next(
+    product: _Product, left: deque[Block], news: SimpleQueue[int | BaseException]
+) -> bool:
+    """Compute one block, and tell of it or of what went wrong; False when none was left."""
+    try:
+        block = left.popleft()
+    except IndexError:
+        return False
+    try:
+        with np.errstate(all="ignore"):
+            product.compute(block)
+    except BaseException as error:  # whatever it is belongs to the caller
+        left.clear()
+        news.put(error)
+    else:
+        news.put(block.elements)
+    return True
 
 
 def _follow(
     product: _Product,
+    left: deque[Block],
     news: SimpleQueue[int | BaseException],
     progress: Callable[[float], None] | None,
     cancelled: Callable[[], bool] | None,
 ) -> None:
-    """Wait for every block in the calling thread, reporting and asking on the way."""
+    """Compute in the calling thread until every block is done, reporting and asking between."""
     awaited = len(product.blocks)
-    scale_to_rows = product.rows_per_element
+    rows_per_element = product.rows_per_element
     while awaited:
         if cancelled is not None and cancelled():
             raise ProductCancelled("the product was cancelled")
+        _compute_next(product, left, news)
         try:
             finished = news.get(timeout=None if cancelled is None else _POLL_SECONDS)
         except Empty:
@@ -220,7 +227,7 @@ def _follow(
             raise finished
         awaited -= 1
         if progress is not None:
-            progress(finished * scale_to_rows)
+            progress(finished * rows_per_element)
 
 
 def _check_operands(a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> None:
