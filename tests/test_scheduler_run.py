@@ -1,0 +1,63 @@
+"""One run of the engine: C copied, factors read, failures put into words."""
+
+import numpy as np
+import pytest
+
+from scheduler.errors import ExecutionCancelled, ExecutionError, PlanError
+from scheduler.messages import Operand, RunRequest
+from scheduler.run import VerificationFailed, describe_failure, fill_rows, read_factors
+from tests.matrices import make_matrix
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_c_is_copied_in_blocks_whatever_its_order(order):
+    c = make_matrix(301, 40_001, "float32", seed=1, order=order)
+    out = np.full(c.shape, np.nan, "float32")
+    asked = []
+    fill_rows(out, c, lambda: bool(asked.append(1)))
+    assert np.array_equal(out, c)
+    assert len(asked) > 1
+
+
+def test_copying_c_stops_when_it_is_told_to():
+    c = np.ones((301, 40_001), "float32")
+    out = np.zeros_like(c)
+    answers = iter([False, True])
+    with pytest.raises(ExecutionCancelled):
+        fill_rows(out, c, lambda: next(answers))
+    assert out[0].all()
+    assert not out[-1].any()
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "retryable", "poisoned"),
+    [
+        (PlanError("f", 9, "at most 8"), "plan", False, False),
+        (ExecutionError("launch failed"), "device", True, False),
+        (ExecutionError("illegal address", poisoned=True), "device", True, True),
+        (MemoryError("Unable to allocate 9 TiB"), "memory", True, False),
+        (VerificationFailed("max_error is 9"), "verification", True, False),
+        (FileNotFoundError("/secret/path"), "internal", True, False),
+    ],
+)
+def test_every_error_becomes_an_answer(error, kind, retryable, poisoned):
+    event = describe_failure(error)
+    message = event.pop("message")
+    assert event == {
+        "type": "failed", "kind": kind, "retryable": retryable, "poisoned": poisoned,
+    }  # fmt: skip
+    assert "/secret/path" not in message
+    assert message
+
+
+def test_a_stopped_execution_is_cancelled_not_failed():
+    assert describe_failure(ExecutionCancelled("stop")) == {"type": "cancelled"}
+
+
+def test_factors_of_integers_are_whole_numbers():
+    def request(dtype):
+        operand = Operand("x", 0, 1, 1, dtype)
+        return RunRequest("j", operand, operand, None, operand, alpha=-3.0, beta=0.0)
+
+    assert [type(factor) for factor in read_factors(request("int64"))] == [int, int]
+    assert [type(factor) for factor in read_factors(request("float16"))] == [float, float]

@@ -1,0 +1,231 @@
+"""The engine process as it is: started, spoken to over its socket, left alone."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scheduler.messages import Operand, RunRequest, encode_message
+from tests.matrices import make_matrix, poison
+
+
+class WorkerProcess:
+    def __init__(self, folder, *arguments):
+        self.connection, theirs = socket.socketpair()
+        self.connection.settimeout(60)
+        self.lines = self.connection.makefile("rb")
+        with theirs:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "scheduler.worker", "--fd", str(theirs.fileno()),
+                    "--cache-dir", str(folder), "--profile-dir", str(folder), "--device", "none",
+                    *arguments,
+                ],
+                pass_fds=[theirs.fileno()],
+            )  # fmt: skip
+
+    def send(self, message):
+        self.connection.sendall(encode_message(message))
+
+    def receive(self):
+        return json.loads(self.lines.readline())
+
+    def receive_until(self, *types):
+        """The messages up to the first of one of these types."""
+        seen = [self.receive()]
+        while seen[-1]["type"] not in types:
+            seen.append(self.receive())
+        return seen
+
+    def run(self, request):
+        self.send(request.as_message())
+        return self.receive_until("succeeded", "failed", "cancelled")
+
+    def close(self):
+        self.lines.close()
+        self.connection.close()
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts workers, and ends them whatever the test has done to them."""
+    workers = []
+
+    def start_worker(*arguments):
+        workers.append(WorkerProcess(tmp_path, *arguments))
+        return workers[-1]
+
+    yield start_worker
+    for worker in workers:
+        worker.close()
+        worker.process.kill()
+        worker.process.wait()
+
+
+@pytest.fixture
+def worker(start):
+    started = start("--cpu-threads", "2")
+    assert started.receive()["type"] == "ready"
+    return started
+
+
+def write(folder, name, array):
+    path = folder / name
+    np.save(path, array)
+    offset = path.stat().st_size - array.nbytes
+    fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+    return Operand(str(path), offset, *array.shape, str(array.dtype), fortran)
+
+
+def read(operand):
+    return np.load(operand.path)
+
+
+def make_request(folder, a, b, c=None, **wishes):
+    out = poison(np.empty((a.shape[0], b.shape[1]), a.dtype))
+    return RunRequest(
+        job="job-1",
+        a=write(folder, "a.npy", a),
+        b=write(folder, "b.npy", b),
+        c=None if c is None else write(folder, "c.npy", c),
+        out=write(folder, "out.npy", out),
+        **wishes,
+    )
+
+
+def make_slow_request(folder, **wishes):
+    """About ten seconds on two cores: 64-bit integers have no fast product."""
+    a = make_matrix(3000, 3000, "int64", seed=1)
+    return make_request(folder, a, a, **wishes)
+
+
+def test_the_worker_introduces_itself(start):
+    worker = start("--cpu-threads", "1")
+    ready = worker.receive()
+    assert (ready["type"], ready["pid"]) == ("ready", worker.process.pid)
+    assert (ready["devices"], ready["cpu_threads"]) == ([], 1)
+    assert ready["profile"]["device"] == "cpu"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64"])
+def test_a_run_writes_the_product_into_the_file(worker, tmp_path, dtype):
+    a, b = make_matrix(37, 53, dtype, seed=1), make_matrix(53, 29, dtype, seed=2)
+    request = make_request(tmp_path, a, b, verify=True)
+    planned, *_, succeeded = worker.run(request)
+    assert planned["type"] == "planned"
+    assert planned["plan"]["f"] == 37
+    assert succeeded["type"] == "succeeded"
+    assert succeeded["plan"] == planned["plan"]
+    assert 0 < succeeded["timings"]["cpu_seconds"] <= succeeded["timings"]["total_seconds"]
+    assert succeeded["verification"]["passed"]
+    expected = a.astype("float64") @ b.astype("float64")
+    if dtype == "int8":
+        expected = expected.astype("int64").astype("int8")
+    assert np.allclose(read(request.out), expected, rtol=2e-3, atol=2e-3 * 53)
+
+
+def test_beta_adds_c_in_any_order(worker, tmp_path):
+    a = make_matrix(31, 17, "float64", seed=1, order="F")
+    b = make_matrix(17, 23, "float64", seed=2, order="F")
+    c = make_matrix(31, 23, "float64", seed=3, order="F")
+    request = make_request(tmp_path, a, b, c, alpha=0.5, beta=-2.0, verify=True)
+    assert worker.run(request)[-1]["type"] == "succeeded"
+    assert np.allclose(read(request.out), 0.5 * a @ b - 2 * c)
+    assert np.array_equal(read(request.c), c)
+
+
+def test_a_c_of_nan_is_not_read_while_beta_is_zero(worker, tmp_path):
+    a = make_matrix(8, 8, "float32", seed=1)
+    request = make_request(tmp_path, a, a, np.full((8, 8), np.nan, "float32"), beta=0.0)
+    assert worker.run(request)[-1]["type"] == "succeeded"
+    assert np.allclose(read(request.out), a @ a, atol=1e-5)
+
+
+def test_a_request_that_cannot_be_planned_is_not_worth_another_try(worker, tmp_path):
+    a = make_matrix(8, 8, "float32", seed=1)
+    failed = worker.run(make_request(tmp_path, a, a, f=9))[-1]
+    assert (failed["type"], failed["kind"], failed["retryable"]) == ("failed", "plan", False)
+    assert "f is 9" in failed["message"]
+    assert worker.run(make_request(tmp_path, a, a))[-1]["type"] == "succeeded"
+
+
+def test_the_cpu_alone_needs_no_kernel(worker, tmp_path):
+    a = make_matrix(8, 8, "float32", seed=1)
+    request = make_request(tmp_path, a, a, kernel="unknown", f=9, cpu_only=True)
+    assert worker.run(request)[-1]["type"] == "succeeded"
+
+
+def test_a_missing_file_is_an_answer_without_its_path(worker, tmp_path):
+    a = make_matrix(8, 8, "float32", seed=1)
+    request = make_request(tmp_path, a, a)
+    Path(request.b.path).unlink()
+    failed = worker.run(request)[-1]
+    assert (failed["type"], failed["kind"]) == ("failed", "internal")
+    assert str(tmp_path) not in failed["message"]
+    assert worker.run(make_request(tmp_path, a, a))[-1]["type"] == "succeeded"
+
+
+def test_what_is_no_message_is_skipped(worker):
+    worker.connection.sendall(b'nonsense\n{"type": "cancel"}\n[]\n{"type": "ping"}\n')
+    assert worker.receive() == {"type": "pong"}
+
+
+def test_pings_and_a_cancel_are_heard_while_a_product_runs(worker, tmp_path):
+    worker.send(make_slow_request(tmp_path).as_message())
+    worker.receive_until("planned")
+    began = time.monotonic()
+    worker.send({"type": "ping"})
+    worker.receive_until("pong")
+    assert time.monotonic() - began < 2
+    worker.send({"type": "cancel", "job": "another"})
+    worker.send({"type": "ping"})
+    assert "cancelled" not in {message["type"] for message in worker.receive_until("pong")}
+    worker.send({"type": "cancel", "job": "job-1"})
+    final = worker.receive_until("succeeded", "failed", "cancelled")[-1]
+    assert final == {"type": "cancelled", "job": "job-1"}
+    assert time.monotonic() - began < 5
+
+
+def test_progress_comes_at_most_twenty_times_a_second(worker, tmp_path):
+    a = make_matrix(1500, 1500, "int64", seed=1)
+    began = time.monotonic()
+    messages = worker.run(make_request(tmp_path, a, a))
+    seconds = time.monotonic() - began
+    shares = [message["progress"] for message in messages if message["type"] == "progress"]
+    assert 1 <= len(shares) <= 20 * seconds + 1
+    assert shares == sorted(shares)
+    assert all(0 < share <= 1 for share in shares)
+
+
+def test_the_worker_ends_when_it_is_told_to(worker):
+    worker.send({"type": "shutdown"})
+    assert worker.process.wait(timeout=10) == 0
+
+
+def test_a_shutdown_stops_the_product_that_runs(worker, tmp_path):
+    worker.send(make_slow_request(tmp_path).as_message())
+    worker.receive_until("planned")
+    worker.send({"type": "shutdown"})
+    assert worker.process.wait(timeout=10) == 0
+
+
+def test_the_worker_ends_when_the_service_is_gone_even_in_the_middle_of_a_product(worker, tmp_path):
+    worker.send(make_slow_request(tmp_path).as_message())
+    worker.receive_until("planned")
+    worker.close()
+    began = time.monotonic()
+    worker.process.wait(timeout=10)
+    assert time.monotonic() - began < 2
+
+
+def test_signals_from_the_terminal_or_the_control_group_do_not_end_it(worker):
+    worker.process.send_signal(signal.SIGINT)
+    worker.process.send_signal(signal.SIGTERM)
+    worker.send({"type": "ping"})
+    assert worker.receive() == {"type": "pong"}
