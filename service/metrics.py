@@ -70,19 +70,23 @@ class Metrics:
         )
 
     def record_success(
-        self, timings: Mapping[str, float], predicted_total_seconds: float | None
+        self, timings: Mapping[str, float | None], predicted_total_seconds: float | None
     ) -> None:
         """Counts a succeeded job.
 
         Args:
-            timings: Measured seconds, under the keys `kernel_seconds` … `total_seconds`.
+            timings: Measured seconds, under the keys `kernel_seconds` … `total_seconds`; None for
+                parts that did not run.
             predicted_total_seconds: What its plan had said, where there was a plan.
         """
         self.jobs_finished.labels("succeeded").inc()
         for part in PARTS:
-            self.seconds_by_part.labels(part).observe(timings[f"{part}_seconds"])
-        if predicted_total_seconds is not None and timings["total_seconds"] > 0:
-            self.predicted_over_measured.observe(predicted_total_seconds / timings["total_seconds"])
+            seconds = timings.get(f"{part}_seconds")
+            if seconds is not None:
+                self.seconds_by_part.labels(part).observe(seconds)
+        total_seconds = timings.get("total_seconds")
+        if predicted_total_seconds is not None and total_seconds:
+            self.predicted_over_measured.observe(predicted_total_seconds / total_seconds)
 
     def record_end(self, state: str) -> None:
         """Counts a job that ended as `failed` or `cancelled`."""

@@ -67,7 +67,13 @@ _HTTP_TITLES: Final = {
     413: "Body too large",
     415: "Media type not taken",
 }
-_JOB_FAILED_STATUS: Final = {"plan": 422, "cancelled": 409, "memory": 507}
+_JOB_FAILED_STATUS: Final = {
+    "plan": 422,
+    "cancelled": 409,
+    "memory": 507,
+    "storage": 507,
+    "timeout": 504,
+}
 
 
 class ProblemResponse(JSONResponse):

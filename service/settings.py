@@ -31,54 +31,62 @@ class Settings(BaseSettings):
         env_prefix="WAVETRIM_", env_ignore_empty=True, frozen=True, hide_input_in_errors=True
     )
 
-    host: str = Field("127.0.0.1", description="Address to listen on.", min_length=1)
-    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    host: str = Field(default="127.0.0.1", description="Address to listen on.", min_length=1)
+    port: int = Field(
+        default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one."
+    )
     data_dir: Path = Field(
-        Path("wavetrim-data"), description="Folder of the database and the matrices."
+        default=Path("wavetrim-data"), description="Folder of the database and the matrices."
     )
     api_key: SecretStr | None = Field(
-        None,
+        default=None,
         description="Bearer token asked for on every /v1 call; needed to listen on anything but "
         "loopback.",
     )
     database_url: str | None = Field(
-        None,
+        default=None,
         description="SQLAlchemy URL of the database; without it, SQLite in the data folder.",
     )
     max_matrix_bytes: ByteSize = Field(
-        ByteSize(64 * GIB), gt=0, description="The largest .npy file that is stored, in bytes."
+        default=ByteSize(64 * GIB),
+        gt=0,
+        description="The largest .npy file that is stored, in bytes.",
     )
     max_storage_bytes: ByteSize = Field(
-        ByteSize(256 * GIB), gt=0, description="The most that all matrices may take, in bytes."
+        default=ByteSize(256 * GIB),
+        gt=0,
+        description="The most that all matrices may take, in bytes.",
     )
-    max_queued_jobs: int = Field(1000, ge=1, description="The most jobs that may wait.")
+    max_queued_jobs: int = Field(default=1000, ge=1, description="The most jobs that may wait.")
     upload_idle_seconds: float = Field(
-        60.0, gt=0, description="How long the sender of a body may be silent."
+        default=60.0, gt=0, description="How long the sender of a body may be silent."
     )
     kernel_cache_dir: Path = _place_in("kernels")
     profile_dir: Path = _place_in("profiles")
     gpu_memory_bytes: ByteSize | None = Field(
-        None, gt=0, description="The most GPU memory that is used; without it, what is free."
+        default=None,
+        gt=0,
+        description="The most GPU memory that is used; without it, what is free.",
     )
     cpu_threads: int | None = Field(
-        None, ge=1, description="Threads of the CPU part; without it, the usable cores."
+        default=None, ge=1, description="Threads of the CPU part; without it, the usable cores."
     )
     devices: str | None = Field(
-        None,
+        default=None,
         pattern=r"^(none|\d+(,\d+)*)$",
         description="GPUs to use: `none`, or indices such as `0,1`; without it, all.",
     )
     job_attempts: int = Field(
-        3, ge=1, description="How often a job is tried; the last try uses the CPU alone."
+        default=3, ge=1, description="How often a job is tried; the last try uses the CPU alone."
     )
     job_timeout_seconds: float = Field(
-        3600.0, gt=0, description="How long one try of a job may take."
+        default=3600.0, gt=0, description="How long one try of a job may take."
     )
     drain_seconds: float = Field(
-        30.0, ge=0, description="How long running jobs may go on after SIGTERM."
+        default=30.0, ge=0, description="How long running jobs may go on after SIGTERM."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least severe messages that are logged."
+        default="info", description="The least severe messages that are logged."
     )
 
     @field_validator("data_dir", "kernel_cache_dir", "profile_dir")

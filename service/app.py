@@ -1,0 +1,122 @@
+"""The application: its parts, started in order and stopped in the reverse."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from scheduler.errors import FieldError
+from service.auth import require_access
+from service.data_folder import claim_folder
+from service.database import open_database
+from service.dispatch import Dispatcher
+from service.engine import Engine
+from service.errors import ServiceError, SettingRefused
+from service.jobs import JobStore
+from service.matrices import MatrixStore
+from service.metrics import Metrics
+from service.openapi import use_problem_type
+from service.problems import answer_error, answer_http, answer_validation
+from service.request_log import RequestLog
+from service.routes import devices, health, jobs, matmul, matrices, metrics, plan
+from service.settings import Settings
+from service.threads import run_to_end
+from service.version import find_version
+
+logger = logging.getLogger(__name__)
+
+_DESCRIPTION = """Multiplies matrices on the GPU and the CPU at once, split where the waves end.
+
+Store two matrices, post a job, fetch the product; or do it in one call with `/v1/matmul`.
+`/v1/plan` says who would compute which rows, and why. Refusals are problem documents (RFC 9457).
+"""
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """Makes the application; nothing is started or written before the server starts it.
+
+    Args:
+        settings: The settings; without them, the environment's.
+
+    Raises:
+        SettingRefused: It would be reachable from other machines without an API key.
+        pydantic.ValidationError: The environment holds a setting that cannot be taken.
+    """
+    settings = settings or Settings()
+    check_exposure(settings)
+    app = FastAPI(
+        title="wavetrim",
+        version=find_version(),
+        description=_DESCRIPTION,
+        lifespan=_run_parts,
+        redoc_url=None,
+    )
+    app.state.settings = settings
+    app.state.metrics = Metrics()
+    app.add_middleware(RequestLog, metrics=app.state.metrics)
+    for error in (ServiceError, FieldError):
+        app.add_exception_handler(error, answer_error)
+    app.add_exception_handler(RequestValidationError, answer_validation)
+    app.add_exception_handler(HTTPException, answer_http)
+    for module in (matrices, jobs, matmul, plan, devices):
+        app.include_router(module.router, dependencies=[Depends(require_access)])
+    for module in (health, metrics):
+        app.include_router(module.router)
+    _describe_problems(app)
+    return app
+
+
+def check_exposure(settings: Settings) -> None:
+    """Makes sure that nobody listens on a network without an API key.
+
+    Raises:
+        SettingRefused: The host is not loopback, and there is no key.
+    """
+    if not settings.on_loopback and settings.api_key is None:
+        limit = "a loopback address as long as WAVETRIM_API_KEY is not set"
+        raise SettingRefused("host", settings.host, limit)
+
+
+@asynccontextmanager
+async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
+    """Starts database, stores, engine and dispatcher; lets the running job end when it stops."""
+    settings: Settings = app.state.settings
+    counters: Metrics = app.state.metrics
+    with claim_folder(settings.data_dir):
+        database = await run_to_end(open_database, settings.database)
+        store = MatrixStore(
+            database,
+            settings.matrix_dir,
+            max_matrix_bytes=settings.max_matrix_bytes,
+            max_storage_bytes=settings.max_storage_bytes,
+        )
+        await run_to_end(store.sweep)
+        queue = JobStore(database)
+        engine = Engine(settings, on_restart=counters.engine_restarts.inc)
+        dispatcher = Dispatcher(queue, store, engine, settings, counters)
+        app.state.database, app.state.matrices, app.state.jobs = database, store, queue
+        app.state.engine, app.state.dispatcher = engine, dispatcher
+        await engine.start()
+        try:
+            await dispatcher.start()
+            yield
+            if not dispatcher.draining:
+                await dispatcher.drain(settings.drain_seconds)
+        finally:
+            await dispatcher.stop()
+            await engine.stop()
+            database.dispose()
+
+
+def _describe_problems(app: FastAPI) -> None:
+    """Lets the OpenAPI document say that refusals are problem documents."""
+    describe = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        return use_problem_type(describe())
+
+    app.openapi = openapi  # type: ignore[method-assign]

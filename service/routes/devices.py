@@ -1,0 +1,51 @@
+"""Devices: what computes here, and what can be planned for."""
+
+from dataclasses import asdict
+
+from fastapi import APIRouter
+
+from kernels.device import DeviceInfo
+from scheduler.machine import GpuModel, MachineProfile
+from scheduler.profile import list_presets
+from service.engine import Engine
+from service.openapi import list_refusals
+from service.parts import EnginePart
+from service.plan_schemas import DevicesView, DeviceView, PresetView, ProfileView
+
+router = APIRouter(prefix="/v1/devices", tags=["plan"])
+
+
+@router.get("", responses=list_refusals())
+def list_devices(engine: EnginePart) -> DevicesView:
+    """List the GPUs of this machine, where its figures come from, and the presets."""
+    profile = engine.profile
+    return DevicesView(
+        devices=[DeviceView.model_validate(asdict(info)) for info in read_devices(engine)],
+        cpu_threads=engine.cpu_threads,
+        profile=None if profile is None else _show_profile(profile),
+        presets=[_show_preset(gpu) for gpu in list_presets()],
+    )
+
+
+def read_devices(engine: Engine) -> tuple[DeviceInfo, ...]:
+    """The GPUs that the engine has reported."""
+    return tuple(
+        DeviceInfo(**{**info, "compute_capability": tuple(info["compute_capability"])})
+        for info in engine.devices
+    )
+
+
+def _show_profile(profile: MachineProfile) -> ProfileView:
+    return ProfileView(
+        device=profile.device, source=profile.source, measured_at=profile.measured_at
+    )
+
+
+def _show_preset(gpu: GpuModel) -> PresetView:
+    return PresetView(
+        name=gpu.name,
+        sm_count=gpu.sm_count,
+        compute_capability=gpu.compute_capability,
+        memory_bytes=gpu.memory_bytes,
+        source=gpu.source,
+    )

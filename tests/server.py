@@ -1,0 +1,174 @@
+"""A real server in a process of its own, over a folder of its own, and a client for it.
+
+    def test_something(server: RunningServer) -> None:
+        response = server.client.get("/v1/devices")
+
+`server` is one server for a whole module; `start_server` makes one with settings of its own. Both
+are fixtures: `from tests.server import server` (or `start_server`) makes them known to a module.
+"""
+
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+ROOT = Path(__file__).parents[1]
+NPY = {"Content-Type": "application/x-npy"}
+
+
+class RunningServer:
+    """A started service.
+
+    Args:
+        data_dir: Its data folder; may hold what an earlier server has left.
+        settings: More settings, by their names.
+    """
+
+    def __init__(self, data_dir: Path, **settings: object) -> None:
+        self.data_dir = data_dir
+        self.settings = settings
+        self.port = int(str(settings.get("port") or find_free_port()))
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = data_dir.with_suffix(".log")
+        self.process = self._launch()
+        self.client = httpx.Client(base_url=self.url, timeout=60)
+        self.wait_live()
+
+    def _launch(self) -> subprocess.Popen[bytes]:
+        wanted = {"data_dir": self.data_dir, "devices": "none", "cpu_threads": 1, **self.settings}
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("WAVETRIM_")}
+        environment = {f"WAVETRIM_{name.upper()}": str(value) for name, value in wanted.items()}
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "service", "serve", "--port", str(self.port)],
+                cwd=ROOT,
+                env={**inherited, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def wait_live(self, seconds: float = 60) -> None:
+        """Waits until the process answers."""
+        self._wait_ok("/healthz/live", seconds)
+
+    def wait_ready(self, seconds: float = 60) -> None:
+        """Waits until jobs are computed."""
+        self._wait_ok("/healthz/ready", seconds)
+
+    def _wait_ok(self, path: str, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        answer = "nothing"
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                break
+            try:
+                response = self.client.get(path)
+                if response.status_code == 200:
+                    return
+                answer = response.text
+            except httpx.TransportError as error:
+                answer = repr(error)
+            time.sleep(0.05)
+        raise AssertionError(f"{path} answered {answer}; the log:\n{self.read_log()[-4000:]}")
+
+    def read_log(self) -> str:
+        """What the service has logged so far."""
+        return self.log.read_text(errors="replace")
+
+    def terminate(self) -> None:
+        """Sends SIGTERM and does not wait."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends the service at once, as the out-of-memory killer does."""
+        self.process.kill()
+        self.process.wait(10)
+
+    def stop(self, seconds: float = 30) -> int:
+        """Ends the service in good order; returns its exit code."""
+        self.client.close()
+        if self.process.poll() is None:
+            self.terminate()
+        try:
+            return self.process.wait(seconds)
+        finally:
+            self.process.kill()
+            self.process.wait(10)
+
+    def restart(self) -> None:
+        """Starts the service again over the same folder and port, after `kill` or `stop`."""
+        self.process = self._launch()
+        self.client = httpx.Client(base_url=self.url, timeout=60)
+        self.wait_live()
+
+    def upload(self, array: NDArray[Any]) -> str:
+        """Stores an array; returns the matrix's id."""
+        response = self.client.post("/v1/matrices", content=encode_npy(array), headers=NPY)
+        assert response.status_code == 201, response.text
+        return str(response.json()["id"])
+
+    def download(self, path: str) -> NDArray[Any]:
+        """Fetches an array from a path that sends .npy files."""
+        response = self.client.get(path)
+        assert response.status_code == 200, response.text
+        return decode_npy(response.content)
+
+    def list_matrix_files(self) -> set[str]:
+        """Names of the files in the folder of the matrices."""
+        return {path.name for path in (self.data_dir / "matrices").iterdir()}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """One server for the module's tests, ready to compute."""
+    running = RunningServer(tmp_path_factory.mktemp("server") / "data")
+    try:
+        running.wait_ready()
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def start_server(tmp_path: Path) -> Iterator[Callable[..., RunningServer]]:
+    """Starts servers with settings of their own; all are stopped after the test."""
+    started: list[RunningServer] = []
+
+    def start(**settings: object) -> RunningServer:
+        started.append(RunningServer(tmp_path / f"data{len(started)}", **settings))
+        return started[-1]
+
+    yield start
+    for running in started:
+        running.stop()
+
+
+def find_free_port() -> int:
+    """A loopback port that nobody listens on at this moment."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def encode_npy(array: NDArray[Any]) -> bytes:
+    """The array as `numpy.save` writes it."""
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def decode_npy(content: bytes) -> NDArray[Any]:
+    """The array in a .npy file."""
+    array: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    return array
