@@ -1,5 +1,6 @@
 """The image test's container without a daemon: buildah, in a chroot on the host's network."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -72,18 +73,25 @@ class BuildahRunner:
         return run([*self._inside(), *command])
 
     def terminate(self) -> None:
-        """Signals the service itself, because buildah passes no signals on."""
+        """Signals the service itself, because buildah's own processes pass no signals on."""
         assert self.process is not None
         pid = self.process.pid
-        while _find_user(pid) != USER:
-            pid = int(read(["pgrep", "--parent", str(pid)]).split()[0])
+        while "buildah" in Path(f"/proc/{pid}/exe").readlink().name:
+            (pid,) = _list_children(pid)
         os.kill(pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kills buildah's processes and what they started, which would go on without them."""
+        assert self.process is not None
+        for pid in reversed(_list_descendants(self.process.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
 
     def remove(self) -> None:
         """Removes containers, images and data; the base's archive stays for the next run."""
         if (self.folder / "storage").exists():
             self._read("rm", "--all")
-            self._read("rmi", "--all", "--force")
         for name in ("storage", "run", "data"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
@@ -104,6 +112,10 @@ class BuildahRunner:
         return [*self._buildah(), "run", *options, self.container, "--"]
 
 
-def _find_user(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("\nUid:")[1].split()[0])
+def _list_children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def _list_descendants(pid: int) -> list[int]:
+    return [pid, *(below for child in _list_children(pid) for below in _list_descendants(child))]

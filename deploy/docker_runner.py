@@ -54,6 +54,9 @@ class DockerRunner:
         """Signals through the engine."""
         read(["docker", "kill", "--signal", "TERM", self.container])
 
-    def remove(self) -> None:
-        """Removes a container left running; the image stays."""
+    def kill(self) -> None:
+        """Removes the container."""
         run(["docker", "rm", "--force", "--volumes", self.container])
+
+    def remove(self) -> None:
+        """Leaves the image: a later build reuses its layers."""

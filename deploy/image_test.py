@@ -6,7 +6,6 @@ Options: `--cpu` leaves the CUDA parts out; `--keep` leaves the built image wher
 import os
 import secrets
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -37,7 +36,7 @@ def main() -> None:
         check_configuration(runner)
         check_refusal_without_key(runner, log)
         check_service(runner, log)
-    except SystemExit:
+    except BaseException:
         if log.exists():
             sys.stderr.write(log.read_text())
         raise
@@ -86,7 +85,12 @@ def check_configuration(runner: Runner) -> None:
 def check_refusal_without_key(runner: Runner, log: Path) -> None:
     """Starts without an API key: beyond loopback the service must not serve."""
     environment = {"WAVETRIM_PORT": str(find_free_port())}
-    status = runner.start(["serve"], environment, log).wait(timeout=60)
+    service = runner.start(["serve"], environment, log)
+    try:
+        status = service.wait(timeout=60)
+    finally:
+        if service.poll() is None:
+            runner.kill()
     expect(status != 0, "the service started beyond loopback without WAVETRIM_API_KEY")
     expect("WAVETRIM_API_KEY" in log.read_text(), "the refusal does not name WAVETRIM_API_KEY")
     log.unlink()
@@ -111,7 +115,8 @@ def check_service(runner: Runner, log: Path) -> None:
         runner.terminate()
         status = service.wait(timeout=60)
     finally:
-        stop(service)
+        if service.poll() is None:
+            runner.kill()
     expect(status == 0, f"SIGTERM ended the service with {status}, not 0")
     report("SIGTERM: drained, exit status 0")
 
@@ -136,13 +141,6 @@ def execute(runner: Runner, *command: str) -> str:
     result = runner.execute(command)
     expect(result.returncode == 0, f"{' '.join(command)}: {result.stdout}{result.stderr}")
     return result.stdout
-
-
-def stop(service: "subprocess.Popen[bytes]") -> None:
-    """Ends a service that a failed check left running."""
-    if service.poll() is None:
-        service.kill()
-        service.wait()
 
 
 def expect(holds: bool, otherwise: str) -> None:

@@ -46,8 +46,11 @@ class Runner(Protocol):
     def terminate(self) -> None:
         """Sends SIGTERM to the container's first process."""
 
+    def kill(self) -> None:
+        """Ends a container that is still there, at once."""
+
     def remove(self) -> None:
-        """Removes what was made."""
+        """Removes what was built."""
 
 
 def list_build_options(arguments: Mapping[str, str], secrets: Mapping[str, Path]) -> list[str]:
