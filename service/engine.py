@@ -67,6 +67,8 @@ class Engine:
         self._process: EngineProcess | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
+        self._gone = asyncio.Event()
+        self._gone.set()
         self._events: asyncio.Queue[Event] | None = None
         self._reason: str | None = None
         self._heard = 0.0
@@ -145,8 +147,9 @@ class Engine:
             self._process.send({"type": "cancel", "job": job_id})
 
     async def restart(self, reason: str) -> None:
-        """Kill the process; a new one is started."""
+        """Kill the process and wait until it is gone; a new one is started."""
         self._end_process(reason)
+        await self._gone.wait()
 
     async def stop(self) -> None:
         """End the process: in good order when it listens, otherwise by force."""
@@ -184,6 +187,7 @@ class Engine:
         try:
             arguments = list_arguments(self._settings, use_devices=use_devices)
             process = self._process = await EngineProcess.launch(arguments)
+            self._gone.clear()
         except OSError:
             logger.exception("the engine cannot be started")
             return False
@@ -253,6 +257,7 @@ class Engine:
         """Tell a waiting run that its process is gone."""
         self._process = None
         self._ready.clear()
+        self._gone.set()
         if self._events is not None:
             self._events.put_nowait(
                 {

@@ -64,7 +64,7 @@ class Job:
     attempts: int
     cancel_requested: bool
     plan: dict[str, Any] | None
-    timings: dict[str, float] | None
+    timings: dict[str, float | None] | None
     verification: dict[str, Any] | None
     error: dict[str, Any] | None
     idempotency_key: str | None

@@ -94,12 +94,17 @@ def fail_job(connection: Connection, job: Job, kind: str, message: str) -> Job |
     return update_job(connection, job.id, (JobState.RUNNING,), changes)
 
 
-def settle_job(connection: Connection, job: Job, max_attempts: int) -> Job | None:
-    """Queue again, fail or cancel a job that ran when the service ended."""
+def settle_job(connection: Connection, job_id: str, max_attempts: int) -> Job | None:
+    """Queue again, fail or cancel a job whose run broke off; None when it is not running."""
+    running = jobs.c.id == job_id, jobs.c.state == JobState.RUNNING
+    row = connection.execute(select(jobs).where(*running).with_for_update()).one_or_none()
+    if row is None:
+        return None
+    job = read_job(row)
     if job.cancel_requested:
         changes = {"state": JobState.CANCELLED, "finished_at": time.time()}
     elif job.attempts >= max_attempts:
-        return fail_job(connection, job, "interrupted", "the service ended while the job ran")
+        return fail_job(connection, job, "interrupted", "every try of the job was interrupted")
     else:
         changes = {"state": JobState.QUEUED, "progress": 0.0, "plan": null()}
-    return update_job(connection, job.id, (JobState.RUNNING,), changes)
+    return update_job(connection, job_id, (JobState.RUNNING,), changes)

@@ -17,6 +17,7 @@ from service.jobs import JobStore
 from service.matrices import TEMPORARY_PREFIX, MatrixStore
 from service.matrix import PendingMatrix
 from service.settings import Settings
+from service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
 
@@ -57,25 +58,25 @@ class JobRun:
         Raises:
             asyncio.CancelledError: The caller was cancelled; the job is in the queue again.
         """
-        started = await asyncio.to_thread(self._jobs.start, self.job.id)
-        if started is None:
-            return None
-        self.job = started
         try:
+            started = await run_to_end(self._jobs.start, self.job.id)
+            if started is None:
+                return None
+            self.job = started
             return await self._run_started()
         except asyncio.CancelledError:
-            await asyncio.to_thread(self._jobs.release, self.job.id)
+            await run_to_end(self._jobs.release, self.job.id)
             raise
 
     async def _run_started(self) -> Job | None:
         try:
-            request, pending = await asyncio.to_thread(self._prepare)
+            request, pending = await run_to_end(self._prepare)
         except ServiceError as error:
             return await self._fail("storage", str(error))
         try:
             return await self._try_until_settled(request, pending)
         finally:
-            await asyncio.to_thread(self._matrices.discard, pending)
+            await run_to_end(self._matrices.discard, pending)
 
     async def _try_until_settled(self, request: RunRequest, pending: PendingMatrix) -> Job | None:
         while True:
@@ -83,12 +84,12 @@ class JobRun:
             if event["type"] == "succeeded":
                 return await self._succeed(pending, event)
             if event["type"] == "cancelled" or self._cancelled.is_set():
-                return await asyncio.to_thread(self._jobs.cancel, self.job.id)
+                return await run_to_end(self._jobs.cancel, self.job.id)
             kind, message = event["kind"], event["message"]
             if not event["retryable"] or self.job.attempts >= self._settings.job_attempts:
                 return await self._fail(kind, message)
             logger.warning("job %s, try %d: %s: %s", self.job.id, self.job.attempts, kind, message)
-            again = await asyncio.to_thread(self._jobs.start_again, self.job.id)
+            again = await run_to_end(self._jobs.start_again, self.job.id)
             assert again is not None, "only this run ends a running job"
             self.job = again
 
@@ -141,11 +142,11 @@ class JobRun:
         """Keep the plan, and the progress every now and then."""
         try:
             if event["type"] == "planned":
-                await asyncio.to_thread(self._jobs.record_plan, self.job.id, event["plan"])
+                await run_to_end(self._jobs.record_plan, self.job.id, event["plan"])
             elif time.monotonic() - self._progress_written >= _PROGRESS_SECONDS:
                 self._progress_written = time.monotonic()
                 progress = event["progress"]
-                await asyncio.to_thread(self._jobs.record_progress, self.job.id, progress)
+                await run_to_end(self._jobs.record_progress, self.job.id, progress)
         except SQLAlchemyError:
             logger.exception("job %s: a message could not be kept", self.job.id)
 
@@ -180,11 +181,11 @@ class JobRun:
             )
 
         try:
-            await asyncio.to_thread(self._matrices.publish, pending, settle=settle)
+            await run_to_end(self._matrices.publish, pending, settle=settle)
         except OSError as error:
             return await self._fail("storage", f"the product cannot be stored: {error.strerror}")
-        return await asyncio.to_thread(self._jobs.get, self.job.id)
+        return await run_to_end(self._jobs.get, self.job.id)
 
     async def _fail(self, kind: str, message: str) -> Job | None:
         logger.error("job %s failed: %s: %s", self.job.id, kind, message)
-        return await asyncio.to_thread(self._jobs.fail, self.job, kind, message)
+        return await run_to_end(self._jobs.fail, self.job, kind, message)

@@ -186,7 +186,7 @@ class JobStore:
         *,
         result: str,
         plan: Mapping[str, Any],
-        timings: Mapping[str, float],
+        timings: Mapping[str, float | None],
         verification: Mapping[str, Any] | None,
     ) -> None:
         """Running → succeeded, in the transaction that publishes the product.
@@ -261,7 +261,7 @@ class JobStore:
         return job
 
     def requeue_interrupted(self, max_attempts: int) -> tuple[Job, ...]:
-        """Settles the jobs that ran when the service ended: called once, before any job starts.
+        """Settle the jobs that ran when the service ended: called once, before any job starts.
 
         A job goes back to the queue; one whose tries are used up fails, and one that was being
         cancelled is cancelled.
@@ -270,10 +270,21 @@ class JobStore:
             The jobs as they are now.
         """
         with self._database.begin() as connection:
-            running = select(jobs).where(jobs.c.state == JobState.RUNNING)
-            found = [read_job(row) for row in connection.execute(running)]
-            settled = (settle_job(connection, job, max_attempts) for job in found)
-            return tuple(job for job in settled if job is not None)
+            found = select(jobs.c.id).where(jobs.c.state == JobState.RUNNING)
+            settled = [
+                settle_job(connection, job_id, max_attempts)
+                for job_id in connection.scalars(found).all()
+            ]
+        return tuple(job for job in settled if job is not None)
+
+    def settle(self, job_id: str, max_attempts: int) -> Job | None:
+        """Settle one job whose run broke off, as `requeue_interrupted` does.
+
+        Returns:
+            The job as it is now; None when it was not running.
+        """
+        with self._database.begin() as connection:
+            return settle_job(connection, job_id, max_attempts)
 
     def _change(self, job_id: str, *states: JobState, **changes: Any) -> Job | None:
         with self._database.begin() as connection:

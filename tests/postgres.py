@@ -12,34 +12,59 @@ from pathlib import Path
 import pytest
 
 
+class PostgresServer:
+    """A cluster of its own, stopped and started at will.
+
+    Args:
+        programs: Folder of initdb and pg_ctl.
+        folder: Empty; the user of the server can enter it.
+        user: Who runs the server; None for whoever runs the tests.
+    """
+
+    def __init__(self, programs: Path, folder: Path, user: str | None) -> None:
+        self._programs = programs
+        self._folder = folder
+        self._user = user
+        self.url = f"postgresql://wavetrim@/postgres?host={folder}"
+        self._call("initdb", "--auth=trust", "--username=wavetrim", "--no-sync", "--encoding=UTF8")
+
+    def start(self) -> None:
+        """Starts the server and waits until it answers."""
+        # fsync is off: these clusters need not survive a power loss.
+        options = f"-F -k {self._folder} -c listen_addresses= -c max_connections=40"
+        self._call("pg_ctl", "start", "--wait", f"--log={self._folder}/log", "-o", options)
+
+    def stop(self) -> None:
+        """Stops the server, whoever is connected."""
+        self._call("pg_ctl", "stop", "--wait", "--mode=fast")
+
+    def _call(self, program: str, *arguments: str) -> None:
+        command = [str(self._programs / program), "-D", str(self._folder / "data"), *arguments]
+        subprocess.run(
+            command, check=True, cwd=self._folder, user=self._user,
+            extra_groups=[] if self._user else None,
+            stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+
 @contextmanager
-def running_postgres() -> Iterator[str]:
-    """Yields the URL of an empty database; skips the test where no server is installed."""
+def running_postgres() -> Iterator[PostgresServer]:
+    """A started server; skips the test where none is installed."""
     programs = find_programs()
     if programs is None:
         pytest.skip("no PostgreSQL server is installed (initdb and pg_ctl are not found)")
     # Not in pytest's folder: the server refuses to run as root, and another user cannot enter it.
     folder = Path(tempfile.mkdtemp(prefix="wavetrim-pg-"))
     user = find_user()
-    if user is not None:
-        shutil.chown(folder, user)
-
-    def call(program: str, *arguments: str) -> None:
-        command = [str(programs / program), "-D", str(folder / "data"), *arguments]
-        subprocess.run(
-            command, check=True, cwd=folder, user=user, extra_groups=[] if user else None,
-            stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-
     try:
-        call("initdb", "--auth=trust", "--username=wavetrim", "--no-sync", "--encoding=UTF8")
-        # fsync is off: these clusters need not survive a power loss.
-        options = f"-F -k {folder} -c listen_addresses= -c max_connections=40"
-        call("pg_ctl", "start", "--wait", f"--log={folder}/log", "-o", options)
+        if user is not None:
+            shutil.chown(folder, user)
+        server = PostgresServer(programs, folder, user)
+        server.start()
         try:
-            yield f"postgresql://wavetrim@/postgres?host={folder}"
+            yield server
         finally:
-            call("pg_ctl", "stop", "--wait", "--mode=immediate")
+            server.stop()
     finally:
         shutil.rmtree(folder)
 

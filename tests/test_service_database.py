@@ -15,8 +15,8 @@ from tests.postgres import running_postgres
 
 @pytest.fixture(scope="module")
 def postgres_url() -> Iterator[str]:
-    with running_postgres() as url:
-        yield url
+    with running_postgres() as server:
+        yield server.url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

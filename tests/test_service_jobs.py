@@ -29,8 +29,8 @@ TIMINGS = {"total_seconds": 0.5}
 
 @pytest.fixture(scope="module")
 def postgres_url() -> Iterator[str]:
-    with running_postgres() as url:
-        yield url
+    with running_postgres() as server:
+        yield server.url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -351,10 +351,8 @@ def test_a_matrix_is_deleted_or_used_but_never_both(jobs, matrices, request_of) 
             assert posted.result() != deleted.result()
 
 
-def test_an_operand_row_is_held_until_the_job_is_there(database, jobs, request_of) -> None:
-    """PostgreSQL: the DELETE that comes between look and insert waits for the commit."""
-    if database.dialect.name != "postgresql":
-        pytest.skip("SQLite has one writer at a time")
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_a_post_waits_for_a_delete_that_came_first(database, jobs, request_of) -> None:
     request = request_of()
     with database.begin() as deleter:
         deleter.execute(

@@ -1,0 +1,90 @@
+"""The parts of a service without its HTTP side."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Engine as Database
+
+from service.database import open_database
+from service.dispatch import Dispatcher
+from service.engine import Engine, Watch
+from service.job_schemas import JobRequest
+from service.jobs import JobStore
+from service.matrices import MatrixStore
+from service.metrics import Metrics
+from service.settings import Settings
+from tests.matrices import Array, make_matrix
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a service is made of."""
+
+    settings: Settings
+    database: Database
+    matrices: MatrixStore
+    jobs: JobStore
+    engine: Engine
+    metrics: Metrics
+    dispatcher: Dispatcher
+
+    def store(self, array: Array) -> str:
+        """Publish an array as a matrix; returns its id."""
+        rows, columns = array.shape
+        pending = self.matrices.allocate(rows, columns, str(array.dtype))
+        mapped = np.memmap(pending.path, array.dtype, "r+", pending.offset_bytes, (rows, columns))
+        mapped[...] = array
+        return self.matrices.publish(pending).id
+
+    def load(self, matrix_id: str | None) -> Array:
+        """The elements of a matrix."""
+        assert matrix_id is not None
+        loaded: Array = np.load(self.matrices.get(matrix_id).path)
+        return loaded
+
+    def store_slow_operand(self, size: int = 2000) -> str:
+        """A matrix whose square takes seconds (about 3 at 2000): int64 has no fast product."""
+        return self.store(make_matrix(size, size, "int64", seed=1))
+
+
+def ask(a: str, b: str, **wishes: Any) -> JobRequest:
+    """A request for a product."""
+    return JobRequest(a=a, b=b, **wishes)
+
+
+def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> Parts:
+    """Parts that are not started yet."""
+    chosen = Settings(**{"data_dir": folder, "devices": "none", "cpu_threads": 2} | settings)
+    database = open_database(chosen.database)
+    matrices = MatrixStore(
+        database,
+        chosen.matrix_dir,
+        max_matrix_bytes=chosen.max_matrix_bytes,
+        max_storage_bytes=chosen.max_storage_bytes,
+    )
+    jobs = JobStore(database)
+    metrics = Metrics()
+    engine = Engine(chosen, watch=watch, on_restart=metrics.engine_restarts.inc)
+    dispatcher = Dispatcher(jobs, matrices, engine, chosen, metrics)
+    return Parts(chosen, database, matrices, jobs, engine, metrics, dispatcher)
+
+
+@asynccontextmanager
+async def running_parts(
+    folder: Path, *, watch: Watch | None = None, **settings: Any
+) -> AsyncIterator[Parts]:
+    """Parts that run, as the service starts and stops them."""
+    parts = make_parts(folder, watch=watch, **settings)
+    parts.matrices.sweep()
+    await parts.engine.start()
+    await parts.dispatcher.start()
+    try:
+        yield parts
+    finally:
+        await parts.dispatcher.stop()
+        await parts.engine.stop()
+        parts.database.dispose()
