@@ -1,0 +1,88 @@
+"""What the client hands out: the service's answers as values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteMatrix:
+    """A matrix that the service keeps.
+
+    Attributes:
+        id: Names it in jobs and downloads.
+        shape: Rows and columns.
+        dtype: NumPy's name of the element type.
+        size_bytes: Length of the .npy file.
+    """
+
+    id: str
+    shape: tuple[int, int]
+    dtype: str
+    size_bytes: int
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> "RemoteMatrix":
+        """Read the service's JSON."""
+        rows, columns = document["shape"]
+        return cls(document["id"], (rows, columns), document["dtype"], document["bytes"])
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteJob:
+    """A job as it was when it was asked for.
+
+    Attributes:
+        id: Names it.
+        state: "queued", "running", "succeeded", "failed" or "cancelled".
+        progress: Share of the product that is done, 0…1.
+        plan: F, kernel, tile, waves and predicted seconds, once they are decided.
+        timings: Measured seconds, once it has succeeded.
+        verification: Outcome of the check, when one was asked for.
+        result: Id of the product, once it has succeeded.
+        error: Why it failed.
+        document: The service's whole JSON.
+    """
+
+    id: str
+    state: str
+    progress: float
+    plan: Mapping[str, Any] | None
+    timings: Mapping[str, float] | None
+    verification: Mapping[str, Any] | None
+    result: str | None
+    error: Mapping[str, Any] | None
+    document: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> "RemoteJob":
+        """Read the service's JSON."""
+        return cls(
+            id=document["id"],
+            state=document["state"],
+            progress=document["progress"],
+            plan=document.get("plan"),
+            timings=document.get("timings"),
+            verification=document.get("verification"),
+            result=document.get("result"),
+            error=document.get("error"),
+            document=document,
+        )
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has reached a state that it never leaves."""
+        return self.state in ("succeeded", "failed", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """A page of a list of jobs.
+
+    Attributes:
+        jobs: Newest first.
+        next_cursor: Asks for the page behind this one; None on the last.
+    """
+
+    jobs: tuple[RemoteJob, ...]
+    next_cursor: str | None

@@ -1,0 +1,93 @@
+"""`wavetrim calibrate`: measure this machine."""
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from service.commands import options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from scheduler.machine import MachineProfile
+
+EXAMPLES: Final = """[bold]Examples[/]
+
+wavetrim calibrate
+wavetrim calibrate --profile-dir /var/lib/wavetrim/profiles
+wavetrim calibrate --dry-run
+"""
+
+
+def calibrate(
+    *,
+    profile_dir: options.ProfileDir = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Measure and show, but store nothing.")
+    ] = False,
+) -> None:
+    """Measure this machine's CPU, link and kernels in under a minute, and store the profile.
+
+    Plans made from then on use it: those of the service from the next job on. The profile holds
+    for this GPU, driver, libraries and number of threads.
+    """
+    from scheduler.calibrate import calibrate as measure
+    from scheduler.execute import Executor
+    from scheduler.profile import store_profile
+    from service.commands.display import open_notes, open_output, show_share
+    from service.commands.machine import count_threads, find_devices, load_settings
+
+    settings = load_settings(profile_dir=profile_dir)
+    executor = Executor(
+        cache_dir=settings.kernel_cache_dir,
+        devices=find_devices(settings),
+        cpu_threads=count_threads(settings),
+        gpu_memory_bytes=settings.gpu_memory_bytes,
+    )
+    with executor, show_share(open_notes(), "measure") as move:
+        profile = measure(
+            executor,
+            cache_dir=settings.kernel_cache_dir,
+            directory=None,
+            report=lambda what, share: move(share, what),
+        )
+    output = open_output()
+    _print_profile(profile, output)
+    if not dry_run:
+        path = store_profile(profile, settings.profile_dir)
+        output.print(f"stored in {path}", markup=False, soft_wrap=True)
+
+
+def _print_profile(profile: "MachineProfile", output: "Console") -> None:
+    from rich.table import Table
+
+    from service.units import format_gflops, format_seconds
+
+    output.print(f"{profile.device}, {profile.source}", markup=False)
+    cpu = Table("element type", title=f"CPU, {profile.cpu.threads} threads", title_justify="left")
+    for name in ("rate", "start-up rows"):
+        cpu.add_column(name, justify="right")
+    for rate in profile.cpu.rates:
+        cpu.add_row(rate.dtype, format_gflops(rate.gflops), f"{rate.startup_rows:.0f}")
+    output.print(cpu)
+    if profile.link is not None:
+        output.print(
+            f"link: {profile.link.in_gbytes_per_second:.1f} GB/s in, "
+            f"{profile.link.out_gbytes_per_second:.1f} GB/s out, "
+            f"{format_seconds(profile.link.call_seconds)} a call"
+        )
+    if profile.kernels:
+        kernels = Table("kernel", "tile", "element type", title="kernels", title_justify="left")
+        for name in ("slots", "launch", "wave", "wave at K = 1024"):
+            kernels.add_column(name, justify="right")
+        for model in profile.kernels:
+            kernels.add_row(
+                model.kernel,
+                model.tile,
+                model.dtype,
+                str(model.slots),
+                format_seconds(model.launch_seconds),
+                format_seconds(model.wave_seconds),
+                format_seconds(model.wave_seconds + 1024 * model.wave_k_seconds),
+            )
+        output.print(kernels)

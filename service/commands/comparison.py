@@ -1,0 +1,95 @@
+"""A product beside NumPy's, element by element."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+LISTED: Final = 10
+"""So many differing elements are listed."""
+
+_BLOCK_ROWS: Final = 512
+_STORED: Final = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
+_SUMMED: Final = {"float16": 2.0**-24, "float32": 2.0**-24, "float64": 2.0**-53}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One element that is not what it should be."""
+
+    row: int
+    column: int
+    found: float
+    expected: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Outcome of a comparison.
+
+    Attributes:
+        max_error: Largest |found - expected|.
+        allowed: Largest error that the tolerance allows any element.
+        differing: Elements outside the tolerance.
+        first: The first of them, by rows.
+    """
+
+    max_error: float
+    allowed: float
+    differing: int
+    first: tuple[Difference, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every element is right."""
+        return self.differing == 0
+
+
+def compare_product(found: Array, a: Array, b: Array) -> Comparison:
+    """Compare a product with NumPy's in float64; of integers, with the exact one.
+
+    An element may be off by the rounding of its sum. The K additions err to either side, so
+    their errors grow as the square root of K (Higham and Mary, A new approach to probabilistic
+    rounding error analysis, 2019): |error| <= 4 sqrt(K) u |a_i| |b_j|, with the lengths of A's row
+    and B's column, and u the roundoff of the element type (of float32 for float16, which is summed
+    in it). Integers must agree, modulo their word size; |A||B| must be below 2**53.
+
+    Args:
+        found: M x N.
+        a: M x K.
+        b: K x N.
+    """
+    wide = b.astype(np.float64)
+    column_lengths = np.linalg.norm(wide, axis=0)
+    max_error = allowed = 0.0
+    differing, first = 0, list[Difference]()
+    for start in range(0, a.shape[0], _BLOCK_ROWS):
+        rows = a[start : start + _BLOCK_ROWS].astype(np.float64)
+        expected = rows @ wide
+        block = found[start : start + _BLOCK_ROWS]
+        if found.dtype.kind == "f":
+            lengths = np.linalg.norm(rows, axis=1)[:, None] * column_lengths
+            limit = _find_limit(expected, lengths, found.dtype.name, a.shape[1])
+        else:
+            expected = expected.astype(np.int64).astype(found.dtype).astype(np.float64)
+            limit = np.zeros(expected.shape)
+        error = np.abs(block.astype(np.float64) - expected)
+        wrong = ~(error <= limit)  # NaN is wrong, too
+        max_error = max(max_error, float(np.max(error)))
+        allowed = max(allowed, float(np.max(limit)))
+        differing += int(np.count_nonzero(wrong))
+        for row, column in np.argwhere(wrong)[: LISTED - len(first)].tolist():
+            values = float(block[row, column]), float(expected[row, column])
+            first.append(Difference(start + row, column, *values))
+    return Comparison(max_error, allowed, differing, tuple(first))
+
+
+def _find_limit(expected: Array, lengths: Array, dtype: str, k: int) -> Array:
+    """The error that each element may have."""
+    summed = 4 * np.sqrt(k) * _SUMMED[dtype] * lengths
+    if dtype == "float64":
+        summed *= 2  # the reference errs as much
+    return np.asarray(summed + 2 * _STORED[dtype] * np.abs(expected))

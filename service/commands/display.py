@@ -1,0 +1,102 @@
+"""What the commands show: tables of plans and timings, and progress bars."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+
+from service.units import format_seconds
+
+
+def open_output() -> Console:
+    """Standard output: what was asked for."""
+    return Console(highlight=False)
+
+
+def open_notes() -> Console:
+    """Standard error: progress and remarks, which do not disturb a pipe."""
+    return Console(stderr=True, highlight=False)
+
+
+def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
+    """A plan as `scheduler.description.describe_plan` describes it, m being the rows of C."""
+    table = Table(show_header=False, title_justify="left")
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    table.add_row("F, rows on the CPU", f"[bold magenta]{plan['f']}[/] of {m}")
+    table.add_row("rows on the GPU", str(plan["gpu_rows"]))
+    if plan["kernel"] is not None:
+        table.add_row("kernel, tile", f"{plan['kernel']} {plan['tile']}")
+        table.add_row("waves", f"{plan['waves']}, with F = 0 {plan['waves_gpu_only']}")
+        table.add_row("last wave filled", f"{plan['tail_utilization']:.0%}")
+    predicted = plan["predicted"]
+    table.add_row(
+        "predicted",
+        f"GPU {format_seconds(predicted['gpu_seconds'])}, "
+        f"CPU {format_seconds(predicted['cpu_seconds'])}, "
+        f"total [bold]{format_seconds(predicted['total_seconds'])}[/]",
+    )
+    table.add_row("speed-up", _describe_speedup(plan))
+    if (profile := plan.get("profile")) is not None:
+        table.add_row("profile", f"{profile['device']}: {profile['source']}")
+    return table
+
+
+def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, Any]) -> Table:
+    """Measured seconds beside the plan's predicted ones, and their ratio."""
+    gpu_parts = ("kernel", "transfer", "gpu") if plan["gpu_rows"] else ()
+    table = Table()
+    table.add_column("part", style="bold")
+    for name in ("predicted", "measured", "predicted/measured"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for part in (*gpu_parts, "cpu", "total"):
+        measured = timings.get(f"{part}_seconds") or 0.0
+        expected = plan["predicted"].get(f"{part}_seconds")
+        table.add_row(
+            part.upper() if part in ("gpu", "cpu") else part,
+            "" if expected is None else format_seconds(expected),
+            format_seconds(measured),
+            f"{expected / measured:.2f}" if expected and measured else "",
+            end_section=part == "cpu",
+        )
+    return table
+
+
+@contextlib.contextmanager
+def show_share(console: Console, words: str) -> Iterator[Callable[..., None]]:
+    """A progress bar of a share 0…1; yields what moves it: the share, and what is being done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+        task = progress.add_task(words, total=1.0)
+
+        def move(share: float, what: str = "") -> None:
+            progress.update(task, completed=share, description=f"{words} {what}".rstrip())
+
+        yield move
+
+
+@contextlib.contextmanager
+def show_bytes(console: Console, words: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A progress bar of bytes; yields what moves it: bytes done, bytes in all."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
+    with Progress(*columns, TransferSpeedColumn(), console=console) as progress:
+        task = progress.add_task(words, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _describe_speedup(plan: Mapping[str, Any]) -> str:
+    over_cpu = f"{plan['speedup_over_cpu']:.2f} over the CPU alone"
+    if plan["speedup_over_gpu"] is None:
+        return f"{over_cpu}; no GPU runs this product"
+    return f"{plan['speedup_over_gpu']:.2f} over the GPU alone, {over_cpu}"

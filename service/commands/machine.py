@@ -1,0 +1,90 @@
+"""This machine as a command sees it: its settings, its GPUs, its threads, a plan for it."""
+
+from typing import TYPE_CHECKING, Any
+
+from service.commands.exits import CommandFailed, ExitCode
+
+if TYPE_CHECKING:
+    from kernels.device import DeviceInfo
+    from scheduler.plan import Plan, RowsOrAuto
+    from scheduler.problem import GemmProblem
+    from service.settings import Settings
+
+
+def load_settings(**options: Any) -> "Settings":
+    """The settings, with a command's options over the environment's; None leaves one alone.
+
+    Raises:
+        CommandFailed: A setting is out of its limits; the message names it and its limit.
+    """
+    from pydantic import ValidationError
+
+    from service.settings import Settings
+
+    try:
+        return Settings(**{name: value for name, value in options.items() if value is not None})
+    except ValidationError as error:
+        broken = "; ".join(
+            f"{'.'.join(map(str, detail['loc']))} (WAVETRIM_{str(detail['loc'][0]).upper()}):"
+            f" {detail['msg']}"
+            for detail in error.errors()
+        )
+        raise CommandFailed(f"setting refused: {broken}", ExitCode.REFUSED) from error
+
+
+def find_devices(settings: "Settings") -> "tuple[DeviceInfo, ...]":
+    """The local GPUs that the settings leave to be used."""
+    from kernels.device import list_devices
+
+    if settings.devices == "none":
+        return ()
+    wanted = None if settings.devices is None else set(map(int, settings.devices.split(",")))
+    return tuple(info for info in list_devices() if wanted is None or info.index in wanted)
+
+
+def count_threads(settings: "Settings") -> int:
+    """Threads of the CPU part."""
+    from cpu.threads import usable_cores
+
+    return settings.cpu_threads or usable_cores()
+
+
+def plan_here(
+    problem: "GemmProblem",
+    settings: "Settings",
+    *,
+    device: str | None,
+    kernel: str,
+    tile: str | None,
+    f: str,
+) -> "Plan":
+    """Plan a product for this machine, or for a device that is named.
+
+    Raises:
+        FieldError: The plan cannot be made; names the field, its value and its limit.
+    """
+    from scheduler.plan import choose_plan
+    from scheduler.profile import find_profile
+
+    profile = find_profile(
+        device,
+        devices=find_devices(settings),
+        directory=settings.profile_dir,
+        cpu_threads=count_threads(settings),
+    )
+    return choose_plan(problem, profile, kernel=kernel, tile=tile, f=read_f(f))
+
+
+def read_f(text: str) -> "RowsOrAuto":
+    """F as it was typed: "auto", or a whole number.
+
+    Raises:
+        PlanError: It is neither.
+    """
+    from scheduler.errors import PlanError
+
+    if text == "auto":
+        return "auto"
+    if text.isascii() and text.isdigit():
+        return int(text)
+    raise PlanError("f", text, '"auto" or a whole number of rows, 0…M')

@@ -1,0 +1,97 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def name_file(metavar: str, words: str) -> Any:
+    """An argument that names a file which is there."""
+    return typer.Argument(metavar=metavar, help=words, exists=True, dir_okay=False, readable=True)
+
+
+Dtype = Annotated[
+    str,
+    typer.Option(
+        help="Element type: float16, float32, float64, or an integer such as int32.",
+        rich_help_panel="Product",
+    ),
+]
+Kernel = Annotated[
+    str,
+    typer.Option(
+        help="Kernel of the GPU part: auto, or simple, coalesced, shared, register, cublas.",
+        rich_help_panel="Split",
+    ),
+]
+Tile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TILE",
+        help="Tile of that kernel, such as 32 or 128x128x8.",
+        show_default="the fastest",
+        rich_help_panel="Split",
+    ),
+]
+F = Annotated[
+    str,
+    typer.Option(
+        "--f",
+        metavar="ROWS",
+        help="Rows of C that the CPU computes: auto, or 0 to M.",
+        rich_help_panel="Split",
+    ),
+]
+Alpha = Annotated[float, typer.Option(help="Factor of the product.", rich_help_panel="Product")]
+Beta = Annotated[
+    float,
+    typer.Option(help="Factor of C0; at 0 C0 is not read.", rich_help_panel="Product"),
+]
+AddendFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--c",
+        metavar="C0.npy",
+        help="M x N, added beta times.",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        rich_help_panel="Product",
+    ),
+]
+Verify = Annotated[bool, typer.Option("--verify", help="Check the product before it is kept.")]
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="C.npy",
+        help="File for the product; one that is there is replaced when the product is complete.",
+    ),
+]
+ProfileDir = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Folder of stored calibrations.",
+        show_default="WAVETRIM_PROFILE_DIR, or wavetrim-data/profiles",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Url = Annotated[
+    str,
+    typer.Option(envvar="WAVETRIM_URL", help="Address of the service.", rich_help_panel="Service"),
+]
+ApiKey = Annotated[
+    str | None,
+    typer.Option(
+        envvar="WAVETRIM_API_KEY",
+        help="Bearer token, where the service asks for one.",
+        show_default=False,
+        rich_help_panel="Service",
+    ),
+]
+
+LOCAL_URL = "http://127.0.0.1:8000"
+"""Where `wavetrim serve` listens when nothing else is said."""

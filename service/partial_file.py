@@ -1,0 +1,37 @@
+"""A file that appears under its name only when it is complete."""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextlib.contextmanager
+def write_partial(target: Path) -> Iterator[BinaryIO]:
+    """Open a new file beside `target` that takes its name, at once, when the block ends well.
+
+    A file of that name is replaced as a whole; whoever has it open or mapped keeps the old one.
+    When the block ends with an exception (Ctrl-C included) the new file is removed and `target`
+    is left as it was.
+
+    Args:
+        target: The file to be written; through a symbolic link, the file that it points to.
+
+    Raises:
+        OSError: The folder does not take files, or `target` is not an ordinary file.
+    """
+    target = target.resolve()
+    if target.exists() and not target.is_file():
+        raise FileExistsError(f"{target} is there and is not an ordinary file")
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    with part.open("x+b") as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            part.replace(target)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise

@@ -1,0 +1,39 @@
+"""Seconds, bytes and rates as a reader wants them: three digits and a unit."""
+
+_SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+
+
+def format_seconds(seconds: float) -> str:
+    """Three significant digits: "12.3 ms"."""
+    if seconds == 0:
+        return "0 s"
+    for size, unit in _SECONDS:
+        if seconds >= size * 0.9995:
+            return f"{_round(seconds / size)} {unit}"
+    return f"{_round(seconds / 1e-9)} ns"
+
+
+def format_bytes(count: int) -> str:
+    """Three significant digits in powers of two: "16.0 MiB"."""
+    if count < 1024:
+        return f"{count} B"
+    size = float(count)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        size /= 1024
+        if size < 999.5 or unit == "TiB":
+            return f"{_round(size)} {unit}"
+    raise AssertionError("the last unit takes every size")
+
+
+def format_gflops(gflops: float) -> str:
+    """Three significant digits: "66.9 TFLOP/s"."""
+    if gflops >= 999.5:
+        return f"{_round(gflops / 1e3)} TFLOP/s"
+    return f"{_round(gflops)} GFLOP/s"
+
+
+def _round(value: float) -> str:
+    """Three significant digits without an exponent."""
+    if value >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
