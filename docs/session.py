@@ -58,7 +58,7 @@ def run_commands(commands: Sequence[str]) -> list[Exchange]:
     """
     with tempfile.TemporaryDirectory(prefix="wavetrim-session-") as name, serve(name) as address:
         (Path(name) / ".venv").symlink_to(sys.prefix)
-        script = "".join(f"{command}\necho '{_END}' $?\n" for command in commands)
+        script = "".join(f"{command}\nprintf '\\n{_END} %d\\n' $?\n" for command in commands)
         shell = subprocess.run(
             ["bash", "-c", f"exec 2>&1\n{script.replace(ADDRESS, address)}"],
             cwd=name,
@@ -68,11 +68,14 @@ def run_commands(commands: Sequence[str]) -> list[Exchange]:
             timeout=120,
         )
         printed = shell.stdout.replace(address, ADDRESS).replace("\r", "")
-    outputs = re.split(rf"^{_END} (\d+)\n", printed, flags=re.MULTILINE)
-    for command, output, status in zip(commands, outputs[::2], outputs[1::2], strict=False):
+    *pieces, rest = re.split(rf"^{_END} (\d+)\n", printed, flags=re.MULTILINE)
+    outputs, statuses = pieces[::2], pieces[1::2]
+    for command, output, status in zip(commands, outputs, statuses, strict=False):
         if status != "0":
             raise SystemExit(f"{command}: exit status {status}\n{output}")
-    return [Exchange(c, o.strip("\n")) for c, o in zip(commands, outputs[::2], strict=False)]
+    if len(outputs) < len(commands):
+        raise SystemExit(f"{commands[len(outputs)]}: the shell ended\n{rest}")
+    return [Exchange(c, o.strip("\n")) for c, o in zip(commands, outputs, strict=True)]
 
 
 @contextmanager
