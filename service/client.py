@@ -256,10 +256,20 @@ class WavetrimClient:
         return self._download(f"/v1/jobs/{job_id}/result", path, on_progress)
 
     def plan(
-        self, m: int, n: int, k: int, *, dtype: str = "float32", device: str | None = None
+        self,
+        m: int,
+        n: int,
+        k: int,
+        *,
+        dtype: str = "float32",
+        device: str | None = None,
+        kernel: str = "auto",
+        tile: str | None = None,
+        f: int | Literal["auto"] = "auto",
     ) -> dict[str, Any]:
         """How the service would split a product: F, waves, predicted seconds, the curve."""
-        asked = {"m": m, "n": n, "k": k, "dtype": dtype, "device": device}
+        sizes = {"m": m, "n": n, "k": k, "dtype": dtype}
+        asked = {**sizes, "device": device, "kernel": kernel, "tile": tile, "f": f}
         plan: dict[str, Any] = self._connection.ask("GET", "/v1/plan", params=_drop_none(asked))
         return plan
 

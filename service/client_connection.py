@@ -40,8 +40,13 @@ class Connection:
         self._http.close()
 
     def ask(self, method: str, path: str, **request: Any) -> Any:
-        """The JSON that a call answers; arguments as `call` takes them."""
-        return self.call(method, path, **request).json()
+        """The JSON that a call answers; arguments and errors as `call` has them."""
+        response = self.call(method, path, **request)
+        try:
+            return response.json()
+        except ValueError as error:
+            reason = f"its answer is not JSON but {response.text[:60]!r}"
+            raise ServiceUnreachable(self.url, reason) from error
 
     def call(
         self, method: str, path: str, *, stream: bool = False, tries: int = _TRIES, **request: Any
