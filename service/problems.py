@@ -1,5 +1,6 @@
 """Errors as RFC 9457 problem documents: one table says which error has which HTTP status."""
 
+import json
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -80,6 +81,10 @@ class ProblemResponse(JSONResponse):
     """A problem document."""
 
     media_type = MEDIA_TYPE
+
+    def render(self, content: Any) -> bytes:
+        """The document in ASCII, which can repeat whatever was sent: lone surrogates, too."""
+        return json.dumps(content, allow_nan=False).encode()
 
 
 def describe_error(error: Exception) -> ProblemResponse:
