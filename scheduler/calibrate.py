@@ -28,6 +28,7 @@ Report = Callable[[str, float], None]
 _CPU_ROWS: Final = (16, 64, 256)
 _CPU_SIDE: Final = 1024
 _CPU_SECONDS: Final = 0.25
+_BRIEF_SECONDS: Final = 0.1
 _SLOW_DTYPES: Final = ("int32", "int64", "uint32", "uint64")
 _SLOW_SIDE: Final = 256
 
@@ -83,11 +84,28 @@ def measure_cpu(executor: Executor, source: str) -> CpuModel:
     """The CPU's line for every element type: seconds over rows, fitted by least squares."""
     pool, beside = executor.pool_alone, executor.pool_beside
     assumed = estimate_cpu(pool.threads)
-    rates = tuple(_measure_rate(pool, rate, source) for rate in assumed.rates)
+    rates = tuple(_measure_rate(pool, rate, source, _CPU_SECONDS) for rate in assumed.rates)
     return CpuModel(pool.threads, beside.threads, rates)
 
 
-def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str) -> CpuRate:
+def measure_cpu_briefly(executor: Executor) -> CpuModel:
+    """The CPU from a tenth of a second of float32, for a machine that was never calibrated.
+
+    The other element types keep the ratio to float32 that the estimate gives them.
+    """
+    pool, beside = executor.pool_alone, executor.pool_beside
+    assumed = {rate.dtype: rate for rate in estimate_cpu(pool.threads).rates}
+    measured = _measure_rate(pool, assumed["float32"], "", _BRIEF_SECONDS)
+    ratio = measured.gflops / assumed["float32"].gflops
+    source = "scaled from a brief measurement of float32 when the engine started"
+    rates = tuple(
+        replace(rate, gflops=rate.gflops * ratio, startup_rows=measured.startup_rows, source=source)
+        for rate in assumed.values()
+    )
+    return CpuModel(pool.threads, beside.threads, rates)
+
+
+def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, budget_seconds: float) -> CpuRate:
     side = _SLOW_SIDE if assumed.dtype in _SLOW_DTYPES else _CPU_SIDE
     rng = np.random.default_rng(0)
     a, b = (
@@ -95,7 +113,10 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str) -> CpuRate:
         for shape in ((_CPU_ROWS[-1], side), (side, side))
     )
     c = np.empty((_CPU_ROWS[-1], side), assumed.dtype)
-    seconds = [_repeat(partial(pool.multiply, a[:rows], b, c[:rows])) for rows in _CPU_ROWS]
+    budget_seconds /= len(_CPU_ROWS)
+    seconds = [
+        _repeat(partial(pool.multiply, a[:rows], b, c[:rows]), budget_seconds) for rows in _CPU_ROWS
+    ]
     row_seconds, start_seconds = np.polyfit(_CPU_ROWS, seconds, 1)
     row_seconds = max(float(row_seconds), seconds[-1] / _CPU_ROWS[-1] / 2)
     return replace(
@@ -106,11 +127,11 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str) -> CpuRate:
     )
 
 
-def _repeat(measure: Callable[[], float]) -> float:
+def _repeat(measure: Callable[[], float], budget_seconds: float) -> float:
     """Median of what fits in the time set aside, of at least three after a warm-up."""
     measure()
     samples: list[float] = []
-    deadline = time.perf_counter() + _CPU_SECONDS / len(_CPU_ROWS)
+    deadline = time.perf_counter() + budget_seconds
     while len(samples) < 3 or time.perf_counter() < deadline:
         samples.append(measure())
     return statistics.median(samples)

@@ -1,0 +1,55 @@
+"""Calibration: a profile of this very machine, stored, found again, and planned with."""
+
+import time
+
+import pytest
+
+from kernels.device import list_devices
+from scheduler.calibrate import calibrate, measure_cpu_briefly
+from scheduler.execute import Executor
+from scheduler.plan import choose_plan
+from scheduler.problem import ITEM_BYTES, GemmProblem
+from scheduler.profile import find_profile
+
+
+def test_a_calibrated_cpu_is_found_again_and_planned_with(tmp_path):
+    told = []
+    with Executor(cache_dir=tmp_path, cpu_threads=2) as executor:
+        profile = calibrate(
+            executor,
+            cache_dir=tmp_path,
+            directory=tmp_path / "profiles",
+            report=lambda what, share: told.append(share),
+        )
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+    assert {rate.dtype for rate in profile.cpu.rates} == set(ITEM_BYTES)
+    assert all(rate.gflops > 0 and rate.source.startswith("measured") for rate in profile.cpu.rates)
+    found = find_profile(None, devices=(), directory=tmp_path / "profiles", cpu_threads=2)
+    assert found == profile
+    assert choose_plan(GemmProblem(500, 600, 700), found).profile.measured_at is not None
+
+
+def test_a_brief_measurement_takes_a_moment_and_covers_every_element_type(tmp_path):
+    with Executor(cache_dir=tmp_path, cpu_threads=2) as executor:
+        start = time.perf_counter()
+        cpu = measure_cpu_briefly(executor)
+        assert time.perf_counter() - start < 2.0
+    assert cpu.threads == 2
+    assert {rate.dtype for rate in cpu.rates} == set(ITEM_BYTES)
+    assert all(rate.gflops > 0 for rate in cpu.rates)
+
+
+@pytest.mark.gpu
+def test_a_gpu_is_calibrated_within_a_minute(tmp_path):
+    devices = list_devices()
+    with Executor(cache_dir=tmp_path, devices=devices) as executor:
+        start = time.perf_counter()
+        profile = calibrate(executor, cache_dir=tmp_path, directory=tmp_path)
+        assert time.perf_counter() - start < 60
+    assert profile.device == devices[0].name
+    assert profile.link is not None
+    assert profile.link.in_gbytes_per_second > 1
+    for model in profile.kernels:
+        assert model.slots % devices[0].sm_count == 0
+        assert model.wave_k_seconds > 0, model
