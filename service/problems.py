@@ -9,6 +9,7 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from scheduler.errors import FieldError
 from service import errors
@@ -59,6 +60,7 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
 }
 """The one table: the entry of the nearest base class holds."""
 
+_METHODS: Final = ("DELETE", "GET", "HEAD", "POST")
 _JSON_MALFORMED: Final = ProblemKind(400, "json-malformed", "Malformed JSON")
 _INTERNAL: Final = ProblemKind(500, "internal", "Internal error")
 _HTTP_TITLES: Final = {
@@ -139,13 +141,17 @@ async def answer_validation(_request: Request, error: Exception) -> ProblemRespo
     return write_problem(kind, detail, members=members)
 
 
-async def answer_http(_request: Request, error: Exception) -> ProblemResponse:
+async def answer_http(request: Request, error: Exception) -> ProblemResponse:
     """FastAPI's handler of its own refusals: unknown paths, wrong methods."""
     assert isinstance(error, HTTPException)
     title = _HTTP_TITLES.get(error.status_code, "Request refused")
     kind = ProblemKind(error.status_code, f"http-{error.status_code}", title)
-    headers = dict(error.headers) if error.headers else None
-    return write_problem(kind, str(error.detail), headers=headers)
+    headers = dict(error.headers or {})
+    detail = f"{error.detail}: {request.method} {request.url.path}"
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_list_methods(request))
+        detail += f"; allowed: {headers['Allow']}"
+    return write_problem(kind, detail, headers=headers)
 
 
 def answer_incident(incident: str) -> ProblemResponse:
@@ -164,6 +170,17 @@ def to_wire(value: object, length: int = 200) -> Any:
         return [to_wire(item) for item in value]
     text = str(value)
     return text if len(text) <= length else f"{text[:length]}…"
+
+
+def _list_methods(request: Request) -> list[str]:
+    """The methods that the request's path has; FastAPI names those of one of its routes only."""
+    routes = request.app.routes
+    scopes = {method: {**request.scope, "method": method} for method in _METHODS}
+    return [
+        method
+        for method, scope in scopes.items()
+        if any(route.matches(scope)[0] is Match.FULL for route in routes)
+    ]
 
 
 def _find_headers(error: Exception) -> dict[str, str] | None:

@@ -7,6 +7,8 @@ from hypothesis import settings
 
 from kernels.device import list_devices
 
+pytest_plugins = ("tests.server",)
+
 settings.register_profile("wavetrim", deadline=None)
 settings.load_profile("wavetrim")
 

@@ -4,7 +4,7 @@
         response = server.client.get("/v1/devices")
 
 `server` is one server for a whole module; `start_server` makes one with settings of its own. Both
-are fixtures: `from tests.server import server` (or `start_server`) makes them known to a module.
+are fixtures, made known by conftest.py.
 """
 
 import io
@@ -24,6 +24,7 @@ import pytest
 from numpy.typing import NDArray
 
 ROOT = Path(__file__).parents[1]
+_SERVE = (sys.executable, "-m", "service", "serve", "--access-log")
 NPY = {"Content-Type": "application/x-npy"}
 
 
@@ -51,7 +52,7 @@ class RunningServer:
         environment = {f"WAVETRIM_{name.upper()}": str(value) for name, value in wanted.items()}
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "service", "serve", "--port", str(self.port)],
+                [*_SERVE, "--port", str(self.port)],
                 cwd=ROOT,
                 env={**inherited, **environment},
                 stdin=subprocess.DEVNULL,

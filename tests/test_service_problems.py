@@ -1,0 +1,178 @@
+"""Errors as problem documents: the table, and what the running service answers."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from kernels.errors import KernelsError
+from scheduler.errors import PlanError
+from service import errors, job_errors
+from service.app import create_app
+from service.problems import MEDIA_TYPE, describe_error, to_wire
+from tests.server import NPY, RunningServer
+
+
+def read_problem(error: Exception) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(bytes(describe_error(error).body))
+    return document
+
+
+def check_problem(response: httpx.Response, status: int) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == MEDIA_TYPE
+    document: dict[str, Any] = response.json()
+    assert document["status"] == status
+    assert document["type"].startswith("urn:wavetrim:problem:")
+    assert document["title"]
+    assert document["detail"]
+    return document
+
+
+def list_errors(root: type[Exception]) -> Iterator[type[Exception]]:
+    yield root
+    for child in root.__subclasses__():
+        yield from list_errors(child)
+
+
+def test_every_refusal_of_a_field_is_a_client_error_with_field_value_and_limit() -> None:
+    modules = (errors.__name__, job_errors.__name__)
+    found = [e for e in list_errors(errors.FieldProblem) if e.__module__ in modules]
+    assert len(found) > 10
+    for error_class in found:
+        if error_class.__init__ is errors.FieldProblem.__init__:
+            document = read_problem(error_class("rows", 7, "at most 5"))
+            assert 400 <= document["status"] < 500 or error_class is errors.StorageFull
+            assert (document["field"], document["value"], document["limit"]) == (
+                "rows",
+                7,
+                "at most 5",
+            )
+            assert document["detail"] == "rows is 7; it must be at most 5"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.NpyError("magic", "00", "a .npy file"), 400),
+        (errors.Unauthorized("no key"), 401),
+        (errors.MatrixNotFound("x"), 404),
+        (errors.JobNotFound("x"), 404),
+        (job_errors.OperandNotFound("a", "x"), 404),
+        (errors.MatrixInUse("x", ["j"]), 409),
+        (job_errors.JobFinished("x", "failed"), 409),
+        (job_errors.ResultMissing("x", "queued"), 409),
+        (errors.BodyTooLarge("body", 2, "1"), 413),
+        (errors.DtypeRefused("descr", ">f4", "<f4"), 415),
+        (errors.RangeNotSatisfiable("bytes=9-", 5), 416),
+        (errors.ShapesDiffer("b", "(2, 3)", "4 rows"), 422),
+        (PlanError("f", 9, "0…5"), 422),
+        (job_errors.IdempotencyConflict("key", "job"), 422),
+        (errors.QueueFull(3), 429),
+        (errors.Draining(3), 503),
+        (errors.StorageFull("matrix size", 9, "5"), 507),
+        (errors.JobFailed("plan", "no"), 422),
+        (errors.JobFailed("cancelled", "no"), 409),
+        (errors.JobFailed("memory", "no"), 507),
+        (errors.JobFailed("timeout", "no"), 504),
+        (errors.JobFailed("device", "no"), 500),
+    ],
+)
+def test_the_table_gives_each_error_its_status(error: Exception, status: int) -> None:
+    response = describe_error(error)
+    assert response.status_code == status
+    assert json.loads(bytes(response.body))["detail"] == str(error)
+
+
+def test_errors_outside_the_table_are_not_described() -> None:
+    with pytest.raises(LookupError):
+        describe_error(KernelsError("internal"))
+
+
+@pytest.mark.parametrize("error", [errors.QueueFull(3), errors.Draining(3)])
+def test_busy_answers_say_when_to_come_again(error: Exception) -> None:
+    assert describe_error(error).headers["retry-after"] == "3"
+
+
+def test_values_in_problems_are_short_finite_json() -> None:
+    assert to_wire("x" * 1000) == "x" * 200 + "…"
+    assert to_wire(float("nan")) == "nan"
+    assert to_wire([1, 0.5, "a", None]) == [1, 0.5, "a", None]
+    json.dumps(to_wire(object()), allow_nan=False)
+
+
+def test_an_unexpected_error_tells_an_incident_and_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = create_app()
+
+    @app.get("/break")
+    def break_down() -> None:
+        raise RuntimeError("a secret of the inside")
+
+    response = asyncio.run(call(app, "/break"))
+    problem = check_problem(response, 500)
+    assert "secret" not in response.text
+    assert "RuntimeError" not in response.text
+    assert problem["incident"] in caplog.text
+    assert "a secret of the inside" in caplog.text
+    assert response.headers["x-request-id"]
+
+
+async def call(app: FastAPI, path: str) -> httpx.Response:
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        return await client.get(path)
+
+
+def test_unknown_paths_and_methods_are_problems(server: RunningServer) -> None:
+    problem = check_problem(server.client.get("/v2/matrices"), 404)
+    assert "/v2/matrices" in problem["detail"]
+    response = server.client.patch("/v1/jobs")
+    check_problem(response, 405)
+    assert response.headers["allow"] == "GET, POST"
+
+
+def test_schema_errors_name_field_value_and_limit(server: RunningServer) -> None:
+    problem = check_problem(server.client.get("/v1/plan?m=0&n=4"), 422)
+    assert (problem["field"], problem["value"]) == ("m", "0")
+    assert "greater than or equal to 1" in problem["limit"]
+    assert [broken["field"] for broken in problem["errors"]] == ["m", "k"]
+
+
+def test_malformed_json_is_a_bad_request(server: RunningServer) -> None:
+    response = server.client.post(
+        "/v1/jobs", content=b'{"a": ', headers={"Content-Type": "application/json"}
+    )
+    assert check_problem(response, 400)["type"].endswith("json-malformed")
+
+
+def test_request_ids_come_back_and_are_made_where_they_are_missing_or_odd(
+    server: RunningServer,
+) -> None:
+    sent = server.client.get("/healthz/live", headers={"X-Request-Id": "build-17.a"})
+    assert sent.headers["x-request-id"] == "build-17.a"
+    odd = server.client.get("/healthz/live", headers={"X-Request-Id": 'a b"c'})
+    assert len(odd.headers["x-request-id"]) == 32
+    server.client.get("/v1/matrices/none", headers={"X-Request-Id": "find-me"})
+    assert "[find-me] GET '/v1/matrices/none' 404" in server.read_log()
+
+
+def test_no_answer_names_a_file_or_a_line_of_code(server: RunningServer) -> None:
+    answers = [
+        server.client.get("/v1/matrices/%00"),
+        server.client.get("/v1/matrices/..%2f..%2fetc%2fpasswd"),
+        server.client.get("/v1/jobs?limit=x&cursor=%ff"),
+        server.client.post("/v1/matrices", content=b"\x93NUMPY\xff\xff", headers=NPY),
+        server.client.post("/v1/jobs", json=[[[]]]),
+        server.client.get("/v1/plan?m=1&n=1&k=1&dtype=float31"),
+    ]
+    for answer in answers:
+        assert 400 <= answer.status_code < 500
+        assert answer.headers["content-type"] == MEDIA_TYPE
+        assert "Traceback" not in answer.text
+        assert ".py" not in answer.text
