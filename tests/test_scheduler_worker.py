@@ -229,3 +229,8 @@ def test_signals_from_the_terminal_or_the_control_group_do_not_end_it(worker):
     worker.process.send_signal(signal.SIGTERM)
     worker.send({"type": "ping"})
     assert worker.receive() == {"type": "pong"}
+
+
+def test_when_memory_runs_out_the_worker_goes_first(worker):
+    score = Path(f"/proc/{worker.process.pid}/oom_score_adj").read_text()
+    assert int(score) >= 500

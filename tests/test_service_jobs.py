@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
 from service.database import open_database
 from service.errors import JobNotFound, MatrixInUse, MatrixNotFound, QueueFull
+from service.job_cursor import decode_cursor, encode_cursor
 from service.job_errors import (
     CursorUnknown,
     IdempotencyConflict,
@@ -302,6 +305,11 @@ def test_pages_are_filtered_by_state(jobs, add) -> None:
     assert [page[0].id, rest[0].id] == [made[2].id, made[0].id]
     assert end is None
     assert jobs.page(state=JobState.RUNNING) == ((), None)
+
+
+@given(st.integers(0, 2**31 - 1))
+def test_a_cursor_leads_back_to_its_place(sequence: int) -> None:
+    assert decode_cursor(encode_cursor(sequence)) == sequence
 
 
 @pytest.mark.parametrize(
