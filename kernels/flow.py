@@ -1,0 +1,198 @@
+"""One product on its way through the pipeline: what has been copied, launched and brought back."""
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernels.arena import DeviceArena
+from kernels.catalog import KernelSpec
+from kernels.errors import PipelineCancelled
+from kernels.gemm import multiply_on_device
+from kernels.memory import Matrix
+from kernels.staging import DeviceRegion, Staging
+from kernels.steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class HostProduct:
+    """The arguments of one product: C ← αA·B + βC, all three in host memory.
+
+    Attributes:
+        spec: The kernel.
+        a: A[M,K].
+        b: B[K,N].
+        c: C[M,N].
+        alpha: Factor of A·B, not 0.
+        beta: Factor of the old C.
+        progress: Called with the rows of C that are newly finished.
+        cancelled: Asked whether to stop.
+    """
+
+    spec: KernelSpec
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    alpha: float
+    beta: float
+    progress: Callable[[int], None] | None
+    cancelled: Callable[[], bool] | None
+
+
+class Flow:
+    """Walks through the steps of one product.
+
+    Args:
+        product: What is computed.
+        steps: The steps in their order.
+        arena: Where the buffers of the steps lie.
+        inward: Copies to the device.
+        outward: Copies from the device.
+        compute: The stream of the kernels.
+        cache_dir: Folder of compiled kernels.
+    """
+
+    def __init__(
+        self,
+        product: HostProduct,
+        steps: tuple[Step, ...],
+        *,
+        arena: DeviceArena,
+        inward: Staging,
+        outward: Staging,
+        compute: Any,
+        cache_dir: Path,
+    ) -> None:
+        self._product = product
+        self._steps = steps
+        self._arena = arena
+        self._inward = inward
+        self._outward = outward
+        self._compute = compute
+        self._cache_dir = cache_dir
+        self._loads: list[list[Future[Any]]] = []
+        self._launches: list[tuple[Any, Any]] = []
+        self._stores: dict[int, list[Future[Any]]] = {}
+        self._unreported: deque[int] = deque()
+        self._finished_elements = 0
+
+    def run(self) -> float:
+        """Compute the product; returns the seconds of its kernels.
+
+        Raises:
+            PipelineCancelled: The caller asked to stop.
+        """
+        from cupy.cuda import get_elapsed_time
+
+        for index in range(len(self._steps)):
+            self._load_ahead(index)
+            self._launch(index)
+            self._report()
+        while self._unreported:
+            for store in self._stores.get(self._unreported[0], []):
+                store.result()
+            self._report()
+        return float(sum(get_elapsed_time(*launch) for launch in self._launches)) / 1e3
+
+    def _load_ahead(self, index: int) -> None:
+        """Have operands copied in for step `index`, and for later ones whose buffers are free."""
+        while len(self._loads) < len(self._steps):
+            ahead = len(self._loads)
+            step = self._steps[ahead]
+            if step.follows >= index or (self._reads_c(step) and not self._c_is_free(ahead, index)):
+                return
+            self._loads.append(self._load(step))
+
+    def _reads_c(self, step: Step) -> bool:
+        return step.first and self._product.beta != 0
+
+    def _c_is_free(self, ahead: int, index: int) -> bool:
+        """Whether the C of an earlier panel has left the buffer of step `ahead`."""
+        earlier = self._steps[ahead].c_follows
+        if earlier >= index:
+            return False
+        stores = self._stores.get(earlier, [])
+        if ahead == index:
+            for store in stores:
+                store.result()
+        return all(store.done() for store in stores)
+
+    def _load(self, step: Step) -> list[Future[Any]]:
+        product, rows, columns, depth = self._product, *_index(step)
+        after = self._launches[step.follows][1] if step.follows >= 0 else None
+        a, b, c = self._place(step)
+        loads = self._inward.copy_in(product.a[rows, depth], a, after=after)
+        if step.loads_b:
+            loads += self._inward.copy_in(product.b[depth, columns], b, after=after)
+        if self._reads_c(step):
+            loads += self._inward.copy_in(product.c[rows, columns], c)
+        return loads
+
+    def _place(self, step: Step) -> tuple[DeviceRegion, DeviceRegion, DeviceRegion]:
+        """The regions of A, B and C that a step computes with."""
+        item_bytes = self._product.c.itemsize
+        a = self._arena.place("a", step.a_slot, step.buffer_depth)
+        b = self._arena.place("b", step.b_slot, len(step.columns))
+        c = self._arena.place("c", step.c_slot, len(step.columns))
+        offset = step.depth_offset
+        return a.skip(0, offset, item_bytes), b.skip(offset, 0, item_bytes), c
+
+    def _launch(self, index: int) -> None:
+        """Enqueue the kernel of a step behind its transfers, and its way back behind it."""
+        from cupy.cuda import Event
+
+        step, product = self._steps[index], self._product
+        for load in self._loads[index]:
+            self._compute.wait_event(load.result())
+        for store in self._stores.pop(step.c_follows, []):
+            store.result()
+        a, b, c = self._place(step)
+        m, n, k = len(step.rows), len(step.columns), len(step.depth)
+        dtype = product.c.dtype
+        start, end = Event(), Event()
+        start.record(self._compute)
+        multiply_on_device(
+            product.spec,
+            self._arena.view(a, m, k, dtype),
+            self._arena.view(b, k, n, dtype),
+            self._arena.view(c, m, n, dtype),
+            alpha=product.alpha,
+            beta=product.beta if step.first else 1.0,
+            stream=self._compute,
+            cache_dir=self._cache_dir,
+        )
+        end.record(self._compute)
+        self._launches.append((start, end))
+        if step.last:
+            rows, columns, _ = _index(step)
+            self._stores[index] = self._outward.copy_out(c, product.c[rows, columns], after=end)
+            self._unreported.append(index)
+
+    def _report(self) -> None:
+        """Tell of the rows that have arrived, and ask whether to go on."""
+        product = self._product
+        while self._unreported:
+            index = self._unreported[0]
+            if not all(store.done() for store in self._stores.get(index, [])):
+                break
+            self._unreported.popleft()
+            step, columns = self._steps[index], product.c.shape[1]
+            before = self._finished_elements // columns
+            self._finished_elements += len(step.rows) * len(step.columns)
+            rows = self._finished_elements // columns - before
+            if product.progress is not None and rows:
+                product.progress(rows)
+        if self._unreported and product.cancelled is not None and product.cancelled():
+            raise PipelineCancelled("the product was cancelled")
+
+
+def _index(step: Step) -> tuple[slice, slice, slice]:
+    """Rows, columns and depth of a step as indices."""
+    rows, columns, depth = step.rows, step.columns, step.depth
+    return (
+        slice(rows.start, rows.stop),
+        slice(columns.start, columns.stop),
+        slice(depth.start, depth.stop),
+    )

@@ -1,0 +1,179 @@
+"""How the rows of a product are cut into panels that stream through a GPU.
+
+Rows travel in panels of whole waves: kernels start a round of tiles at a time, and a part of a
+round costs as much as a full one. The last panels shrink, down to one wave, so that little is
+left to copy back once the last kernel is done.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+PANELS: Final = 16
+"""Panels that a product is cut into while each still has a sensible size."""
+
+MIN_PANEL_BYTES: Final = 4 << 20
+"""Bytes of A and C in a panel below which its copies and launches cost more than they overlap."""
+
+MAX_PANEL_BYTES: Final = 64 << 20
+"""Bytes of A and C in a panel above which filling and draining the pipeline takes too long."""
+
+FIRST_PANEL_ROWS: Final = 512
+"""Rows of the first panel for each byte of an element, where K is as long.
+
+r rows make 2 r operations of each element of B. At so many, a link of 55 GB/s and a GPU of
+56 TFLOP/s take equally long, so the GPU is kept busy while B arrives.
+"""
+
+COMPUTE_BOUND_SIZE: Final = 256
+"""N and K, for each byte of an element, from which on the kernels and not the copies take long."""
+
+_MIN_DRAIN_BYTES: Final = 1 << 20
+
+_LINE_BYTES: Final = 128
+_VECTOR_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PanelProblem:
+    """What decides the cut.
+
+    Attributes:
+        m: Rows of A and C, at least 1.
+        n: Columns of B and C, at least 1.
+        k: Columns of A and rows of B, at least 1.
+        item_bytes: Bytes of an element.
+        tile_m: Rows of C that one thread block computes.
+        tile_n: Columns of C that one thread block computes.
+        tile_k: Columns of A that it takes at a time.
+        slots: Thread blocks that run at the same time on the whole GPU.
+    """
+
+    m: int
+    n: int
+    k: int
+    item_bytes: int
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    slots: int
+
+    @property
+    def tiles_per_tile_row(self) -> int:
+        """Thread blocks that cover `tile_m` rows of C."""
+        return -(-self.n // self.tile_n)
+
+    @property
+    def wave_rows(self) -> int:
+        """Rows that the tiles of one wave cover; one row of tiles where that takes more waves."""
+        return max(1, self.slots // self.tiles_per_tile_row) * self.tile_m
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row of A and of C."""
+        return (self.k + self.n) * self.item_bytes
+
+    @property
+    def is_compute_bound(self) -> bool:
+        """Whether the kernels are likely to take longer than the copies."""
+        return min(self.n, self.k) >= COMPUTE_BOUND_SIZE * self.item_bytes
+
+
+def choose_panel_rows(problem: PanelProblem) -> int:
+    """Rows of an ordinary panel: the whole waves that fill best, near the wanted size."""
+    row_bytes = problem.row_bytes
+    wanted_bytes = min(max(problem.m * row_bytes // PANELS, MIN_PANEL_BYTES), MAX_PANEL_BYTES)
+    if problem.is_compute_bound:
+        wanted_bytes = min(max(wanted_bytes, problem.wave_rows * row_bytes), MAX_PANEL_BYTES)
+    return round_to_waves(problem, max(1, wanted_bytes // row_bytes))
+
+
+def choose_first_rows(problem: PanelProblem) -> int:
+    """Rows of the first panel, which goes through K in steps as B arrives.
+
+    All rows where they are few; never so many that C's part is longer than B, because then
+    copying C out is what takes long.
+    """
+    wanted = min(FIRST_PANEL_ROWS * problem.item_bytes, problem.k)
+    if 2 * problem.m <= wanted:
+        return problem.m
+    return round_to_waves(problem, min(wanted, -(-problem.m // 2)))
+
+
+def round_to_waves(problem: PanelProblem, rows: int) -> int:
+    """The number of rows between a half and twice `rows` with the fullest waves.
+
+    Of equally full ones (to a hundredth) the nearest to `rows`; at least one row of tiles, and at
+    most all of M.
+    """
+    tiles = problem.tiles_per_tile_row
+    fewest = max(1, -(-rows // (2 * problem.tile_m)))
+    most = max(fewest, 2 * rows // problem.tile_m)
+    first_wave = max(1, fewest * tiles // problem.slots)
+    last_wave = -(-most * tiles // problem.slots)
+    whole_waves = {wave * problem.slots // tiles for wave in range(first_wave, last_wave + 1)}
+    choices = [size for size in whole_waves | {fewest, most} if fewest <= size <= most]
+
+    def rate(tile_rows: int) -> tuple[float, int]:
+        blocks = tile_rows * tiles
+        filled = blocks / (-(-blocks // problem.slots) * problem.slots)
+        return round(filled, 2), -abs(tile_rows * problem.tile_m - rows)
+
+    return min(problem.m, max(choices, key=rate) * problem.tile_m)
+
+
+def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> list[range]:
+    """Cut M into panels: one of `first_rows`, then `panel_rows`, at last halving.
+
+    They halve to one wave where the kernels rule, to a megabyte where the copies do.
+    """
+    quantum = problem.wave_rows
+    if not problem.is_compute_bound:
+        tiles = _MIN_DRAIN_BYTES // (problem.row_bytes * problem.tile_m)
+        quantum = min(quantum, max(1, tiles) * problem.tile_m)
+    panels = [range(min(first_rows, problem.m))]
+    while panels[-1].stop < problem.m:
+        start = panels[-1].stop
+        left = problem.m - start
+        size = min(panel_rows, left, max(left // 2 // quantum, 1) * quantum)
+        panels.append(range(start, start + size))
+    return panels
+
+
+def pitch_items(columns: int, item_bytes: int) -> int:
+    """Elements from one row of a buffer on the device to the next.
+
+    Rows begin where the kernels can load vectors, long ones at cache lines. Very short rows are
+    not padded: the padding travels too.
+    """
+    row_bytes = columns * item_bytes
+    if row_bytes < 4 * _VECTOR_BYTES:
+        return columns
+    alignment = _VECTOR_BYTES if row_bytes < _VECTOR_BYTES * _LINE_BYTES else _LINE_BYTES
+    return -(-row_bytes // alignment) * alignment // item_bytes
+
+
+def cut_pieces(
+    rows: range, columns: range, *, item_bytes: int, piece_bytes: int
+) -> Iterator[tuple[range, range]]:
+    """Cut a part of a matrix into pieces of at most `piece_bytes`, whole rows where one fits.
+
+    Args:
+        rows: Rows of the part.
+        columns: Columns of the part.
+        item_bytes: Bytes of an element.
+        piece_bytes: The most bytes of a piece when its rows are padded as `pitch_items` does;
+            at least a cache line.
+
+    Yields:
+        (rows, columns) of each piece.
+    """
+    row_bytes = pitch_items(len(columns), item_bytes) * item_bytes
+    height = max(1, piece_bytes // row_bytes)
+    width = len(columns)
+    if row_bytes > piece_bytes:
+        width = piece_bytes // _LINE_BYTES * _LINE_BYTES // item_bytes
+    for top in range(rows.start, rows.stop, height):
+        for left in range(columns.start, columns.stop, width):
+            bottom, right = min(top + height, rows.stop), min(left + width, columns.stop)
+            yield range(top, bottom), range(left, right)

@@ -1,0 +1,209 @@
+"""Host matrices through a GPU: copies in, kernels and copies out at the same time.
+
+A product becomes steps (steps.py). The calling thread walks through them (flow.py): it lets the
+staging threads (staging.py) copy ahead as far as the device buffers (arena.py) allow, launches
+each step when its operands are on their way, and hands the finished part of C to the threads that
+bring it back. Streams and events put the device's side in order.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kernels.arena import DeviceArena
+from kernels.catalog import KernelSpec
+from kernels.device import find_device
+from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure, OperandError
+from kernels.flow import Flow, HostProduct
+from kernels.memory import Matrix
+from kernels.panels import PanelProblem
+from kernels.staging import Staging
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTimings:
+    """Where the time of one product went on the device, by CUDA events.
+
+    Attributes:
+        kernel_seconds: Kernels, added up over the steps.
+        transfer_seconds: Transfers both ways, added up; they overlap kernels and each other.
+        gpu_seconds: From the first transfer to the end of the last.
+    """
+
+    kernel_seconds: float
+    transfer_seconds: float
+    gpu_seconds: float
+
+
+class GpuPipeline:
+    """Multiplies matrices in host memory on one GPU; streams and buffers are kept between calls.
+
+    One product at a time: a second caller waits for the first.
+
+    Args:
+        device_index: CUDA's number of the device.
+        cache_dir: Folder of compiled kernels.
+        gpu_memory_bytes: The most device memory for the matrices; None for what is free. Larger
+            products stream through it.
+        staging_threads: Threads that copy in, and as many that copy out.
+
+    Raises:
+        DeviceUnavailable: There is no such device.
+    """
+
+    def __init__(
+        self,
+        device_index: int = 0,
+        *,
+        cache_dir: Path,
+        gpu_memory_bytes: int | None = None,
+        staging_threads: int = 4,
+    ) -> None:
+        import cupy
+
+        self._device = find_device(device_index)
+        self._cache_dir = cache_dir
+        self._lock = threading.Lock()
+        with cupy.cuda.Device(device_index):
+            self._compute = cupy.cuda.Stream(non_blocking=True)
+            self._inward = Staging(device_index, threads=staging_threads, name="gpu-in")
+            self._outward = Staging(device_index, threads=staging_threads, name="gpu-out")
+        self._arena = DeviceArena(gpu_memory_bytes)
+
+    def multiply(
+        self,
+        spec: KernelSpec,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        *,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        progress: Callable[[int], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> GpuTimings:
+        """C ← αA·B + βC in place, as BLAS does it: β = 0 never reads C, α = 0 neither A nor B.
+
+        Args:
+            spec: The kernel.
+            a: A[M,K] of the kernel's element type; any strides, pageable or mapped from a file.
+            b: B[K,N], likewise.
+            c: C[M,N], likewise; writable, sharing no memory with A and B.
+            alpha: Factor of the product.
+            beta: Factor of the old C.
+            progress: Called in the calling thread with the rows of C newly finished; adds up to M.
+            cancelled: Polled in the calling thread between panels; True ends the product.
+
+        Raises:
+            OperandError: Element types or shapes do not fit, or not one tile fits the memory.
+            PipelineCancelled: `cancelled` returned True; C holds an unfinished product.
+            DeviceFailure: A CUDA error, or too little GPU memory. Unless it is `poisoned`, the
+                pipeline can be used again.
+            CompilationFailed: The kernel does not compile for the device.
+        """
+        import cupy
+
+        product = HostProduct(spec, a, b, c, alpha, beta, progress, cancelled)
+        _check_operands(product)
+        if alpha == 0 or c.size == 0:
+            _scale(c, beta)
+            if progress is not None:
+                progress(c.shape[0])
+            return GpuTimings(0.0, 0.0, 0.0)
+        with self._lock, cupy.cuda.Device(self._device.index):
+            try:
+                return self._stream(product)
+            except BaseException as error:
+                failure = self._recover(error)
+                if failure is not None:
+                    raise failure from error
+                raise
+
+    def close(self) -> None:
+        """End the threads and free all memory; the pipeline cannot be used afterwards."""
+        import cupy
+
+        with self._lock, cupy.cuda.Device(self._device.index):
+            self._inward.close()
+            self._outward.close()
+            self._arena.free()
+
+    def _stream(self, product: HostProduct) -> GpuTimings:
+        from cupy.cuda import Event, get_elapsed_time
+
+        (m, n), k, tile = product.c.shape, product.a.shape[1], product.spec.tile
+        plan = self._arena.prepare(
+            PanelProblem(
+                *(m, n, k, product.c.itemsize),
+                *(tile.m, tile.n, tile.k, self._device.sm_count),
+            )
+        )
+        started, ended = Event(), Event()
+        started.record(self._inward.stream)
+        flow = Flow(
+            product,
+            plan.steps,
+            arena=self._arena,
+            inward=self._inward,
+            outward=self._outward,
+            compute=self._compute,
+            cache_dir=self._cache_dir,
+        )
+        kernel_seconds = flow.run()
+        ended.record(self._outward.stream)
+        transfer_seconds = self._inward.finish() + self._outward.finish()
+        gpu_seconds = get_elapsed_time(started, ended) / 1e3
+        return GpuTimings(kernel_seconds, transfer_seconds, gpu_seconds)
+
+    def _recover(self, error: BaseException) -> DeviceFailure | None:
+        """Let everything in flight end; returns what to raise instead of a CUDA error."""
+        import cupy
+
+        refusals = (
+            cupy.cuda.runtime.CUDARuntimeError,
+            cupy.cuda.driver.CUDADriverError,
+            cupy.cuda.memory.OutOfMemoryError,
+        )
+        poisoned = getattr(error, "status", 2) not in RECOVERABLE_STATUSES
+        self._inward.abandon()
+        self._outward.abandon()
+        try:
+            for stream in (self._inward.stream, self._compute, self._outward.stream):
+                stream.synchronize()
+        except refusals as later:  # a context that cannot even be waited for is lost
+            return DeviceFailure(f"{error}; then {later}", poisoned=True)
+        if isinstance(error, refusals):
+            return DeviceFailure(str(error), poisoned=poisoned)
+        return None
+
+
+def _check_operands(product: HostProduct) -> None:
+    a, b, c = product.a, product.b, product.c
+    for name, operand in (("A", a), ("B", b), ("C", c)):
+        if operand.ndim != 2:
+            raise OperandError(f"{name} has {operand.ndim} dimensions; it must be a matrix")
+        if operand.dtype != np.dtype(product.spec.dtype):
+            raise OperandError(
+                f"dtype of {name} is {operand.dtype.str}; {product.spec.label} takes "
+                f"{np.dtype(product.spec.dtype).str}"
+            )
+    if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]) or a.shape[1] == 0:
+        raise OperandError(
+            f"A is {a.shape}, B is {b.shape}, C is {c.shape}; they must be (M, K), (K, N) and "
+            "(M, N) with K at least 1"
+        )
+    if not c.flags.writeable:
+        raise OperandError("C is read-only; it must be writable")
+    for name, operand in (("A", a), ("B", b)):
+        if np.shares_memory(operand, c):
+            raise OperandError(f"C shares memory with {name}; it must have memory of its own")
+
+
+def _scale(c: Matrix, beta: float) -> None:
+    if beta == 0:
+        c[...] = 0
+    elif beta != 1:
+        c *= c.dtype.type(beta)

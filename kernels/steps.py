@@ -1,0 +1,145 @@
+"""The launches of one product, in order, and which buffer each one works in."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from kernels.buffers import Buffers, fit_buffers
+from kernels.panels import PANELS, PanelProblem, choose_panel_rows, cut_rows
+
+_B_STEP_BYTES: Final = 8 << 20
+"""Bytes of B that the first panel waits for at a time, at least."""
+
+_DEPTH_QUANTUM: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One launch: C[rows, columns] ← A[rows, depth] · B[depth, columns], or that added to C.
+
+    Attributes:
+        rows: Rows of A and C.
+        columns: Columns of B and C.
+        depth: Columns of A, rows of B.
+        depth_offset: Where `depth` begins in the buffers of A and B.
+        buffer_depth: Columns of A and rows of B that the buffers hold in the end.
+        a_slot: Buffer of A.
+        b_slot: Buffer of B.
+        c_slot: Buffer of C.
+        loads_b: Whether B[depth, columns] must be copied in before; A[rows, depth] always is.
+        first: Whether it is the first into this part of C: β counts here, later ones add.
+        last: Whether it is the last into this part of C, which leaves then.
+        follows: Index of the step after which A and B may be copied in, because it is the last
+            to use what their buffers held before; -1 for none.
+        c_follows: Likewise for the buffer of C, which must have left for the host by then.
+    """
+
+    rows: range
+    columns: range
+    depth: range
+    depth_offset: int
+    buffer_depth: int
+    a_slot: int
+    b_slot: int
+    c_slot: int
+    loads_b: bool
+    first: bool
+    last: bool
+    follows: int
+    c_follows: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """The steps of one product and the buffers that they work in."""
+
+    steps: tuple[Step, ...]
+    buffers: Buffers
+
+
+@lru_cache(maxsize=256)
+def plan_steps(problem: PanelProblem, gpu_memory_bytes: int) -> StepPlan:
+    """Cut a product into steps whose buffers take at most `gpu_memory_bytes`.
+
+    Columns are outermost (one group where B fits), then panels of rows, then K. The first panel
+    of a group goes through K in steps even where K fits, so that the GPU starts when the first
+    rows of B have arrived and not the last.
+
+    Raises:
+        OperandError: Not even one tile fits; the message names the least `gpu_memory_bytes`.
+    """
+    panel_rows = choose_panel_rows(problem)
+    buffers = fit_buffers(problem, panel_rows, gpu_memory_bytes)
+    panels = cut_rows(problem, buffers.rows, min(panel_rows, buffers.rows))
+    parts = list(_list_parts(problem, buffers, panels))
+    return StepPlan(tuple(_assign_slots(problem, buffers, parts)), buffers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A step before it has buffers; `leads`: in the first panel of its columns."""
+
+    rows: range
+    columns: range
+    depth: range
+    leads: bool
+
+
+def _list_parts(problem: PanelProblem, buffers: Buffers, panels: list[range]) -> Iterator[_Part]:
+    for columns in _cut(problem.n, buffers.columns):
+        for rows in panels:
+            leads = rows.start == 0
+            size = buffers.depth
+            # The sums of float16 lose digits each time they leave the kernel's accumulator.
+            if leads and size == problem.k and problem.item_bytes > 2:
+                size = _choose_leading_depth(problem, len(columns))
+            for depth in _cut(problem.k, size):
+                yield _Part(rows, columns, depth, leads)
+
+
+def _choose_leading_depth(problem: PanelProblem, columns: int) -> int:
+    """How much of K the first panel takes at a time."""
+    least = max(_B_STEP_BYTES // (columns * problem.item_bytes), problem.k // PANELS, 1)
+    return -(-least // _DEPTH_QUANTUM) * _DEPTH_QUANTUM
+
+
+def _assign_slots(problem: PanelProblem, buffers: Buffers, parts: list[_Part]) -> Iterator[Step]:
+    """Give each part its buffers, in turn, and name the step after which they are free."""
+    cuts_k = buffers.depth < problem.k
+    fills: dict[str, list[object]] = {"a": [], "b": [], "c": []}
+    last_users: dict[tuple[str, int], int] = {}
+    for index, part in enumerate(parts):
+        contents = {
+            "a": (part.columns, part.rows, part.depth.start if cuts_k else 0),
+            "b": (part.columns, (part.rows, part.depth) if cuts_k else None),
+            "c": (part.columns, part.rows),
+        }
+        for name, content in contents.items():
+            if not fills[name] or fills[name][-1] != content:
+                fills[name].append(content)
+            last_users[name, len(fills[name]) - 1] = index
+        fill = {name: len(contents) - 1 for name, contents in fills.items()}
+        yield Step(
+            rows=part.rows,
+            columns=part.columns,
+            depth=part.depth,
+            depth_offset=0 if cuts_k else part.depth.start,
+            buffer_depth=len(part.depth) if cuts_k else problem.k,
+            a_slot=fill["a"] % buffers.a_slots,
+            b_slot=fill["b"] % buffers.b_slots,
+            c_slot=fill["c"] % buffers.c_slots,
+            loads_b=cuts_k or part.leads,
+            first=part.depth.start == 0,
+            last=part.depth.stop == problem.k,
+            follows=max(
+                last_users.get(("a", fill["a"] - buffers.a_slots), -1),
+                last_users.get(("b", fill["b"] - buffers.b_slots), -1),
+            ),
+            c_follows=last_users.get(("c", fill["c"] - buffers.c_slots), -1),
+        )
+
+
+def _cut(length: int, size: int) -> list[range]:
+    """Ranges of at most `size` that cover 0…length."""
+    return [range(start, min(start + size, length)) for start in range(0, length, size)]

@@ -1,0 +1,132 @@
+"""Rows are cut into panels of whole waves that shrink at the end; pieces fit their slabs."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernels.panels import (
+    MAX_PANEL_BYTES,
+    MIN_PANEL_BYTES,
+    PanelProblem,
+    choose_first_rows,
+    choose_panel_rows,
+    cut_pieces,
+    cut_rows,
+    pitch_items,
+    round_to_waves,
+)
+
+problems = st.builds(
+    PanelProblem,
+    m=st.integers(1, 10**6),
+    n=st.integers(1, 40_000),
+    k=st.integers(1, 40_000),
+    item_bytes=st.sampled_from([2, 4, 8]),
+    tile_m=st.sampled_from([4, 32, 128]),
+    tile_n=st.sampled_from([4, 32, 128, 256]),
+    tile_k=st.sampled_from([4, 8, 32]),
+    slots=st.sampled_from([4, 8, 40, 132]),
+)
+
+
+def square(size: int, **changes: int) -> PanelProblem:
+    values = {"m": size, "n": size, "k": size, "item_bytes": 4, "slots": 132}
+    return PanelProblem(**values | {"tile_m": 128, "tile_n": 128, "tile_k": 8} | changes)
+
+
+@given(problem=problems, first=st.integers(1, 5000), rows=st.integers(1, 5000))
+def test_panels_follow_each_other_and_cover_all_rows(
+    problem: PanelProblem, first: int, rows: int
+) -> None:
+    panels = cut_rows(problem, first, max(rows, problem.m // 500))
+    assert panels[0].start == 0
+    assert panels[-1].stop == problem.m
+    assert all(panels)
+    assert all(before.stop == after.start for before, after in pairwise(panels))
+    assert (
+        max(len(panel) for panel in panels[1:]) <= max(rows, problem.m // 500) if panels[1:] else 1
+    )
+
+
+@given(problem=problems)
+def test_panels_are_rows_of_whole_tiles_except_the_last(problem: PanelProblem) -> None:
+    for panel in cut_rows(problem, choose_first_rows(problem), choose_panel_rows(problem))[:-1]:
+        assert len(panel) % problem.tile_m == 0
+
+
+@given(problem=problems)
+def test_first_panel_of_c_is_no_larger_than_b_unless_rows_are_few(problem: PanelProblem) -> None:
+    rows = choose_first_rows(problem)
+    assert 1 <= rows <= problem.m
+    assert rows <= max(2 * problem.k, problem.tile_m)
+
+
+@pytest.mark.parametrize("size", [2048, 4096, 8192, 16384])
+def test_panels_of_a_square_product_fill_their_waves(size: int) -> None:
+    problem = square(size)
+    blocks = choose_panel_rows(problem) // problem.tile_m * problem.tiles_per_tile_row
+    waves = -(-blocks // problem.slots)
+    assert blocks / (waves * problem.slots) > 0.95
+
+
+def test_rounding_takes_the_fullest_wave_nearby_rather_than_the_nearest_size() -> None:
+    # 32 tiles a row on 132 slots: four rows of tiles fill 97% of a wave, three 73%.
+    assert round_to_waves(square(4096), 384) == 512
+
+
+def test_a_panel_stays_within_its_bounds_where_waves_allow() -> None:
+    for size in (4096, 8192, 16384):
+        problem = square(size)
+        panel_bytes = choose_panel_rows(problem) * problem.row_bytes
+        assert MIN_PANEL_BYTES <= panel_bytes <= 2 * MAX_PANEL_BYTES
+
+
+def test_the_last_panels_shrink_to_one_wave() -> None:
+    problem = square(16384)
+    sizes = [len(panel) for panel in cut_rows(problem, 2048, 1024)]
+    assert sizes[0] == 2048
+    assert sizes[-1] == problem.wave_rows == 128
+    assert sizes[1:] == sorted(sizes[1:], reverse=True)
+
+
+def test_the_last_panels_of_a_product_bound_by_copies_shrink_below_a_wave() -> None:
+    problem = square(256, m=65536)
+    assert not problem.is_compute_bound
+    last = cut_rows(problem, 256, 8192)[-1]
+    assert len(last) < problem.wave_rows
+
+
+@given(columns=st.integers(1, 100_000), item_bytes=st.sampled_from([2, 4, 8]))
+def test_padding_is_small_and_aligns_the_rows(columns: int, item_bytes: int) -> None:
+    pitch_bytes = pitch_items(columns, item_bytes) * item_bytes
+    row_bytes = columns * item_bytes
+    assert row_bytes <= pitch_bytes <= max(row_bytes * 1.25, row_bytes)
+    if row_bytes >= 64:
+        assert pitch_bytes % 16 == 0
+
+
+@given(
+    top=st.integers(0, 50),
+    left=st.integers(0, 50),
+    rows=st.integers(1, 60),
+    columns=st.integers(1, 900),
+    item_bytes=st.sampled_from([2, 4, 8]),
+    piece_bytes=st.integers(128, 8192),
+)
+def test_pieces_cover_a_matrix_once_and_fit(
+    top: int, left: int, rows: int, columns: int, item_bytes: int, piece_bytes: int
+) -> None:
+    covered = set()
+    down, across = range(top, top + rows), range(left, left + columns)
+    for piece_rows, piece_columns in cut_pieces(
+        down, across, item_bytes=item_bytes, piece_bytes=piece_bytes
+    ):
+        pitch = pitch_items(len(piece_columns), item_bytes)
+        assert len(piece_rows) * pitch * item_bytes <= piece_bytes
+        cells = {(row, column) for row in piece_rows for column in piece_columns}
+        assert not covered & cells
+        covered |= cells
+    assert len(covered) == rows * columns
+    assert {row for row, _ in covered} == set(down)

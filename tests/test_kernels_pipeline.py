@@ -1,0 +1,257 @@
+"""The pipeline on a GPU: every layout, factor and memory limit against float64 references."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernels.catalog import KernelSpec, find_kernel
+from kernels.errors import DeviceFailure, OperandError, PipelineCancelled
+from kernels.panels import PanelProblem
+from kernels.pipeline import GpuPipeline
+from kernels.steps import plan_steps
+from tests.matrices import Array, assert_product, make_matrix, make_output, padding_of
+
+pytestmark = pytest.mark.gpu
+
+SHAPES = [
+    (1, 1, 1),
+    (1, 517, 129),
+    (517, 1, 129),
+    (127, 129, 1),
+    (333, 409, 1021),
+    (1031, 769, 257),
+]
+KERNELS = [
+    find_kernel("cublas", "float32"),
+    find_kernel("cublas", "float64"),
+    find_kernel("cublas", "float16"),
+    find_kernel("register", "float32"),
+    find_kernel("shared", "float64"),
+]
+STREAMING = {"rows": 12 << 20, "columns": 3 << 20, "depth": 700 << 10}
+"""Memory limits under which 1100 × 900 × 1000 of float32 streams in different ways."""
+
+
+@pytest.fixture(scope="module")
+def pipeline(kernel_cache: Path) -> Iterator[GpuPipeline]:
+    pipeline = GpuPipeline(cache_dir=kernel_cache)
+    yield pipeline
+    pipeline.close()
+
+
+def draw(m: int, n: int, k: int, dtype: str) -> tuple[Array, Array]:
+    return make_matrix(m, k, dtype, 1), make_matrix(k, n, dtype, 2)
+
+
+@pytest.mark.parametrize("spec", KERNELS, ids=lambda spec: spec.label)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_ragged_products_agree_with_float64(
+    pipeline: GpuPipeline, spec: KernelSpec, shape: tuple[int, int, int]
+) -> None:
+    m, n, k = shape
+    a, b = draw(m, n, k, spec.dtype)
+    c = make_output(m, n, spec.dtype)
+    pipeline.multiply(spec, a, b, c)
+    assert_product(c, a, b)
+
+
+@pytest.mark.parametrize("spec", KERNELS[:2], ids=lambda spec: spec.label)
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("factors", [(1.0, 0.0), (-2.5, 0.0), (1.0, 1.0), (0.5, -3.0)], ids=str)
+def test_factors_and_layouts(
+    pipeline: GpuPipeline, spec: KernelSpec, order: str, factors: tuple[float, float]
+) -> None:
+    alpha, beta = factors
+    layout = "F" if order == "F" else "C"
+    a = make_matrix(611, 333, spec.dtype, 1, leading_dimension=700, order=layout)
+    b = make_matrix(333, 477, spec.dtype, 2, leading_dimension=500, order=layout)
+    before = make_matrix(611, 477, spec.dtype, 3)
+    c = make_output(611, 477, spec.dtype, leading_dimension=640, order=layout)
+    if beta != 0:
+        c[...] = before
+    pipeline.multiply(spec, a, b, c, alpha=alpha, beta=beta)
+    assert_product(c, a, b, before, alpha=alpha, beta=beta)
+    assert np.all(np.isnan(padding_of(c)))
+
+
+def test_views_with_steps_and_backwards_are_packed_on_the_way(pipeline: GpuPipeline) -> None:
+    a, b = draw(600, 500, 400, "float32")
+    c = make_output(600, 500, "float32")
+    strided = np.repeat(a, 3, axis=1)[:, ::3]
+    pipeline.multiply(KERNELS[0], strided, np.ascontiguousarray(b[::-1])[::-1], c[::-1])
+    assert_product(c[::-1], a, b)
+
+
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+@pytest.mark.parametrize("way", STREAMING)
+def test_products_larger_than_the_memory_stream_through_it(
+    kernel_cache: Path, way: str, beta: float
+) -> None:
+    spec, (m, n, k) = find_kernel("register", "float32", "64x64"), (1100, 900, 1000)
+    limit = STREAMING[way]
+    sizes = plan_steps(PanelProblem(m, n, k, 4, 64, 64, 16, 132), limit).buffers
+    cut = {"rows": sizes.rows < m, "columns": sizes.columns < n, "depth": sizes.depth < k}
+    assert cut[way]
+    a, b = draw(m, n, k, "float32")
+    before = make_matrix(m, n, "float32", 3)
+    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit)
+    try:
+        for _ in range(2):  # the second call finds the buffers in use before
+            c = before.copy() if beta else make_output(m, n, "float32")
+            rows: list[int] = []
+            pipeline.multiply(spec, a, b, c, beta=beta, progress=rows.append)
+            assert_product(c, a, b, before, beta=beta)
+            assert sum(rows) == m
+    finally:
+        pipeline.close()
+
+
+def test_a_limit_below_one_tile_is_refused_with_the_least_value(kernel_cache: Path) -> None:
+    a, b = draw(300, 300, 300, "float32")
+    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=4096)
+    try:
+        with pytest.raises(OperandError, match="gpu_memory_bytes is 4096; it must be at least"):
+            pipeline.multiply(KERNELS[0], a, b, make_output(300, 300, "float32"))
+    finally:
+        pipeline.close()
+
+
+def test_files_are_multiplied_from_where_they_are_mapped(
+    pipeline: GpuPipeline, tmp_path: Path
+) -> None:
+    a, b = draw(700, 650, 600, "float32")
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", np.asfortranarray(b))
+    c = np.lib.format.open_memmap(tmp_path / "c.npy", mode="w+", dtype=np.float32, shape=(700, 650))
+    mapped = [np.load(tmp_path / name, mmap_mode="r") for name in ("a.npy", "b.npy")]
+    pipeline.multiply(KERNELS[0], *mapped, c)
+    c.flush()
+    assert_product(np.load(tmp_path / "c.npy"), a, b)
+
+
+def test_alpha_zero_reads_neither_a_nor_b(pipeline: GpuPipeline) -> None:
+    a, c = make_output(64, 64, "float32"), np.ones((64, 64), np.float32)
+    pipeline.multiply(KERNELS[0], a, a.copy(), c, alpha=0.0, beta=2.0)
+    assert np.all(c == 2)
+    pipeline.multiply(KERNELS[0], a, a.copy(), c, alpha=0.0)
+    assert np.all(c == 0)
+
+
+def test_a_cancelled_product_ends_early_and_the_pipeline_goes_on(kernel_cache: Path) -> None:
+    spec = KERNELS[0]
+    a, b = draw(4000, 3000, 2000, "float32")
+    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=32 << 20)
+    try:
+        rows: list[int] = []
+        with pytest.raises(PipelineCancelled):
+            pipeline.multiply(
+                *(spec, a, b, make_output(4000, 3000, "float32")),
+                progress=rows.append,
+                cancelled=lambda: bool(rows),
+            )
+        assert 0 < sum(rows) < 4000
+        c = make_output(4000, 3000, "float32")
+        pipeline.multiply(spec, a, b, c)
+        assert_product(c[:200], a[:200], b)
+    finally:
+        pipeline.close()
+
+
+def test_an_error_of_the_caller_leaves_the_pipeline_usable(pipeline: GpuPipeline) -> None:
+    a, b = draw(2500, 300, 200, "float32")
+    c = make_output(2500, 300, "float32")
+
+    def fail(rows: int) -> None:
+        raise LookupError("the caller's own error")
+
+    with pytest.raises(LookupError, match="own error"):
+        pipeline.multiply(KERNELS[0], a, b, c, progress=fail)
+    pipeline.multiply(KERNELS[0], a, b, c)
+    assert_product(c, a, b)
+
+
+def test_panels_shrink_to_the_memory_that_others_leave_free(kernel_cache: Path) -> None:
+    import cupy
+
+    a, b = draw(3000, 3000, 3000, "float32")
+    c = make_output(3000, 3000, "float32")
+    pipeline = GpuPipeline(cache_dir=kernel_cache)
+    try:
+        pipeline.multiply(KERNELS[0], a[:8], b[:, :8].copy(), c[:8, :8])  # loads modules
+        hog = cupy.cuda.Memory(cupy.cuda.runtime.memGetInfo()[0] - (160 << 20))
+        pipeline.multiply(KERNELS[0], a, b, c)
+        assert_product(c, a, b)
+        del hog
+    finally:
+        pipeline.close()
+
+
+def test_no_free_memory_at_all_is_an_error_that_names_the_bytes(kernel_cache: Path) -> None:
+    import cupy
+
+    a, b = draw(3000, 3000, 3000, "float32")
+    pipeline = GpuPipeline(cache_dir=kernel_cache)
+    hog = cupy.cuda.Memory(cupy.cuda.runtime.memGetInfo()[0] - (4 << 20))
+    try:
+        with pytest.raises(DeviceFailure, match="bytes") as failure:
+            pipeline.multiply(KERNELS[0], a, b, make_output(3000, 3000, "float32"))
+        assert not failure.value.poisoned
+    finally:
+        del hog
+        pipeline.close()
+
+
+def test_callers_take_turns(pipeline: GpuPipeline) -> None:
+    failures: list[BaseException] = []
+
+    def work(size: int) -> None:
+        try:
+            a, b = draw(size, size + 1, size + 2, "float32")
+            for _ in range(5):
+                c = make_output(size, size + 1, "float32")
+                pipeline.multiply(KERNELS[0], a, b, c)
+                assert_product(c, a, b)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(size,)) for size in (300, 501)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_timings_are_those_of_the_device(pipeline: GpuPipeline) -> None:
+    a, b = draw(2048, 2048, 2048, "float32")
+    c = make_output(2048, 2048, "float32")
+    pipeline.multiply(KERNELS[0], a, b, c)
+    timings = pipeline.multiply(KERNELS[0], a, b, c)
+    assert 0 < timings.kernel_seconds < timings.gpu_seconds
+    # 48 MiB cross a link of at most 128 GB/s each way.
+    assert 48 * 2**20 / 256e9 < timings.transfer_seconds < 2 * timings.gpu_seconds
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c", "said"),
+    [
+        (np.ones((2, 3)), np.ones((3, 2)), np.ones((2, 2)), "dtype of A is <f8"),
+        (np.ones((2, 3), "f4"), np.ones((4, 2), "f4"), np.ones((2, 2), "f4"), r"B is \(4, 2\)"),
+        (np.ones((2, 0), "f4"), np.ones((0, 2), "f4"), np.ones((2, 2), "f4"), "K at least 1"),
+        (np.ones(3, "f4"), np.ones((3, 2), "f4"), np.ones((1, 2), "f4"), "A has 1 dimensions"),
+    ],
+)
+def test_operands_that_do_not_fit_are_refused(
+    pipeline: GpuPipeline, a: Array, b: Array, c: Array, said: str
+) -> None:
+    with pytest.raises(OperandError, match=said):
+        pipeline.multiply(KERNELS[0], a, b, c)
+
+
+def test_a_result_in_the_memory_of_an_operand_is_refused(pipeline: GpuPipeline) -> None:
+    a = np.ones((8, 8), np.float32)
+    with pytest.raises(OperandError, match="shares memory with A"):
+        pipeline.multiply(KERNELS[0], a, a.copy(), a)

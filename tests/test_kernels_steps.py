@@ -1,0 +1,149 @@
+"""Steps compute every element of C from every k once, within the memory, never in a used buffer."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels.errors import OperandError
+from kernels.panels import PanelProblem
+from kernels.steps import Step, StepPlan, plan_steps
+
+problems = st.builds(
+    PanelProblem,
+    m=st.integers(1, 1200),
+    n=st.integers(1, 1200),
+    k=st.integers(1, 1200),
+    item_bytes=st.sampled_from([2, 4, 8]),
+    tile_m=st.sampled_from([16, 32, 128]),
+    tile_n=st.sampled_from([16, 32, 256]),
+    tile_k=st.sampled_from([4, 8, 32]),
+    slots=st.sampled_from([4, 40, 132]),
+)
+budgets = st.integers(1 << 20, 1 << 26)
+
+
+def count_coverage(problem: PanelProblem, plan: StepPlan) -> int:
+    """Products a·b that the steps form; asserts that each row and column sees all k in order."""
+    total = 0
+    reached: dict[tuple[range, range], int] = {}
+    for step in plan.steps:
+        part = step.rows, step.columns
+        assert step.first == (part not in reached)
+        assert step.depth.start == reached.get(part, 0)
+        reached[part] = step.depth.stop
+        assert step.last == (step.depth.stop == problem.k)
+        total += len(step.rows) * len(step.columns) * len(step.depth)
+    assert set(reached.values()) == {problem.k}
+    corners = np.zeros((problem.m, problem.n), np.int8)
+    for rows, columns in reached:
+        corners[rows.start : rows.stop, columns.start : columns.stop] += 1
+    assert np.all(corners == 1)
+    return total
+
+
+@settings(max_examples=40)
+@given(problem=problems, budget=budgets)
+def test_every_row_column_and_k_is_covered_once_within_the_budget(
+    problem: PanelProblem, budget: int
+) -> None:
+    plan = plan_steps(problem, budget)
+    assert plan.buffers.total_bytes <= budget
+    assert count_coverage(problem, plan) == problem.m * problem.n * problem.k
+    for step in plan.steps:
+        assert len(step.rows) <= plan.buffers.rows
+        assert len(step.columns) <= plan.buffers.columns
+        assert step.depth_offset + len(step.depth) <= step.buffer_depth <= plan.buffers.depth
+
+
+@settings(max_examples=40)
+@given(problem=problems, budget=budgets)
+def test_no_buffer_is_filled_while_a_step_still_needs_it(
+    problem: PanelProblem, budget: int
+) -> None:
+    steps = plan_steps(problem, budget).steps
+    uses: dict[tuple[str, int], list[tuple[int, Any]]] = {}
+    for index, step in enumerate(steps):
+        for buffer, content, follows in list_contents(step, problem):
+            before = [use for use, held in uses.get(buffer, []) if held != content]
+            assert max(before, default=-1) <= follows < index
+            uses.setdefault(buffer, []).append((index, content))
+
+
+def list_contents(step: Step, problem: PanelProblem) -> list[tuple[tuple[str, int], Any, int]]:
+    """The buffers of a step, what they hold, and the step after which they may be filled."""
+    depth = step.depth if step.buffer_depth < problem.k else range(problem.k)
+    contents: list[tuple[tuple[str, int], Any, int]] = [
+        (("a", step.a_slot), (step.columns, step.rows, depth), step.follows),
+        (("c", step.c_slot), (step.columns, step.rows), step.c_follows),
+    ]
+    rows = step.rows if step.buffer_depth < problem.k else None
+    contents.append((("b", step.b_slot), (step.columns, rows, depth), step.follows))
+    return contents
+
+
+@settings(max_examples=40)
+@given(problem=problems, budget=budgets)
+def test_all_of_b_that_a_step_reads_has_been_loaded(problem: PanelProblem, budget: int) -> None:
+    loaded: dict[int, tuple[Any, set[int]]] = {}
+    for step in plan_steps(problem, budget).steps:
+        whole = step.buffer_depth == problem.k
+        content = step.columns, None if whole else (step.rows, step.depth)
+        held = loaded.get(step.b_slot, (None, set()))
+        rows = held[1] if held[0] == content else set()
+        if step.loads_b:
+            rows |= set(step.depth)
+        assert set(step.depth) <= rows
+        loaded[step.b_slot] = content, rows
+
+
+def test_b_that_fits_is_loaded_once() -> None:
+    problem = PanelProblem(8192, 8192, 8192, 4, 128, 128, 8, 132)
+    plan = plan_steps(problem, 1 << 34)
+    assert sum(len(step.depth) for step in plan.steps if step.loads_b) == 8192
+    assert {step.columns for step in plan.steps} == {range(8192)}
+
+
+def test_the_first_panel_starts_before_all_of_b_has_arrived() -> None:
+    steps = plan_steps(PanelProblem(8192, 8192, 8192, 4, 128, 128, 8, 132), 1 << 34).steps
+    assert len(steps[0].depth) <= 8192 // 8
+    assert steps[0].rows == steps[1].rows
+
+
+def test_float16_is_summed_in_one_launch_while_it_fits() -> None:
+    steps = plan_steps(PanelProblem(8192, 8192, 8192, 2, 128, 128, 8, 132), 1 << 34).steps
+    assert {len(step.depth) for step in steps} == {8192}
+
+
+def test_columns_are_cut_where_b_does_not_fit_and_k_is_not() -> None:
+    plan = plan_steps(PanelProblem(4096, 8192, 2048, 4, 128, 128, 8, 132), 48 << 20)
+    assert plan.buffers.columns < 8192
+    assert plan.buffers.depth == 2048
+
+
+def test_k_is_cut_where_one_column_of_tiles_does_not_fit() -> None:
+    plan = plan_steps(PanelProblem(512, 512, 100_000, 4, 128, 128, 8, 132), 8 << 20)
+    assert plan.buffers.depth < 100_000
+    assert count_coverage(PanelProblem(512, 512, 100_000, 4, 128, 128, 8, 132), plan)
+
+
+@settings(max_examples=40)
+@given(problem=problems, tiles=st.integers(1, 3))
+def test_a_budget_too_small_for_a_tile_names_the_least_value_which_is_enough(
+    problem: PanelProblem, tiles: int
+) -> None:
+    small = replace(
+        problem,
+        m=min(problem.m, tiles * problem.tile_m),
+        n=min(problem.n, tiles * problem.tile_n),
+        k=min(problem.k, tiles * problem.tile_k),
+    )
+    with pytest.raises(OperandError, match="gpu_memory_bytes is 100; it must be at least") as error:
+        plan_steps(small, 100)
+    least = int(str(error.value).split("at least ")[1].split()[0])
+    assert plan_steps(small, least).buffers.total_bytes <= least
+    with pytest.raises(OperandError):
+        plan_steps(small, least - 1)
