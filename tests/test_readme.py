@@ -1,5 +1,6 @@
 """The documents say what is so: commands run, tables match, paths exist."""
 
+import os
 import re
 import subprocess
 import sys
@@ -49,6 +50,7 @@ def test_make_demo_checks_its_product() -> None:
     demo = subprocess.run(
         ["make", "demo", f"PYTHON={sys.executable}"],
         cwd=REPOSITORY,
+        env={k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MFLAGS"}},
         capture_output=True,
         text=True,
         timeout=120,
