@@ -1,8 +1,6 @@
 """`wavetrim calibrate`: measure this machine."""
 
-from typing import TYPE_CHECKING, Annotated, Final
-
-import typer
+from typing import TYPE_CHECKING, Final
 
 from service.commands import options
 
@@ -15,17 +13,10 @@ EXAMPLES: Final = """[bold]Examples[/]
 
 wavetrim calibrate
 wavetrim calibrate --profile-dir /var/lib/wavetrim/profiles
-wavetrim calibrate --dry-run
 """
 
 
-def calibrate(
-    *,
-    profile_dir: options.ProfileDir = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Measure and show, but store nothing.")
-    ] = False,
-) -> None:
+def calibrate(*, profile_dir: options.ProfileDir = None) -> None:
     """Measure this machine's CPU, link and kernels in under a minute, and store the profile.
 
     Plans made from then on use it: those of the service from the next job on. The profile holds
@@ -53,9 +44,8 @@ def calibrate(
         )
     output = open_output()
     _print_profile(profile, output)
-    if not dry_run:
-        path = store_profile(profile, settings.profile_dir)
-        output.print(f"stored in {path}", markup=False, soft_wrap=True)
+    path = store_profile(profile, settings.profile_dir)
+    output.print(f"stored in {path}", markup=False, soft_wrap=True)
 
 
 def _print_profile(profile: "MachineProfile", output: "Console") -> None:

@@ -45,4 +45,6 @@ def explain_failure(error: Exception) -> CommandFailed | None:
         code = ExitCode.REFUSED
     if isinstance(error, JobUnsuccessful) and (error.error or {}).get("kind") == "verification":
         code = ExitCode.WRONG
+    if code is ExitCode.INTERRUPTED:
+        return CommandFailed("interrupted", code)
     return CommandFailed(str(error) or type(error).__name__, code)

@@ -1,0 +1,176 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from service.commands.exits import ExitCode
+from tests.command import invoke_command, run_command, start_command
+from tests.matrices import Array, assert_product, make_matrix
+
+
+def save(folder: Path, **arrays: Array) -> None:
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+
+
+def list_files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_product_is_written_and_reported(tmp_path: Path) -> None:
+    a, b = make_matrix(130, 65, "float32", 0), make_matrix(65, 33, "float32", 1)
+    save(tmp_path, A=a, B=np.asfortranarray(b))
+    arguments = ["multiply", "A.npy", "B.npy", "-o", "C.npy", "--verify"]
+    done = run_command(*arguments, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "130 of 130" in done.stdout
+    assert "predicted/measured" in done.stdout
+    assert "verified: error" in done.stdout
+    assert "100%" in done.stderr
+    assert_product(np.load(tmp_path / "C.npy"), a, b)
+    assert set(list_files(tmp_path)) == {"A.npy", "B.npy", "C.npy"}
+
+
+def test_c0_may_be_the_file_that_is_replaced(tmp_path: Path) -> None:
+    a, b, c = (make_matrix(*shape, "int32", 2) for shape in ((7, 5), (5, 9), (7, 9)))
+    save(tmp_path, A=a, B=b, C=c)
+    factors = ["--c", "C.npy", "--alpha", "3", "--beta", "-2"]
+    done = run_command("multiply", "A.npy", "B.npy", "-o", "C.npy", *factors, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "C.npy"), 3 * (a @ b) - 2 * c)
+
+
+def test_a_file_that_is_there_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    a = make_matrix(4, 4, "float64", 3)
+    save(tmp_path, A=a, real=np.zeros((900, 900)))
+    (tmp_path / "C.npy").symlink_to("real.npy")
+    kept = np.load(tmp_path / "real.npy", mmap_mode="r")
+    done = run_command("multiply", "A.npy", "A.npy", "-o", "C.npy", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "C.npy").is_symlink()
+    assert_product(np.load(tmp_path / "real.npy"), a, a)
+    assert not kept.any(), "who has the old file mapped keeps it"
+
+
+def test_an_operand_is_not_overwritten(tmp_path: Path) -> None:
+    save(tmp_path, A=make_matrix(4, 4, "float64", 4))
+    os.link(tmp_path / "A.npy", tmp_path / "same.npy")
+    before = list_files(tmp_path)
+    for output in ("A.npy", "./A.npy", "same.npy"):
+        refused = invoke_command("multiply", "A.npy", "A.npy", "-o", output, folder=tmp_path)
+        assert refused.exit_code == ExitCode.REFUSED
+        assert f"--output is {str(Path(output))!r}; it must be another file" in refused.stderr
+    assert list_files(tmp_path) == before
+
+
+def make_small(dtype: str = "float32", rows: int = 4, columns: int = 4) -> Array:
+    return make_matrix(rows, columns, dtype, 5)
+
+
+@pytest.mark.parametrize(
+    ("second", "options", "message"),
+    [
+        (make_small(rows=5), [], "shape of b is (5, 4); it must be (4, N)"),
+        (make_small("float64"), [], "dtype of b is 'float64'; it must be float32"),
+        (make_small(), ["--f", "7"], "f is 7"),
+        (make_small(), ["--kernel", "none"], "kernel is 'none'"),
+        (make_small(), ["--beta", "1"], "c is None; it must be"),
+        (make_small(), ["--alpha", "nan"], "alpha is nan; it must be a finite number"),
+        (make_small(), ["-o", "missing/C.npy"], "it must be in a folder that exists"),
+        (make_small(), ["-o", "."], "it must be the name of an ordinary file"),
+        (make_small(), ["-o", "/dev/null"], "it must be the name of an ordinary file"),
+        (np.zeros(4, np.float32), [], "B.npy: shape is '(4,)'; it must be 2 dimensions"),
+        (np.zeros((4, 4), complex), [], "B.npy: descr is '<c16'"),
+    ],
+)
+def test_bad_input_names_field_value_and_limit(
+    second: Array, options: list[str], message: str, tmp_path: Path
+) -> None:
+    save(tmp_path, A=make_small(), B=second)
+    before = list_files(tmp_path)
+    arguments = ["multiply", "A.npy", "B.npy", "-o", "C.npy", *options]
+    refused = invoke_command(*arguments, folder=tmp_path)
+    assert refused.exit_code == ExitCode.REFUSED
+    assert refused.stderr.startswith("wavetrim: ")
+    assert message in refused.stderr
+    assert list_files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda raw: raw[:-1], "length is 191; it must be 192 bytes"),
+        (lambda raw: raw + b"\0", "length is 193; it must be 192 bytes"),
+        (lambda raw: raw[:40], "header is '40 bytes long'; it must be a whole .npy header"),
+        (lambda raw: b"", "header is '0 bytes long'"),
+        (lambda raw: b"PK" + raw[2:], "magic is"),
+    ],
+)
+def test_a_spoilt_file_is_refused(
+    spoil: Callable[[bytes], bytes], message: str, tmp_path: Path
+) -> None:
+    save(tmp_path, A=make_small())
+    whole = (tmp_path / "A.npy").read_bytes()
+    (tmp_path / "B.npy").write_bytes(spoil(whole))
+    refused = invoke_command("multiply", "A.npy", "B.npy", "-o", "C.npy", folder=tmp_path)
+    assert refused.exit_code == ExitCode.REFUSED
+    assert f"B.npy: {message}" in refused.stderr
+    assert not (tmp_path / "C.npy").exists()
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    refused = invoke_command("multiply", "A.npy", "B.npy", "-o", "C.npy", folder=tmp_path)
+    assert refused.exit_code == ExitCode.REFUSED
+    assert "does not exist" in refused.stderr
+
+
+def start_slow_product(folder: Path) -> subprocess.Popen[str]:
+    """A product of some seconds, interrupted as soon as its output file is there."""
+    slow = make_matrix(2000, 2000, "int64", 6)
+    save(folder, A=slow, B=slow)
+    (folder / "C.npy").write_text("what was there")
+    process = start_command(
+        "multiply", "A.npy", "B.npy", "-o", "C.npy", folder=folder, WAVETRIM_CPU_THREADS="1"
+    )
+    deadline = time.monotonic() + 30
+    while len(list(folder.iterdir())) < 4:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_an_interrupt_leaves_no_partial_output(number: signal.Signals, tmp_path: Path) -> None:
+    with start_slow_product(tmp_path) as process:
+        time.sleep(0.3)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert errors.endswith("wavetrim: interrupted\n")
+    assert "Traceback" not in errors
+    assert set(list_files(tmp_path)) == {"A.npy", "B.npy", "C.npy"}
+    assert (tmp_path / "C.npy").read_text() == "what was there"
+
+
+def test_a_full_disk_is_said_before_the_product_is_computed(tmp_path: Path) -> None:
+    save(tmp_path, A=np.zeros((2000, 1), np.int8), B=np.zeros((1, 2000), np.int8))
+    # The largest file that this shell's children may write: 1000 blocks of 1 KiB.
+    limited = f"ulimit -f 1000; trap '' XFSZ; exec '{sys.executable}' -m service"
+    done = subprocess.run(
+        ["bash", "-c", f"{limited} multiply A.npy B.npy -o C.npy"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == ExitCode.FAILED
+    assert "C.npy: no room for 3.81 MiB" in done.stderr
+    assert set(list_files(tmp_path)) == {"A.npy", "B.npy"}
