@@ -68,6 +68,7 @@ test-gpu: $(ENVIRONMENT) ## the tests that need a CUDA GPU; fails without one
 
 bench: $(ENVIRONMENT) ## measure on this machine, into benchmarks/results/
 	$(PY) -m benchmarks.cpu
+	$(if $(filter 1,$(GPU)),$(PY) -m benchmarks.kernels)
 	$(PY) -m benchmarks.main_job
 
 image-test: $(ENVIRONMENT) ## build the container image and run a multiplication in it
