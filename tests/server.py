@@ -94,6 +94,7 @@ class RunningServer:
 
     def kill(self) -> None:
         """Ends the service at once, as the out-of-memory killer does."""
+        self.client.close()
         self.process.kill()
         self.process.wait(10)
 
@@ -110,6 +111,7 @@ class RunningServer:
 
     def restart(self) -> None:
         """Starts the service again over the same folder and port, after `kill` or `stop`."""
+        self.client.close()
         self.process = self._launch()
         self.client = httpx.Client(base_url=self.url, timeout=60)
         self.wait_live()
