@@ -16,7 +16,7 @@ from tests.matrices import make_matrix, poison
 
 
 class WorkerProcess:
-    def __init__(self, folder, *arguments):
+    def __init__(self, folder, *arguments, device="none"):
         self.connection, theirs = socket.socketpair()
         self.connection.settimeout(60)
         self.lines = self.connection.makefile("rb")
@@ -24,7 +24,7 @@ class WorkerProcess:
             self.process = subprocess.Popen(
                 [
                     sys.executable, "-m", "scheduler.worker", "--fd", str(theirs.fileno()),
-                    "--cache-dir", str(folder), "--profile-dir", str(folder), "--device", "none",
+                    "--cache-dir", str(folder), "--profile-dir", str(folder), "--device", device,
                     *arguments,
                 ],
                 pass_fds=[theirs.fileno()],
@@ -57,8 +57,8 @@ def start(tmp_path):
     """Starts workers, and ends them whatever the test has done to them."""
     workers = []
 
-    def start_worker(*arguments):
-        workers.append(WorkerProcess(tmp_path, *arguments))
+    def start_worker(*arguments, device="none"):
+        workers.append(WorkerProcess(tmp_path, *arguments, device=device))
         return workers[-1]
 
     yield start_worker
@@ -234,3 +234,27 @@ def test_signals_from_the_terminal_or_the_control_group_do_not_end_it(worker):
 def test_when_memory_runs_out_the_worker_goes_first(worker):
     score = Path(f"/proc/{worker.process.pid}/oom_score_adj").read_text()
     assert int(score) >= 500
+
+
+@pytest.mark.gpu
+def test_the_gpu_and_the_cpu_share_the_rows_of_mapped_files(start, tmp_path):
+    worker = start(device="0")
+    assert len(worker.receive()["devices"]) == 1
+    a, b = make_matrix(700, 300, "float32", seed=1), make_matrix(300, 500, "float32", seed=2)
+    c = make_matrix(700, 500, "float32", seed=3)
+    request = make_request(tmp_path, a, b, c, alpha=2.0, beta=-1.0, f=100, verify=True)
+    succeeded = worker.run(request)[-1]
+    assert succeeded["type"] == "succeeded", succeeded
+    assert (succeeded["plan"]["gpu_rows"], succeeded["plan"]["f"]) == (600, 100)
+    assert succeeded["timings"]["kernel_seconds"] > 0
+    assert succeeded["timings"]["cpu_seconds"] > 0
+    assert np.allclose(read(request.out), 2 * a @ b - c, atol=1e-3)
+
+
+@pytest.mark.gpu
+def test_the_cpu_alone_leaves_the_gpu_alone(start, tmp_path):
+    worker = start(device="0")
+    worker.receive()
+    a = make_matrix(300, 300, "float32", seed=1)
+    succeeded = worker.run(make_request(tmp_path, a, a, f=0, cpu_only=True))[-1]
+    assert (succeeded["plan"]["f"], succeeded["timings"]["gpu_seconds"]) == (300, 0)

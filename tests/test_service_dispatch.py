@@ -180,6 +180,41 @@ def test_a_job_that_fails_every_time_says_so_and_leaves_no_file(tmp_path: Path) 
     run(tmp_path, scenario, job_attempts=2)
 
 
+def test_a_gpu_that_breaks_twice_leaves_the_last_try_to_the_cpu_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every run of the engine that may use a GPU meets a CUDA error that poisons its context."""
+    (tmp_path / "sitecustomize.py").write_text(
+        """
+import scheduler.run
+from scheduler.errors import ExecutionError
+
+choose = scheduler.run.plan_request
+
+def break_down(request, profile):
+    if not request.cpu_only:
+        raise ExecutionError("CUDA_ERROR_ILLEGAL_ADDRESS", poisoned=True)
+    return choose(request, profile)
+
+scheduler.run.plan_request = break_down
+"""
+    )
+    root = Path(__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{root}")
+
+    async def scenario(parts: Parts) -> None:
+        a = make_matrix(4, 4, "float32", seed=1)
+        a_id = parts.store(a)
+        done = await finish(parts, a_id, a_id)
+        assert (done.state, done.attempts) == (JobState.SUCCEEDED, 3)
+        assert np.allclose(parts.load(done.result), a @ a, atol=1e-5)
+        assert parts.engine.restarts == 2
+
+    run(tmp_path / "data", scenario)
+    assert caplog.text.count("CUDA_ERROR_ILLEGAL_ADDRESS") >= 2
+    assert caplog.text.count("exit status 70") == 2
+
+
 def test_a_missing_file_fails_the_job_after_all_tries(tmp_path: Path) -> None:
     async def scenario(parts: Parts) -> None:
         a = parts.store(make_matrix(4, 4, "float32", seed=1))
