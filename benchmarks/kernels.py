@@ -1,8 +1,8 @@
-"""Every kernel against cuBLAS on one GPU, launch by launch in turn in one run.
+"""Every kernel against cuBLAS on one GPU, turn by turn in one run.
 
-All kernels of an element type multiply the same random operands, and each launch is followed by
-one of another kernel, so that clocks and temperature are the same for all. Times are medians by
-CUDA events. cuBLAS runs in pedantic mode: float32 is never TF32.
+All kernels of an element type multiply the same random operands, and take turns, so that clocks
+and temperature are the same for all. Times are medians over the turns, by CUDA events. cuBLAS runs
+in pedantic mode: float32 is never TF32.
 
 Run `python -m benchmarks.kernels [--sizes 1024 4096] [--out FILE]`; it writes
 benchmarks/results/kernels-<gpu>.json.
@@ -10,13 +10,17 @@ benchmarks/results/kernels-<gpu>.json.
 
 import argparse
 import json
+import math
 import statistics
 import tempfile
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import cupy
+import numpy as np
+import numpy.typing as npt
 
 from benchmarks.environment import describe_environment, name_host
 from kernels.catalog import KernelSpec, list_kernels
@@ -27,13 +31,20 @@ from kernels.gemm import multiply_on_device
 DTYPES = ("float32", "float64")
 SIZES = (1024, 2048, 4096, 8192)
 TURNS = 21
+TURN_SECONDS = 2e-3
+MOST_LAUNCHES = 50
+"""Short products are launched several times a turn, so that the GPU never waits for the next."""
+
 MOST_SECONDS = 2.0
 """A kernel that took this long at one size takes no more turns there, once it had three."""
 
 TEXTBOOK_SIZE = 4096
 """The kernels without register tiles are not measured at larger sizes: they only take longer."""
 
-CHECKED_ROWS = 256
+CHECKED_ROWS = 32
+CHECKED_COLUMNS = 64
+
+Extended = npt.NDArray[np.longdouble]
 
 
 class Contest:
@@ -56,34 +67,51 @@ class Contest:
         self._a = (generator.random((m, k)) * 2 - 1).astype(dtype)
         self._b = (generator.random((k, n)) * 2 - 1).astype(dtype)
         self._c = cupy.empty((m, n), dtype)
+        self._checked = (
+            slice(None, None, max(1, m // CHECKED_ROWS)),
+            slice(None, None, max(1, n // CHECKED_COLUMNS)),
+        )
 
     def measure(self) -> dict[KernelSpec, list[float]]:
-        """Seconds of every launch but each kernel's first."""
+        """Seconds of a launch in every turn but each kernel's first two."""
+        for spec in self._specs:  # compiles, loads, and wakes the clocks
+            self._time_launches(spec, 1)
+        launches = {
+            spec: math.ceil(min(MOST_LAUNCHES, TURN_SECONDS / self._time_launches(spec, 1)))
+            for spec in self._specs
+        }
         seconds: dict[KernelSpec, list[float]] = {spec: [] for spec in self._specs}
-        for turn in range(TURNS + 1):
+        for _ in range(TURNS):
             for spec in self._specs:
                 if len(seconds[spec]) < 3 or sum(seconds[spec]) < MOST_SECONDS:
-                    taken = self._time_launch(spec)
-                    if turn > 0:  # the first compiles, loads, and wakes the clocks
-                        seconds[spec].append(taken)
+                    seconds[spec].append(self._time_launches(spec, launches[spec]))
         return seconds
 
     def find_error(self, spec: KernelSpec) -> float:
-        """Largest error of some rows, relative to |A|·|B|, against float64."""
+        """Largest error of some elements, relative to |A|·|B|."""
         self._c.fill(cupy.nan)
         multiply_on_device(spec, self._a, self._b, self._c, cache_dir=self._cache_dir)
-        step = max(1, self._c.shape[0] // CHECKED_ROWS)
-        a, b = self._a[::step].astype(cupy.float64), self._b.astype(cupy.float64)
-        error = cupy.abs(self._c[::step] - a @ b) / (cupy.abs(a) @ cupy.abs(b))
+        product, scale = self._reference
+        error = abs(cupy.asnumpy(self._c[self._checked]) - product) / scale
         return float(error.max())
 
-    def _time_launch(self, spec: KernelSpec) -> float:
+    @cached_property
+    def _reference(self) -> tuple[Extended, Extended]:
+        """A·B and |A|·|B| where they are checked, in extended precision."""
+        rows, columns = self._checked
+        a = cupy.asnumpy(self._a[rows]).astype(np.longdouble)
+        b = cupy.asnumpy(self._b[:, columns]).astype(np.longdouble)
+        return a @ b, abs(a) @ abs(b)
+
+    def _time_launches(self, spec: KernelSpec, launches: int) -> float:
+        """Mean seconds of some launches in a row."""
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
         start.record()
-        multiply_on_device(spec, self._a, self._b, self._c, cache_dir=self._cache_dir)
+        for _ in range(launches):
+            multiply_on_device(spec, self._a, self._b, self._c, cache_dir=self._cache_dir)
         end.record()
         end.synchronize()
-        return float(cupy.cuda.get_elapsed_time(start, end)) / 1e3
+        return float(cupy.cuda.get_elapsed_time(start, end)) / 1e3 / launches
 
 
 def compare(
@@ -110,7 +138,7 @@ def compare(
             "sms": find_device(0).sm_count,
             "median_seconds": median,
             "spread": (max(seconds[spec]) - min(seconds[spec])) / median,
-            "launches": len(seconds[spec]),
+            "turns": len(seconds[spec]),
             "tflops": 2 * m * n * k / median / 1e12,
             "ratio_to_cublas": cublas_seconds / median,
             "max_relative_error": contest.find_error(spec),

@@ -150,18 +150,26 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
         for dtype in ("float32", "float64")
         for w in (32, 16, 8, 4)
     ),
-    _register("float32", Tile(128, 128, 16), RegisterTiling(8, 16, stages=3, blocks_per_sm=2)),
+    _register("float32", Tile(64, 128, 16), RegisterTiling(8, 8, stages=3, blocks_per_sm=3)),
     _register(
         "float32",
-        Tile(128, 256, 16),
-        RegisterTiling(8, 16, stages=3, blocks_per_sm=1),
+        Tile(128, 128, 16),
+        RegisterTiling(8, 16, stages=4, blocks_per_sm=2),
         since=(8, 0),
     ),
-    _register("float32", Tile(64, 64, 16), RegisterTiling(4, 8, stages=3, blocks_per_sm=4)),
-    _register("float64", Tile(128, 64, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=2)),
-    _register("float64", Tile(64, 64, 8), RegisterTiling(4, 8, stages=3, blocks_per_sm=2)),
-    _cublas("float32", Tile(128, 128, 8), threads=256),
-    _cublas("float64", Tile(128, 64, 16), threads=128),
+    _register(
+        "float32",
+        Tile(256, 128, 16),
+        RegisterTiling(16, 8, stages=3, blocks_per_sm=1),
+        since=(8, 0),
+    ),
+    _register("float32", Tile(64, 64, 16), RegisterTiling(8, 8, stages=3, blocks_per_sm=6)),
+    _register("float64", Tile(128, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=1)),
+    _register("float64", Tile(64, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=2)),
+    _register("float64", Tile(64, 64, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=4)),
+    # cuBLAS picks among many kernels; these are its tiles for large products on Hopper.
+    _cublas("float32", Tile(128, 256, 8), threads=256),
+    _cublas("float64", Tile(64, 128, 16), threads=128),
     _cublas("float16", Tile(128, 256, 64), threads=384),
 )
 

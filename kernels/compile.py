@@ -34,6 +34,8 @@ _OPTIONS: Final[dict[str, object]] = {
     "prec_div": True,
     "prec_sqrt": True,
     "ptxas_options": ["-v"],
+    # NVRTC's own cache lies in the home folder, and what comes out of it has no report.
+    "no_cache": True,
 }
 
 
@@ -148,7 +150,6 @@ def _run_compiler(spec: KernelSpec, arch: str) -> tuple[bytes, str]:
 
 def _describe(spec: KernelSpec, cubin: bytes, log: str, cache_dir: Path) -> CompiledKernel:
     """Read the assembler's report, which has a line or two for each function."""
-    assert len(re.findall(r"Used \d+ registers", log)) == len(spec.entries), log
     return CompiledKernel(
         path=cache_dir / f"{_digest(cubin)}.cubin",
         entry=spec.entries[0],

@@ -3,8 +3,8 @@
 // A block computes a BLOCK_M × BLOCK_N tile of C, walking along K in steps of BLOCK_K. Reuse on
 // three levels: the block reads each element of its strips of A and B from global memory once; a
 // warp reads each element of the shared tiles once for all its threads that need it; a thread
-// uses each element that it has in registers THREAD_M or THREAD_N times. For 8×16 elements a
-// thread needs 24 words from shared memory for 128 fused multiply-adds.
+// uses each element that it has in registers THREAD_M or THREAD_N times: for 8×8 elements it reads
+// 16 words from shared memory for 64 fused multiply-adds.
 //
 // Loads are asynchronous (cp.async): global memory → shared memory without passing registers,
 // STAGES tiles deep, so that the next steps arrive while this one is computed. Within a step the
@@ -15,9 +15,9 @@
 // order: a thread reads VECTOR steps of k of one row at once. The padding lets neighbouring rows
 // begin in different banks.
 //
-// Lanes of a warp form an 8×4 grid. Bit 0 of the lane is a row and bit 1 a column, because a warp
-// reads 16 bytes a lane in two passes (one for each half) only if neighbouring lanes, or lanes
-// two apart, read the same address, and in four passes otherwise.
+// Lanes of a warp form an 8×4 grid. Bit 0 of the lane is a row and bit 1 a column, so that a warp
+// reads 16 bytes a lane in two passes whichever way the hardware pairs lanes that read the same
+// address; on Hopper the plain order is as fast.
 //
 // Launch: THREADS threads, one block for each tile; SHARED_BYTES of dynamic shared memory. Two
 // entries: `multiply` wants A, B, C and their leading dimensions aligned to 16 bytes, and moves
@@ -87,14 +87,14 @@ __device__ __forceinline__ void wait_for_copies()
 #endif
 }
 
-// Start copying one chunk of VECTOR elements, the first `valid` of which lie inside the matrix
-// (`valid` may be negative or more than VECTOR). Nothing outside the matrix is read.
+// Start copying one chunk of VECTOR elements, of which the first `valid` lie inside the matrix;
+// zeros take the place of the others, which are not read. Without any, `global` may point anywhere.
 template <bool ALIGNED>
 __device__ __forceinline__ void start_chunk(element* shared, const element* global, int valid)
 {
     constexpr int BYTES = sizeof(element);
     if constexpr (ALIGNED) {
-        start_copy<16>(shared, global, max(0, min(valid, VECTOR)) * BYTES);
+        start_copy<16>(shared, global, valid * BYTES);
     } else {
 #pragma unroll
         for (int i = 0; i < VECTOR; ++i) {
@@ -144,25 +144,24 @@ __device__ __forceinline__ void multiply_tile(
     const element* b_from = b + b_row * ldb + first_column + b_column;
     element* const a_to = shared + a_row * A_STRIDE + a_column;
     element* const b_to = shared + A_ELEMENTS + b_row * BLOCK_N + b_column;
-    const int b_valid = columns - b_column;
+    const int b_valid = max(0, min(columns - b_column, VECTOR));
     long long k_to_load = k;
 
+    // Zeros take the place of what lies outside A and B.
     auto start_stage = [&](int stage) {
         const int depth = clamp_to_int(k_to_load, BLOCK_K);  // not positive once K is used up
+        const int a_valid = max(0, min(depth - a_column, VECTOR));
 #pragma unroll
         for (int i = 0; i < A_CHUNKS; ++i) {
-            const int row = a_row + i * A_ROW_STEP;
-            const int valid = row < rows ? depth - a_column : 0;
             start_chunk<ALIGNED>(
                 a_to + stage * STAGE_ELEMENTS + i * A_ROW_STEP * A_STRIDE,
-                valid > 0 ? a_from + i * A_ROW_STEP * lda : a, valid);
+                a_from + i * A_ROW_STEP * lda, a_row + i * A_ROW_STEP < rows ? a_valid : 0);
         }
 #pragma unroll
         for (int i = 0; i < B_CHUNKS; ++i) {
-            const int valid = b_row + i * B_ROW_STEP < depth ? b_valid : 0;
             start_chunk<ALIGNED>(
                 b_to + stage * STAGE_ELEMENTS + i * B_ROW_STEP * BLOCK_N,
-                valid > 0 ? b_from + i * B_ROW_STEP * ldb : b, valid);
+                b_from + i * B_ROW_STEP * ldb, b_row + i * B_ROW_STEP < depth ? b_valid : 0);
         }
         close_copies();
         a_from += BLOCK_K;
