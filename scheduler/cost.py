@@ -58,9 +58,10 @@ class CpuCurve:
 class GpuCurve:
     """The GPU's curve: a staircase of waves behind a link.
 
-    Copies in, kernels and copies out overlap panel by panel, so the slowest of the three rules;
-    around it stand the copy of B and of the first panel, before which nothing can be computed,
-    and the copy of the last panel, after which nothing is left to hide it.
+    Copies in, kernels and copies out overlap, so the slowest of the three rules; B arrives while
+    the first rows are already computed, so it counts among the copies in. Around it stand the copy
+    of the first rows, before which nothing can be computed, and that of the last ones, which
+    nothing hides.
 
     Attributes:
         grid: Tiles and slots of the kernel on this GPU.
@@ -69,7 +70,7 @@ class GpuCurve:
         b_seconds: Seconds to copy B in.
         row_in_seconds: Seconds to copy one row of A in (and of C, when it is read).
         row_out_seconds: Seconds to copy one row of C out.
-        panel_rows: Rows that travel together.
+        edge_rows: Rows that are copied in before the first kernel and out after the last.
         call_seconds: Seconds that a call costs around the pipeline.
     """
 
@@ -79,7 +80,7 @@ class GpuCurve:
     b_seconds: float = 0.0
     row_in_seconds: float = 0.0
     row_out_seconds: float = 0.0
-    panel_rows: int = 1
+    edge_rows: int = 1
     call_seconds: float = 0.0
 
     def kernel_seconds(self, rows: int) -> float:
@@ -98,12 +99,11 @@ class GpuCurve:
         """Seconds for `rows` rows, from the caller's memory back into it."""
         if rows == 0:
             return 0.0
-        first = min(rows, self.panel_rows)
-        rest = rows - first
+        edge = min(rows, self.edge_rows)
         overlapped = max(
-            rest * self.row_in_seconds,
+            self.b_seconds + (rows - edge) * self.row_in_seconds,
             self.kernel_seconds(rows),
-            rest * self.row_out_seconds,
+            (rows - edge) * self.row_out_seconds,
         )
-        edges = self.b_seconds + first * (self.row_in_seconds + self.row_out_seconds)
+        edges = edge * (self.row_in_seconds + self.row_out_seconds)
         return self.call_seconds + edges + overlapped

@@ -6,8 +6,8 @@ from scheduler.machine import MachineProfile
 from scheduler.problem import GemmProblem
 from scheduler.waves import WaveGrid
 
-PANEL_BYTES = 32 * 2**20
-"""Bytes of A that the pipeline sends in before the first kernel starts."""
+EDGE_BYTES = 4 * 2**20
+"""Bytes of A and C that the pipeline copies in before the first kernel, or out after the last."""
 
 
 def build_cpu_curve(problem: GemmProblem, profile: MachineProfile, *, beside_gpu: bool) -> CpuCurve:
@@ -38,6 +38,6 @@ def build_gpu_curve(
         b_seconds=problem.b_bytes / in_rate,
         row_in_seconds=problem.a_row_bytes / in_rate,
         row_out_seconds=problem.c_row_bytes / out_rate,
-        panel_rows=max(1, PANEL_BYTES // problem.a_row_bytes),
+        edge_rows=max(1, EDGE_BYTES // (problem.a_row_bytes + problem.c_row_bytes)),
         call_seconds=link.call_seconds,
     )

@@ -87,7 +87,7 @@ GPU_CURVES = st.builds(
     b_seconds=st.floats(0, 1e-2),
     row_in_seconds=st.floats(0, 1e-5),
     row_out_seconds=st.floats(0, 1e-5),
-    panel_rows=st.integers(1, 4000),
+    edge_rows=st.integers(1, 4000),
     call_seconds=st.floats(0, 1e-3),
 )
 CPU_CURVES = st.builds(
