@@ -1,0 +1,168 @@
+"""A product in one call, computed by the real engine."""
+
+import base64
+import hashlib
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.server import NPY, RunningServer, decode_npy, encode_npy
+
+Array = NDArray[Any]
+
+
+def make_array(rows: int, columns: int, dtype: str = "float64", seed: int = 0) -> Array:
+    return np.random.default_rng(seed).integers(-9, 9, (rows, columns)).astype(dtype)
+
+
+def multiply(
+    server: RunningServer, *arrays: Array, headers: dict[str, str] | None = None, **query: Any
+) -> httpx.Response:
+    content = b"".join(map(encode_npy, arrays))
+    return server.client.post(
+        "/v1/matmul", content=content, headers={**NPY, **(headers or {})}, params=query
+    )
+
+
+def check_nothing_left(server: RunningServer) -> None:
+    assert server.list_matrix_files() == set()
+    metrics = server.client.get("/metrics").text
+    assert "wavetrim_stored_bytes 0.0" in metrics
+    assert 'wavetrim_jobs{state="queued"} 0.0' in metrics
+    assert 'wavetrim_jobs{state="running"} 0.0' in metrics
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (33, 64, 31), (7, 257, 5), (1, 300, 2)])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
+def test_the_product_is_numpys(server: RunningServer, m: int, k: int, n: int, dtype: str) -> None:
+    a, b = make_array(m, k, dtype, 1), make_array(k, n, dtype, 2)
+    response = multiply(server, a, b)
+    assert response.status_code == 200, response.text
+    product = decode_npy(response.content)
+    assert product.dtype == a.dtype
+    # Small whole numbers: every order of summation gives the exact product.
+    np.testing.assert_array_equal(product, a @ b)
+    assert response.headers["content-type"] == "application/x-npy"
+    assert response.headers["wavetrim-f"] == str(m)
+    check_nothing_left(server)
+
+
+def test_both_orders_and_alpha(server: RunningServer) -> None:
+    a, b = make_array(20, 30, seed=1), make_array(30, 10, seed=2)
+    response = multiply(server, np.asfortranarray(a), np.asfortranarray(b), alpha=0.5)
+    np.testing.assert_array_equal(decode_npy(response.content), 0.5 * (a @ b))
+
+
+def test_server_timing_has_every_part_in_milliseconds(server: RunningServer) -> None:
+    began = time.perf_counter()
+    response = multiply(server, make_array(300, 300), make_array(300, 300))
+    passed_milliseconds = (time.perf_counter() - began) * 1e3
+    parts = dict(part.split(";dur=") for part in response.headers["server-timing"].split(", "))
+    assert {"cpu", "total", "queue"} <= set(parts)
+    assert 0 < float(parts["cpu"]) <= float(parts["total"]) < passed_milliseconds
+    assert 0 <= float(parts["queue"]) < passed_milliseconds
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "query", "status", "field"),
+    [
+        (make_array(3, 4), make_array(5, 6), {}, 422, "shape of b"),
+        (make_array(3, 4), make_array(4, 5, "float32"), {}, 422, None),
+        (make_array(3, 4), make_array(4, 5), {"f": 2}, 422, "f"),
+        (make_array(3, 4), make_array(4, 5), {"f": "some"}, 422, None),
+        (make_array(3, 4), make_array(4, 5), {"kernel": "none"}, 422, "kernel"),
+        (make_array(3, 4), make_array(4, 5), {"beta": 1}, 422, "beta"),
+        (make_array(3, 4), make_array(4, 5), {"alpha": "nan"}, 422, "alpha"),
+        (make_array(3, 4), np.zeros(4), {}, 400, "shape"),
+        (make_array(3, 4), np.zeros((4, 5), ">f8"), {}, 415, "descr"),
+    ],
+)
+def test_what_cannot_be_multiplied_is_refused_and_removed(
+    server: RunningServer, a: Array, b: Array, query: dict[str, Any], status: int, field: str | None
+) -> None:
+    response = multiply(server, a, b, **query)
+    assert response.status_code == status, response.text
+    problem = response.json()
+    assert problem["limit"]
+    if field is not None:
+        assert problem["field"] == field
+    check_nothing_left(server)
+
+
+def test_shapes_that_do_not_fit_are_both_in_the_message(server: RunningServer) -> None:
+    detail = multiply(server, make_array(3, 4), make_array(5, 6)).json()["detail"]
+    assert "(3, 4)" in detail
+    assert "(5, 6)" in detail
+
+
+def test_bodies_of_the_wrong_length_are_refused_and_removed(server: RunningServer) -> None:
+    a = encode_npy(make_array(3, 4))
+    for content in (b"", a, a[:-1], a + a[:50], a + a[:-1], a + a + b"x"):
+        response = server.client.post("/v1/matmul", content=content, headers=NPY)
+        assert response.status_code == 400, response.text
+        assert response.json()["field"] == "body"
+    check_nothing_left(server)
+
+
+def test_a_digest_covers_both_files(server: RunningServer) -> None:
+    a, b = make_array(3, 4), make_array(4, 5)
+    sha = hashlib.sha256(encode_npy(a) + encode_npy(b)).digest()
+    good = {"Content-Digest": f"sha-256=:{base64.b64encode(sha).decode()}:"}
+    assert multiply(server, a, b, headers=good).status_code == 200
+    assert multiply(server, b.T, a.T, headers=good).status_code == 400
+    check_nothing_left(server)
+
+
+def test_a_caller_who_leaves_cancels_the_job(server: RunningServer) -> None:
+    # int64 has no fast product: this one takes seconds.
+    size = 2000
+    content = 2 * encode_npy(np.ones((size, size), np.int64))
+    head = (
+        f"POST /v1/matmul HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+        f"Content-Type: application/x-npy\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    before = read_count(server, 'wavetrim_jobs{state="cancelled"}')
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(head.encode() + content)
+        wait_until(lambda: read_count(server, 'wavetrim_jobs{state="running"}') == 1)
+    wait_until(lambda: read_count(server, 'wavetrim_jobs{state="cancelled"}') == before + 1)
+    wait_until(lambda: server.list_matrix_files() == set())
+    check_nothing_left(server)
+    assert multiply(server, make_array(3, 4), make_array(4, 5)).status_code == 200
+
+
+def test_a_service_that_is_killed_forgets_the_call(
+    start_server: Callable[..., RunningServer],
+) -> None:
+    server = start_server()
+    server.wait_ready()
+    content = 2 * encode_npy(np.ones((2000, 2000), np.int64))
+    head = (
+        f"POST /v1/matmul HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+        f"Content-Type: application/x-npy\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(head.encode() + content)
+        wait_until(lambda: read_count(server, 'wavetrim_jobs{state="running"}') == 1)
+        server.kill()
+    server.restart()
+    check_nothing_left(server)
+    assert read_count(server, 'wavetrim_jobs{state="cancelled"}') == 1
+
+
+def read_count(server: RunningServer, name: str) -> float:
+    lines = server.client.get("/metrics").text.splitlines()
+    return next(float(line.split(" ")[-1]) for line in lines if line.startswith(name))
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
