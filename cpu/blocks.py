@@ -12,11 +12,10 @@ from itertools import pairwise
 MAX_BLOCK_FLOPS = 1 << 33
 """A block takes at most about a tenth of a second, so that a product can be cancelled."""
 
-MIN_BLOCK_FLOPS = 1 << 21
-"""Below this, handing a block to a thread costs more than the thread saves."""
-
-MIN_DEPTH = 1024
-"""Elements of K that a thread gets at least, where the threads share K."""
+MIN_BLOCK_FLOPS = 1 << 23
+MIN_BLOCK_ELEMENTS = 1 << 17
+"""A block has at least so many operations, or elements of A and B to read: below, handing it to a
+thread costs more than the thread saves."""
 
 MAX_DEEP_ELEMENTS = 1 << 12
 """Elements of C for each thread, above which C itself is large enough to be shared."""
@@ -121,9 +120,10 @@ def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
         Blocks that all cover the whole of C, each with a part of K; their products are to be
         added up.
     """
-    if k < MIN_DEPTH * threads or m * n > MAX_DEEP_ELEMENTS * threads:
+    # Each part writes and reads a C of its own, which must be little beside its part of A and B.
+    if m * n > MAX_DEEP_ELEMENTS * threads or k < 16 * threads * m:
         return []
-    parts = min(threads, 2 * m * n * k // MIN_BLOCK_FLOPS)
+    parts = min(threads, _count_useful(m, n, k))
     if parts < 2:
         return []
     return [Block(0, m, 0, n, *depth) for depth in cut_range(k, parts, ROW_QUANTUM)]
@@ -145,8 +145,7 @@ def choose_grid(m: int, n: int, k: int, threads: int, max_elements: int | None) 
     """
     flops = 2 * m * n * k
     needed = max(-(-flops // MAX_BLOCK_FLOPS), -(-m * n // max_elements) if max_elements else 1)
-    useful = max(1, flops // MIN_BLOCK_FLOPS)
-    wanted = max(needed, min(useful, threads * BLOCKS_PER_THREAD))
+    wanted = max(needed, min(_count_useful(m, n, k), threads * BLOCKS_PER_THREAD))
     if wanted > threads:
         wanted = -(-wanted // threads) * threads
     most_rows = -(-m // ROW_QUANTUM)
@@ -162,3 +161,8 @@ def choose_grid(m: int, n: int, k: int, threads: int, max_elements: int | None) 
         for rows in range(1, min(wanted, most_rows) + 1)
     ]
     return min(grids, key=estimate)
+
+
+def _count_useful(m: int, n: int, k: int) -> int:
+    """The most blocks that are each worth a thread's while."""
+    return max(1, 2 * m * n * k // MIN_BLOCK_FLOPS, (m + n) * k // MIN_BLOCK_ELEMENTS)

@@ -4,17 +4,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from cpu.blocks import Block, cut_blocks, cut_depth
 from cpu.errors import CpuError, OperandError, ProductCancelled
+from cpu.operands import check_operands
 from cpu.products import (
-    DTYPES,
     TEMPORARY_ELEMENTS,
     Matrix,
     accumulator_dtype,
@@ -48,10 +47,17 @@ class CpuPool:
             raise OperandError("threads", threads, "at least 1")
         limit_blas_threads()
         self.threads = usable_cores() if threads is None else threads
-        self._executor = ThreadPoolExecutor(
-            max(1, self.threads - 1), thread_name_prefix="cpu-block"
-        )
-        self._closed = threading.Event()
+        # A bare queue wakes a thread several times faster than an executor does, and products of
+        # a few milliseconds notice.
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._workers = [
+            threading.Thread(target=self._work, name=f"cpu-block-{index}", daemon=True)
+            for index in range(1, self.threads)
+        ]
+        for worker in self._workers:
+            worker.start()
 
     def __enter__(self) -> Self:
         return self
@@ -97,38 +103,34 @@ class CpuPool:
             CpuError: The pool is closed.
         """
         started = time.perf_counter()
-        _check_operands(a, b, c, alpha, beta)
-        if self._closed.is_set():
-            raise CpuError("the pool of CPU threads is closed")
+        check_operands(a, b, c, alpha=alpha, beta=beta)
         product = _Product(a, b, c, alpha=alpha, beta=beta, threads=self.threads)
         if product.blocks:
-            self._compute(product, progress, cancelled)
+            call = _Call(product)
+            with self._closing:
+                if self._closed:
+                    raise CpuError("the pool of CPU threads is closed")
+                for _ in range(min(self.threads, len(product.blocks)) - 1):
+                    self._calls.put(call)
+            call.follow(progress, cancelled)
+            product.finish()
         return time.perf_counter() - started
 
     def close(self) -> None:
-        """Wait for the products in flight and end the threads; calling it again does nothing."""
-        self._closed.set()
-        self._executor.shutdown(wait=True)
+        """End the threads once their blocks are done; calling it again does nothing."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                for _ in self._workers:
+                    self._calls.put(None)
+        for worker in self._workers:
+            worker.join()
 
-    def _compute(
-        self,
-        product: "_Product",
-        progress: Callable[[float], None] | None,
-        cancelled: Callable[[], bool] | None,
-    ) -> None:
-        left = deque(product.blocks)
-        news: SimpleQueue[int | BaseException] = SimpleQueue()
-        # The calling thread computes too: it is awake already, and its core would idle.
-        helpers = min(self.threads, len(left)) - 1
-        workers = [self._executor.submit(_drain, product, left, news) for _ in range(helpers)]
-        try:
-            _follow(product, left, news, progress, cancelled)
-        finally:
-            # On the way out of an error the others stop at their next block; none may go on
-            # writing into an array that the caller has back.
-            left.clear()
-            wait(workers)
-        product.finish()
+    def _work(self) -> None:
+        """What a thread of the pool does: help with one call after another."""
+        while (call := self._calls.get()) is not None:
+            while call.compute_next():
+                pass
 
 
 class _Product:
@@ -180,78 +182,68 @@ class _Product:
         return rows / sum(block.elements for block in self.blocks)
 
 
-def _drain(product: _Product, left: deque[Block], news: SimpleQueue[int | BaseException]) -> None:
-    """Compute blocks until none is left."""
-    while _compute_next(product, left, news):
-        pass
+class _Call:
+    """The blocks of one product that are left, and the news of those that are done."""
 
+    def __init__(self, product: _Product) -> None:
+        self._product = product
+        self._left = deque(product.blocks)
+        self._awaited = len(product.blocks)
+        self._news: SimpleQueue[int | BaseException] = SimpleQueue()
 
-def _compute_next(
-    product: _Product, left: deque[Block], news: SimpleQueue[int | BaseException]
-) -> bool:
-    """Compute one block, and tell of it or of what went wrong; False when none was left."""
-    try:
-        block = left.popleft()
-    except IndexError:
-        return False
-    try:
-        with np.errstate(all="ignore"):
-            product.compute(block)
-    except BaseException as error:  # whatever it is belongs to the caller
-        left.clear()
-        news.put(error)
-    else:
-        news.put(block.elements)
-    return True
-
-
-def _follow(
-    product: _Product,
-    left: deque[Block],
-    news: SimpleQueue[int | BaseException],
-    progress: Callable[[float], None] | None,
-    cancelled: Callable[[], bool] | None,
-) -> None:
-    """Compute in the calling thread until every block is done, reporting and asking between."""
-    awaited = len(product.blocks)
-    rows_per_element = product.rows_per_element
-    while awaited:
-        if cancelled is not None and cancelled():
-            raise ProductCancelled("the product was cancelled")
-        _compute_next(product, left, news)
+    def compute_next(self) -> bool:
+        """Compute one block, and tell of it or of what went wrong; False when none was left."""
         try:
-            finished = news.get(timeout=None if cancelled is None else _POLL_SECONDS)
+            block = self._left.popleft()
+        except IndexError:
+            return False
+        try:
+            with np.errstate(all="ignore"):
+                self._product.compute(block)
+        except BaseException as error:  # whatever it is belongs to the caller
+            self._news.put(error)
+        else:
+            self._news.put(block.elements)
+        return True
+
+    def follow(
+        self,
+        progress: Callable[[float], None] | None,
+        cancelled: Callable[[], bool] | None,
+    ) -> None:
+        """Compute in the calling thread until all blocks are done, reporting and asking between."""
+        try:
+            while self._awaited:
+                if cancelled is not None and cancelled():
+                    raise ProductCancelled("the product was cancelled")
+                self.compute_next()
+                finished = self._await_news(None if cancelled is None else _POLL_SECONDS)
+                if isinstance(finished, BaseException):
+                    raise finished
+                if finished and progress is not None:
+                    progress(finished * self._product.rows_per_element)
+        finally:
+            self._stop()
+
+    def _await_news(self, timeout: float | None) -> int | BaseException:
+        """The elements that are newly finished, or an error; 0 after the timeout."""
+        try:
+            news = self._news.get(timeout=timeout)
         except Empty:
-            continue
-        if isinstance(finished, BaseException):
-            raise finished
-        awaited -= 1
-        if progress is not None:
-            progress(finished * rows_per_element)
+            return 0
+        self._awaited -= 1
+        return news
 
+    def _stop(self) -> None:
+        """Take back the blocks that are left and wait for those in the hands of the others.
 
-def _check_operands(a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> None:
-    for name, operand in (("a", a), ("b", b), ("c", c)):
-        _check_matrix(name, operand, c.dtype)
-    if a.shape[1] != b.shape[0]:
-        raise OperandError("b", f"{b.shape}", f"of {a.shape[1]} rows, the columns of A {a.shape}")
-    if c.shape != (a.shape[0], b.shape[1]):
-        raise OperandError("c", f"{c.shape}", f"of shape {(a.shape[0], b.shape[1])}")
-    if not c.flags.writeable:
-        raise OperandError("c", "read-only", "writable")
-    for name, operand in (("a", a), ("b", b)):
-        if np.shares_memory(operand, c):
-            raise OperandError("c", f"in the memory of {name}", "in memory of its own")
-    for name, factor in (("alpha", alpha), ("beta", beta)):
-        if c.dtype.kind in "iu" and not float(factor).is_integer():
-            raise OperandError(name, factor, f"a whole number for {c.dtype} matrices")
-
-
-def _check_matrix(name: str, operand: Matrix, dtype: np.dtype[Any]) -> None:
-    if operand.ndim != 2:
-        raise OperandError(name, f"an array of {operand.ndim} dimensions", "a matrix")
-    if operand.dtype not in DTYPES:
-        known = ", ".join(sorted(known.name for known in DTYPES))
-        raise OperandError(name, f"of type {operand.dtype.str}", f"one of {known}")
-    if operand.dtype != dtype:
-        raise OperandError(name, f"of type {operand.dtype}", f"of type {dtype}, as C is")
+        None of them may go on writing into an array that the caller has back.
+        """
+        while self._left:
+            try:
+                self._left.popleft()
+            except IndexError:
+                break
+            self._awaited -= 1
+        while self._awaited:
+            self._await_news(None)

@@ -1,21 +1,27 @@
 """Copies between the caller's memory and the device, by several threads through pinned slabs.
 
-A piece on its way in is copied into a slab by a thread, which then enqueues the transfer; the slab
-is used again when the transfer is done. A piece on its way out is transferred into a slab, for
-which a thread waits asleep, and copied on from there.
+Each thread takes a share of the rows and moves it slab by slab. On the way in it copies a piece
+into a slab and enqueues the transfer; the slab is used again when the transfer is done. On the way
+out it enqueues the transfer, sleeps until the piece has arrived, and copies it on.
 """
 
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from kernels.memory import Matrix, PinnedSlabs, copy_matrix
 from kernels.panels import cut_pieces, pitch_items
 
-SLAB_BYTES: Final = 8 << 20
-_MIN_PIECE_BYTES: Final = 512 << 10
+SLAB_BYTES: Final = 2 << 20
+"""Small enough for all slabs together to stay in the processor's cache, where the copies and the
+device meet; large enough for a transfer to take longer than starting it."""
+
+_SLABS_PER_THREAD: Final = 2
+_MIN_SHARE_BYTES: Final = 1 << 20
+"""Less than this is copied at once by the calling thread: waking another takes as long."""
 
 _TO_DEVICE: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
@@ -56,7 +62,8 @@ class Staging:
         self._executor = ThreadPoolExecutor(
             threads, name, initializer=lambda: cupy.cuda.Device(device_index).use()
         )
-        self._slabs = PinnedSlabs(2 * threads, SLAB_BYTES)
+        self._slabs = PinnedSlabs(_SLABS_PER_THREAD * threads + 1, SLAB_BYTES)
+        self._stopping = threading.Event()
         self._enqueuing = threading.Lock()
         self._timers: list[tuple[Any, Any]] = []
         self._pending: list[Future[Any]] = []
@@ -69,10 +76,7 @@ class Staging:
         Returns:
             Futures of the CUDA events that end the transfers, done when those are enqueued.
         """
-        return [
-            self._submit(self._copy_piece_in, source[index], region, after)
-            for index, region in self._cut(source, target)
-        ]
+        return self._share(self._copy_in, source, target, after)
 
     def copy_out(self, source: DeviceRegion, target: Matrix, *, after: Any) -> list[Future[Any]]:
         """Copy a matrix from the device once the CUDA event `after` has passed there.
@@ -80,10 +84,7 @@ class Staging:
         Returns:
             Futures, done when the matrix has arrived in the caller's memory.
         """
-        return [
-            self._submit(self._copy_piece_out, target[index], region, after)
-            for index, region in self._cut(target, source)
-        ]
+        return self._share(self._copy_out, target, source, after)
 
     def finish(self) -> float:
         """Wait for all copies, and return the seconds that their transfers took together.
@@ -100,9 +101,11 @@ class Staging:
 
     def abandon(self) -> None:
         """Drop the copies that have not begun and wait for the threads to end the others."""
+        self._stopping.set()
         for future in self._pending:
             future.cancel()
         wait(self._pending)
+        self._stopping.clear()
         self._forget()
 
     def _forget(self) -> list[tuple[Any, Any]]:
@@ -114,49 +117,64 @@ class Staging:
         self._executor.shutdown(wait=True)
         self._slabs.close()
 
-    def _cut(
-        self, matrix: Matrix, region: DeviceRegion
-    ) -> Iterator[tuple[tuple[slice, slice], DeviceRegion]]:
-        """Pieces of a matrix beside their places on the device; one a thread if it is small."""
-        rows, columns = matrix.shape
-        share_bytes = -(-matrix.nbytes // self._threads)
-        piece_bytes = min(SLAB_BYTES, max(share_bytes, _MIN_PIECE_BYTES))
-        for down, across in cut_pieces(
-            range(rows), range(columns), item_bytes=matrix.itemsize, piece_bytes=piece_bytes
-        ):
-            index = slice(down.start, down.stop), slice(across.start, across.stop)
-            yield index, region.skip(down.start, across.start, matrix.itemsize)
-
-    def _submit(
+    def _share(
         self,
         copy: Callable[[Matrix, DeviceRegion, Any], Any],
-        piece: Matrix,
+        matrix: Matrix,
         region: DeviceRegion,
         after: Any,
-    ) -> Future[Any]:
-        future = self._executor.submit(copy, piece, region, after)
-        self._pending.append(future)
-        return future
+    ) -> list[Future[Any]]:
+        """Divide a copy by rows among the threads; a small one is done on the spot."""
+        rows = matrix.shape[0]
+        shares = min(self._threads, rows, matrix.nbytes // _MIN_SHARE_BYTES)
+        if shares <= 1 and matrix.nbytes <= _MIN_SHARE_BYTES:
+            done: Future[Any] = Future()
+            done.set_result(copy(matrix, region, after))
+            return [done]
+        edges = [rows * share // max(shares, 1) for share in range(max(shares, 1) + 1)]
+        futures = [
+            self._executor.submit(
+                copy, matrix[top:bottom], region.skip(top, 0, matrix.itemsize), after
+            )
+            for top, bottom in pairwise(edges)
+        ]
+        self._pending += futures
+        return futures
 
-    def _copy_piece_in(self, source: Matrix, target: DeviceRegion, after: Any) -> Any:
-        slab = self._slabs.acquire()
+    def _cut(self, matrix: Matrix, region: DeviceRegion) -> Iterator[tuple[Matrix, DeviceRegion]]:
+        """Pieces of a matrix that fit a slab, beside their places on the device."""
+        rows, columns = matrix.shape
+        for down, across in cut_pieces(
+            range(rows), range(columns), item_bytes=matrix.itemsize, piece_bytes=SLAB_BYTES
+        ):
+            piece = matrix[down.start : down.stop, across.start : across.stop]
+            yield piece, region.skip(down.start, across.start, matrix.itemsize)
+
+    def _copy_in(self, source: Matrix, target: DeviceRegion, after: Any) -> Any:
         end = None
-        try:
-            staged = slab.view(source.shape, _choose_pitch(source, target), source.dtype)
-            copy_matrix(staged, source)
-            end = self._transfer(staged, target, _TO_DEVICE, after)
-        finally:
-            self._slabs.release(slab, busy_until=end)
+        for piece, place in self._cut(source, target):
+            if self._stopping.is_set():
+                break
+            slab, end = self._slabs.acquire(), None
+            try:
+                staged = slab.view(piece.shape, _choose_pitch(piece, place), piece.dtype)
+                copy_matrix(staged, piece)
+                end = self._transfer(staged, place, _TO_DEVICE, after)
+            finally:
+                self._slabs.release(slab, busy_until=end)
         return end
 
-    def _copy_piece_out(self, target: Matrix, source: DeviceRegion, after: Any) -> None:
-        slab = self._slabs.acquire()
-        try:
-            staged = slab.view(target.shape, _choose_pitch(target, source), target.dtype)
-            self._transfer(staged, source, _TO_HOST, after).synchronize()
-            copy_matrix(target, staged)
-        finally:
-            self._slabs.release(slab)
+    def _copy_out(self, target: Matrix, source: DeviceRegion, after: Any) -> None:
+        for piece, place in self._cut(target, source):
+            if self._stopping.is_set():
+                break
+            slab = self._slabs.acquire()
+            try:
+                staged = slab.view(piece.shape, _choose_pitch(piece, place), piece.dtype)
+                self._transfer(staged, place, _TO_HOST, after).synchronize()
+                copy_matrix(piece, staged)
+            finally:
+                self._slabs.release(slab)
 
     def _transfer(self, staged: Matrix, region: DeviceRegion, direction: int, after: Any) -> Any:
         """Enqueue the transfer of a matrix in a slab; returns the event of its end."""

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from cpu.blocks import (
     COLUMN_QUANTUM,
     MAX_BLOCK_FLOPS,
-    MIN_DEPTH,
     ROW_QUANTUM,
     cut_blocks,
     cut_depth,
@@ -98,7 +97,7 @@ def test_parts_of_k_cover_it_once_and_only_where_c_is_small(
     if not parts:
         return
     assert 2 <= len(parts) <= threads
-    assert k >= MIN_DEPTH * threads
+    assert len(parts) * m * n * 2 <= (m + n) * k
     assert all((part.rows, part.columns) == (slice(0, m), slice(0, n)) for part in parts)
     assert [part.depth_start for part in parts] == [0, *(part.depth_stop for part in parts[:-1])]
     assert parts[-1].depth_stop == k

@@ -1,0 +1,41 @@
+"""What a product on the CPU takes, and what it refuses."""
+
+from typing import Any
+
+import numpy as np
+
+from cpu.errors import OperandError
+from cpu.products import DTYPES, Matrix
+
+
+def check_operands(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
+    """Refuse what cannot be multiplied.
+
+    Raises:
+        OperandError: Shapes or element types do not fit, C is read-only or shares memory with A
+            or B, or a factor of an integer product is no whole number.
+    """
+    for name, operand in (("a", a), ("b", b), ("c", c)):
+        _check_matrix(name, operand, c.dtype)
+    if a.shape[1] != b.shape[0]:
+        raise OperandError("b", f"{b.shape}", f"of {a.shape[1]} rows, the columns of A {a.shape}")
+    if c.shape != (a.shape[0], b.shape[1]):
+        raise OperandError("c", f"{c.shape}", f"of shape {(a.shape[0], b.shape[1])}")
+    if not c.flags.writeable:
+        raise OperandError("c", "read-only", "writable")
+    for name, operand in (("a", a), ("b", b)):
+        if np.shares_memory(operand, c):
+            raise OperandError("c", f"in the memory of {name}", "in memory of its own")
+    for name, factor in (("alpha", alpha), ("beta", beta)):
+        if c.dtype.kind in "iu" and not float(factor).is_integer():
+            raise OperandError(name, factor, f"a whole number for {c.dtype} matrices")
+
+
+def _check_matrix(name: str, operand: Matrix, dtype: np.dtype[Any]) -> None:
+    if operand.ndim != 2:
+        raise OperandError(name, f"an array of {operand.ndim} dimensions", "a matrix")
+    if operand.dtype not in DTYPES:
+        known = ", ".join(sorted(known.name for known in DTYPES))
+        raise OperandError(name, f"of type {operand.dtype.str}", f"one of {known}")
+    if operand.dtype != dtype:
+        raise OperandError(name, f"of type {operand.dtype}", f"of type {dtype}, as C is")
