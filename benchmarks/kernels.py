@@ -11,6 +11,7 @@ benchmarks/results/kernels-<gpu>.json.
 import argparse
 import json
 import math
+import random
 import statistics
 import tempfile
 from collections.abc import Sequence
@@ -81,8 +82,10 @@ class Contest:
             for spec in self._specs
         }
         seconds: dict[KernelSpec, list[float]] = {spec: [] for spec in self._specs}
-        for _ in range(TURNS):
-            for spec in self._specs:
+        order = list(self._specs)
+        for turn in range(TURNS):
+            random.Random(turn).shuffle(order)  # what ran just before sways clocks and caches
+            for spec in order:
                 if len(seconds[spec]) < 3 or sum(seconds[spec]) < MOST_SECONDS:
                     seconds[spec].append(self._time_launches(spec, launches[spec]))
         return seconds

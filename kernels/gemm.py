@@ -12,7 +12,7 @@ import numpy as np
 from kernels.catalog import KernelSpec
 from kernels.compile import compile_kernel
 from kernels.device import name_arch
-from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure, OperandError
+from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure, DeviceUnavailable, OperandError
 
 DeviceArray: TypeAlias = Any
 """A cupy.ndarray; Any, because CuPy is not there at import time."""
@@ -98,6 +98,7 @@ def multiply_on_device(
         OperandError: Shapes, element types, strides or devices do not fit.
         CompilationFailed: The kernel does not compile for the device.
         DeviceFailure: CUDA or cuBLAS refuses the launch.
+        DeviceUnavailable: cuBLAS is not installed.
     """
     import cupy
 
@@ -210,8 +211,10 @@ def _load_functions(spec: KernelSpec, cache_dir: Path) -> tuple[Any, ...]:
 
 def _launch_cublas(spec: KernelSpec, product: _Product) -> None:
     """Let cuBLAS, which is column-major, compute Cᵀ ← αBᵀ·Aᵀ + βCᵀ: the same memory, row-major."""
-    from cupy.cuda import cublas, device
-
+    try:
+        from cupy.cuda import cublas, device
+    except ImportError as error:
+        raise DeviceUnavailable(f"cuBLAS is not installed: {error}") from error
     a, b, c = product.a, product.b, product.c
     largest = max(a.leading_dimension, b.leading_dimension, c.leading_dimension, c.rows)
     if largest > _MOST_OF_CUBLAS:
