@@ -88,11 +88,21 @@ def show_share(console: Console, words: str) -> Iterator[Callable[..., None]]:
 
 @contextlib.contextmanager
 def show_bytes(console: Console, words: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A progress bar of bytes; yields what moves it: bytes done, bytes in all."""
+    """A progress bar of bytes, from the first ones on; yields what moves it: done, in all."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
-    with Progress(*columns, TransferSpeedColumn(), console=console) as progress:
-        task = progress.add_task(words, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+    progress = Progress(*columns, TransferSpeedColumn(), console=console)
+
+    def move(done: int, total: int | None) -> None:
+        if not progress.tasks:
+            progress.add_task(words)
+            progress.start()
+        progress.update(progress.tasks[0].id, completed=done, total=total)
+
+    try:
+        yield move
+    finally:
+        if progress.tasks:
+            progress.stop()
 
 
 def _describe_speedup(plan: Mapping[str, Any]) -> str:

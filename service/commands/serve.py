@@ -80,11 +80,7 @@ def _listen(settings: "Settings") -> socket.socket:
 
 
 def _run_server(settings: "Settings", listener: socket.socket, *, access_log: bool) -> None:
-    """Serve until a signal comes and the running job has ended.
-
-    Raises:
-        CommandFailed: The service did not start.
-    """
+    """Serve until a signal comes and the running job has ended."""
     from service.app import create_app
     from service.commands.foreground import ForegroundServer
     from service.logs import configure_logging
@@ -99,4 +95,4 @@ def _run_server(settings: "Settings", listener: socket.socket, *, access_log: bo
         server_header=False,
         timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS,
     )
-    server.serve_until_signal(listener)
+    server.run(sockets=[listener])

@@ -1,6 +1,7 @@
 """`wavetrim status`: the jobs of a service."""
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -61,18 +62,21 @@ def _print_page(page: "JobPage") -> None:
     from service.commands.display import open_output
     from service.units import format_seconds
 
-    table = Table()
-    table.add_column("job", no_wrap=True)
-    for name in ("state", "progress", "F", "total", "created"):
-        table.add_column(name, justify="right" if name in ("progress", "F", "total") else "left")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("job", "state", "F", "total", "created"):
+        table.add_column(name, justify="right" if name in ("F", "total") else "left", no_wrap=True)
     for job in page.jobs:
         total = (job.timings or {}).get("total_seconds")
         table.add_row(
             job.id,
-            job.state,
-            f"{job.progress:.0%}",
+            f"running {job.progress:.0%}" if job.state == "running" else job.state,
             str(job.plan["f"]) if job.plan else "",
             format_seconds(total) if total is not None else "",
-            str(job.document.get("created_at", ""))[:19],
+            _read_time(job.document["created_at"]).strftime("%m-%d %H:%M"),
         )
     open_output().print(table if page.jobs else "no jobs")
+
+
+def _read_time(text: str) -> datetime:
+    """A time of the service, in this machine's zone."""
+    return datetime.fromisoformat(text).astimezone()

@@ -1,0 +1,124 @@
+"""`wavetrim serve`: how it starts, drains and stops."""
+
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service.client import WavetrimClient
+from service.client_errors import ServiceBusy
+from service.commands.exits import ExitCode
+from tests.command import run_command, start_command
+from tests.matrices import make_matrix
+
+SLOW = 1100  # an int64 product of this size takes more than a second
+
+
+@contextmanager
+def serve(
+    folder: Path, *options: object, **variables: str
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A service started as a user does it; yields its address as it prints it."""
+    arguments = ["serve", "--port", 0, "--data-dir", "data", *options]
+    with start_command(*arguments, folder=folder, **variables) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            line = process.stdout.readline()
+            found = re.fullmatch(r"wavetrim is serving on (http://\S+)\n", line)
+            assert found is not None, process.stderr.read()
+            yield found[1], process
+        finally:
+            process.kill()
+
+
+def stop(process: subprocess.Popen[str], number: int) -> tuple[str, str]:
+    process.send_signal(number)
+    return process.communicate(timeout=30)
+
+
+def test_it_serves_on_a_free_port_until_ctrl_c(tmp_path: Path) -> None:
+    with serve(tmp_path) as (url, process):
+        assert httpx.get(f"{url}/v1/jobs").status_code == 200
+        output, log = stop(process, signal.SIGINT)
+    assert process.returncode == 0
+    assert output == "", "the address is all that standard output holds"
+    assert "Traceback" not in log
+    assert "/v1/jobs" not in log, "requests are logged only when asked for"
+
+
+def test_it_answers_while_the_running_job_ends(tmp_path: Path) -> None:
+    with serve(tmp_path) as (url, process), WavetrimClient(url) as client:
+        matrix = client.upload(make_matrix(SLOW, SLOW, "int64", 0))
+        job = client.submit(matrix, matrix)
+        while client.job(job.id).state == "queued":
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        assert client.job(job.id).state == "running"
+        with pytest.raises(ServiceBusy) as busy:
+            client.submit(matrix, matrix)
+        assert busy.value.status == 503
+        assert busy.value.retry_after_seconds is not None
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+    with serve(tmp_path) as (url, _), WavetrimClient(url) as client:
+        assert client.job(job.id).state == "succeeded"
+
+
+def test_a_second_signal_does_not_wait_for_the_job(tmp_path: Path) -> None:
+    with serve(tmp_path) as (url, process), WavetrimClient(url) as client:
+        matrix = client.upload(make_matrix(3 * SLOW, 3 * SLOW, "int64", 1))
+        job = client.submit(matrix, matrix)
+        while client.job(job.id).state == "queued":
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        client.close()
+        begin = time.monotonic()
+        stop(process, signal.SIGINT)
+    assert process.returncode == 0
+    assert time.monotonic() - begin < 10
+
+
+def test_beyond_loopback_it_needs_a_key(tmp_path: Path) -> None:
+    refused = run_command("serve", "--host", "0.0.0.0", "--port", 0, folder=tmp_path)
+    assert refused.returncode == ExitCode.REFUSED
+    assert "host is '0.0.0.0'" in refused.stderr
+    assert "WAVETRIM_API_KEY" in refused.stderr
+    assert refused.stdout == ""
+    with serve(tmp_path, "--host", "0.0.0.0", WAVETRIM_API_KEY="key") as (url, _):
+        port = httpx.URL(url).port
+        assert httpx.get(f"http://127.0.0.1:{port}/v1/jobs").status_code == 401
+
+
+def test_a_taken_port_is_said(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        failed = run_command("serve", "--port", port, folder=tmp_path)
+    assert failed.returncode == ExitCode.FAILED
+    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in failed.stderr
+
+
+def test_a_folder_has_one_service(tmp_path: Path) -> None:
+    with serve(tmp_path):
+        failed = run_command("serve", "--port", 0, "--data-dir", "data", folder=tmp_path)
+    assert failed.returncode == ExitCode.REFUSED
+    assert "a folder that no other running service uses" in failed.stderr.splitlines()[-1]
+    assert "Traceback" not in failed.stderr
+    assert failed.stdout == ""
+
+
+def test_options_go_before_the_environment(tmp_path: Path) -> None:
+    refused = run_command(
+        "serve", "--log-level", "loud", folder=tmp_path, WAVETRIM_LOG_LEVEL="info"
+    )
+    assert refused.returncode == ExitCode.REFUSED
+    assert "log_level" in refused.stderr

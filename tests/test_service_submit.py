@@ -1,0 +1,138 @@
+"""`wavetrim submit`, `status` and `fetch` against a real service."""
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import Result
+
+from service.client import WavetrimClient
+from service.commands.exits import ExitCode
+from tests.command import invoke_command, start_command
+from tests.matrices import assert_product, make_matrix
+from tests.server import RunningServer, find_free_port, server
+
+__all__ = ["server"]
+
+SLOW = 900  # an int64 product of this size takes about a second
+
+
+def call(server: RunningServer, folder: Path, *arguments: object) -> Result:
+    return invoke_command(*arguments, folder=folder, WAVETRIM_URL=server.url)
+
+
+def submit(server: RunningServer, folder: Path, *arguments: object) -> str:
+    """Post a job; its id is all that standard output holds."""
+    posted = call(server, folder, "submit", *arguments)
+    assert posted.exit_code == 0, posted.stderr
+    (job_id,) = posted.stdout.split()
+    return job_id
+
+
+def test_a_product_goes_there_and_back(server: RunningServer, tmp_path: Path) -> None:
+    a, b, c = (make_matrix(*shape, "float64", 0) for shape in ((31, 20), (20, 11), (31, 11)))
+    for name, array in (("A", a), ("B", b), ("C0", c)):
+        np.save(tmp_path / f"{name}.npy", array)
+    factors = ["--c", "C0.npy", "--alpha", "2", "--beta", "0.5", "--verify"]
+    job = submit(server, tmp_path, "A.npy", "B.npy", *factors)
+    fetched = call(server, tmp_path, "fetch", job, "-o", "C.npy", "--wait")
+    assert fetched.exit_code == 0, fetched.stderr
+    assert "31 of 31" in fetched.stderr
+    assert "verification passed" in fetched.stderr
+    assert_product(np.load(tmp_path / "C.npy"), a, b, c, alpha=2.0, beta=0.5)
+    assert {path.name for path in tmp_path.iterdir()} == {"A.npy", "B.npy", "C0.npy", "C.npy"}
+
+
+def test_a_result_is_the_next_operand(server: RunningServer, tmp_path: Path) -> None:
+    a = make_matrix(12, 12, "int64", 1)
+    np.save(tmp_path / "A.npy", a)
+    first = submit(server, tmp_path, "A.npy", "A.npy", "--wait")
+    shown = call(server, tmp_path, "status", first, "--json")
+    second = submit(server, tmp_path, json.loads(shown.stdout)["result"], "A.npy", "--wait")
+    call(server, tmp_path, "fetch", second, "-o", "C.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "C.npy"), a @ a @ a)
+
+
+def test_status_lists_jobs_and_shows_one(server: RunningServer, tmp_path: Path) -> None:
+    np.save(tmp_path / "A.npy", make_matrix(6, 6, "float32", 2))
+    job = submit(server, tmp_path, "A.npy", "A.npy", "--wait")
+    listed = call(server, tmp_path, "status", "--limit", 1)
+    assert job in listed.stdout
+    assert "succeeded" in listed.stdout
+    assert max(map(len, listed.stdout.splitlines())) <= 80
+    shown = call(server, tmp_path, "status", job)
+    assert f"job {job}: succeeded" in shown.stdout
+    assert "6 of 6" in shown.stdout
+    assert "predicted/measured" in shown.stdout
+    latest = call(server, tmp_path, "status", "--limit", 1, "--json")
+    assert [each["id"] for each in json.loads(latest.stdout)] == [job]
+    assert call(server, tmp_path, "status", "--state", "failed").stdout == "no jobs\n"
+
+
+def test_refusals_end_with_2(server: RunningServer, tmp_path: Path) -> None:
+    np.save(tmp_path / "A.npy", make_matrix(3, 4, "float32", 3))
+    (tmp_path / "text.npy").write_text("no matrix")
+    for arguments, message in (
+        (["submit", "A.npy", "A.npy"], "(3, 4)"),
+        (["submit", "A.npy", "text.npy"], "magic"),
+        (["submit", "A.npy", "missing.npy"], "B is 'missing.npy'; it must be a .npy file"),
+        (["submit", "A.npy", "0123456789abcdef"], "0123456789abcdef"),
+        (["submit", "A.npy", "A.npy", "--f", "x"], "f is 'x'"),
+        (["status", "nothing"], "'nothing'"),
+        (["status", "--state", "odd"], "odd"),
+        (["fetch", "nothing", "-o", "C.npy"], "'nothing'"),
+        (["fetch", "nothing", "-o", "missing/C.npy"], "in a folder that exists"),
+        (["status", "--url", "localhost"], "--url is 'localhost'"),
+    ):
+        refused = call(server, tmp_path, *arguments)
+        assert refused.exit_code == ExitCode.REFUSED, arguments
+        assert message in refused.stderr
+        assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "C.npy").exists()
+
+
+def test_a_refused_job_leaves_no_matrix_behind(server: RunningServer, tmp_path: Path) -> None:
+    np.save(tmp_path / "A.npy", make_matrix(3, 4, "float32", 4))
+    before = server.list_matrix_files()
+    assert call(server, tmp_path, "submit", "A.npy", "A.npy").exit_code == ExitCode.REFUSED
+    assert server.list_matrix_files() == before
+
+
+def test_a_job_without_a_product_ends_with_5(server: RunningServer, tmp_path: Path) -> None:
+    np.save(tmp_path / "A.npy", make_matrix(SLOW, SLOW, "int64", 5))
+    job = submit(server, tmp_path, "A.npy", "A.npy")
+    with WavetrimClient(server.url) as client:
+        client.cancel(job)
+    waited = call(server, tmp_path, "fetch", job, "-o", "C.npy", "--wait")
+    assert waited.exit_code == ExitCode.JOB_FAILED
+    assert f"job {job} cancelled" in waited.stderr
+    assert not (tmp_path / "C.npy").exists()
+
+
+def test_ctrl_c_leaves_the_job_going(server: RunningServer, tmp_path: Path) -> None:
+    np.save(tmp_path / "A.npy", make_matrix(SLOW, SLOW, "int64", 6))
+    arguments = ["submit", "A.npy", "A.npy", "--wait"]
+    with start_command(*arguments, folder=tmp_path, WAVETRIM_URL=server.url) as process:
+        assert process.stdout is not None
+        job = process.stdout.readline().strip()
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert f"wavetrim status {job}" in errors
+    with WavetrimClient(server.url) as client:
+        assert client.wait(job).state == "succeeded"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["status"], ["submit", "1234", "5678"], ["fetch", "1234", "-o", "C.npy"]]
+)
+def test_nobody_there_ends_with_4(arguments: list[str], tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{find_free_port()}"
+    missed = invoke_command(*arguments, "--url", url, folder=tmp_path)
+    assert missed.exit_code == ExitCode.UNREACHABLE
+    assert missed.stderr.startswith(f"wavetrim: the service at {url} does not answer")
+    assert list(tmp_path.iterdir()) == []
