@@ -138,6 +138,44 @@ class ProfileView(BaseModel):
 class DevicesView(BaseModel):
     """What computes here, and what can be planned for."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "devices": [
+                        {
+                            "index": 0,
+                            "name": "NVIDIA H200",
+                            "uuid": "GPU-1b2c3d4e-5f60-7182-93a4-b5c6d7e8f901",
+                            "compute_capability": [9, 0],
+                            "sm_count": 132,
+                            "memory_bytes": 150109880320,
+                            "clock_mhz": 1980,
+                            "memory_clock_mhz": 3201,
+                            "driver_version": "580.65.06",
+                            "runtime_version": "13.0",
+                        }
+                    ],
+                    "cpu_threads": 16,
+                    "profile": {
+                        "device": "NVIDIA H200",
+                        "source": "measured on this machine",
+                        "measured_at": "2026-03-01T11:00:00+00:00",
+                    },
+                    "presets": [
+                        {
+                            "name": "H200",
+                            "sm_count": 132,
+                            "compute_capability": [9, 0],
+                            "memory_bytes": 141000000000,
+                            "source": "NVIDIA H200 Tensor Core GPU datasheet",
+                        }
+                    ],
+                }
+            ]
+        }
+    )
+
     devices: list[DeviceView] = Field(description="The GPUs that the service uses.")
     cpu_threads: int | None = Field(description="Threads of the CPU part; null before it is known.")
     profile: ProfileView | None = Field(description="Null until the engine is ready.")

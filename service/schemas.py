@@ -96,6 +96,8 @@ class MatmulQuery(BaseModel):
 class HealthView(BaseModel):
     """The service answers."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ready"}]})
+
     status: Literal["live", "ready"] = Field(description="What was asked for.")
 
 

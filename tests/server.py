@@ -3,8 +3,8 @@
     def test_something(server: RunningServer) -> None:
         response = server.client.get("/v1/devices")
 
-`server` is one server for a whole module; `start_server` makes one with settings of its own. Both
-are fixtures, made known by conftest.py.
+`server` is one server for a whole module, `shared_server` one for all modules; `start_server`
+makes one with settings of its own. All are fixtures, made known by conftest.py.
 """
 
 import io
@@ -137,6 +137,17 @@ class RunningServer:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """One server for the module's tests, ready to compute."""
     running = RunningServer(tmp_path_factory.mktemp("server") / "data")
+    try:
+        running.wait_ready()
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """One server for all tests that do not mind what others have left in it."""
+    running = RunningServer(tmp_path_factory.mktemp("shared") / "data")
     try:
         running.wait_ready()
         yield running

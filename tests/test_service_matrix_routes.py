@@ -56,9 +56,11 @@ def check_nothing_pending(server: RunningServer) -> None:
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES.values()))
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_a_matrix_comes_back_as_it_was_sent(server: RunningServer, dtype: str, order: Any) -> None:
+def test_a_matrix_comes_back_as_it_was_sent(
+    shared_server: RunningServer, dtype: str, order: Any
+) -> None:
     array = np.asarray(ARRAY, dtype=dtype, order=order)
-    response = post(server, encode_npy(array))
+    response = post(shared_server, encode_npy(array))
     assert response.status_code == 201
     stored = response.json()
     assert response.headers["location"] == f"/v1/matrices/{stored['id']}"
@@ -66,49 +68,57 @@ def test_a_matrix_comes_back_as_it_was_sent(server: RunningServer, dtype: str, o
     assert stored["dtype"] == dtype
     assert stored["fortran_order"] == (order == "F")
     assert stored["bytes"] == len(encode_npy(array))
-    assert server.client.get(response.headers["location"]).json() == stored
-    data = server.client.get(f"{response.headers['location']}/data")
+    assert shared_server.client.get(response.headers["location"]).json() == stored
+    data = shared_server.client.get(f"{response.headers['location']}/data")
     assert data.headers["content-type"] == "application/x-npy"
     assert data.content == encode_npy(array)
 
 
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
 def test_every_version_is_stored_as_numpy_saves_it(
-    server: RunningServer, version: tuple[int, int]
+    shared_server: RunningServer, version: tuple[int, int]
 ) -> None:
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, ARRAY, version=version)
-    stored = post(server, buffer.getvalue()).json()
-    assert server.client.get(f"/v1/matrices/{stored['id']}/data").content == encode_npy(ARRAY)
+    stored = post(shared_server, buffer.getvalue()).json()
+    assert shared_server.client.get(f"/v1/matrices/{stored['id']}/data").content == encode_npy(
+        ARRAY
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_large_body_in_chunks_of_all_sizes_comes_back(server: RunningServer, seed: int) -> None:
+def test_a_large_body_in_chunks_of_all_sizes_comes_back(
+    shared_server: RunningServer, seed: int
+) -> None:
     array = np.random.default_rng(seed).random((1023, 1031))
     content = encode_npy(array)
-    response = post(server, cut(content, pieces=40, seed=seed), Content_Digest=digest(content))
+    response = post(
+        shared_server, cut(content, pieces=40, seed=seed), Content_Digest=digest(content)
+    )
     assert response.status_code == 201, response.text
-    data = server.client.get(f"/v1/matrices/{response.json()['id']}/data")
+    data = shared_server.client.get(f"/v1/matrices/{response.json()['id']}/data")
     assert data.content == content
     assert data.headers["content-digest"] == digest(content)
-    server.client.delete(response.headers["location"])
+    shared_server.client.delete(response.headers["location"])
 
 
-def test_a_body_in_single_bytes_is_taken(server: RunningServer) -> None:
+def test_a_body_in_single_bytes_is_taken(shared_server: RunningServer) -> None:
     content = encode_npy(ARRAY)
-    response = post(server, (content[i : i + 1] for i in range(len(content))))
+    response = post(shared_server, (content[i : i + 1] for i in range(len(content))))
     assert response.status_code == 201
-    server.client.delete(response.headers["location"])
+    shared_server.client.delete(response.headers["location"])
 
 
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("missing", [1, 100, 140, 268])
 def test_a_short_body_is_refused_with_both_lengths(
-    server: RunningServer, chunked: bool, missing: int
+    shared_server: RunningServer, chunked: bool, missing: int
 ) -> None:
     content = encode_npy(ARRAY)
     short = content[: len(content) - missing]
-    problem = check_refused(server, post(server, cut(short) if chunked else short), 400)
+    problem = check_refused(
+        shared_server, post(shared_server, cut(short) if chunked else short), 400
+    )
     assert problem["field"] == "body"
     assert str(len(short)) in problem["value"]
     if missing <= 140:
@@ -116,10 +126,12 @@ def test_a_short_body_is_refused_with_both_lengths(
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_long_body_is_refused_with_both_lengths(server: RunningServer, chunked: bool) -> None:
+def test_a_long_body_is_refused_with_both_lengths(
+    shared_server: RunningServer, chunked: bool
+) -> None:
     content = encode_npy(ARRAY)
     long = content + b"more"
-    problem = check_refused(server, post(server, cut(long) if chunked else long), 400)
+    problem = check_refused(shared_server, post(shared_server, cut(long) if chunked else long), 400)
     assert problem["field"] == "body"
     assert str(len(content)) in problem["limit"]
     if not chunked:
@@ -127,8 +139,8 @@ def test_a_long_body_is_refused_with_both_lengths(server: RunningServer, chunked
 
 
 @pytest.mark.parametrize("content", [b"", b"P5 3 3", b"\x93NUMPY\x07\x00", b"\x93NUM"])
-def test_other_files_are_refused(server: RunningServer, content: bytes) -> None:
-    check_refused(server, post(server, content), 400)
+def test_other_files_are_refused(shared_server: RunningServer, content: bytes) -> None:
+    check_refused(shared_server, post(shared_server, content), 400)
 
 
 @pytest.mark.parametrize(
@@ -144,34 +156,40 @@ def test_other_files_are_refused(server: RunningServer, content: bytes) -> None:
     ],
 )
 def test_other_arrays_are_refused(
-    server: RunningServer, array: NDArray[Any], status: int, field: str
+    shared_server: RunningServer, array: NDArray[Any], status: int, field: str
 ) -> None:
-    problem = check_refused(server, post(server, encode_npy(array)), status)
+    problem = check_refused(shared_server, post(shared_server, encode_npy(array)), status)
     assert problem["field"] == field
     assert problem["limit"]
 
 
-def test_other_media_types_and_encodings_are_refused(server: RunningServer) -> None:
+def test_other_media_types_and_encodings_are_refused(shared_server: RunningServer) -> None:
     content = encode_npy(ARRAY)
-    problem = check_refused(server, post(server, content, Content_Type="application/json"), 415)
+    problem = check_refused(
+        shared_server, post(shared_server, content, Content_Type="application/json"), 415
+    )
     assert problem["field"] == "Content-Type"
     assert "application/x-npy" in problem["limit"]
-    problem = check_refused(server, post(server, content, Content_Encoding="gzip"), 415)
+    problem = check_refused(
+        shared_server, post(shared_server, content, Content_Encoding="gzip"), 415
+    )
     assert problem["field"] == "Content-Encoding"
-    octets = post(server, content, Content_Type="application/octet-stream; charset=binary")
+    octets = post(shared_server, content, Content_Type="application/octet-stream; charset=binary")
     assert octets.status_code == 201
 
 
-def test_a_digest_that_differs_is_refused_with_both(server: RunningServer) -> None:
-    files = server.list_matrix_files()
+def test_a_digest_that_differs_is_refused_with_both(shared_server: RunningServer) -> None:
+    files = shared_server.list_matrix_files()
     content = encode_npy(ARRAY)
-    problem = check_refused(server, post(server, content, Content_Digest=digest(b"")), 400)
+    problem = check_refused(
+        shared_server, post(shared_server, content, Content_Digest=digest(b"")), 400
+    )
     assert problem["field"] == "Content-Digest"
     assert problem["value"] == digest(b"")
     assert digest(content) in problem["limit"]
-    check_refused(server, post(server, content, Content_Digest="sha-256=1"), 400)
-    assert server.list_matrix_files() == files
-    assert post(server, content, Content_Digest="md5=:AAAA:").status_code == 201
+    check_refused(shared_server, post(shared_server, content, Content_Digest="sha-256=1"), 400)
+    assert shared_server.list_matrix_files() == files
+    assert post(shared_server, content, Content_Digest="md5=:AAAA:").status_code == 201
 
 
 def send_raw(server: RunningServer, head: str, body: bytes = b"") -> socket.socket:
@@ -212,13 +230,13 @@ def test_full_storage_refuses_until_a_matrix_is_removed(start_server: Start) -> 
     server.upload(np.zeros((10, 15), np.float32))
 
 
-def test_a_caller_who_leaves_leaves_nothing(server: RunningServer) -> None:
-    files = server.list_matrix_files()
+def test_a_caller_who_leaves_leaves_nothing(shared_server: RunningServer) -> None:
+    files = shared_server.list_matrix_files()
     content = encode_npy(np.zeros((1000, 1000)))
     head = f"POST /v1/matrices HTTP/1.1\r\nContent-Length: {len(content)}"
-    with send_raw(server, head, content[:5_000_000]):
-        wait_until(lambda: server.list_matrix_files() != files)
-    wait_until(lambda: server.list_matrix_files() == files)
+    with send_raw(shared_server, head, content[:5_000_000]):
+        wait_until(lambda: shared_server.list_matrix_files() != files)
+    wait_until(lambda: shared_server.list_matrix_files() == files)
 
 
 def test_a_caller_who_falls_silent_is_told_so(start_server: Start) -> None:
@@ -242,54 +260,58 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
     ("asked", "expected"),
     [("bytes=0-5", (0, 6)), ("bytes=130-", (130, 268)), ("bytes=-8", (260, 268))],
 )
-def test_a_range_is_sent(server: RunningServer, asked: str, expected: tuple[int, int]) -> None:
-    path = f"/v1/matrices/{server.upload(ARRAY)}/data"
+def test_a_range_is_sent(
+    shared_server: RunningServer, asked: str, expected: tuple[int, int]
+) -> None:
+    path = f"/v1/matrices/{shared_server.upload(ARRAY)}/data"
     begin, end = expected
-    response = server.client.get(path, headers={"Range": asked})
+    response = shared_server.client.get(path, headers={"Range": asked})
     assert response.status_code == 206
     assert response.content == encode_npy(ARRAY)[begin:end]
     assert response.headers["content-range"] == f"bytes {begin}-{end - 1}/268"
     assert response.headers["content-length"] == str(end - begin)
 
 
-def test_ranges_that_cannot_be_sent(server: RunningServer) -> None:
-    path = f"/v1/matrices/{server.upload(ARRAY)}/data"
-    behind = server.client.get(path, headers={"Range": "bytes=268-"})
+def test_ranges_that_cannot_be_sent(shared_server: RunningServer) -> None:
+    path = f"/v1/matrices/{shared_server.upload(ARRAY)}/data"
+    behind = shared_server.client.get(path, headers={"Range": "bytes=268-"})
     assert behind.status_code == 416
     assert behind.headers["content-range"] == "bytes */268"
     assert behind.json()["field"] == "Range"
-    several = server.client.get(path, headers={"Range": "bytes=0-1,4-5"})
+    several = shared_server.client.get(path, headers={"Range": "bytes=0-1,4-5"})
     assert (several.status_code, several.content) == (200, encode_npy(ARRAY))
 
 
-def test_conditional_requests(server: RunningServer) -> None:
-    path = f"/v1/matrices/{server.upload(ARRAY)}/data"
-    etag = server.client.get(path).headers["etag"]
+def test_conditional_requests(shared_server: RunningServer) -> None:
+    path = f"/v1/matrices/{shared_server.upload(ARRAY)}/data"
+    etag = shared_server.client.get(path).headers["etag"]
     assert etag.startswith('"')
     for tags in (etag, f'"other", W/{etag}', "*"):
-        assert server.client.get(path, headers={"If-None-Match": tags}).status_code == 304
-    assert server.client.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
+        assert shared_server.client.get(path, headers={"If-None-Match": tags}).status_code == 304
+    assert shared_server.client.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
     wanted = {"Range": "bytes=0-5"}
-    assert server.client.get(path, headers={**wanted, "If-Range": etag}).status_code == 206
+    assert shared_server.client.get(path, headers={**wanted, "If-Range": etag}).status_code == 206
     for other in ('"other"', f"W/{etag}", "Sat, 21 Nov 2026 00:00:00 GMT"):
-        assert server.client.get(path, headers={**wanted, "If-Range": other}).status_code == 200
+        assert (
+            shared_server.client.get(path, headers={**wanted, "If-Range": other}).status_code == 200
+        )
 
 
-def test_head_tells_what_get_would_send(server: RunningServer) -> None:
-    path = f"/v1/matrices/{server.upload(ARRAY)}/data"
-    head, get = server.client.head(path), server.client.get(path)
+def test_head_tells_what_get_would_send(shared_server: RunningServer) -> None:
+    path = f"/v1/matrices/{shared_server.upload(ARRAY)}/data"
+    head, get = shared_server.client.head(path), shared_server.client.get(path)
     assert (head.status_code, head.content) == (200, b"")
     for name in ("etag", "accept-ranges", "content-length", "content-type"):
         assert head.headers[name] == get.headers[name]
 
 
-def test_deleting_a_matrix_does_not_disturb_its_download(server: RunningServer) -> None:
+def test_deleting_a_matrix_does_not_disturb_its_download(shared_server: RunningServer) -> None:
     array = np.random.default_rng(5).random((2000, 1500))
-    matrix_id = server.upload(array)
-    with server.client.stream("GET", f"/v1/matrices/{matrix_id}/data") as response:
+    matrix_id = shared_server.upload(array)
+    with shared_server.client.stream("GET", f"/v1/matrices/{matrix_id}/data") as response:
         chunks = response.iter_raw(65536)
         received = next(chunks)
-        with httpx.Client(base_url=server.url) as other:
+        with httpx.Client(base_url=shared_server.url) as other:
             assert other.delete(f"/v1/matrices/{matrix_id}").status_code == 204
             assert other.get(f"/v1/matrices/{matrix_id}").status_code == 404
         received += b"".join(chunks)
@@ -297,10 +319,10 @@ def test_deleting_a_matrix_does_not_disturb_its_download(server: RunningServer) 
 
 
 @pytest.mark.parametrize("path", ["/v1/matrices/none", "/v1/matrices/none/data"])
-def test_unknown_ids_are_not_found(server: RunningServer, path: str) -> None:
-    problem = check_refused(server, server.client.get(path), 404)
+def test_unknown_ids_are_not_found(shared_server: RunningServer, path: str) -> None:
+    problem = check_refused(shared_server, shared_server.client.get(path), 404)
     assert problem["value"] == "none"
-    check_refused(server, server.client.delete("/v1/matrices/none"), 404)
+    check_refused(shared_server, shared_server.client.delete("/v1/matrices/none"), 404)
 
 
 def test_matrices_survive_a_restart(start_server: Start) -> None:

@@ -129,47 +129,47 @@ async def call(app: FastAPI, path: str) -> httpx.Response:
         return await client.get(path)
 
 
-def test_unknown_paths_and_methods_are_problems(server: RunningServer) -> None:
-    problem = check_problem(server.client.get("/v2/matrices"), 404)
+def test_unknown_paths_and_methods_are_problems(shared_server: RunningServer) -> None:
+    problem = check_problem(shared_server.client.get("/v2/matrices"), 404)
     assert "/v2/matrices" in problem["detail"]
-    response = server.client.patch("/v1/jobs")
+    response = shared_server.client.patch("/v1/jobs")
     check_problem(response, 405)
     assert response.headers["allow"] == "GET, POST"
 
 
-def test_schema_errors_name_field_value_and_limit(server: RunningServer) -> None:
-    problem = check_problem(server.client.get("/v1/plan?m=0&n=4"), 422)
+def test_schema_errors_name_field_value_and_limit(shared_server: RunningServer) -> None:
+    problem = check_problem(shared_server.client.get("/v1/plan?m=0&n=4"), 422)
     assert (problem["field"], problem["value"]) == ("m", "0")
     assert "greater than or equal to 1" in problem["limit"]
     assert [broken["field"] for broken in problem["errors"]] == ["m", "k"]
 
 
-def test_malformed_json_is_a_bad_request(server: RunningServer) -> None:
-    response = server.client.post(
+def test_malformed_json_is_a_bad_request(shared_server: RunningServer) -> None:
+    response = shared_server.client.post(
         "/v1/jobs", content=b'{"a": ', headers={"Content-Type": "application/json"}
     )
     assert check_problem(response, 400)["type"].endswith("json-malformed")
 
 
 def test_request_ids_come_back_and_are_made_where_they_are_missing_or_odd(
-    server: RunningServer,
+    shared_server: RunningServer,
 ) -> None:
-    sent = server.client.get("/healthz/live", headers={"X-Request-Id": "build-17.a"})
+    sent = shared_server.client.get("/healthz/live", headers={"X-Request-Id": "build-17.a"})
     assert sent.headers["x-request-id"] == "build-17.a"
-    odd = server.client.get("/healthz/live", headers={"X-Request-Id": 'a b"c'})
+    odd = shared_server.client.get("/healthz/live", headers={"X-Request-Id": 'a b"c'})
     assert len(odd.headers["x-request-id"]) == 32
-    server.client.get("/v1/matrices/none", headers={"X-Request-Id": "find-me"})
-    assert "[find-me] GET '/v1/matrices/none' 404" in server.read_log()
+    shared_server.client.get("/v1/matrices/none", headers={"X-Request-Id": "find-me"})
+    assert "[find-me] GET '/v1/matrices/none' 404" in shared_server.read_log()
 
 
-def test_no_answer_names_a_file_or_a_line_of_code(server: RunningServer) -> None:
+def test_no_answer_names_a_file_or_a_line_of_code(shared_server: RunningServer) -> None:
     answers = [
-        server.client.get("/v1/matrices/%00"),
-        server.client.get("/v1/matrices/..%2f..%2fetc%2fpasswd"),
-        server.client.get("/v1/jobs?limit=x&cursor=%ff"),
-        server.client.post("/v1/matrices", content=b"\x93NUMPY\xff\xff", headers=NPY),
-        server.client.post("/v1/jobs", json=[[[]]]),
-        server.client.get("/v1/plan?m=1&n=1&k=1&dtype=float31"),
+        shared_server.client.get("/v1/matrices/%00"),
+        shared_server.client.get("/v1/matrices/..%2f..%2fetc%2fpasswd"),
+        shared_server.client.get("/v1/jobs?limit=x&cursor=%ff"),
+        shared_server.client.post("/v1/matrices", content=b"\x93NUMPY\xff\xff", headers=NPY),
+        shared_server.client.post("/v1/jobs", json=[[[]]]),
+        shared_server.client.get("/v1/plan?m=1&n=1&k=1&dtype=float31"),
     ]
     for answer in answers:
         assert 400 <= answer.status_code < 500

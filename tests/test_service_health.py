@@ -1,0 +1,102 @@
+"""Health and metrics of a real service."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from tests.server import NPY, RunningServer, encode_npy
+
+Start = Callable[..., RunningServer]
+
+
+def find_engine(server: RunningServer) -> int:
+    """The engine's process id: the service's only child."""
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    (pid,) = children.read_text().split()
+    return int(pid)
+
+
+def test_a_service_is_live_and_ready(shared_server: RunningServer) -> None:
+    assert shared_server.client.get("/healthz/live").json() == {"status": "live"}
+    assert shared_server.client.get("/healthz/ready").json() == {"status": "ready"}
+
+
+def test_without_its_engine_a_service_is_live_but_not_ready(start_server: Start) -> None:
+    server = start_server()
+    server.wait_ready()
+    os.kill(find_engine(server), signal.SIGKILL)
+    response = server.client.get("/healthz/ready")
+    while response.status_code == 200:
+        response = server.client.get("/healthz/ready")
+    assert response.status_code == 503
+    assert list(response.json()["missing"]) == ["engine"]
+    assert "retry-after" in response.headers
+    assert server.client.get("/healthz/live").status_code == 200
+    server.wait_ready()
+    assert "wavetrim_engine_restarts_total 1.0" in server.client.get("/metrics").text
+
+
+def test_without_its_data_folder_a_service_is_not_ready(start_server: Start) -> None:
+    server = start_server()
+    server.wait_ready()
+    folder = server.data_dir / "matrices"
+    away = folder.rename(server.data_dir / "away")
+    response = server.client.get("/healthz/ready")
+    assert response.status_code == 503
+    assert list(response.json()["missing"]) == ["data_dir"]
+    away.rename(folder)
+    server.wait_ready(5)
+
+
+def test_a_stopping_service_answers_but_is_not_ready_and_takes_no_work(
+    start_server: Start,
+) -> None:
+    server = start_server()
+    server.wait_ready()
+    operand = server.upload(np.ones((2000, 2000), np.int64))
+    job = {"a": operand, "b": operand}
+    path = server.client.post("/v1/jobs", json=job).headers["location"]
+    wait_until(lambda: server.client.get(path).json()["state"] == "running")
+    server.terminate()
+    wait_until(lambda: server.client.get("/healthz/ready").status_code == 503)
+    refused = server.client.post("/v1/jobs", json=job)
+    assert refused.status_code == 503
+    assert refused.json()["type"].endswith("draining")
+    assert int(refused.headers["retry-after"]) >= 1
+    assert server.client.get(path).status_code == 200
+
+
+def test_metrics_count_jobs_seconds_bytes_and_requests(start_server: Start) -> None:
+    server = start_server()
+    server.wait_ready()
+    content = encode_npy(np.ones((30, 40))) + encode_npy(np.ones((40, 50)))
+    answer = server.client.post("/v1/matmul", content=content, headers=NPY)
+    assert answer.status_code == 200
+    response = server.client.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain")
+    lines = response.text.splitlines()
+    for line in (
+        'wavetrim_jobs{state="succeeded"} 1.0',
+        'wavetrim_jobs{state="running"} 0.0',
+        'wavetrim_jobs_finished_total{state="succeeded"} 1.0',
+        'wavetrim_job_seconds_count{part="cpu"} 1.0',
+        'wavetrim_job_seconds_count{part="total"} 1.0',
+        "wavetrim_queue_depth 0.0",
+        f"wavetrim_received_bytes_total {float(len(content))}",
+        f"wavetrim_sent_bytes_total {float(len(answer.content))}",
+        "wavetrim_engine_restarts_total 0.0",
+        "wavetrim_predicted_over_measured_count 1.0",
+        'wavetrim_http_requests_total{method="POST",route="/v1/matmul",status="200"} 1.0',
+    ):
+        assert line in lines
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)

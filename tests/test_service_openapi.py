@@ -1,0 +1,78 @@
+"""The API's description."""
+
+from typing import Any
+
+import pytest
+
+from service.app import create_app
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return create_app().openapi()
+
+
+def list_operations(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (f"{method} {path}", operation)
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    ]
+
+
+def test_every_operation_of_the_api_is_there(document: dict[str, Any]) -> None:
+    assert {name for name, _ in list_operations(document)} == {
+        "post /v1/matrices",
+        "get /v1/matrices/{matrix_id}",
+        "delete /v1/matrices/{matrix_id}",
+        "get /v1/matrices/{matrix_id}/data",
+        "post /v1/jobs",
+        "get /v1/jobs",
+        "get /v1/jobs/{job_id}",
+        "delete /v1/jobs/{job_id}",
+        "get /v1/jobs/{job_id}/result",
+        "post /v1/matmul",
+        "get /v1/plan",
+        "get /v1/devices",
+        "get /healthz/live",
+        "get /healthz/ready",
+        "get /metrics",
+    }
+
+
+def test_every_operation_is_described(document: dict[str, Any]) -> None:
+    for name, operation in list_operations(document):
+        assert operation["description"], name
+        assert operation["tags"], name
+        for parameter in operation.get("parameters", []):
+            described = parameter.get("description") or parameter["schema"].get("description")
+            assert described, (name, parameter["name"])
+
+
+def test_refusals_are_problem_documents(document: dict[str, Any]) -> None:
+    for name, operation in list_operations(document):
+        refusals = {s: r for s, r in operation["responses"].items() if s >= "400"}
+        assert refusals or "/healthz/live" in name or "/metrics" in name
+        for refusal in refusals.values():
+            assert list(refusal["content"]) == ["application/problem+json"], name
+
+
+def test_every_v1_operation_names_the_api_key(document: dict[str, Any]) -> None:
+    for name, operation in list_operations(document):
+        assert ("security" in operation) == ("/v1/" in name)
+
+
+def test_answers_and_bodies_have_examples(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    views = ("MatrixView", "JobView", "PlanView", "DevicesView", "HealthView")
+    for name in (*views, "JobRequest", "Problem"):
+        assert schemas[name]["examples"], name
+
+
+def test_npy_files_go_in_and_out(document: dict[str, Any]) -> None:
+    paths = document["paths"]
+    for path in ("/v1/matrices", "/v1/matmul"):
+        content = paths[path]["post"]["requestBody"]["content"]
+        assert set(content) == {"application/octet-stream", "application/x-npy"}
+    for operation in (paths["/v1/matmul"]["post"], paths["/v1/matrices/{matrix_id}/data"]["get"]):
+        assert list(operation["responses"]["200"]["content"]) == ["application/x-npy"]

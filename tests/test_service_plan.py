@@ -1,0 +1,95 @@
+"""Plans over HTTP."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.problem import ITEM_BYTES
+from service.plan_schemas import MAX_SIZE
+from tests.server import RunningServer
+
+
+def ask(server: RunningServer, **query: Any) -> dict[str, Any]:
+    response = server.client.get("/v1/plan", params=query)
+    assert response.status_code == 200, response.text
+    plan: dict[str, Any] = response.json()
+    return plan
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_plan_for_a_preset_splits_every_row(shared_server: RunningServer, dtype: str) -> None:
+    plan = ask(shared_server, m=16384, n=16384, k=256, dtype=dtype, device="H200")
+    assert plan["f"] + plan["gpu_rows"] == 16384
+    assert 0 < plan["waves"] <= plan["waves_gpu_only"]
+    assert 0 < plan["tail_utilization"] <= 1
+    predicted = plan["predicted"]
+    assert predicted["total_seconds"] == max(predicted["gpu_seconds"], predicted["cpu_seconds"])
+    assert plan["speedup_over_gpu"] >= 1
+    assert plan["speedup_over_cpu"] >= 1
+    assert plan["profile"]["device"] == "H200"
+    assert "preset" in plan["profile"]["source"]
+
+
+def test_the_curve_is_short_sorted_and_has_the_plan_and_both_ends(
+    shared_server: RunningServer,
+) -> None:
+    plan = ask(shared_server, m=5000, n=4224, k=512, device="A100 SXM 80")
+    rows = [point["f"] for point in plan["curve"]]
+    assert rows == sorted(set(rows))
+    assert len(rows) <= 512
+    assert {0, plan["f"], 5000} <= set(rows)
+    chosen = plan["curve"][rows.index(plan["f"])]
+    assert chosen["total_seconds"] == plan["predicted"]["total_seconds"]
+
+
+def test_without_a_gpu_the_cpu_has_every_row(shared_server: RunningServer) -> None:
+    plan = ask(shared_server, m=100, n=50, k=20)
+    assert (plan["f"], plan["gpu_rows"], plan["kernel"], plan["tile"]) == (100, 0, None, None)
+    assert plan["speedup_over_gpu"] is None
+    assert plan["profile"]["device"] == "cpu"
+    assert plan["profile"]["source"]
+
+
+def test_kernel_tile_and_f_can_be_given(shared_server: RunningServer) -> None:
+    plan = ask(
+        shared_server, m=2048, n=2048, k=2048, device="T4", kernel="shared", tile="32", f=512
+    )
+    assert (plan["f"], plan["kernel"], plan["tile"]) == (512, "shared", "32x32x32")
+
+
+@pytest.mark.parametrize("dtype", sorted(ITEM_BYTES))
+def test_every_dtype_has_a_plan(shared_server: RunningServer, dtype: str) -> None:
+    ask(shared_server, m=64, n=64, k=64, dtype=dtype, device="L4")
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"m": 0}, "m"),
+        ({"n": MAX_SIZE + 1}, "n"),
+        ({"k": "many"}, "k"),
+        ({"dtype": "float31"}, "dtype"),
+        ({"dtype": "complex64"}, "dtype"),
+        ({"device": "Abacus"}, "device"),
+        ({"kernel": "magic"}, "kernel"),
+        ({"kernel": "shared", "tile": "33"}, "tile"),
+        ({"f": 101}, "f"),
+        ({"f": -1}, "f"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_a_query_that_cannot_be_met_names_the_field(
+    shared_server: RunningServer, query: dict[str, Any], field: str
+) -> None:
+    wanted = {"m": 100, "n": 100, "k": 100, "device": "H200", **query}
+    response = shared_server.client.get("/v1/plan", params=wanted)
+    assert response.status_code == 422
+    problem = response.json()
+    assert problem["field"].startswith(field)
+    assert str(problem["value"]) == str(query[field])
+    assert problem["limit"]
+
+
+def test_the_refused_dtype_comes_with_the_list(shared_server: RunningServer) -> None:
+    response = shared_server.client.get("/v1/plan?m=1&n=1&k=1&dtype=float31")
+    assert ", ".join(ITEM_BYTES) in response.json()["limit"]

@@ -1,0 +1,108 @@
+"""Settings: read from the environment, checked, described."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from service.app import create_app
+from service.data_folder import claim_folder
+from service.errors import SettingRefused
+from service.settings import Settings
+
+
+def test_every_setting_is_described() -> None:
+    for name, field in Settings.model_fields.items():
+        assert field.description, name
+        assert field.description.endswith("."), name
+
+
+def test_the_environment_sets_fields_and_sizes_take_units(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WAVETRIM_PORT", "9000")
+    monkeypatch.setenv("WAVETRIM_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("WAVETRIM_MAX_MATRIX_BYTES", "4GiB")
+    monkeypatch.setenv("WAVETRIM_API_KEY", "")
+    settings = Settings()
+    assert settings.port == 9000
+    assert settings.max_matrix_bytes == 4 * 2**30
+    assert settings.api_key is None
+    assert settings.kernel_cache_dir == tmp_path / "kernels"
+    assert settings.profile_dir == tmp_path / "profiles"
+    assert settings.database == f"sqlite:///{tmp_path}/wavetrim.db"
+
+
+def test_relative_folders_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = Settings(data_dir=Path("here"))
+    monkeypatch.chdir("/")
+    assert settings.data_dir == tmp_path / "here"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("port", 70000),
+        ("max_matrix_bytes", 0),
+        ("max_storage_bytes", "-1"),
+        ("max_queued_jobs", 0),
+        ("cpu_threads", 0),
+        ("devices", "first"),
+        ("job_attempts", 0),
+        ("job_timeout_seconds", 0),
+        ("drain_seconds", -1),
+        ("upload_idle_seconds", 0),
+        ("log_level", "loud"),
+    ],
+)
+def test_values_out_of_range_are_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
+    monkeypatch.setenv(f"WAVETRIM_{name.upper()}", str(value))
+    with pytest.raises(ValidationError, match=name):
+        Settings()
+
+
+def test_the_api_key_is_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAVETRIM_API_KEY", "the-secret-key")
+    assert "the-secret-key" not in repr(Settings())
+    monkeypatch.setenv("WAVETRIM_PORT", "x")
+    with pytest.raises(ValidationError) as refusal:
+        Settings()
+    assert "the-secret-key" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_loopback_needs_no_key(host: str) -> None:
+    create_app(Settings(host=host))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", socket.gethostname()])
+def test_other_addresses_need_a_key(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingRefused, match=r"host is .*WAVETRIM_API_KEY"):
+        create_app(Settings(host=host))
+    monkeypatch.setenv("WAVETRIM_API_KEY", "the-secret-key")
+    create_app(Settings(host=host))
+
+
+def test_a_data_folder_belongs_to_one_service(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "data"
+    with (
+        claim_folder(folder),
+        pytest.raises(SettingRefused, match="no other running service"),
+        claim_folder(folder),
+    ):
+        pass
+    with claim_folder(folder):
+        assert folder.is_dir()
+
+
+def test_a_data_folder_must_be_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("here")
+    with (
+        pytest.raises(SettingRefused, match=r"data_dir is .*a folder that can be written to"),
+        claim_folder(tmp_path / "file"),
+    ):
+        pass
