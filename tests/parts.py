@@ -47,7 +47,7 @@ class Parts:
         return loaded
 
     def store_slow_operand(self, size: int = 2000) -> str:
-        """A matrix whose square takes seconds (about 3 at 2000): int64 has no fast product."""
+        """A matrix whose square takes seconds (about 5 at 2000): int64 has no fast product."""
         return self.store(make_matrix(size, size, "int64", seed=1))
 
 
@@ -58,7 +58,7 @@ def ask(a: str, b: str, **wishes: Any) -> JobRequest:
 
 def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> Parts:
     """Parts that are not started yet."""
-    chosen = Settings(**{"data_dir": folder, "devices": "none", "cpu_threads": 2} | settings)
+    chosen = Settings(**{"data_dir": folder, "devices": "none", "cpu_threads": 1} | settings)
     database = open_database(chosen.database)
     matrices = MatrixStore(
         database,

@@ -34,7 +34,7 @@ def run_with_engine(
         parts.database.dispose()
 
 
-def make_run(parts: Parts, size: int = 2000) -> dict[str, Any]:
+def make_run(parts: Parts, size: int = 1200) -> dict[str, Any]:
     a = parts.matrices.get(parts.store_slow_operand(size))
     out = parts.matrices.allocate(size, size, "int64")
     a_operand, out_operand = Operand(**a.operand()), Operand(**out.operand())
@@ -160,7 +160,7 @@ def test_a_long_product_is_not_taken_for_a_hang(tmp_path: Path) -> None:
 
     async def scenario(engine: Engine) -> None:
         began = time.monotonic()
-        final = await engine.run(make_run(parts), ignore)
+        final = await engine.run(make_run(parts, 1700), ignore)
         assert final["type"] == "succeeded"
         assert time.monotonic() - began > watch.silence_seconds
 
