@@ -133,7 +133,7 @@ def _describe_product(
 
 
 def _describe_layout(spec: KernelSpec, name: str, array: DeviceArray) -> _Layout:
-    if array.dtype.name != spec.dtype:
+    if array.dtype != np.dtype(spec.dtype):
         raise OperandError(f"dtype of {name} is {array.dtype.name}; it must be {spec.dtype}")
     if array.ndim != 2 or 0 in array.shape:
         raise OperandError(f"shape of {name} is {array.shape}; it must be (rows, columns), none 0")
