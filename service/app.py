@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from scheduler.errors import FieldError
 from service.auth import require_access
+from service.body_limit import BodyLimit
 from service.data_folder import claim_folder
 from service.database import open_database
 from service.dispatch import Dispatcher
@@ -57,6 +58,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.settings = settings
     app.state.metrics = Metrics()
+    app.add_middleware(BodyLimit)
     app.add_middleware(RequestLog, metrics=app.state.metrics)
     for error in (ServiceError, FieldError):
         app.add_exception_handler(error, answer_error)

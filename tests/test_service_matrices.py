@@ -1,6 +1,7 @@
 """The store of matrices over real files and a real database."""
 
 import os
+import resource
 import threading
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,19 @@ def test_storage_counts_pending_and_stored_matrices(store: MatrixStore) -> None:
         store.allocate(1, 1000, "float32")
     store.discard(pending)
     add_matrix(store, 1, 1000)
+
+
+def test_a_full_disk_is_met_when_the_file_is_made(database: Engine, tmp_path: Path) -> None:
+    store = MatrixStore(database, tmp_path / "m", max_matrix_bytes=10**7, max_storage_bytes=10**7)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, limits[1]))
+    try:
+        with pytest.raises(StorageFull, match="matrix size is 4000128"):
+            store.allocate(1000, 1000, "float32")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list_files(store) == set()
+    assert store.count_stored_bytes() == 0
 
 
 def test_concurrent_allocations_never_exceed_the_storage(store: MatrixStore) -> None:

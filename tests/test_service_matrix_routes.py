@@ -23,6 +23,19 @@ Start = Callable[..., RunningServer]
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 
 
+@pytest.fixture(scope="module")
+def tight_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server with little room and little patience."""
+    running = RunningServer(
+        tmp_path_factory.mktemp("tight") / "data",
+        max_matrix_bytes=4_000,
+        max_storage_bytes="5KB",
+        upload_idle_seconds=0.5,
+    )
+    yield running
+    running.stop()
+
+
 def digest(content: bytes) -> str:
     return f"sha-256=:{base64.b64encode(hashlib.sha256(content).digest()).decode()}:"
 
@@ -206,8 +219,8 @@ def read_answer(connection: socket.socket) -> tuple[int, dict[str, Any]]:
         return response.status, json.loads(response.read())
 
 
-def test_a_body_over_the_limit_is_refused_before_it_is_sent(start_server: Start) -> None:
-    server = start_server(max_matrix_bytes=4_000)
+def test_a_body_over_the_limit_is_refused_before_it_is_sent(tight_server: RunningServer) -> None:
+    server = tight_server
     head = "POST /v1/matrices HTTP/1.1\r\nContent-Length: 999999999999"
     with send_raw(server, head) as connection:
         status, problem = read_answer(connection)
@@ -220,14 +233,15 @@ def test_a_body_over_the_limit_is_refused_before_it_is_sent(start_server: Start)
     assert problem["value"] == 4128
 
 
-def test_full_storage_refuses_until_a_matrix_is_removed(start_server: Start) -> None:
-    server = start_server(max_storage_bytes="1KB")
-    first = server.upload(np.zeros((10, 10), np.float32))
-    problem = check_refused(server, post(server, encode_npy(np.zeros((10, 15), np.float32))), 507)
-    assert problem["value"] == 728
-    assert "472 bytes left of 1000" in problem["limit"]
+def test_full_storage_refuses_until_a_matrix_is_removed(tight_server: RunningServer) -> None:
+    server = tight_server
+    first = server.upload(np.zeros((30, 30), np.float32))
+    problem = check_refused(server, post(server, encode_npy(np.zeros((30, 20), np.float32))), 507)
+    assert problem["value"] == 2528
+    assert "1272 bytes left of 5000" in problem["limit"]
     assert server.client.delete(f"/v1/matrices/{first}").status_code == 204
-    server.upload(np.zeros((10, 15), np.float32))
+    second = server.upload(np.zeros((30, 20), np.float32))
+    assert server.client.delete(f"/v1/matrices/{second}").status_code == 204
 
 
 def test_a_caller_who_leaves_leaves_nothing(shared_server: RunningServer) -> None:
@@ -239,8 +253,8 @@ def test_a_caller_who_leaves_leaves_nothing(shared_server: RunningServer) -> Non
     wait_until(lambda: shared_server.list_matrix_files() == files)
 
 
-def test_a_caller_who_falls_silent_is_told_so(start_server: Start) -> None:
-    server = start_server(upload_idle_seconds=0.3)
+def test_a_caller_who_falls_silent_is_told_so(tight_server: RunningServer) -> None:
+    server = tight_server
     content = encode_npy(ARRAY)
     head = f"POST /v1/matrices HTTP/1.1\r\nContent-Length: {len(content)}"
     with send_raw(server, head, content[:150]) as connection:

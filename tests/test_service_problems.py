@@ -13,6 +13,7 @@ from kernels.errors import KernelsError
 from scheduler.errors import PlanError
 from service import errors, job_errors
 from service.app import create_app
+from service.body_limit import MAX_BODY_BYTES
 from service.problems import MEDIA_TYPE, describe_error, to_wire
 from tests.server import NPY, RunningServer
 
@@ -149,6 +150,22 @@ def test_malformed_json_is_a_bad_request(shared_server: RunningServer) -> None:
         "/v1/jobs", content=b'{"a": ', headers={"Content-Type": "application/json"}
     )
     assert check_problem(response, 400)["type"].endswith("json-malformed")
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_large_json_is_refused_before_it_is_read(
+    shared_server: RunningServer, chunked: bool
+) -> None:
+    content = b'{"a": "' + b"x" * MAX_BODY_BYTES + b'"}'
+    response = shared_server.client.post(
+        "/v1/jobs",
+        content=iter([content]) if chunked else content,
+        headers={"Content-Type": "application/json"},
+    )
+    problem = check_problem(response, 413)
+    assert f"at most {MAX_BODY_BYTES} bytes" in problem["detail"]
+    if not chunked:
+        assert (problem["field"], problem["value"]) == ("body", len(content))
 
 
 def test_request_ids_come_back_and_are_made_where_they_are_missing_or_odd(

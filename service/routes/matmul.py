@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from contextlib import AsyncExitStack, suppress
 from typing import Annotated, Final
 
@@ -11,7 +12,7 @@ from starlette.requests import ClientDisconnect
 
 from service.body import RequestBody, receive_matrix
 from service.dispatch import Dispatcher
-from service.errors import JobFailed, MatrixNotFound, ServiceError
+from service.errors import Draining, JobFailed, MatrixNotFound, ServiceError
 from service.file_response import open_matrix
 from service.job import Job, JobState
 from service.job_schemas import JobRequest
@@ -57,6 +58,8 @@ async def multiply(
     content_digest: ContentDigest = None,
 ) -> Response:
     """Multiply two matrices and send the product; a caller who leaves cancels the job."""
+    if dispatcher.draining:
+        raise Draining(max(1, math.ceil(settings.drain_seconds)))
     body = RequestBody(
         request,
         max_matrix_bytes=settings.max_matrix_bytes,
