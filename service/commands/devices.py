@@ -61,19 +61,22 @@ def devices(*, as_json: options.Json = False) -> None:
 def _make_table(title: str, named: "Iterable[tuple[str, GpuModel]]") -> "Table":
     from rich.table import Table
 
-    from service.units import format_bytes
-
-    table = Table(title=title, title_justify="left")
-    table.add_column("device", no_wrap=True, style="bold")
-    heads = ("SMs", "memory", "float32", "float64", "f64 tensor", "f16 tensor", "memory", "link")
-    units = ("", "", "TFLOP/s", "TFLOP/s", "TFLOP/s", "TFLOP/s", "GB/s", "GB/s")
-    for head, unit in zip(heads, units, strict=True):
-        table.add_column(f"{head}\n{unit}".rstrip(), justify="right")
+    table = Table(
+        title=f"{title}: peaks in TFLOP/s (tc: tensor cores), bandwidths in GB/s",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    table.add_column("device", no_wrap=True)
+    for head in ("SMs", "GiB", "float32", "float64", "float64 tc", "float16 tc", "memory", "link"):
+        table.add_column(head, justify="right", no_wrap=True)
     for name, gpu in named:
         table.add_row(
             name,
             str(gpu.sm_count),
-            format_bytes(gpu.memory_bytes),
+            f"{gpu.memory_bytes / 2**30:.0f}",
             f"{gpu.float32_gflops / 1e3:.1f}",
             f"{gpu.float64_gflops / 1e3:.1f}",
             f"{gpu.float64_tensor_gflops / 1e3:.1f}",

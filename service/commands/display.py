@@ -49,7 +49,8 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
     )
     table.add_row("speed-up", _describe_speedup(plan))
     if (profile := plan.get("profile")) is not None:
-        table.add_row("profile", f"{profile['device']}: {profile['source']}")
+        device, source = profile["device"], profile["source"]
+        table.add_row("profile", source if device in source else f"{device}: {source}")
     return table
 
 
