@@ -1,0 +1,97 @@
+"""Downloads over HTTP: whole, in part, and while the matrix is removed."""
+
+from collections.abc import Callable
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.server import RunningServer, decode_npy, encode_npy
+
+Start = Callable[..., RunningServer]
+ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [("bytes=0-5", (0, 6)), ("bytes=130-", (130, 268)), ("bytes=-8", (260, 268))],
+)
+def test_a_range_is_sent(
+    shared_server: RunningServer, asked: str, expected: tuple[int, int]
+) -> None:
+    path = f"/v1/matrices/{shared_server.upload(ARRAY)}/data"
+    begin, end = expected
+    response = shared_server.client.get(path, headers={"Range": asked})
+    assert response.status_code == 206
+    assert response.content == encode_npy(ARRAY)[begin:end]
+    assert response.headers["content-range"] == f"bytes {begin}-{end - 1}/268"
+    assert response.headers["content-length"] == str(end - begin)
+
+
+def test_ranges_that_cannot_be_sent(shared_server: RunningServer) -> None:
+    path = f"/v1/matrices/{shared_server.upload(ARRAY)}/data"
+    behind = shared_server.client.get(path, headers={"Range": "bytes=268-"})
+    assert behind.status_code == 416
+    assert behind.headers["content-range"] == "bytes */268"
+    assert behind.json()["field"] == "Range"
+    several = shared_server.client.get(path, headers={"Range": "bytes=0-1,4-5"})
+    assert (several.status_code, several.content) == (200, encode_npy(ARRAY))
+
+
+def test_conditional_requests(shared_server: RunningServer) -> None:
+    path = f"/v1/matrices/{shared_server.upload(ARRAY)}/data"
+    etag = shared_server.client.get(path).headers["etag"]
+    assert etag.startswith('"')
+    for tags in (etag, f'"other", W/{etag}', "*"):
+        assert shared_server.client.get(path, headers={"If-None-Match": tags}).status_code == 304
+    assert shared_server.client.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
+    wanted = {"Range": "bytes=0-5"}
+    assert shared_server.client.get(path, headers={**wanted, "If-Range": etag}).status_code == 206
+    for other in ('"other"', f"W/{etag}", "Sat, 21 Nov 2026 00:00:00 GMT"):
+        assert (
+            shared_server.client.get(path, headers={**wanted, "If-Range": other}).status_code == 200
+        )
+
+
+def test_head_tells_what_get_would_send(shared_server: RunningServer) -> None:
+    path = f"/v1/matrices/{shared_server.upload(ARRAY)}/data"
+    head, get = shared_server.client.head(path), shared_server.client.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    for name in ("etag", "accept-ranges", "content-length", "content-type"):
+        assert head.headers[name] == get.headers[name]
+
+
+def test_deleting_a_matrix_does_not_disturb_its_download(shared_server: RunningServer) -> None:
+    array = np.random.default_rng(5).random((2000, 1500))
+    matrix_id = shared_server.upload(array)
+    with shared_server.client.stream("GET", f"/v1/matrices/{matrix_id}/data") as response:
+        chunks = response.iter_raw(65536)
+        received = next(chunks)
+        with httpx.Client(base_url=shared_server.url) as other:
+            assert other.delete(f"/v1/matrices/{matrix_id}").status_code == 204
+            assert other.get(f"/v1/matrices/{matrix_id}").status_code == 404
+        received += b"".join(chunks)
+    np.testing.assert_array_equal(decode_npy(received), array)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/matrices/none"),
+        ("GET", "/v1/matrices/none/data"),
+        ("DELETE", "/v1/matrices/none"),
+    ],
+)
+def test_unknown_ids_are_not_found(shared_server: RunningServer, method: str, path: str) -> None:
+    response = shared_server.client.request(method, path)
+    assert response.status_code == 404
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["value"] == "none"
+
+
+def test_matrices_survive_a_restart(start_server: Start) -> None:
+    server = start_server()
+    matrix_id = server.upload(ARRAY)
+    server.kill()
+    server.restart()
+    np.testing.assert_array_equal(server.download(f"/v1/matrices/{matrix_id}/data"), ARRAY)
