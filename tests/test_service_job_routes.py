@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tests.server
+from service.job_schemas import JobView
 from tests.matrices import make_matrix
 from tests.server import RunningServer, decode_npy
 
@@ -329,3 +330,6 @@ def test_the_description_of_the_api_has_examples_that_hold(server: RunningServer
     for example in document["components"]["schemas"]["JobRequest"]["examples"]:
         response = post(server, **example)
         expect_problem(response, 404, "a", "does not exist")
+    for example in JobView.model_json_schema()["examples"]:
+        assert JobView.model_validate(example).model_dump(mode="json")["id"] == example["id"]
+        assert set(example) == VIEW

@@ -173,7 +173,7 @@ def wait_for_refusal(running: RunningServer, a: str) -> httpx.Response:
 
 def test_a_second_sigterm_leaves_the_job_to_the_next_start(start_server) -> None:
     running = start_server()
-    job_id = post(running, running.upload(make_matrix(3000, 3000, "int64", seed=1)))
+    job_id = post(running, running.upload(make_matrix(2000, 2000, "int64", seed=1)))
     wait_for_progress(running, job_id)
     engine = find_engine(running.process.pid)
     running.terminate()
