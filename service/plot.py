@@ -91,9 +91,12 @@ def draw_curve(
     drawn = [predict(f if x == at_f else window.find_f(x)) for x in range(columns)]
     top = max(point.total_seconds for point in drawn)
     cells = _fill_cells(drawn, at_f, top, height, marks)
+    labels = [_label_line(y, height, top) for y in range(height)]
+    if ascii_only:
+        labels = [label.replace("µ", "u") for label in labels]
     lines = [
-        Text(_label_line(y, height, top).rjust(_LABEL) + " " + marks.axis_y).append_text(row)
-        for y, row in enumerate(cells)
+        Text(label.rjust(_LABEL) + " " + marks.axis_y).append_text(row)
+        for label, row in zip(labels, cells, strict=True)
     ]
     axis = "".join(marks.tick if x == at_f else marks.axis_x for x in range(columns))
     lines.append(Text(" " * (_LABEL + 1) + marks.corner + axis))

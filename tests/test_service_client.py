@@ -190,23 +190,19 @@ def test_plans_and_devices_are_asked_for(client: WavetrimClient) -> None:
     assert {"devices", "presets"} <= set(client.devices())
 
 
-def test_the_api_key_is_sent(start_server: Callable[..., RunningServer]) -> None:
-    guarded = start_server(api_key="a secret key")
+def test_the_api_key_is_sent_and_a_full_queue_is_busy(
+    start_server: Callable[..., RunningServer],
+) -> None:
+    guarded = start_server(api_key="a secret key", max_queued_jobs=1)
     with WavetrimClient(guarded.url) as client, pytest.raises(ServiceRefused) as refused:
         client.jobs()
     assert refused.value.status == 401
     with WavetrimClient(guarded.url, api_key="a secret key") as client:
-        assert client.jobs().jobs == ()
-
-
-def test_a_full_queue_is_busy(start_server: Callable[..., RunningServer]) -> None:
-    small = start_server(max_queued_jobs=1)
-    with WavetrimClient(small.url) as client:
         matrix = client.upload(make_matrix(SLOW, SLOW, "int64", 12))
-        jobs = [client.submit(matrix, matrix)]
-        while client.job(jobs[0].id).state == "queued":
+        running = client.submit(matrix, matrix)
+        while client.job(running.id).state == "queued":
             time.sleep(0.01)
-        jobs.append(client.submit(matrix, matrix))
+        client.submit(matrix, matrix)
         with pytest.raises(ServiceBusy) as busy:
             client.submit(matrix, matrix)
     assert busy.value.status == 429
@@ -300,7 +296,7 @@ def answer_downloads(content: Content) -> Iterator[str]:
             pass
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as listener:
-        thread = threading.Thread(target=listener.serve_forever)
+        thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{listener.server_address[1]}"

@@ -14,7 +14,7 @@ import pytest
 
 from service.commands.comparison import LISTED, compare_product
 from service.commands.exits import ExitCode
-from tests.command import run_command, start_command
+from tests.command import invoke_command, run_command, start_command
 from tests.matrices import make_matrix, reference_product
 from tests.server import RunningServer, server
 
@@ -88,7 +88,7 @@ def spoil_results(url: str, spoil: Callable[[bytes], bytes]) -> Iterator[str]:
             pass
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as listener:
-        thread = threading.Thread(target=listener.serve_forever)
+        thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{listener.server_address[1]}"
@@ -127,17 +127,16 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     assert list_processes(tmp_path) == []
 
 
-def test_a_service_that_does_not_start_is_reported(tmp_path: Path) -> None:
-    settings = {"TMPDIR": str(tmp_path), "WAVETRIM_CPU_THREADS": "none"}
-    failed = run_command("demo", folder=tmp_path, **settings)
-    assert failed.returncode == ExitCode.REFUSED
+def test_a_setting_that_is_refused_starts_nothing(tmp_path: Path) -> None:
+    failed = invoke_command("demo", folder=tmp_path, WAVETRIM_CPU_THREADS="none")
+    assert failed.exit_code == ExitCode.REFUSED
     assert "WAVETRIM_CPU_THREADS" in failed.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_refused_product_starts_nothing(tmp_path: Path) -> None:
-    refused = run_demo("--dtype", "complex64", folder=tmp_path)
-    assert refused.returncode == ExitCode.REFUSED
+    refused = invoke_command("demo", "--dtype", "complex64", folder=tmp_path)
+    assert refused.exit_code == ExitCode.REFUSED
     assert "dtype is 'complex64'; it must be one of" in refused.stderr
 
 

@@ -41,8 +41,8 @@ def test_c0_may_be_the_file_that_is_replaced(tmp_path: Path) -> None:
     a, b, c = (make_matrix(*shape, "int32", 2) for shape in ((7, 5), (5, 9), (7, 9)))
     save(tmp_path, A=a, B=b, C=c)
     factors = ["--c", "C.npy", "--alpha", "3", "--beta", "-2"]
-    done = run_command("multiply", "A.npy", "B.npy", "-o", "C.npy", *factors, folder=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = invoke_command("multiply", "A.npy", "B.npy", "-o", "C.npy", *factors, folder=tmp_path)
+    assert done.exit_code == 0, done.stderr
     np.testing.assert_array_equal(np.load(tmp_path / "C.npy"), 3 * (a @ b) - 2 * c)
 
 
@@ -51,8 +51,8 @@ def test_a_file_that_is_there_is_replaced_as_a_whole(tmp_path: Path) -> None:
     save(tmp_path, A=a, real=np.zeros((900, 900)))
     (tmp_path / "C.npy").symlink_to("real.npy")
     kept = np.load(tmp_path / "real.npy", mmap_mode="r")
-    done = run_command("multiply", "A.npy", "A.npy", "-o", "C.npy", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = invoke_command("multiply", "A.npy", "A.npy", "-o", "C.npy", folder=tmp_path)
+    assert done.exit_code == 0, done.stderr
     assert (tmp_path / "C.npy").is_symlink()
     assert_product(np.load(tmp_path / "real.npy"), a, a)
     assert not kept.any(), "who has the old file mapped keeps it"

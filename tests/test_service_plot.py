@@ -74,6 +74,12 @@ def test_every_column_has_a_total(split: tuple[Predict, int, int]) -> None:
         assert {ASCII.total, ASCII.chosen} & set(column)
 
 
+def test_microseconds_are_written_in_ascii() -> None:
+    plot = draw_curve(lambda f: Prediction(2e-5, f * 1e-6), 0, 9, width=40, ascii_only=True).plain
+    assert plot.isascii()
+    assert " 20.0 us |" in plot
+
+
 def test_the_parts_are_told_apart_by_their_characters() -> None:
     def predict(f: int) -> Prediction:
         return Prediction(1.0 if f < 50 else 0.5, f / 100)

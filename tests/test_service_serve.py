@@ -15,7 +15,7 @@ import pytest
 from service.client import WavetrimClient
 from service.client_errors import ServiceBusy
 from service.commands.exits import ExitCode
-from tests.command import run_command, start_command
+from tests.command import invoke_command, run_command, start_command
 from tests.matrices import make_matrix
 
 SLOW = 1100  # an int64 product of this size takes more than a second
@@ -44,14 +44,19 @@ def stop(process: subprocess.Popen[str], number: int) -> tuple[str, str]:
     return process.communicate(timeout=30)
 
 
-def test_it_serves_on_a_free_port_until_ctrl_c(tmp_path: Path) -> None:
+def test_it_serves_a_folder_of_its_own_until_ctrl_c(tmp_path: Path) -> None:
     with serve(tmp_path) as (url, process):
         assert httpx.get(f"{url}/v1/jobs").status_code == 200
+        second = run_command("serve", "--port", 0, "--data-dir", "data", folder=tmp_path)
         output, log = stop(process, signal.SIGINT)
     assert process.returncode == 0
     assert output == "", "the address is all that standard output holds"
     assert "Traceback" not in log
     assert "/v1/jobs" not in log, "requests are logged only when asked for"
+    assert second.returncode == ExitCode.REFUSED
+    assert "a folder that no other running service uses" in second.stderr.splitlines()[-1]
+    assert "Traceback" not in second.stderr
+    assert second.stdout == ""
 
 
 def test_it_answers_while_the_running_job_ends(tmp_path: Path) -> None:
@@ -89,36 +94,25 @@ def test_a_second_signal_does_not_wait_for_the_job(tmp_path: Path) -> None:
 
 
 def test_beyond_loopback_it_needs_a_key(tmp_path: Path) -> None:
-    refused = run_command("serve", "--host", "0.0.0.0", "--port", 0, folder=tmp_path)
-    assert refused.returncode == ExitCode.REFUSED
+    refused = invoke_command("serve", "--host", "0.0.0.0", "--port", 0, folder=tmp_path)
+    assert refused.exit_code == ExitCode.REFUSED
     assert "host is '0.0.0.0'" in refused.stderr
     assert "WAVETRIM_API_KEY" in refused.stderr
     assert refused.stdout == ""
-    with serve(tmp_path, "--host", "0.0.0.0", WAVETRIM_API_KEY="key") as (url, _):
-        port = httpx.URL(url).port
-        assert httpx.get(f"http://127.0.0.1:{port}/v1/jobs").status_code == 401
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_taken_port_is_said(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        failed = run_command("serve", "--port", port, folder=tmp_path)
-    assert failed.returncode == ExitCode.FAILED
+        failed = invoke_command("serve", "--port", port, folder=tmp_path)
+    assert failed.exit_code == ExitCode.FAILED
     assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in failed.stderr
 
 
-def test_a_folder_has_one_service(tmp_path: Path) -> None:
-    with serve(tmp_path):
-        failed = run_command("serve", "--port", 0, "--data-dir", "data", folder=tmp_path)
-    assert failed.returncode == ExitCode.REFUSED
-    assert "a folder that no other running service uses" in failed.stderr.splitlines()[-1]
-    assert "Traceback" not in failed.stderr
-    assert failed.stdout == ""
-
-
 def test_options_go_before_the_environment(tmp_path: Path) -> None:
-    refused = run_command(
+    refused = invoke_command(
         "serve", "--log-level", "loud", folder=tmp_path, WAVETRIM_LOG_LEVEL="info"
     )
-    assert refused.returncode == ExitCode.REFUSED
+    assert refused.exit_code == ExitCode.REFUSED
     assert "log_level" in refused.stderr

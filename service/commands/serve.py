@@ -54,11 +54,24 @@ def serve(
     Options go before the environment's settings (WAVETRIM_..., listed in the README). When it
     answers, its address is printed on standard output; the log goes to standard error.
     """
+    from service.app import create_app
+    from service.commands.foreground import ForegroundServer
     from service.commands.machine import load_settings
+    from service.logs import configure_logging
 
     settings = load_settings(host=host, port=port, data_dir=data_dir, log_level=log_level)
+    server = ForegroundServer(
+        create_app(settings),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS,
+    )
     with _listen(settings) as listener:
-        _run_server(settings, listener, access_log=access_log)
+        configure_logging(settings.log_level)
+        if not access_log:
+            logging.getLogger("service.request_log").setLevel(logging.WARNING)
+        server.run(sockets=[listener])
 
 
 def _listen(settings: "Settings") -> socket.socket:
@@ -77,22 +90,3 @@ def _listen(settings: "Settings") -> socket.socket:
         reason = error.strerror or error
         message = f"cannot listen on {settings.host} port {settings.port}: {reason}"
         raise CommandFailed(message) from error
-
-
-def _run_server(settings: "Settings", listener: socket.socket, *, access_log: bool) -> None:
-    """Serve until a signal comes and the running job has ended."""
-    from service.app import create_app
-    from service.commands.foreground import ForegroundServer
-    from service.logs import configure_logging
-
-    configure_logging(settings.log_level)
-    if not access_log:
-        logging.getLogger("service.request_log").setLevel(logging.WARNING)
-    server = ForegroundServer(
-        create_app(settings),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS,
-    )
-    server.run(sockets=[listener])
