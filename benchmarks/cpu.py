@@ -36,7 +36,7 @@ DTYPES = ("float32", "float64")
 SPIN_SECONDS = 0.16
 """OpenBLAS's threads spin for about 0.1 s after a product; the pool waits for that to end."""
 
-SHAPE_SECONDS = 1.5
+SHAPE_SECONDS = 1.2
 
 Operands = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 

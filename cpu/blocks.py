@@ -12,20 +12,24 @@ from itertools import pairwise
 MAX_BLOCK_FLOPS = 1 << 33
 """A block takes at most about a tenth of a second, so that a product can be cancelled."""
 
-MIN_BLOCK_FLOPS = 1 << 23
-MIN_BLOCK_ELEMENTS = 1 << 17
+MIN_BLOCK_FLOPS = 1 << 25
+MIN_BLOCK_ELEMENTS = 1 << 20
 """A block has at least so many operations, or elements of A and B to read: below, handing it to a
 thread costs more than the thread saves."""
 
 MAX_DEEP_ELEMENTS = 1 << 12
 """Elements of C for each thread, above which C itself is large enough to be shared."""
 
-BLOCKS_PER_THREAD = 2
-"""Blocks that each thread can expect: more than one, since no two cores run equally fast."""
+BLOCKS_PER_THREAD = 4
+"""Blocks that each thread can expect: more than one, since no two cores run equally fast; half as
+many where the blocks would become narrow."""
 
 ROW_QUANTUM = 16
 COLUMN_QUANTUM = 32
 """Edges of blocks lie on multiples of these, the tiles of BLAS's innermost loops."""
+
+MIN_COLUMNS = 128
+"""Narrower blocks of B are read a few cache lines at a time, each from another page."""
 
 _COPY_WEIGHT = 48
 """Rows (or columns) of work that copying a block's part of B (or A) costs, measured."""
@@ -145,22 +149,23 @@ def choose_grid(m: int, n: int, k: int, threads: int, max_elements: int | None) 
     """
     flops = 2 * m * n * k
     needed = max(-(-flops // MAX_BLOCK_FLOPS), -(-m * n // max_elements) if max_elements else 1)
-    wanted = max(needed, min(_count_useful(m, n, k), threads * BLOCKS_PER_THREAD))
-    if wanted > threads:
-        wanted = -(-wanted // threads) * threads
-    most_rows = -(-m // ROW_QUANTUM)
-    most_columns = -(-n // COLUMN_QUANTUM)
+    useful = _count_useful(m, n, k)
+    enough = max(needed, min(useful, 2 * threads))
+    wanted = max(needed, min(useful, BLOCKS_PER_THREAD * threads))
+    most_rows, most_columns = -(-m // ROW_QUANTUM), -(-n // MIN_COLUMNS)
 
-    def estimate(grid: tuple[int, int]) -> float:
+    def rate(grid: tuple[int, int]) -> tuple[bool, float]:
         row_parts, column_parts = grid
-        rounds = -(-row_parts * column_parts // threads)
-        return rounds * (-(-m // row_parts) + _COPY_WEIGHT) * (-(-n // column_parts) + _COPY_WEIGHT)
+        blocks = row_parts * column_parts
+        block_rows, block_columns = -(-m // row_parts), -(-n // column_parts)
+        work = (block_rows + _COPY_WEIGHT) * (block_columns + _COPY_WEIGHT)
+        return blocks < enough, -(-blocks // threads) * work
 
     grids = [
         (rows, min(most_columns, -(-wanted // rows)))
         for rows in range(1, min(wanted, most_rows) + 1)
     ]
-    return min(grids, key=estimate)
+    return min(grids, key=rate)
 
 
 def _count_useful(m: int, n: int, k: int) -> int:

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from kernels.catalog import KernelSpec
 from kernels.errors import PipelineCancelled
 from kernels.gemm import multiply_on_device
 from kernels.memory import Matrix
-from kernels.staging import DeviceRegion, Staging
+from kernels.staging import DeviceRegion, PendingCopy, Staging
 from kernels.steps import Step
 
 
@@ -72,9 +71,9 @@ class Flow:
         self._outward = outward
         self._compute = compute
         self._cache_dir = cache_dir
-        self._loads: list[list[Future[Any]]] = []
+        self._loads: list[list[PendingCopy]] = []
         self._launches: list[tuple[Any, Any]] = []
-        self._stores: dict[int, list[Future[Any]]] = {}
+        self._stores: dict[int, PendingCopy] = {}
         self._unreported: deque[int] = deque()
         self._finished_elements = 0
 
@@ -91,8 +90,7 @@ class Flow:
             self._launch(index)
             self._report()
         while self._unreported:
-            for store in self._stores.get(self._unreported[0], []):
-                store.result()
+            self._stores[self._unreported[0]].result()
             self._report()
         return float(sum(get_elapsed_time(*launch) for launch in self._launches)) / 1e3
 
@@ -113,22 +111,26 @@ class Flow:
         earlier = self._steps[ahead].c_follows
         if earlier >= index:
             return False
-        stores = self._stores.get(earlier, [])
-        if ahead == index:
-            for store in stores:
-                store.result()
-        return all(store.done() for store in stores)
+        if earlier < 0 or ahead == index:
+            return True
+        return self._stores[earlier].done()
 
-    def _load(self, step: Step) -> list[Future[Any]]:
+    def _load(self, step: Step) -> list[PendingCopy]:
         product, rows, columns, depth = self._product, *_index(step)
         after = self._launches[step.follows][1] if step.follows >= 0 else None
         a, b, c = self._place(step)
-        loads = self._inward.copy_in(product.a[rows, depth], a, after=after)
+        loads = [self._inward.copy_in(product.a[rows, depth], a, after=after)]
         if step.loads_b:
-            loads += self._inward.copy_in(product.b[depth, columns], b, after=after)
+            loads.append(self._inward.copy_in(product.b[depth, columns], b, after=after))
         if self._reads_c(step):
-            loads += self._inward.copy_in(product.c[rows, columns], c)
+            self._await_c_buffer(step)
+            loads.append(self._inward.copy_in(product.c[rows, columns], c))
         return loads
+
+    def _await_c_buffer(self, step: Step) -> None:
+        """Wait until the earlier part of C in the buffer of a step has arrived at the host."""
+        if step.c_follows >= 0:
+            self._stores[step.c_follows].result()
 
     def _place(self, step: Step) -> tuple[DeviceRegion, DeviceRegion, DeviceRegion]:
         """The regions of A, B and C that a step computes with."""
@@ -145,9 +147,9 @@ class Flow:
 
         step, product = self._steps[index], self._product
         for load in self._loads[index]:
-            self._compute.wait_event(load.result())
-        for store in self._stores.pop(step.c_follows, []):
-            store.result()
+            for transferred in load.result():
+                self._compute.wait_event(transferred)
+        self._await_c_buffer(step)
         a, b, c = self._place(step)
         m, n, k = len(step.rows), len(step.columns), len(step.depth)
         dtype = product.c.dtype
@@ -175,7 +177,7 @@ class Flow:
         product = self._product
         while self._unreported:
             index = self._unreported[0]
-            if not all(store.done() for store in self._stores.get(index, [])):
+            if not self._stores[index].done():
                 break
             self._unreported.popleft()
             step, columns = self._steps[index], product.c.shape[1]

@@ -8,6 +8,7 @@ bring it back. Streams and events put the device's side in order.
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +49,7 @@ class GpuPipeline:
         cache_dir: Folder of compiled kernels.
         gpu_memory_bytes: The most device memory for the matrices; None for what is free. Larger
             products stream through it.
-        staging_threads: Threads that copy in, and as many that copy out.
+        staging_threads: Threads that copy between the caller's memory and pinned slabs.
 
     Raises:
         DeviceUnavailable: There is no such device.
@@ -69,8 +70,11 @@ class GpuPipeline:
         self._lock = threading.Lock()
         with cupy.cuda.Device(device_index):
             self._compute = cupy.cuda.Stream(non_blocking=True)
-            self._inward = Staging(device_index, threads=staging_threads, name="gpu-in")
-            self._outward = Staging(device_index, threads=staging_threads, name="gpu-out")
+            self._copiers = ThreadPoolExecutor(
+                staging_threads, "gpu-copy", initializer=cupy.cuda.Device(device_index).use
+            )
+            self._inward = Staging(device_index, copiers=self._copiers, name="gpu-in")
+            self._outward = Staging(device_index, copiers=self._copiers, name="gpu-out")
         self._arena = DeviceArena(gpu_memory_bytes)
 
     def multiply(
@@ -129,6 +133,7 @@ class GpuPipeline:
         with self._lock, cupy.cuda.Device(self._device.index):
             self._inward.close()
             self._outward.close()
+            self._copiers.shutdown(wait=True)
             self._arena.free()
 
     def _stream(self, product: HostProduct) -> GpuTimings:

@@ -1,27 +1,32 @@
 """Copies between the caller's memory and the device, by several threads through pinned slabs.
 
-Each thread takes a share of the rows and moves it slab by slab. On the way in it copies a piece
-into a slab and enqueues the transfer; the slab is used again when the transfer is done. On the way
-out it enqueues the transfer, sleeps until the piece has arrived, and copies it on.
+A copy is cut into pieces that fit a slab, a piece into shares, one a thread. On the way in, the
+thread that ends the last share of a piece starts its transfer, and the slab is used again when the
+transfer is done. On the way out, a piece is transferred first and shared out when it has arrived.
+The threads call CUDA once a piece and not once a share: such calls let go of the interpreter's
+lock, and getting it back beside many threads takes longer than the call.
 """
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
-from kernels.memory import Matrix, PinnedSlabs, copy_matrix
+from kernels.memory import Matrix, PinnedSlab, PinnedSlabs, copy_matrix
 from kernels.panels import cut_pieces, pitch_items
 
-SLAB_BYTES: Final = 2 << 20
-"""Small enough for all slabs together to stay in the processor's cache, where the copies and the
-device meet; large enough for a transfer to take longer than starting it."""
+SLAB_BYTES: Final = 8 << 20
+SLABS: Final = 4
 
-_SLABS_PER_THREAD: Final = 2
-_MIN_SHARE_BYTES: Final = 1 << 20
-"""Less than this is copied at once by the calling thread: waking another takes as long."""
+_SHARES: Final = 4
+_MIN_SHARE_BYTES: Final = 512 << 10
+
+SMALL_BYTES: Final = 1 << 20
+"""So much is copied at once by the calling thread: waking another takes as long."""
 
 _TO_DEVICE: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
@@ -45,46 +50,64 @@ class DeviceRegion:
         return DeviceRegion(self.pointer + offset, self.pitch)
 
 
+class PendingCopy:
+    """A copy on its way.
+
+    Args:
+        pieces: A future of one future a piece.
+    """
+
+    def __init__(self, pieces: Future[list[Future[Any]]]) -> None:
+        self._pieces = pieces
+
+    def done(self) -> bool:
+        """Whether `result` would return at once."""
+        return self._pieces.done() and (
+            self._pieces.exception() is not None
+            or all(piece.done() for piece in self._pieces.result())
+        )
+
+    def result(self) -> list[Any]:
+        """Wait, and raise what went wrong.
+
+        Returns:
+            The CUDA events that end the transfers: of a copy inwards, which is over when all of
+            its transfers are enqueued. A copy outwards is over when it has arrived.
+        """
+        return [piece.result() for piece in self._pieces.result()]
+
+
 class Staging:
-    """One direction of the pipeline: a stream, slabs and the threads that fill or empty them.
+    """One direction of the pipeline: a stream, slabs, and the thread that hands them out.
 
     Args:
         device_index: CUDA's number of the device.
-        threads: Threads that copy.
-        name: Name of the threads.
+        copiers: The threads that copy; both directions share them.
+        name: Name of the thread.
     """
 
-    def __init__(self, device_index: int, *, threads: int, name: str) -> None:
+    def __init__(self, device_index: int, *, copiers: ThreadPoolExecutor, name: str) -> None:
         import cupy
 
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self._threads = threads
-        self._executor = ThreadPoolExecutor(
-            threads, name, initializer=lambda: cupy.cuda.Device(device_index).use()
+        self._copiers = copiers
+        self._dispatcher = ThreadPoolExecutor(
+            1, name, initializer=lambda: cupy.cuda.Device(device_index).use()
         )
-        self._slabs = PinnedSlabs(_SLABS_PER_THREAD * threads + 1, SLAB_BYTES)
+        self._slabs = PinnedSlabs(SLABS, SLAB_BYTES)
         self._stopping = threading.Event()
         self._enqueuing = threading.Lock()
         self._timers: list[tuple[Any, Any]] = []
-        self._pending: list[Future[Any]] = []
+        self._copies: list[Future[list[Future[Any]]]] = []
+        self._pieces: list[Future[Any]] = []
 
-    def copy_in(
-        self, source: Matrix, target: DeviceRegion, *, after: Any = None
-    ) -> list[Future[Any]]:
-        """Copy a matrix to the device, not before the CUDA event `after` has passed there.
+    def copy_in(self, source: Matrix, target: DeviceRegion, *, after: Any = None) -> PendingCopy:
+        """Copy a matrix to the device, not before the CUDA event `after` has passed there."""
+        return self._start(self._send, source, target, after)
 
-        Returns:
-            Futures of the CUDA events that end the transfers, done when those are enqueued.
-        """
-        return self._share(self._copy_in, source, target, after)
-
-    def copy_out(self, source: DeviceRegion, target: Matrix, *, after: Any) -> list[Future[Any]]:
-        """Copy a matrix from the device once the CUDA event `after` has passed there.
-
-        Returns:
-            Futures, done when the matrix has arrived in the caller's memory.
-        """
-        return self._share(self._copy_out, target, source, after)
+    def copy_out(self, source: DeviceRegion, target: Matrix, *, after: Any) -> PendingCopy:
+        """Copy a matrix from the device once the CUDA event `after` has passed there."""
+        return self._start(self._fetch, target, source, after)
 
     def finish(self) -> float:
         """Wait for all copies, and return the seconds that their transfers took together.
@@ -93,8 +116,8 @@ class Staging:
         """
         from cupy.cuda import get_elapsed_time
 
-        for future in self._pending:
-            future.result()
+        for copy in self._copies:
+            PendingCopy(copy).result()
         self.stream.synchronize()
         timers = self._forget()
         return float(sum(get_elapsed_time(start, end) for start, end in timers)) / 1e3
@@ -102,79 +125,114 @@ class Staging:
     def abandon(self) -> None:
         """Drop the copies that have not begun and wait for the threads to end the others."""
         self._stopping.set()
-        for future in self._pending:
-            future.cancel()
-        wait(self._pending)
+        wait(self._copies)
+        wait(self._pieces)
         self._stopping.clear()
         self._forget()
 
-    def _forget(self) -> list[tuple[Any, Any]]:
-        timers, self._timers, self._pending = self._timers, [], []
-        return timers
-
     def close(self) -> None:
-        """End the threads and free the slabs."""
-        self._executor.shutdown(wait=True)
+        """End the thread and free the slabs."""
+        self._dispatcher.shutdown(wait=True)
         self._slabs.close()
 
-    def _share(
+    def _forget(self) -> list[tuple[Any, Any]]:
+        timers = self._timers
+        self._timers, self._copies, self._pieces = [], [], []
+        return timers
+
+    def _start(
         self,
-        copy: Callable[[Matrix, DeviceRegion, Any], Any],
+        copy: Callable[[Matrix, DeviceRegion, Any], list[Future[Any]]],
         matrix: Matrix,
         region: DeviceRegion,
         after: Any,
-    ) -> list[Future[Any]]:
-        """Divide a copy by rows among the threads; a small one is done on the spot."""
-        rows = matrix.shape[0]
-        shares = min(self._threads, rows, matrix.nbytes // _MIN_SHARE_BYTES)
-        if shares <= 1 and matrix.nbytes <= _MIN_SHARE_BYTES:
-            done: Future[Any] = Future()
-            done.set_result(copy(matrix, region, after))
-            return [done]
-        edges = [rows * share // max(shares, 1) for share in range(max(shares, 1) + 1)]
-        futures = [
-            self._executor.submit(
-                copy, matrix[top:bottom], region.skip(top, 0, matrix.itemsize), after
-            )
-            for top, bottom in pairwise(edges)
-        ]
-        self._pending += futures
-        return futures
+    ) -> PendingCopy:
+        if matrix.nbytes > SMALL_BYTES:
+            pieces = self._dispatcher.submit(copy, matrix, region, after)
+        else:
+            pieces = Future()
+            pieces.set_result(copy(matrix, region, after))
+        self._copies.append(pieces)
+        return PendingCopy(pieces)
 
-    def _cut(self, matrix: Matrix, region: DeviceRegion) -> Iterator[tuple[Matrix, DeviceRegion]]:
-        """Pieces of a matrix that fit a slab, beside their places on the device."""
+    def _cut(
+        self, matrix: Matrix, region: DeviceRegion
+    ) -> Iterator[tuple[Matrix, DeviceRegion, PinnedSlab, Matrix]]:
+        """Pieces of a matrix, their places on the device, a slab for each and its view of it."""
         rows, columns = matrix.shape
         for down, across in cut_pieces(
             range(rows), range(columns), item_bytes=matrix.itemsize, piece_bytes=SLAB_BYTES
         ):
+            if self._stopping.is_set():
+                return
             piece = matrix[down.start : down.stop, across.start : across.stop]
-            yield piece, region.skip(down.start, across.start, matrix.itemsize)
-
-    def _copy_in(self, source: Matrix, target: DeviceRegion, after: Any) -> Any:
-        end = None
-        for piece, place in self._cut(source, target):
-            if self._stopping.is_set():
-                break
-            slab, end = self._slabs.acquire(), None
-            try:
-                staged = slab.view(piece.shape, _choose_pitch(piece, place), piece.dtype)
-                copy_matrix(staged, piece)
-                end = self._transfer(staged, place, _TO_DEVICE, after)
-            finally:
-                self._slabs.release(slab, busy_until=end)
-        return end
-
-    def _copy_out(self, target: Matrix, source: DeviceRegion, after: Any) -> None:
-        for piece, place in self._cut(target, source):
-            if self._stopping.is_set():
-                break
+            place = region.skip(down.start, across.start, matrix.itemsize)
             slab = self._slabs.acquire()
+            pitch = _choose_pitch(piece, place)
+            yield piece, place, slab, slab.view(piece.shape, pitch, piece.dtype)
+
+    def _send(self, source: Matrix, target: DeviceRegion, after: Any) -> list[Future[Any]]:
+        """Copy a matrix in; returns one future a piece, of the event that ends its transfer."""
+        pieces = []
+        for piece, place, slab, staged in self._cut(source, target):
+            transfer = partial(self._transfer, staged, place, _TO_DEVICE, after)
+            pieces.append(self._copy_shared(staged, piece, slab, transfer))
+        return pieces
+
+    def _fetch(self, target: Matrix, source: DeviceRegion, after: Any) -> list[Future[Any]]:
+        """Copy a matrix out; returns one future a piece, done when it has arrived."""
+        pieces: list[Future[Any]] = []
+        arriving: deque[tuple[Any, Matrix, Matrix, PinnedSlab]] = deque()
+
+        def share_first() -> None:
+            end, piece, staged, slab = arriving.popleft()
             try:
-                staged = slab.view(piece.shape, _choose_pitch(piece, place), piece.dtype)
-                self._transfer(staged, place, _TO_HOST, after).synchronize()
-                copy_matrix(piece, staged)
-            finally:
+                end.synchronize()
+            except BaseException:
                 self._slabs.release(slab)
+                raise
+            pieces.append(self._copy_shared(piece, staged, slab, lambda: None))
+
+        for piece, place, slab, staged in self._cut(target, source):
+            end = self._transfer(staged, place, _TO_HOST, after)
+            arriving.append((end, piece, staged, slab))
+            if len(arriving) == SLABS // 2:  # the next transfer runs while this piece is copied
+                share_first()
+        while arriving:
+            share_first()
+        return pieces
+
+    def _copy_shared(
+        self, target: Matrix, source: Matrix, slab: PinnedSlab, then: Callable[[], Any]
+    ) -> Future[Any]:
+        """Copy a piece by several threads; the last of them calls `then` and releases the slab.
+
+        Returns:
+            A future of what `then` returns: the event after which the slab is free, or None.
+        """
+        piece: Future[Any] = Future()
+        rows = target.shape[0]
+        count = 1
+        if target.nbytes > SMALL_BYTES:
+            count = max(1, min(rows, _SHARES, target.nbytes // _MIN_SHARE_BYTES))
+        left = _Countdown(count)
+
+        def copy_share(top: int, bottom: int) -> None:
+            try:
+                copy_matrix(target[top:bottom], source[top:bottom])
+            except BaseException as error:
+                left.fail(error)
+            if left.count_down():
+                _settle(piece, left, slab, then, self._slabs)
+
+        edges = [rows * share // count for share in range(count + 1)]
+        self._pieces.append(piece)
+        for top, bottom in pairwise(edges):
+            if count == 1:
+                copy_share(top, bottom)
+            else:
+                self._copiers.submit(copy_share, top, bottom)
+        return piece
 
     def _transfer(self, staged: Matrix, region: DeviceRegion, direction: int, after: Any) -> Any:
         """Enqueue the transfer of a matrix in a slab; returns the event of its end."""
@@ -186,7 +244,8 @@ class Staging:
         pitches = region.pitch * staged.itemsize, staged.strides[0]
         if direction == _TO_HOST:
             ends, pitches = ends[::-1], pitches[::-1]
-        start, end = Event(block=True), Event(block=True)
+        # Waiting for a small transfer asleep would take longer than the transfer.
+        start, end = Event(), Event(block=staged.nbytes > SMALL_BYTES)
         with self._enqueuing:  # else the two events might time another thread's transfer
             if after is not None:
                 self.stream.wait_event(after)
@@ -202,6 +261,46 @@ class Staging:
             end.record(self.stream)
             self._timers.append((start, end))
         return end
+
+
+class _Countdown:
+    """Shares of a piece that are not done, and the first error of those that are."""
+
+    def __init__(self, count: int) -> None:
+        self._lock = threading.Lock()
+        self._count = count
+        self.error: BaseException | None = None
+
+    def fail(self, error: BaseException) -> None:
+        """Keep an error for whoever comes last."""
+        self.error = self.error or error
+
+    def count_down(self) -> bool:
+        """One share less; True for the last."""
+        with self._lock:
+            self._count -= 1
+            return self._count == 0
+
+
+def _settle(
+    piece: Future[Any],
+    left: _Countdown,
+    slab: PinnedSlab,
+    then: Callable[[], Any],
+    slabs: PinnedSlabs,
+) -> None:
+    """End a piece: go on with it unless a share failed, release the slab, set the future."""
+    end = None
+    try:
+        if left.error is None:
+            end = then()
+    except BaseException as error:
+        left.fail(error)
+    slabs.release(slab, busy_until=end)
+    if left.error is None:
+        piece.set_result(end)
+    else:
+        piece.set_exception(left.error)
 
 
 def _choose_pitch(piece: Matrix, region: DeviceRegion) -> int:

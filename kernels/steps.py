@@ -6,10 +6,12 @@ from functools import lru_cache
 from typing import Final
 
 from kernels.buffers import Buffers, fit_buffers
-from kernels.panels import PANELS, PanelProblem, choose_panel_rows, cut_rows
+from kernels.panels import PanelProblem, choose_panel_rows, cut_rows
 
-_B_STEP_BYTES: Final = 8 << 20
-"""Bytes of B that the first panel waits for at a time, at least."""
+_B_STEP_BYTES: Final = 16 << 20
+_LEADING_STEPS: Final = 6
+"""The first panel waits for at least so many bytes of B, and takes about so many steps. Each step
+reads and writes C once more, and its kernel starts and ends once more."""
 
 _DEPTH_QUANTUM: Final = 128
 
@@ -100,7 +102,7 @@ def _list_parts(problem: PanelProblem, buffers: Buffers, panels: list[range]) ->
 
 def _choose_leading_depth(problem: PanelProblem, columns: int) -> int:
     """How much of K the first panel takes at a time."""
-    least = max(_B_STEP_BYTES // (columns * problem.item_bytes), problem.k // PANELS, 1)
+    least = max(_B_STEP_BYTES // (columns * problem.item_bytes), problem.k // _LEADING_STEPS, 1)
     return -(-least // _DEPTH_QUANTUM) * _DEPTH_QUANTUM
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernels.catalog import KernelSpec, find_kernel
-from kernels.errors import DeviceFailure, OperandError, PipelineCancelled
+from kernels.errors import OperandError, PipelineCancelled
 from kernels.panels import PanelProblem
 from kernels.pipeline import GpuPipeline
 from kernels.steps import plan_steps
@@ -189,18 +189,19 @@ def test_panels_shrink_to_the_memory_that_others_leave_free(kernel_cache: Path) 
         pipeline.close()
 
 
-def test_no_free_memory_at_all_is_an_error_that_names_the_bytes(kernel_cache: Path) -> None:
+def test_a_few_free_megabytes_are_enough(kernel_cache: Path) -> None:
     import cupy
 
-    a, b = draw(3000, 3000, 3000, "float32")
+    a, b = draw(700, 800, 900, "float32")
+    c = make_output(700, 800, "float32")
     pipeline = GpuPipeline(cache_dir=kernel_cache)
-    hog = cupy.cuda.Memory(cupy.cuda.runtime.memGetInfo()[0] - (4 << 20))
     try:
-        with pytest.raises(DeviceFailure, match="bytes") as failure:
-            pipeline.multiply(KERNELS[0], a, b, make_output(3000, 3000, "float32"))
-        assert not failure.value.poisoned
-    finally:
+        pipeline.multiply(KERNELS[3], a[:8], b[:, :8].copy(), c[:8, :8])  # loads modules
+        hog = cupy.cuda.Memory(cupy.cuda.runtime.memGetInfo()[0] - (6 << 20))
+        pipeline.multiply(KERNELS[3], a, b, c)
+        assert_product(c, a, b)
         del hog
+    finally:
         pipeline.close()
 
 

@@ -109,7 +109,7 @@ def test_b_that_fits_is_loaded_once() -> None:
 
 def test_the_first_panel_starts_before_all_of_b_has_arrived() -> None:
     steps = plan_steps(PanelProblem(8192, 8192, 8192, 4, 128, 128, 8, 132), 1 << 34).steps
-    assert len(steps[0].depth) <= 8192 // 8
+    assert len(steps[0].depth) <= 8192 // 4
     assert steps[0].rows == steps[1].rows
 
 
