@@ -26,11 +26,10 @@ Report = Callable[[str, float], None]
 """Receives what is being measured and the finished share, 0…1."""
 
 _CPU_ROWS: Final = (16, 64, 256)
-_CPU_SIDE: Final = 1024
+_CPU_SIDES: Final = (256, 512, 1024, 2048, 4096)
+_CPU_PRODUCT_SECONDS: Final = 0.02
 _CPU_SECONDS: Final = 0.25
 _BRIEF_SECONDS: Final = 0.1
-_SLOW_DTYPES: Final = ("int32", "int64", "uint32", "uint64")
-_SLOW_SIDE: Final = 256
 
 _SHORT_K, _LONG_K = 512, 2048
 _THREADS_AN_SM: Final = 2048
@@ -106,7 +105,7 @@ def measure_cpu_briefly(executor: Executor) -> CpuModel:
 
 
 def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, budget_seconds: float) -> CpuRate:
-    side = _SLOW_SIDE if assumed.dtype in _SLOW_DTYPES else _CPU_SIDE
+    side = _choose_side(assumed)
     rng = np.random.default_rng(0)
     a, b = (
         (rng.random(shape) * 100).astype(assumed.dtype)
@@ -125,6 +124,16 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, budget_seconds: 
         startup_rows=max(0.0, float(start_seconds) - assumed.call_seconds) / row_seconds,
         source=source,
     )
+
+
+def _choose_side(assumed: CpuRate) -> int:
+    """N and K of the measured products: as large as the time set aside for one allows.
+
+    Small products do not fill the pool, and would make the CPU look slower than it is.
+    """
+    flops = assumed.gflops * 1e9 * _CPU_PRODUCT_SECONDS
+    fitting = [side for side in _CPU_SIDES if 2 * _CPU_ROWS[-1] * side * side <= flops]
+    return max(fitting, default=_CPU_SIDES[0])
 
 
 def _repeat(measure: Callable[[], float], budget_seconds: float) -> float:

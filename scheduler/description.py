@@ -5,7 +5,6 @@ from typing import Any
 
 from scheduler.machine import MachineProfile
 from scheduler.plan import Plan
-from scheduler.problem import GemmProblem
 
 _NEIGHBOURS = 32
 
@@ -85,11 +84,9 @@ def describe_curve(plan: Plan, points: int = 512) -> list[dict[str, float]]:
     problem = plan.problem
     if plan.gpu_curve is None:
         return [_describe_point(plan, problem.m)]
-    near = _list_neighbours(plan)
-    keep = {0, plan.f, problem.m}
-    boundaries = sorted(set(_list_boundaries(plan, problem)) - near - keep)
-    room = max(0, points - len(near | keep))
-    return [_describe_point(plan, f) for f in sorted(keep | near | set(_thin(boundaries, room)))]
+    drawn = {0, plan.f, problem.m} | _list_neighbours(plan)
+    drawn.update(_list_boundaries(plan, room=points - len(drawn)))
+    return [_describe_point(plan, f) for f in sorted(drawn)]
 
 
 def _describe_point(plan: Plan, f: int) -> dict[str, float]:
@@ -102,12 +99,13 @@ def _describe_point(plan: Plan, f: int) -> dict[str, float]:
     }
 
 
-def _list_boundaries(plan: Plan, problem: GemmProblem) -> Iterable[int]:
-    """Every F at which one wave less is needed than for one row less of F."""
+def _list_boundaries(plan: Plan, room: int) -> Iterable[int]:
+    """F values at which one wave less is needed than for one row less of F, at most `room`."""
     assert plan.gpu_curve is not None, "only a GPU has waves"
-    grid = plan.gpu_curve.grid
-    for waves in range(1, grid.count_waves(problem.m)):
-        yield problem.m - grid.rows_in_waves(waves)
+    grid, m = plan.gpu_curve.grid, plan.problem.m
+    waves = range(1, grid.count_waves(m))
+    for number in range(min(room, len(waves))):
+        yield m - grid.rows_in_waves(waves[number * len(waves) // min(room, len(waves))])
 
 
 def _list_neighbours(plan: Plan) -> set[int]:
@@ -116,10 +114,3 @@ def _list_neighbours(plan: Plan) -> set[int]:
     step = max(1, m // 1024)
     around = range(f - _NEIGHBOURS * step, f + _NEIGHBOURS * step + 1, step)
     return {value for value in around if 0 <= value <= m}
-
-
-def _thin(values: list[int], room: int) -> list[int]:
-    """At most `room` of `values`, evenly spread."""
-    if len(values) <= room:
-        return values
-    return [values[index * len(values) // room] for index in range(room)]

@@ -1,7 +1,8 @@
 """The plan: which rows the GPU takes, with which kernel, and how long it should take.
 
-Candidates (one a kernel that fits, and the CPU alone) are scored by their predicted seconds; the
-fastest is the choice. Pure: nothing here touches an array or a device.
+Candidates (a shortlist of the kernels that fit, each with its best F, and the CPU alone) are
+scored by their predicted seconds; the fastest is the choice. Pure: nothing here touches an array
+or a device.
 """
 
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from scheduler.errors import PlanError
 from scheduler.machine import MachineProfile
 from scheduler.problem import GemmProblem
 from scheduler.split import split_rows
+
+SHORTLIST: Final = 4
+"""Kernels that are looked at with every F: the fastest ones on all rows."""
 
 WORTHWHILE_GAIN: Final = 0.02
 """A split must promise at least this gain over the better single device: below it the
@@ -123,10 +127,27 @@ def choose_plan(
     specs = _find_candidates(problem, profile, kernel, tile)
     if f != "auto" and f < problem.m and not specs:
         raise PlanError("f", f, f'"auto" or {problem.m}: {_explain_no_kernel(problem, profile)}')
-    plans = [_plan_kernel(problem, profile, spec, f) for spec in specs]
-    if not plans:
+    if not specs:
         return _build_plan(problem, profile, None, problem.m)
+    shortlist = _rank_kernels(problem, profile, specs)[:SHORTLIST]
+    plans = [_plan_kernel(problem, profile, spec, f) for spec in shortlist]
     return min(plans, key=lambda plan: plan.predicted.total_seconds)
+
+
+def _rank_kernels(
+    problem: GemmProblem, profile: MachineProfile, specs: list[KernelSpec]
+) -> list[KernelSpec]:
+    """The kernels by the seconds they take for all rows, the fastest first.
+
+    Behind a slow link every kernel ends at the same time; among equals the faster one is wanted.
+    """
+
+    def measure(spec: KernelSpec) -> float:
+        curve = build_gpu_curve(problem, profile, spec)
+        assert curve is not None, "candidates run on this machine"
+        return curve.kernel_seconds(problem.m)
+
+    return sorted(specs, key=measure)
 
 
 def _plan_kernel(

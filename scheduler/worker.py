@@ -16,12 +16,13 @@ import socket
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
 from cpu.threads import usable_cores
 from kernels.device import DeviceInfo, list_devices
+from scheduler.calibrate import measure_cpu_briefly
 from scheduler.channel import Channel, ProgressReport
 from scheduler.execute import Executor
 from scheduler.machine import MachineProfile
@@ -47,6 +48,7 @@ class Worker:
         self._runs: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
         self._cancelled: set[str] = set()
         self._stopping = False
+        self._cpu = measure_cpu_briefly(executor)
 
     def serve(self) -> None:
         """Say that the engine is ready, then run products until the service says shutdown."""
@@ -107,12 +109,13 @@ class Worker:
 
     def _find_profile(self, *, cpu_only: bool) -> MachineProfile:
         # Looked up for each run: a calibration made meanwhile is used from the next one on.
-        return find_profile(
+        profile = find_profile(
             "cpu" if cpu_only else None,
             devices=self._executor.devices,
             directory=self._profile_dir,
             cpu_threads=self._executor.pool_alone.threads,
         )
+        return profile if profile.measured_at is not None else replace(profile, cpu=self._cpu)
 
 
 def select_devices(choice: str | None) -> tuple[DeviceInfo, ...]:

@@ -178,5 +178,5 @@ class DevicesView(BaseModel):
 
     devices: list[DeviceView] = Field(description="The GPUs that the service uses.")
     cpu_threads: int | None = Field(description="Threads of the CPU part; null before it is known.")
-    profile: ProfileView | None = Field(description="Null until the engine is ready.")
+    profile: ProfileView = Field(description="Where the figures of this machine come from.")
     presets: list[PresetView] = Field(description="GPUs that can be planned for.")

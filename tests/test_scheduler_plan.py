@@ -1,6 +1,7 @@
 """The plan: F where it pays, 0 and M where they win, refusals that name field, value and limit."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.description import describe_curve, describe_plan
 from scheduler.errors import PlanError, ProblemError
-from scheduler.machine import MachineProfile
+from scheduler.machine import LinkModel, MachineProfile
 from scheduler.plan import WORTHWHILE_GAIN, choose_plan
 from scheduler.presets import PRESETS
 from scheduler.problem import ITEM_BYTES, GemmProblem
@@ -167,3 +168,21 @@ def test_a_plan_for_a_million_rows_is_made_at_once():
     start = time.perf_counter()
     choose_plan(problem, profile)
     assert time.perf_counter() - start < 0.5
+
+
+def test_the_curve_of_a_giant_product_is_drawn_at_once():
+    profile = build_preset_profile(PRESETS[0], "test", 16)
+    problem = GemmProblem(10**7, 10**7, 100)
+    start = time.perf_counter()
+    points = describe_curve(choose_plan(problem, profile, kernel="simple", tile="8"))
+    assert time.perf_counter() - start < 2.0
+    assert len(points) <= 512
+
+
+def test_behind_a_slow_link_the_fastest_kernel_is_still_the_one_taken():
+    profile = replace(
+        build_preset_profile(PRESETS[0], "test", 16), link=LinkModel(0.1, 0.1, 1e-4, "slow")
+    )
+    plan = choose_plan(GemmProblem(4096, 4096, 4096), profile, f=0)
+    assert plan.spec is not None
+    assert plan.spec.name in ("register", "cublas")

@@ -4,34 +4,25 @@ from dataclasses import asdict
 
 from fastapi import APIRouter
 
-from kernels.device import DeviceInfo
 from scheduler.machine import GpuModel, MachineProfile
 from scheduler.profile import list_presets
-from service.engine import Engine
 from service.openapi import list_refusals
-from service.parts import EnginePart
+from service.parts import EnginePart, SettingsPart
 from service.plan_schemas import DevicesView, DeviceView, PresetView, ProfileView
+from service.planning import find_planning_profile, read_devices
 
 router = APIRouter(prefix="/v1/devices", tags=["plan"])
 
 
 @router.get("", responses=list_refusals())
-def list_devices(engine: EnginePart) -> DevicesView:
+def list_devices(engine: EnginePart, settings: SettingsPart) -> DevicesView:
     """List the GPUs of this machine, where its figures come from, and the presets."""
-    profile = engine.profile
+    profile = find_planning_profile(engine, settings)
     return DevicesView(
         devices=[DeviceView.model_validate(asdict(info)) for info in read_devices(engine)],
         cpu_threads=engine.cpu_threads,
-        profile=None if profile is None else _show_profile(profile),
+        profile=_show_profile(profile),
         presets=[_show_preset(gpu) for gpu in list_presets()],
-    )
-
-
-def read_devices(engine: Engine) -> tuple[DeviceInfo, ...]:
-    """The GPUs that the engine has reported."""
-    return tuple(
-        DeviceInfo(**{**info, "compute_capability": tuple(info["compute_capability"])})
-        for info in engine.devices
     )
 
 
