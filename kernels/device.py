@@ -76,6 +76,14 @@ def list_devices() -> tuple[DeviceInfo, ...]:
         return ()
 
 
+def select_devices(choice: str | None) -> tuple[DeviceInfo, ...]:
+    """The GPUs to use: all of them (None), "none", or those whose indices are listed ("0,1")."""
+    if choice == "none":
+        return ()
+    wanted = None if choice is None else {int(index) for index in choice.split(",")}
+    return tuple(info for info in list_devices() if wanted is None or info.index in wanted)
+
+
 def find_device(index: int) -> DeviceInfo:
     """The device of that number.
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cpu.threads import usable_cores
-from kernels.device import DeviceInfo, list_devices
+from kernels.device import select_devices
 from scheduler.calibrate import measure_cpu_briefly
 from scheduler.channel import Channel, ProgressReport
 from scheduler.execute import Executor
@@ -116,17 +116,6 @@ class Worker:
             cpu_threads=self._executor.pool_alone.threads,
         )
         return profile if profile.measured_at is not None else replace(profile, cpu=self._cpu)
-
-
-def select_devices(choice: str | None) -> tuple[DeviceInfo, ...]:
-    """The GPUs to use: all of them, or those whose indices are listed ("0,1"), or "none"."""
-    if choice == "none":
-        return ()
-    devices = list_devices()
-    if choice is None:
-        return devices
-    wanted = {int(index) for index in choice.split(",")}
-    return tuple(device for device in devices if device.index in wanted)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

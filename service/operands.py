@@ -1,19 +1,21 @@
 """The operands of a job: found by their ids, and whether they fit together."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scheduler.problem import GemmProblem
 from service.errors import MatrixNotFound, ShapesDiffer
 from service.job_errors import DtypesDiffer, FactorRefused, OperandMissing, OperandNotFound
-from service.matrices import MatrixStore
 from service.matrix import Matrix
+
+if TYPE_CHECKING:
+    from service.matrices import MatrixStore
 
 
 def find_operands(
-    request: Mapping[str, Any], matrices: MatrixStore
+    request: Mapping[str, Any], matrices: "MatrixStore"
 ) -> tuple[Matrix, Matrix, Matrix | None]:
     """A, B and C of a request; no C where it names none.
 

@@ -34,12 +34,9 @@ def load_settings(**options: Any) -> "Settings":
 
 def find_devices(settings: "Settings") -> "tuple[DeviceInfo, ...]":
     """The local GPUs that the settings leave to be used."""
-    from kernels.device import list_devices
+    from kernels.device import select_devices
 
-    if settings.devices == "none":
-        return ()
-    wanted = None if settings.devices is None else set(map(int, settings.devices.split(",")))
-    return tuple(info for info in list_devices() if wanted is None or info.index in wanted)
+    return select_devices(settings.devices)
 
 
 def count_threads(settings: "Settings") -> int:
