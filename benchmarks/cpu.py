@@ -33,8 +33,9 @@ SHAPES = [
     (64, 64, 262_144),
 ]
 DTYPES = ("float32", "float64")
-SPIN_SECONDS = 0.16
-"""OpenBLAS's threads spin for about 0.1 s after a product; the pool waits for that to end."""
+PAUSE_SECONDS = 0.16
+"""Before every turn: OpenBLAS's threads spin for about 0.1 s after a product, on the cores that the
+pool wants next. Both then begin with all threads asleep."""
 
 SHAPE_SECONDS = 1.2
 
@@ -83,8 +84,9 @@ def compare(
     theirs: list[float] = []
     until = time.perf_counter() + SHAPE_SECONDS
     for turn in itertools.count():
-        time.sleep(SPIN_SECONDS)
+        time.sleep(PAUSE_SECONDS)
         own = pool.multiply(a, b, c)
+        time.sleep(PAUSE_SECONDS)
         peer.send("turn")
         other = peer.recv()
         if turn >= 2:  # the first turns wake threads and fill caches

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class CpuPool:
         self.threads = usable_cores() if threads is None else threads
         # A bare queue wakes a thread several times faster than an executor does, and products of
         # a few milliseconds notice.
-        self._calls: _CallQueue = SimpleQueue()
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
         self._workers = [
@@ -106,11 +106,12 @@ class CpuPool:
         check_operands(a, b, c, alpha=alpha, beta=beta)
         product = _Product(a, b, c, alpha=alpha, beta=beta, threads=self.threads)
         if product.blocks:
-            call = _Call(product, self._calls, min(self.threads, len(product.blocks)) - 1)
+            call = _Call(product)
             with self._closing:
                 if self._closed:
                     raise CpuError("the pool of CPU threads is closed")
-                call.wake_others()
+                for _ in range(min(self.threads, len(product.blocks)) - 1):
+                    self._calls.put(call)
             call.follow(progress, cancelled)
             product.finish()
         return time.perf_counter() - started
@@ -128,7 +129,6 @@ class CpuPool:
     def _work(self) -> None:
         """What a thread of the pool does: help with one call after another."""
         while (call := self._calls.get()) is not None:
-            call.wake_others()
             while call.compute_next():
                 pass
 
@@ -185,25 +185,11 @@ class _Product:
 class _Call:
     """The blocks of one product that are left, and the news of those that are done."""
 
-    def __init__(self, product: _Product, calls: "_CallQueue", helpers: int) -> None:
+    def __init__(self, product: _Product) -> None:
         self._product = product
-        self._calls = calls
-        self._asleep = deque(range(helpers))
         self._left = deque(product.blocks)
         self._awaited = len(product.blocks)
         self._news: SimpleQueue[int | BaseException] = SimpleQueue()
-
-    def wake_others(self) -> None:
-        """Wake two threads of those that are to help; each of them wakes two more.
-
-        One thread that woke them all would hold the interpreter's lock before them meanwhile.
-        """
-        for _ in range(2):
-            try:
-                self._asleep.popleft()
-            except IndexError:
-                return
-            self._calls.put(self)
 
     def compute_next(self) -> bool:
         """Compute one block, and tell of it or of what went wrong; False when none was left."""
@@ -261,6 +247,3 @@ class _Call:
             self._awaited -= 1
         while self._awaited:
             self._await_news(None)
-
-
-_CallQueue: TypeAlias = SimpleQueue[_Call | None]

@@ -7,7 +7,7 @@ import numpy as np
 from kernels.buffers import Buffers
 from kernels.errors import DeviceFailure, OperandError
 from kernels.panels import PanelProblem, pitch_items
-from kernels.staging import DeviceRegion
+from kernels.region import DeviceRegion
 from kernels.steps import StepPlan, plan_steps
 
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation

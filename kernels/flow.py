@@ -8,10 +8,12 @@ from typing import Any
 
 from kernels.arena import DeviceArena
 from kernels.catalog import KernelSpec
+from kernels.copies import PendingCopy
 from kernels.errors import PipelineCancelled
 from kernels.gemm import multiply_on_device
 from kernels.memory import Matrix
-from kernels.staging import DeviceRegion, PendingCopy, Staging
+from kernels.region import DeviceRegion
+from kernels.staging import Staging
 from kernels.steps import Step
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from kernels.flow import Flow, HostProduct
 from kernels.memory import Matrix
 from kernels.panels import PanelProblem
 from kernels.staging import Staging
+
+SMALL_PRODUCT_BYTES: Final = 12 << 20
+"""Up to so many bytes of A, B and C the calling thread does all copies itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,8 @@ class GpuPipeline:
                 *(tile.m, tile.n, tile.k, self._device.sm_count),
             )
         )
+        total_bytes = product.a.nbytes + product.b.nbytes + product.c.nbytes
+        self._inward.alone = self._outward.alone = total_bytes <= SMALL_PRODUCT_BYTES
         started, ended = Event(), Event()
         started.record(self._inward.stream)
         flow = Flow(

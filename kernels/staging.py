@@ -11,13 +11,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
+from kernels.copies import Countdown, PendingCopy
 from kernels.memory import Matrix, PinnedSlab, PinnedSlabs, copy_matrix
 from kernels.panels import cut_pieces, pitch_items
+from kernels.region import DeviceRegion
 
 SLAB_BYTES: Final = 8 << 20
 SLABS: Final = 4
@@ -25,56 +26,8 @@ SLABS: Final = 4
 _SHARES: Final = 4
 _MIN_SHARE_BYTES: Final = 512 << 10
 
-SMALL_BYTES: Final = 1 << 20
-"""So much is copied at once by the calling thread: waking another takes as long."""
-
 _TO_DEVICE: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceRegion:
-    """Part of a row-major matrix in device memory.
-
-    Attributes:
-        pointer: Address of its first element.
-        pitch: Elements from one row to the next.
-    """
-
-    pointer: int
-    pitch: int
-
-    def skip(self, rows: int, columns: int, item_bytes: int) -> "DeviceRegion":
-        """The region that begins so many rows and columns further on."""
-        offset = (rows * self.pitch + columns) * item_bytes
-        return DeviceRegion(self.pointer + offset, self.pitch)
-
-
-class PendingCopy:
-    """A copy on its way.
-
-    Args:
-        pieces: A future of one future a piece.
-    """
-
-    def __init__(self, pieces: Future[list[Future[Any]]]) -> None:
-        self._pieces = pieces
-
-    def done(self) -> bool:
-        """Whether `result` would return at once."""
-        return self._pieces.done() and (
-            self._pieces.exception() is not None
-            or all(piece.done() for piece in self._pieces.result())
-        )
-
-    def result(self) -> list[Any]:
-        """Wait, and raise what went wrong.
-
-        Returns:
-            The CUDA events that end the transfers: of a copy inwards, which is over when all of
-            its transfers are enqueued. A copy outwards is over when it has arrived.
-        """
-        return [piece.result() for piece in self._pieces.result()]
 
 
 class Staging:
@@ -84,6 +37,10 @@ class Staging:
         device_index: CUDA's number of the device.
         copiers: The threads that copy; both directions share them.
         name: Name of the thread.
+
+    Attributes:
+        alone: Whether the calling thread does all copies itself, at once: waking others takes
+            longer than copying a few megabytes.
     """
 
     def __init__(self, device_index: int, *, copiers: ThreadPoolExecutor, name: str) -> None:
@@ -95,6 +52,7 @@ class Staging:
             1, name, initializer=lambda: cupy.cuda.Device(device_index).use()
         )
         self._slabs = PinnedSlabs(SLABS, SLAB_BYTES)
+        self.alone = False
         self._stopping = threading.Event()
         self._enqueuing = threading.Lock()
         self._timers: list[tuple[Any, Any]] = []
@@ -147,11 +105,11 @@ class Staging:
         region: DeviceRegion,
         after: Any,
     ) -> PendingCopy:
-        if matrix.nbytes > SMALL_BYTES:
-            pieces = self._dispatcher.submit(copy, matrix, region, after)
-        else:
-            pieces = Future()
+        if self.alone:
+            pieces: Future[list[Future[Any]]] = Future()
             pieces.set_result(copy(matrix, region, after))
+        else:
+            pieces = self._dispatcher.submit(copy, matrix, region, after)
         self._copies.append(pieces)
         return PendingCopy(pieces)
 
@@ -212,10 +170,10 @@ class Staging:
         """
         piece: Future[Any] = Future()
         rows = target.shape[0]
-        count = 1
-        if target.nbytes > SMALL_BYTES:
-            count = max(1, min(rows, _SHARES, target.nbytes // _MIN_SHARE_BYTES))
-        left = _Countdown(count)
+        count = max(1, min(rows, _SHARES, target.nbytes // _MIN_SHARE_BYTES))
+        if self.alone:
+            count = 1
+        left = Countdown(count)
 
         def copy_share(top: int, bottom: int) -> None:
             try:
@@ -244,8 +202,7 @@ class Staging:
         pitches = region.pitch * staged.itemsize, staged.strides[0]
         if direction == _TO_HOST:
             ends, pitches = ends[::-1], pitches[::-1]
-        # Waiting for a small transfer asleep would take longer than the transfer.
-        start, end = Event(), Event(block=staged.nbytes > SMALL_BYTES)
+        start, end = Event(), Event(block=not self.alone)
         with self._enqueuing:  # else the two events might time another thread's transfer
             if after is not None:
                 self.stream.wait_event(after)
@@ -263,28 +220,9 @@ class Staging:
         return end
 
 
-class _Countdown:
-    """Shares of a piece that are not done, and the first error of those that are."""
-
-    def __init__(self, count: int) -> None:
-        self._lock = threading.Lock()
-        self._count = count
-        self.error: BaseException | None = None
-
-    def fail(self, error: BaseException) -> None:
-        """Keep an error for whoever comes last."""
-        self.error = self.error or error
-
-    def count_down(self) -> bool:
-        """One share less; True for the last."""
-        with self._lock:
-            self._count -= 1
-            return self._count == 0
-
-
 def _settle(
     piece: Future[Any],
-    left: _Countdown,
+    left: Countdown,
     slab: PinnedSlab,
     then: Callable[[], Any],
     slabs: PinnedSlabs,

@@ -1,0 +1,51 @@
+"""Copies on their way: what to wait for, and how their shares find out which of them is last."""
+
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+
+class PendingCopy:
+    """A copy on its way.
+
+    Args:
+        pieces: A future of one future a piece.
+    """
+
+    def __init__(self, pieces: Future[list[Future[Any]]]) -> None:
+        self._pieces = pieces
+
+    def done(self) -> bool:
+        """Whether `result` would return at once."""
+        return self._pieces.done() and (
+            self._pieces.exception() is not None
+            or all(piece.done() for piece in self._pieces.result())
+        )
+
+    def result(self) -> list[Any]:
+        """Wait, and raise what went wrong.
+
+        Returns:
+            The CUDA events that end the transfers: of a copy inwards, which is over when all of
+            its transfers are enqueued. A copy outwards is over when it has arrived.
+        """
+        return [piece.result() for piece in self._pieces.result()]
+
+
+class Countdown:
+    """Shares of a piece that are not done, and the first error of those that are."""
+
+    def __init__(self, count: int) -> None:
+        self._lock = threading.Lock()
+        self._count = count
+        self.error: BaseException | None = None
+
+    def fail(self, error: BaseException) -> None:
+        """Keep an error for whoever comes last."""
+        self.error = self.error or error
+
+    def count_down(self) -> bool:
+        """One share less; True for the last."""
+        with self._lock:
+            self._count -= 1
+            return self._count == 0
