@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 _FIRST_DELAY_SECONDS: Final = 0.1
 _MAX_DELAY_SECONDS: Final = 30.0
 _STEADY_SECONDS: Final = 60.0
-"""An engine that lived this long starts the back-off anew."""
+"""An engine that lived this long, or finished a product, starts the back-off anew."""
 
 _STARTS_WITH_DEVICES: Final = 3
 """After so many failed starts in a row the engine is started without its GPUs."""
@@ -72,6 +72,7 @@ class Engine:
         self._events: asyncio.Queue[Event] | None = None
         self._reason: str | None = None
         self._heard = 0.0
+        self._proved = False
         self._hello: Event = {}
         self._profile: MachineProfile | None = None
         self.state = "stopped"
@@ -134,6 +135,7 @@ class Engine:
                 if event["job"] not in (message["job"], None):
                     continue  # the last word of a run that nobody waits for any more
                 if event["type"] in FINAL_TYPES:
+                    self._proved = self._proved or event["type"] == "succeeded"
                     if event.get("poisoned"):
                         self._ready.clear()  # the process is about to end itself
                     return event
@@ -169,7 +171,7 @@ class Engine:
             began = time.monotonic()
             was_ready = await self._live(use_devices=failed_starts < _STARTS_WITH_DEVICES)
             failed_starts = 0 if was_ready else failed_starts + 1
-            if was_ready and time.monotonic() - began > _STEADY_SECONDS:
+            if self._proved or (was_ready and time.monotonic() - began > _STEADY_SECONDS):
                 delay_seconds = _FIRST_DELAY_SECONDS
             self.state = "restarting"
             logger.warning("the engine starts again in %.1f s", delay_seconds)
@@ -181,7 +183,7 @@ class Engine:
     async def _live(self, *, use_devices: bool) -> bool:
         """One life of the process, from its start to its end; returns whether it was ready."""
         self._reason = None
-        was_ready = False
+        self._proved = was_ready = False
         if not use_devices:
             logger.error("the engine does not start with its GPUs: it is started without them")
         try:
