@@ -35,6 +35,8 @@ _SHORT_K, _LONG_K = 512, 2048
 _THREADS_AN_SM: Final = 2048
 _MOST_BLOCKS: Final = 16
 _LINK_SIDE: Final = 8192
+_WAKE_SECONDS: Final = 0.2
+_LINK_SECONDS: Final = 0.3
 
 
 def calibrate(
@@ -105,25 +107,36 @@ def measure_cpu_briefly(executor: Executor) -> CpuModel:
 
 
 def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, budget_seconds: float) -> CpuRate:
+    """One element type's line, from products over few and many rows and one of a quarter the side.
+
+    The time that the first row costs on top is part rows' worth of time, as B must be read, and
+    part the same for every product; the smaller product tells them apart.
+    """
     side = _choose_side(assumed)
-    rng = np.random.default_rng(0)
-    a, b = (
-        (rng.random(shape) * 100).astype(assumed.dtype)
-        for shape in ((_CPU_ROWS[-1], side), (side, side))
-    )
-    c = np.empty((_CPU_ROWS[-1], side), assumed.dtype)
-    budget_seconds /= len(_CPU_ROWS)
-    seconds = [
-        _repeat(partial(pool.multiply, a[:rows], b, c[:rows]), budget_seconds) for rows in _CPU_ROWS
-    ]
-    row_seconds, start_seconds = np.polyfit(_CPU_ROWS, seconds, 1)
-    row_seconds = max(float(row_seconds), seconds[-1] / _CPU_ROWS[-1] / 2)
+    seconds = [_time_pool(pool, rows, side, assumed.dtype, budget_seconds) for rows in _CPU_ROWS]
+    slope, intercept = map(float, np.polyfit(_CPU_ROWS, seconds, 1))
+    most = _CPU_ROWS[-1]
+    row_seconds = max(slope, seconds[-1] / most / 2)
+    small_row_seconds = row_seconds / 16
+    small_seconds = _time_pool(pool, most, side // 4, assumed.dtype, budget_seconds)
+    beyond = intercept - (small_seconds - most * small_row_seconds)
+    startup_rows = max(0.0, beyond / (row_seconds - small_row_seconds))
+    call_seconds = max(0.0, intercept - startup_rows * row_seconds)
     return replace(
         assumed,
         gflops=2 * side * side / row_seconds / 1e9,
-        startup_rows=max(0.0, float(start_seconds) - assumed.call_seconds) / row_seconds,
+        startup_rows=startup_rows,
+        call_seconds=call_seconds,
         source=source,
     )
+
+
+def _time_pool(pool: CpuPool, rows: int, side: int, dtype: str, budget_seconds: float) -> float:
+    """Median seconds of `rows` rows against a B of `side` x `side`."""
+    rng = np.random.default_rng(0)
+    a, b = ((rng.random(shape) * 100).astype(dtype) for shape in ((rows, side), (side, side)))
+    c = np.empty((rows, side), dtype)
+    return _repeat(partial(pool.multiply, a, b, c), budget_seconds / len(_CPU_ROWS))
 
 
 def _choose_side(assumed: CpuRate) -> int:
@@ -150,32 +163,41 @@ def measure_link(pipeline: GpuPipeline, source: str) -> LinkModel:
     """Rates of the whole way, pageable memory through staging to the GPU and back.
 
     A product with few columns is all copy in, one with a small K all copy out, a tiny one all
-    fixed cost.
+    fixed cost. One that copies both ways with a kernel beside tells how much longer the copies
+    take together than one after the other; the rates are those of that usual case.
     """
     call_seconds = _time_pipeline(pipeline, 64, 64, 64)
-    in_seconds = _time_pipeline(pipeline, _LINK_SIDE, 64, _LINK_SIDE) - call_seconds
-    out_seconds = _time_pipeline(pipeline, _LINK_SIDE, _LINK_SIDE, 16) - call_seconds
-    moved_bytes = 4 * _LINK_SIDE * _LINK_SIDE
+    side, k = _LINK_SIDE, _LINK_SIDE // 8
+    in_seconds = _time_pipeline(pipeline, side, 64, side) - call_seconds
+    out_seconds = _time_pipeline(pipeline, side, side, 16) - call_seconds
+    both_seconds = _time_pipeline(pipeline, side, side, k) - call_seconds
+    moved_bytes = 4 * side * side
+    alone_seconds = in_seconds * 2 * k / side + out_seconds
+    stretch = max(1.0, both_seconds / alone_seconds)
     return LinkModel(
-        in_gbytes_per_second=moved_bytes / in_seconds / 1e9,
-        out_gbytes_per_second=moved_bytes / out_seconds / 1e9,
+        in_gbytes_per_second=moved_bytes / in_seconds / stretch / 1e9,
+        out_gbytes_per_second=moved_bytes / out_seconds / stretch / 1e9,
         call_seconds=call_seconds,
         source=source,
     )
 
 
 def _time_pipeline(pipeline: GpuPipeline, m: int, n: int, k: int) -> float:
-    """Median wall seconds of one product through the pipeline."""
+    """Median wall seconds of one product through the pipeline, once the GPU has woken up."""
     spec = find_kernel("cublas", "float32")
     rng = np.random.default_rng(0)
     a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
     c = np.zeros((m, n), np.float32)
-    samples = []
-    for _ in range(6):
+
+    def measure() -> float:
         start = time.perf_counter()
         pipeline.multiply(spec, a, b, c)
-        samples.append(time.perf_counter() - start)
-    return statistics.median(samples[1:])
+        return time.perf_counter() - start
+
+    awake = time.perf_counter() + _WAKE_SECONDS
+    while time.perf_counter() < awake:
+        measure()
+    return _repeat(measure, _LINK_SECONDS)
 
 
 def measure_kernel(spec: KernelSpec, info: DeviceInfo, cache_dir: Path, source: str) -> KernelModel:

@@ -58,10 +58,10 @@ class CpuCurve:
 class GpuCurve:
     """The GPU's curve: a staircase of waves behind a link.
 
-    Copies in, kernels and copies out overlap, so the slowest of the three rules; B arrives while
-    the first rows are already computed, so it counts among the copies in. Around it stand the copy
-    of the first rows, before which nothing can be computed, and that of the last ones, which
-    nothing hides.
+    Copies overlap kernels, so the slower of the two rules; copies in and out add up, since the same
+    threads stage both. B arrives while the first rows are already computed, so it counts among the
+    copies. Around all this stand the copy of the first rows, before which nothing can be computed,
+    and that of the last ones, which nothing hides.
 
     Attributes:
         grid: Tiles and slots of the kernel on this GPU.
@@ -99,11 +99,10 @@ class GpuCurve:
         """Seconds for `rows` rows, from the caller's memory back into it."""
         if rows == 0:
             return 0.0
+        row_seconds = self.row_in_seconds + self.row_out_seconds
         edge = min(rows, self.edge_rows)
         overlapped = max(
-            self.b_seconds + (rows - edge) * self.row_in_seconds,
+            self.b_seconds + (rows - edge) * row_seconds,
             self.kernel_seconds(rows),
-            (rows - edge) * self.row_out_seconds,
         )
-        edges = edge * (self.row_in_seconds + self.row_out_seconds)
-        return self.call_seconds + edges + overlapped
+        return self.call_seconds + edge * row_seconds + overlapped

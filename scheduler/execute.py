@@ -96,6 +96,8 @@ class Executor:
             if devices
             else None
         )
+        # One thread for good: CUDA libraries keep a handle for each thread, which is slow to make.
+        self._gpu_thread = ThreadPoolExecutor(1, thread_name_prefix="gpu-part")
         self._runs = threading.Lock()
 
     def __enter__(self) -> "Executor":
@@ -161,10 +163,11 @@ class Executor:
             )  # fmt: skip
 
         with self._runs:
-            return _join(compute_gpu_rows, compute_cpu_rows, stop)
+            return _join(self._gpu_thread, compute_gpu_rows, compute_cpu_rows, stop)
 
     def close(self) -> None:
         """Give back threads, streams and memory."""
+        self._gpu_thread.shutdown()
         if self.pipeline is not None:
             self.pipeline.close()
         self.pool_beside.close()
@@ -172,6 +175,7 @@ class Executor:
 
 
 def _join(
+    gpu_thread: ThreadPoolExecutor,
     compute_gpu_rows: Callable[[], GpuTimings],
     compute_cpu_rows: Callable[[], float],
     stop: threading.Event,
@@ -186,15 +190,14 @@ def _join(
             raise
 
     start = time.perf_counter()
-    with ThreadPoolExecutor(1, thread_name_prefix="gpu-part") as beside:
-        gpu_part = beside.submit(stop_other_on_failure, compute_gpu_rows)
-        failures: list[BaseException] = []
-        cpu_seconds = 0.0
-        try:
-            cpu_seconds = stop_other_on_failure(compute_cpu_rows)
-        except BaseException as error:
-            failures.append(error)
-        gpu_failure = gpu_part.exception()
+    gpu_part = gpu_thread.submit(stop_other_on_failure, compute_gpu_rows)
+    failures: list[BaseException] = []
+    cpu_seconds = 0.0
+    try:
+        cpu_seconds = stop_other_on_failure(compute_cpu_rows)
+    except BaseException as error:
+        failures.append(error)
+    gpu_failure = gpu_part.exception()
     total_seconds = time.perf_counter() - start
     if gpu_failure is not None:
         failures.append(gpu_failure)
