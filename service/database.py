@@ -8,10 +8,12 @@ Two kinds of transaction, so that "look, then write" never loses an update:
 - `reading(database)` only reads, and waits for nobody.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
+from sqlite3 import OperationalError
 from typing import Final
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
@@ -22,6 +24,8 @@ from service.tables import metadata
 
 BUSY_TIMEOUT_SECONDS: Final = 30
 """How long a SQLite writer waits for another one."""
+
+_RETRY_SECONDS: Final = 0.01
 
 _SCHEMA_LOCK: Final = 0x7761_7665
 """Key of the PostgreSQL advisory lock under which the tables are created."""
@@ -76,8 +80,9 @@ def _open_sqlite(url: URL) -> Engine:
     def configure(connection: SqliteConnection, _record: object) -> None:
         # The driver must not begin transactions on its own: `begin` below does.
         connection.isolation_level = None
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
+        _enter_wal_mode(connection)
+        # FULL syncs each commit: a job that was accepted is still there after a power cut.
+        connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
 
     @event.listens_for(database, "begin")
@@ -86,6 +91,20 @@ def _open_sqlite(url: URL) -> Engine:
         connection.exec_driver_sql("BEGIN" if only_reads else "BEGIN IMMEDIATE")
 
     return database
+
+
+def _enter_wal_mode(connection: SqliteConnection) -> None:
+    """Switch to WAL; waits for other connections, for which SQLite's own timeout does not care."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
 
 
 def _create_tables(database: Engine) -> None:
