@@ -15,7 +15,10 @@ import random
 import statistics
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import cached_property
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,7 @@ from kernels.device import find_device
 from kernels.gemm import multiply_on_device
 
 DTYPES = ("float32", "float64")
-SIZES = (1024, 2048, 4096, 8192)
+SIZES = (1024, 2048, 4096, 8192, 16384)
 TURNS = 21
 TURN_SECONDS = 2e-3
 MOST_LAUNCHES = 20
@@ -40,11 +43,12 @@ AHEAD_BYTES = 2**33
 """Memory that the GPU fills (about 2 ms) while the host enqueues a turn: enqueueing a product takes
 longer than computing a small one."""
 
-MOST_SECONDS = 2.0
+MOST_SECONDS = 0.5
 """A kernel that took this long at one size takes no more turns there, once it had three."""
 
-TEXTBOOK_SIZE = 4096
-"""The kernels without register tiles are not measured at larger sizes: they only take longer."""
+MOST_LAUNCH_SECONDS = 0.1
+"""A kernel without a tiling is left out of sizes at which one launch should take longer, going by
+the size before: larger sizes only show the same rate again."""
 
 CHECKED_ROWS = 32
 CHECKED_COLUMNS = 64
@@ -162,6 +166,14 @@ def compare(
     return rows
 
 
+def compile_all(specs: Sequence[KernelSpec], cache_dir: Path) -> None:
+    """Compile on all cores, so that the GPU does not wait."""
+    sources = [spec for spec in specs if spec.source]
+    arch = find_device(0).arch
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        list(pool.map(compile_kernel, sources, repeat(arch), repeat(cache_dir)))
+
+
 def describe_compiled(specs: Sequence[KernelSpec], cache_dir: Path) -> list[dict[str, Any]]:
     """The compiler's report of each kernel, for this GPU."""
     arch = find_device(0).arch
@@ -192,17 +204,23 @@ def main() -> None:
     environment = describe_environment()
     out = arguments.out or Path(f"benchmarks/results/kernels-{name_host(environment)}.json")
     rows: list[dict[str, Any]] = []
+    specs = list_kernels(compute_capability=find_device(0).compute_capability)
     with tempfile.TemporaryDirectory() as folder:
         cache_dir = Path(folder)
+        compile_all(specs, cache_dir)
         for dtype in DTYPES:
-            for size in arguments.sizes:
-                specs = [
+            remaining = [spec for spec in specs if spec.dtype == dtype]
+            for size in sorted(arguments.sizes):
+                measured = compare(remaining, (size, size, size), cache_dir)
+                remaining = [
                     spec
-                    for spec in list_kernels(dtype=dtype)
-                    if spec.tiling or spec.source is None or size <= TEXTBOOK_SIZE
+                    for spec, row in zip(remaining, measured, strict=True)
+                    if spec.tiling
+                    or spec.source is None
+                    or 8 * row["median_seconds"] <= MOST_LAUNCH_SECONDS
                 ]
-                rows += compare(specs, (size, size, size), cache_dir)
-        compiled = describe_compiled(list_kernels(), cache_dir)
+                rows += measured
+        compiled = describe_compiled(specs, cache_dir)
     out.parent.mkdir(parents=True, exist_ok=True)
     document = {**environment, "compiled": compiled, "rows": rows}
     out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

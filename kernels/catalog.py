@@ -8,39 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from kernels.errors import UnknownKernel
+from kernels.tiling import RegisterTiling, SplitTiling, Tile, Tiling, WarpTiling
 
 _ITEM_BYTES: Final = {"float16": 2, "float32": 4, "float64": 8}
 _C_TYPES: Final = {"float32": "float", "float64": "double"}
-_VECTOR_BYTES: Final = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """Rows and columns of C that one thread block computes, and the steps of K it takes at once."""
-
-    m: int
-    n: int
-    k: int
-
-    def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}"
-
-
-@dataclass(frozen=True, slots=True)
-class RegisterTiling:
-    """How the register kernel divides its tile.
-
-    Attributes:
-        thread_m: Rows of C that one thread holds in registers.
-        thread_n: Columns of C that one thread holds in registers.
-        stages: Tiles of A and B in shared memory at the same time.
-        blocks_per_sm: Blocks that must fit a multiprocessor; bounds the registers of a thread.
-    """
-
-    thread_m: int
-    thread_n: int
-    stages: int
-    blocks_per_sm: int
+_HOPPER: Final = (9, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +20,18 @@ class KernelSpec:
     """One entry of the catalog: a kernel for one element type and one tile.
 
     Attributes:
-        name: "simple", "coalesced", "shared", "register" or "cublas".
+        name: "naive", "simple", "coalesced", "shared", "register", "tensor" or "cublas".
         dtype: NumPy's name of the element type.
-        tile: What one block computes; W × W × W for the first three.
+        tile: What one block computes; W × W × W for the first four.
         threads: Threads per block.
         source: File under kernels/cuda/; None for cuBLAS.
-        accuracy: "strict" (every product and sum an IEEE fused multiply-add of the element type,
-            summed in the order of k) or "library" (whatever the library does).
+        accuracy: "strict" (every product and sum rounded as IEEE has it in the element type: fused
+            multiply-adds in the order of k, on tensor cores in another order), "float32" (computed
+            from parts of the elements, with errors no larger than those of float32 sums) or
+            "library" (whatever the library does).
         min_compute_capability: The oldest GPU that runs it.
-        tiling: How the register kernel divides its tile; None for the others.
+        max_compute_capability: The newest GPU that runs it; None for all to come.
+        tiling: How the kernel divides its tile; None for W × W threads and for cuBLAS.
     """
 
     name: str
@@ -66,11 +41,12 @@ class KernelSpec:
     source: str | None
     accuracy: str = "strict"
     min_compute_capability: tuple[int, int] = (7, 5)
-    tiling: RegisterTiling | None = None
+    max_compute_capability: tuple[int, int] | None = None
+    tiling: Tiling | None = None
 
     @property
     def label(self) -> str:
-        """Name, tile and element type: "register 128x128x16 float32"."""
+        """Name, tile and element type: "register 64x128x16 float32"."""
         return f"{self.name} {self.tile} {self.dtype}"
 
     @property
@@ -80,20 +56,19 @@ class KernelSpec:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """Functions in the compiled kernel: any operands, or 16-byte aligned and any operands."""
+        """Functions in the compiled kernel, the one that computes the product first."""
         if self.source is None:
             return ()
-        return ("multiply", "multiply_unaligned") if self.tiling else ("multiply",)
+        return self.tiling.entries if self.tiling else ("multiply",)
 
     @property
     def shared_bytes(self) -> int:
         """Shared memory of a block; 0 for cuBLAS, whose kernels vary."""
-        tile, item_bytes = self.tile, _ITEM_BYTES[self.dtype]
+        item_bytes = _ITEM_BYTES[self.dtype]
         if self.tiling:
-            a_stride = tile.k + _VECTOR_BYTES // item_bytes
-            return self.tiling.stages * (tile.m * a_stride + tile.k * tile.n) * item_bytes
+            return self.tiling.count_shared_bytes(self.tile, item_bytes)
         tiles = {"coalesced": 1, "shared": 2}.get(self.name, 0)
-        return tiles * tile.m * tile.n * item_bytes
+        return tiles * self.tile.m * self.tile.n * item_bytes
 
     @property
     def dynamic_shared_bytes(self) -> int:
@@ -108,16 +83,13 @@ class KernelSpec:
         element = {"ELEMENT": _C_TYPES[self.dtype]}
         if self.tiling is None:
             return element | {"W": str(self.tile.n)}
-        return element | {
-            "BLOCK_M": str(self.tile.m),
-            "BLOCK_N": str(self.tile.n),
-            "BLOCK_K": str(self.tile.k),
-            "THREAD_M": str(self.tiling.thread_m),
-            "THREAD_N": str(self.tiling.thread_n),
-            "STAGES": str(self.tiling.stages),
-            "BLOCKS_PER_SM": str(self.tiling.blocks_per_sm),
-            "SHARED_BYTES": str(self.shared_bytes),
-        }
+        shared = {"SHARED_BYTES": str(self.shared_bytes)}
+        return element | self.tile.macros | self.tiling.macros | shared
+
+    def runs_on(self, compute_capability: tuple[int, int]) -> bool:
+        """Whether such a GPU runs it."""
+        newest = self.max_compute_capability or compute_capability
+        return self.min_compute_capability <= compute_capability <= newest
 
 
 def _textbook(name: str, dtype: str, w: int) -> KernelSpec:
@@ -131,9 +103,35 @@ def _register(
         "register",
         dtype,
         tile,
-        threads=tile.m * tile.n // (tiling.thread_m * tiling.thread_n),
+        threads=tiling.count_threads(tile),
         source="register.cu",
         min_compute_capability=since,
+        tiling=tiling,
+    )
+
+
+def _tensor_float32(tile: Tile, tiling: SplitTiling) -> KernelSpec:
+    return KernelSpec(
+        "tensor",
+        "float32",
+        tile,
+        threads=tiling.count_threads(tile),
+        source="tensor.cu",
+        accuracy="float32",
+        min_compute_capability=_HOPPER,
+        max_compute_capability=_HOPPER,  # no other GPU has wgmma
+        tiling=tiling,
+    )
+
+
+def _tensor_float64(tile: Tile, tiling: WarpTiling) -> KernelSpec:
+    return KernelSpec(
+        "tensor",
+        "float64",
+        tile,
+        threads=tiling.count_threads(tile),
+        source="tensor_float64.cu",
+        min_compute_capability=_HOPPER,
         tiling=tiling,
     )
 
@@ -146,17 +144,11 @@ def _cublas(dtype: str, tile: Tile, threads: int) -> KernelSpec:
 _CATALOG: Final[tuple[KernelSpec, ...]] = (
     *(
         _textbook(name, dtype, w)
-        for name in ("simple", "coalesced", "shared")
+        for name in ("naive", "simple", "coalesced", "shared")
         for dtype in ("float32", "float64")
         for w in (32, 16, 8, 4)
     ),
     _register("float32", Tile(64, 128, 16), RegisterTiling(8, 8, stages=3, blocks_per_sm=3)),
-    _register(
-        "float32",
-        Tile(128, 128, 16),
-        RegisterTiling(8, 16, stages=4, blocks_per_sm=2),
-        since=(8, 0),
-    ),
     _register(
         "float32",
         Tile(256, 128, 16),
@@ -167,6 +159,8 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
     _register("float64", Tile(128, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=1)),
     _register("float64", Tile(64, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=2)),
     _register("float64", Tile(64, 64, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=4)),
+    _tensor_float32(Tile(128, 128, 32), SplitTiling(stages=3, chain=1, flush=16)),
+    _tensor_float64(Tile(64, 128, 16), WarpTiling(64, 32, step=8, stages=4, blocks_per_sm=2)),
     # cuBLAS picks among many kernels; these are its tiles for large products on Hopper.
     _cublas("float32", Tile(128, 256, 8), threads=256),
     _cublas("float64", Tile(64, 128, 16), threads=128),
@@ -187,7 +181,7 @@ def list_kernels(
         spec
         for spec in _CATALOG
         if (dtype is None or spec.dtype == dtype)
-        and (compute_capability is None or spec.min_compute_capability <= compute_capability)
+        and (compute_capability is None or spec.runs_on(compute_capability))
     )
 
 
@@ -197,7 +191,7 @@ def find_kernel(name: str, dtype: str, tile: str | None = None) -> KernelSpec:
     Args:
         name: Name of the kernel.
         dtype: NumPy's name of the element type.
-        tile: "32" (W of a square tile), "128x128" or "128x128x16"; None for the kernel's default.
+        tile: "32" (W of a square tile), "64x128" or "64x128x16"; None for the kernel's default.
 
     Raises:
         UnknownKernel: There is no such name, it has no such element type, or no such tile.

@@ -24,6 +24,9 @@ WORTHWHILE_GAIN: Final = 0.02
 """A split must promise at least this gain over the better single device: below it the
 prediction's own error decides, and one device alone is the steadier choice."""
 
+AUTO_ACCURACIES: Final = ("strict", "library")
+"""What "auto" chooses among; a kernel of another accuracy is used when it is asked for by name."""
+
 RowsOrAuto = int | Literal["auto"]
 """F as a caller asks for it."""
 
@@ -115,7 +118,7 @@ def choose_plan(
         problem: The product.
         profile: The machine.
         kernel: A name of the catalog, or "auto" for the fastest.
-        tile: A tile of that kernel ("32", "128x128x8"); None for the fastest.
+        tile: A tile of that kernel ("32", "64x128x16"); None for the fastest.
         f: Rows for the CPU, or "auto" for the best.
 
     Raises:
@@ -201,7 +204,7 @@ def _find_candidates(
     if kernel == "auto":
         if tile is not None:
             raise PlanError("tile", tile, 'left out while kernel is "auto"')
-        specs = list(list_kernels(dtype=problem.dtype))
+        specs = [s for s in list_kernels(dtype=problem.dtype) if s.accuracy in AUTO_ACCURACIES]
     else:
         specs = _find_named(problem, kernel, tile)
     runnable = [spec for spec in specs if profile.find_kernel_model(spec) is not None]

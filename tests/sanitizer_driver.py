@@ -1,6 +1,6 @@
 """Small ragged products on every kernel, to be run under compute-sanitizer.
 
-`compute-sanitizer --tool racecheck python tests/sanitizer_driver.py CACHE_DIR`
+`compute-sanitizer --tool racecheck python tests/sanitizer_driver.py CACHE_DIR [NAME...]`
 """
 
 import sys
@@ -10,6 +10,7 @@ import cupy
 import numpy as np
 
 from kernels.catalog import KernelSpec, list_kernels
+from kernels.device import list_devices
 from kernels.gemm import multiply_on_device
 
 
@@ -29,10 +30,12 @@ def multiply_ragged(spec: KernelSpec, cache_dir: Path, *, padding: int) -> None:
 
 
 def main() -> None:
-    """Run every kernel that we compile, with unaligned and with aligned rows."""
+    """Run the kernels that we compile, all or those named, with unaligned and aligned rows."""
     cupy.cuda.set_allocator(None)  # an allocation each, so that one past its end is seen
-    for spec in list_kernels():
-        if spec.source:
+    names = sys.argv[2:]
+    capability = list_devices()[0].compute_capability
+    for spec in list_kernels(compute_capability=capability):
+        if spec.source and (not names or spec.name in names):
             for padding in (0, 3):
                 multiply_ragged(spec, Path(sys.argv[1]), padding=padding)
             print(spec.label)

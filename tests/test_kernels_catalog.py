@@ -3,11 +3,12 @@ import sys
 
 import pytest
 
-from kernels.catalog import KernelSpec, Tile, find_kernel, list_kernels
+from kernels.catalog import KernelSpec, find_kernel, list_kernels
 from kernels.errors import UnknownKernel
+from kernels.tiling import RegisterTiling, Tile, WarpTiling
 
 COMPILED = [spec for spec in list_kernels() if spec.source]
-REGISTER = [spec for spec in list_kernels() if spec.tiling]
+REGISTER = [spec for spec in list_kernels() if spec.name == "register"]
 
 
 def name_spec(spec: KernelSpec) -> str:
@@ -15,7 +16,7 @@ def name_spec(spec: KernelSpec) -> str:
 
 
 def test_the_textbook_kernels_come_in_four_widths_and_two_types() -> None:
-    for name in ("simple", "coalesced", "shared"):
+    for name in ("naive", "simple", "coalesced", "shared"):
         for dtype in ("float32", "float64"):
             widths = {spec.tile.m for spec in list_kernels(dtype=dtype) if spec.name == name}
             assert widths == {4, 8, 16, 32}
@@ -70,9 +71,31 @@ def test_kernels_are_listed_by_type_and_by_what_the_gpu_runs() -> None:
     assert list_kernels(compute_capability=(9, 0)) == list_kernels()
 
 
+def test_a_kernel_for_one_architecture_is_not_listed_for_newer_ones() -> None:
+    tensor = find_kernel("tensor", "float32")
+    assert tensor in list_kernels(compute_capability=(9, 0))
+    for other in ((8, 9), (10, 0), (12, 0)):
+        assert not tensor.runs_on(other)
+        assert tensor not in list_kernels(compute_capability=other)
+
+
+def test_only_the_splits_are_of_less_than_strict_accuracy() -> None:
+    loose = [spec for spec in COMPILED if spec.accuracy != "strict"]
+    assert loose == [find_kernel("tensor", "float32")]
+    assert loose[0].accuracy == "float32"
+
+
+def test_warps_share_out_the_tile_of_the_float64_tensor_kernel() -> None:
+    for spec in list_kernels(dtype="float64"):
+        if isinstance(spec.tiling, WarpTiling):
+            warps = spec.tile.m // spec.tiling.warp_m * (spec.tile.n // spec.tiling.warp_n)
+            assert spec.threads == 32 * warps
+            assert spec.tiling.warp_m * spec.tiling.warp_n * warps == spec.tile.m * spec.tile.n
+
+
 @pytest.mark.parametrize("spec", REGISTER, ids=name_spec)
 def test_a_register_tile_is_shared_out_among_whole_warps(spec: KernelSpec) -> None:
-    assert spec.tiling is not None
+    assert isinstance(spec.tiling, RegisterTiling)
     assert spec.threads % 32 == 0
     assert spec.threads * spec.tiling.thread_m * spec.tiling.thread_n == spec.tile.m * spec.tile.n
 

@@ -21,10 +21,13 @@
 //
 // Launch: THREADS threads, one block for each tile; SHARED_BYTES of dynamic shared memory. Two
 // entries: `multiply` wants A, B, C and their leading dimensions aligned to 16 bytes, and moves
-// 16 bytes at a time; `multiply_unaligned` wants nothing, and moves one element at a time.
+// 16 bytes at a time; `multiply_unaligned` wants nothing, and moves one element at a time. Both do
+// nothing where `wanted` points to a 0: so another kernel decides on the device whether this one is
+// to compute the product after all. A null pointer means that it is.
+#include "copies.cuh"
+#include "order.cuh"
 #include "product.cuh"
 
-constexpr int VECTOR = 16 / sizeof(element);
 constexpr int LANES_M = 8;
 constexpr int LANES_N = 4;
 constexpr int WARP_M = LANES_M * THREAD_M;
@@ -36,77 +39,12 @@ constexpr int A_ELEMENTS = BLOCK_M * A_STRIDE;
 constexpr int STAGE_ELEMENTS = A_ELEMENTS + BLOCK_K * BLOCK_N;
 constexpr int A_CHUNKS = BLOCK_M * BLOCK_K / VECTOR / THREADS;
 constexpr int B_CHUNKS = BLOCK_K * BLOCK_N / VECTOR / THREADS;
-constexpr int GROUP = 8;  // rows of tiles that are computed together
 
 static_assert(BLOCK_M % WARP_M == 0 && BLOCK_N % WARP_N == 0, "warps must fill the tile");
 static_assert(A_CHUNKS * THREADS * VECTOR == BLOCK_M * BLOCK_K, "threads must share A evenly");
 static_assert(B_CHUNKS * THREADS * VECTOR == BLOCK_K * BLOCK_N, "threads must share B evenly");
 static_assert(BLOCK_K % (2 * VECTOR) == 0, "fragments of A alternate between two registers");
 static_assert(STAGES * STAGE_ELEMENTS * sizeof(element) == SHARED_BYTES, "the launch must agree");
-
-struct alignas(16) Vector {
-    element of[VECTOR];
-};
-
-// Start copying BYTES bytes, of which the first `valid` exist; zeros take the place of the rest.
-template <int BYTES>
-__device__ __forceinline__ void start_copy(element* shared, const element* global, int valid)
-{
-#if __CUDA_ARCH__ >= 800
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    if constexpr (BYTES == 16) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid));
-    } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid));
-    }
-#else  // Turing has no asynchronous copy
-    if (BYTES == 16 && valid == 16) {
-        *reinterpret_cast<Vector*>(shared) = *reinterpret_cast<const Vector*>(global);
-    } else {
-        for (int i = 0; i < int(BYTES / sizeof(element)); ++i) {
-            shared[i] = i < int(valid / sizeof(element)) ? global[i] : element(0);
-        }
-    }
-#endif
-}
-
-// Close the group of copies that were started since the last call.
-__device__ __forceinline__ void close_copies()
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-// Wait until all of this thread's groups but the last PENDING have arrived.
-template <int PENDING>
-__device__ __forceinline__ void wait_for_copies()
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
-#endif
-}
-
-// Start copying one chunk of VECTOR elements, of which the first `valid` lie inside the matrix;
-// zeros take the place of the others, which are not read. Without any, `global` may point anywhere.
-template <bool ALIGNED>
-__device__ __forceinline__ void start_chunk(element* shared, const element* global, int valid)
-{
-    constexpr int BYTES = sizeof(element);
-    if constexpr (ALIGNED) {
-        start_copy<16>(shared, global, valid * BYTES);
-    } else {
-#pragma unroll
-        for (int i = 0; i < VECTOR; ++i) {
-            start_copy<BYTES>(shared + i, global + i, i < valid ? BYTES : 0);
-        }
-    }
-}
-
-__device__ __forceinline__ int clamp_to_int(long long value, int limit)
-{
-    return value < limit ? int(value) : limit;
-}
 
 template <bool ALIGNED>
 __device__ __forceinline__ void multiply_tile(
@@ -117,15 +55,9 @@ __device__ __forceinline__ void multiply_tile(
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     element* const shared = reinterpret_cast<element*>(shared_bytes);
 
-    // Blocks that run at the same time cover GROUP rows of tiles, column by column: a block of C
-    // about as high as wide, which needs the fewest different rows of A and columns of B in L2.
-    const long long tiles_n = (n + BLOCK_N - 1) / BLOCK_N;
-    const long long tiles_m = (m + BLOCK_M - 1) / BLOCK_M;
-    const long long group = blockIdx.x / (GROUP * tiles_n);
-    const int height = clamp_to_int(tiles_m - group * GROUP, GROUP);
-    const long long place = blockIdx.x - group * GROUP * tiles_n;
-    const long long first_row = (group * GROUP + place % height) * BLOCK_M;
-    const long long first_column = place / height * BLOCK_N;
+    const Place place = find_place(blockIdx.x, (m + BLOCK_M - 1) / BLOCK_M, (n + BLOCK_N - 1) / BLOCK_N);
+    const long long first_row = place.row * BLOCK_M;
+    const long long first_column = place.column * BLOCK_N;
     const int rows = clamp_to_int(m - first_row, BLOCK_M);
     const int columns = clamp_to_int(n - first_column, BLOCK_N);
 
@@ -256,15 +188,17 @@ __device__ __forceinline__ void multiply_tile(
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM) multiply(
     long long m, long long n, long long k, element alpha, const element* __restrict__ a,
     long long lda, const element* __restrict__ b, long long ldb, element beta,
-    element* __restrict__ c, long long ldc)
+    element* __restrict__ c, long long ldc, const unsigned* wanted)
 {
+    if (wanted != nullptr && *wanted == 0) return;
     multiply_tile<true>(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM) multiply_unaligned(
     long long m, long long n, long long k, element alpha, const element* __restrict__ a,
     long long lda, const element* __restrict__ b, long long ldb, element beta,
-    element* __restrict__ c, long long ldc)
+    element* __restrict__ c, long long ldc, const unsigned* wanted)
 {
+    if (wanted != nullptr && *wanted == 0) return;
     multiply_tile<false>(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }

@@ -1,0 +1,50 @@
+"""Products by cuBLAS on the current device and stream."""
+
+from typing import Any, Final
+
+import numpy as np
+
+from kernels.catalog import KernelSpec
+from kernels.errors import DeviceFailure, DeviceUnavailable, OperandError
+from kernels.operands import Product
+
+_MOST: Final = 2**31 - 1  # its sizes are 32 bits wide
+_FAILED: Final = "EXECUTION_FAILED"
+_NOT_TRANSPOSED: Final = 0
+_DEFAULT_ALGORITHM: Final = -1
+# cudaDataType_t, cublasComputeType_t, type of α and β. Pedantic: float32 never becomes TF32.
+_TYPES: Final[dict[str, tuple[int, int, type[np.floating[Any]]]]] = {
+    "float16": (2, 68, np.float32),
+    "float32": (0, 69, np.float32),
+    "float64": (1, 70, np.float64),
+}
+
+
+def launch_cublas(spec: KernelSpec, product: Product) -> None:
+    """Let cuBLAS, which is column-major, compute Cᵀ ← αBᵀ·Aᵀ + βCᵀ: the same memory, row-major.
+
+    Raises:
+        OperandError: A size is too large for it.
+        DeviceFailure: It refuses the product.
+        DeviceUnavailable: It is not installed.
+    """
+    try:
+        from cupy.cuda import cublas, device
+    except ImportError as error:
+        raise DeviceUnavailable(f"cuBLAS is not installed: {error}") from error
+    a, b, c = product.a, product.b, product.c
+    largest = max(a.leading_dimension, b.leading_dimension, c.leading_dimension, c.rows)
+    if largest > _MOST:
+        raise OperandError(f"a size is {largest}; cuBLAS takes at most {_MOST}")
+    data_type, compute_type, scalar = _TYPES[spec.dtype]
+    factors = np.array([product.alpha, product.beta], scalar)
+    try:
+        cublas.gemmEx(
+            *(device.get_cublas_handle(), _NOT_TRANSPOSED, _NOT_TRANSPOSED),
+            *(c.columns, c.rows, product.k, factors[0:].ctypes.data),
+            *(b.pointer, data_type, b.leading_dimension),
+            *(a.pointer, data_type, a.leading_dimension, factors[1:].ctypes.data),
+            *(c.pointer, data_type, c.leading_dimension, compute_type, _DEFAULT_ALGORITHM),
+        )
+    except cublas.CUBLASError as error:
+        raise DeviceFailure(f"{spec.label}: {error}", poisoned=_FAILED in str(error)) from error

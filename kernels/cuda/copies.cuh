@@ -1,0 +1,64 @@
+// Asynchronous copies (cp.async): global memory → shared memory without passing registers.
+#pragma once
+#include "product.cuh"
+
+constexpr int VECTOR = 16 / sizeof(element);
+
+struct alignas(16) Vector {
+    element of[VECTOR];
+};
+
+// Start copying BYTES bytes, of which the first `valid` exist; zeros take the place of the rest.
+template <int BYTES>
+__device__ __forceinline__ void start_copy(element* shared, const element* global, int valid)
+{
+#if __CUDA_ARCH__ >= 800
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (BYTES == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid));
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid));
+    }
+#else  // Turing has no asynchronous copy
+    if (BYTES == 16 && valid == 16) {
+        *reinterpret_cast<Vector*>(shared) = *reinterpret_cast<const Vector*>(global);
+    } else {
+        for (int i = 0; i < int(BYTES / sizeof(element)); ++i) {
+            shared[i] = i < int(valid / sizeof(element)) ? global[i] : element(0);
+        }
+    }
+#endif
+}
+
+// Close the group of copies that were started since the last call.
+__device__ __forceinline__ void close_copies()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Wait until all of this thread's groups but the last PENDING have arrived.
+template <int PENDING>
+__device__ __forceinline__ void wait_for_copies()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+#endif
+}
+
+// Start copying one chunk of VECTOR elements, of which the first `valid` lie inside the matrix;
+// zeros take the place of the others, which are not read. Without any, `global` may point anywhere.
+template <bool ALIGNED>
+__device__ __forceinline__ void start_chunk(element* shared, const element* global, int valid)
+{
+    constexpr int BYTES = sizeof(element);
+    if constexpr (ALIGNED) {
+        start_copy<16>(shared, global, valid * BYTES);
+    } else {
+#pragma unroll
+        for (int i = 0; i < VECTOR; ++i) {
+            start_copy<BYTES>(shared + i, global + i, i < valid ? BYTES : 0);
+        }
+    }
+}

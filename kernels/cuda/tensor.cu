@@ -1,0 +1,310 @@
+// tensor (float32): products of bfloat16 splits on Hopper's tensor cores, as accurate as float32.
+//
+// With a = a1 + a2 + a3 and b likewise (split.cuh), a·b is the sum of nine products of bfloat16,
+// each exact in float32. The three smallest lie below 2^-24 of a·b and are left out; six remain.
+// Tensor cores sum in float32 but cut off what does not fit, where an FADD rounds: sums kept there
+// drift. So only short sums are:
+//   - a1·b1 of CHAIN times 16 steps of k goes into an accumulator that begins at zero: products of
+//     8×8 bits, almost exact. An FADD adds it to the running sum.
+//   - the five others are at most 2^-7 of a1·b1, and what is cut off from them likewise. They stay
+//     in an accumulator of their own for all of K, the smallest first within a step.
+//   - after FLUSH tiles of k the running sum is added to a total in shared memory, and begins anew:
+//     the error of a sum of sums grows with the number of both, not with their product.
+//
+// Three warpgroups: one thread of the third brings in tiles of A and B by bulk copies, STAGES steps
+// ahead; the first two compute 64 × 128 elements each. While the tensor cores work on the five
+// small products of one step, the FADDs of the same step run beside them. Two mbarriers a stage say
+// that it is full (its bytes have arrived) or empty (both warpgroups have read it). Blocks are
+// persistent: each computes every gridDim.x-th tile, and the copies run ahead across tiles.
+//
+// The FADDs are volatile assembly: written as +=, the assembler sees the accumulator touched while
+// other wgmma are in flight, and waits for each of them (warning C7511).
+//
+// Launch: 384 threads, at most one block a multiprocessor; SHARED_BYTES of dynamic shared memory.
+// A block returns at once when the splits' verdict is that A and B are not safe to multiply so, and
+// then `rejected` is set for the kernel that comes after.
+#include "order.cuh"
+#include "product.cuh"
+#include "split.cuh"
+
+typedef unsigned long long Descriptor;
+
+constexpr int CONSUMERS = 2;  // warpgroups that compute
+constexpr int WARPGROUP = 128;
+constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP;
+constexpr int STAGE_BYTES = 2 * TILE_BYTES;
+constexpr int SUMS = 64;  // elements of C a thread holds
+constexpr int TOTALS_BYTES = CONSUMERS * WARPGROUP * SUMS * 4;
+constexpr int BARRIER_BYTES = 8;
+constexpr int STEPS = TILE_DEPTH / 16;  // a wgmma takes 16 steps of k
+constexpr int PRODUCER_REGISTERS = 24;
+constexpr int CONSUMER_REGISTERS = 240;
+
+static_assert(BLOCK_M == TILE_LINES && BLOCK_N == TILE_LINES && BLOCK_K == TILE_DEPTH, "tiles are as split");
+static_assert(STAGES * (STAGE_BYTES + 2 * BARRIER_BYTES) + TOTALS_BYTES == SHARED_BYTES, "the launch must agree");
+static_assert(CHAIN == 1 || CHAIN == STEPS, "a chain ends with a tile");
+
+__device__ __forceinline__ void start_barrier(unsigned barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
+}
+
+__device__ __forceinline__ void arrive(unsigned barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// Arrive, and have the barrier wait for that many bytes too.
+__device__ __forceinline__ void expect_bytes(unsigned barrier, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+// Wait for the end of the barrier's phase of that parity.
+__device__ __forceinline__ void wait_for_phase(unsigned barrier, int parity)
+{
+    asm volatile(
+        "{\n.reg .pred done;\n"
+        "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra AGAIN;\n}" ::"r"(barrier), "r"(parity) : "memory");
+}
+
+__device__ __forceinline__ void start_bulk_copy(unsigned shared, const unsigned char* global, unsigned barrier)
+{
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
+        "l"(global), "n"(TILE_BYTES), "r"(barrier) : "memory");
+}
+
+// A tile's part in shared memory as wgmma wants it described: address and distances in units of 16
+// bytes, k along the line, 8 lines 512 bytes apart, 64-byte swizzle.
+__device__ __forceinline__ Descriptor describe(unsigned shared)
+{
+    return Descriptor(shared >> 4 & 0x3fff) | Descriptor(1) << 16 | Descriptor(512 >> 4) << 32 | Descriptor(2) << 62;
+}
+
+#define EIGHT(d, i) \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+
+// Start d ← a·b (+ d when `accumulate`) for 64 × 128 elements and 16 steps of k.
+__device__ __forceinline__ void start_product(float (&d)[SUMS], Descriptor a, Descriptor b, int accumulate)
+{
+    asm volatile(
+        "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, accumulate, 1, 1, 0, 0;\n}"
+        : EIGHT(d, 0), EIGHT(d, 8), EIGHT(d, 16), EIGHT(d, 24), EIGHT(d, 32), EIGHT(d, 40), EIGHT(d, 48), EIGHT(d, 56)
+        : "l"(a), "l"(b), "r"(accumulate));
+}
+
+__device__ __forceinline__ void begin_products()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void close_products()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// Wait for all groups of products but the last PENDING.
+template <int PENDING>
+__device__ __forceinline__ void wait_for_products()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+
+// Keep the compiler from moving uses of these registers across this place.
+__device__ __forceinline__ void pin(float (&d)[SUMS])
+{
+#pragma unroll
+    for (int i = 0; i < SUMS; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
+// A stage's number and the parity of its barriers, which changes with every round.
+struct Turn {
+    int stage = 0;
+    int parity = 0;
+
+    __device__ __forceinline__ void advance()
+    {
+        if (++stage == STAGES) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+// Where things lie in shared memory.
+struct Shared {
+    unsigned base;
+
+    __device__ __forceinline__ unsigned a(int stage) const { return base + stage * STAGE_BYTES; }
+    __device__ __forceinline__ unsigned b(int stage) const { return a(stage) + TILE_BYTES; }
+    __device__ __forceinline__ unsigned full(int stage) const
+    {
+        return base + STAGES * STAGE_BYTES + TOTALS_BYTES + stage * BARRIER_BYTES;
+    }
+    __device__ __forceinline__ unsigned empty(int stage) const { return full(stage) + STAGES * BARRIER_BYTES; }
+};
+
+// One thread: bring in the tiles of A and B that one tile of C needs.
+__device__ __forceinline__ void load_tiles(
+    Shared shared, Turn& turn, const unsigned char* a, const unsigned char* b, int tiles_k)
+{
+    for (int step = 0; step < tiles_k; ++step) {
+        wait_for_phase(shared.empty(turn.stage), turn.parity ^ 1);
+        expect_bytes(shared.full(turn.stage), STAGE_BYTES);
+        start_bulk_copy(shared.a(turn.stage), a + (long long)step * TILE_BYTES, shared.full(turn.stage));
+        start_bulk_copy(shared.b(turn.stage), b + (long long)step * TILE_BYTES, shared.full(turn.stage));
+        turn.advance();
+    }
+}
+
+// A warpgroup: `sum` ← its elements of a tile of C. `totals` points to this thread's own in shared
+// memory, of which neighbouring threads' lie next to one another.
+__device__ __forceinline__ void multiply_tiles(
+    float (&sum)[SUMS], Shared shared, Turn& turn, int warpgroup, float4* totals, int tiles_k)
+{
+    constexpr Descriptor PART = PART_BYTES >> 4;
+    constexpr int TOTALS_STEP = CONSUMERS * WARPGROUP;
+    const bool speaks = threadIdx.x % WARPGROUP == 0;
+    float lead[SUMS], small[SUMS];
+#pragma unroll
+    for (int i = 0; i < SUMS; ++i) sum[i] = lead[i] = small[i] = 0.0f;
+    int unflushed = 0;
+    bool flushed = false;
+    int before = -1;  // the stage whose products may still be in flight
+
+    for (int step = 0; step < tiles_k; ++step) {
+        wait_for_phase(shared.full(turn.stage), turn.parity);
+        const Descriptor a = describe(shared.a(turn.stage) + warpgroup * 64 * LINE_BYTES);
+        const Descriptor b = describe(shared.b(turn.stage));
+#pragma unroll
+        for (int s = 0; s < STEPS; ++s) {
+            const Descriptor a1 = a + s * 2, a2 = a1 + PART, a3 = a2 + PART;
+            const Descriptor b1 = b + s * 2, b2 = b1 + PART, b3 = b2 + PART;
+            pin(lead);
+            begin_products();
+            start_product(lead, a1, b1, s % CHAIN != 0);
+            close_products();
+            start_product(small, a3, b1, 1);
+            start_product(small, a1, b3, 1);
+            start_product(small, a2, b2, 1);
+            start_product(small, a2, b1, 1);
+            start_product(small, a1, b2, 1);
+            close_products();
+            wait_for_products<1>();
+            pin(lead);
+            if (s == 0 && before >= 0 && speaks) arrive(shared.empty(before));
+            if ((s + 1) % CHAIN == 0) {
+#pragma unroll
+                for (int i = 0; i < SUMS; ++i) asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(sum[i]) : "f"(lead[i]));
+            }
+        }
+        if (++unflushed == FLUSH) {
+            unflushed = 0;
+#pragma unroll
+            for (int i = 0; i < SUMS; i += 4) {
+                float4* const total = totals + i / 4 * TOTALS_STEP;
+                float4 of = make_float4(sum[i], sum[i + 1], sum[i + 2], sum[i + 3]);
+                if (flushed) of = make_float4(of.x + total->x, of.y + total->y, of.z + total->z, of.w + total->w);
+                *total = of;
+                sum[i] = sum[i + 1] = sum[i + 2] = sum[i + 3] = 0.0f;
+            }
+            flushed = true;
+        }
+        before = turn.stage;
+        turn.advance();
+    }
+    wait_for_products<0>();
+    pin(small);
+    if (speaks) arrive(shared.empty(before));
+#pragma unroll
+    for (int i = 0; i < SUMS; i += 4) {
+        const float4 total = flushed ? totals[i / 4 * TOTALS_STEP] : make_float4(0, 0, 0, 0);
+        sum[i] = (sum[i] + small[i]) + total.x;
+        sum[i + 1] = (sum[i + 1] + small[i + 1]) + total.y;
+        sum[i + 2] = (sum[i + 2] + small[i + 2]) + total.z;
+        sum[i + 3] = (sum[i + 3] + small[i + 3]) + total.w;
+    }
+}
+
+// A thread holds pairs of neighbours in two rows, 8 apart, and 16 columns, 8 apart.
+__device__ __forceinline__ void store_tile(
+    const float (&sum)[SUMS], Place place, int warpgroup, long long m, long long n, float alpha,
+    float beta, float* __restrict__ c, long long ldc)
+{
+    const int lane = threadIdx.x % 32;
+    const int warp = threadIdx.x % WARPGROUP / 32;
+    const long long first_row = place.row * BLOCK_M + warpgroup * 64 + warp * 16 + lane / 4;
+    const long long first_column = place.column * BLOCK_N + lane % 4 * 2;
+    const bool paired = ldc % 2 == 0 && reinterpret_cast<unsigned long long>(c) % 8 == 0;
+#pragma unroll
+    for (int i = 0; i < SUMS; i += 2) {
+        const long long row = first_row + (i >> 1 & 1) * 8;
+        const long long column = first_column + (i >> 2) * 8;
+        if (row >= m || column >= n) continue;
+        float* const to = c + row * ldc + column;
+        if (paired && column + 1 < n) {
+            float2 result = {};
+            if (beta != 0.0f) result = *reinterpret_cast<float2*>(to);
+            update(&result.x, sum[i], alpha, beta);
+            update(&result.y, sum[i + 1], alpha, beta);
+            *reinterpret_cast<float2*>(to) = result;
+        } else {
+            update(to, sum[i], alpha, beta);
+            if (column + 1 < n) update(to + 1, sum[i + 1], alpha, beta);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) multiply(
+    long long m, long long n, long long k, float alpha, const unsigned char* __restrict__ a_tiles,
+    const unsigned char* __restrict__ b_tiles, float beta, float* __restrict__ c, long long ldc,
+    Verdict* verdict)
+{
+    extern __shared__ __align__(1024) unsigned char shared_bytes[];
+    if (!is_safe(*verdict, k)) {
+        if (blockIdx.x == 0 && threadIdx.x == 0) verdict->rejected = 1;
+        return;
+    }
+    const Shared shared = {static_cast<unsigned>(__cvta_generic_to_shared(shared_bytes))};
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            start_barrier(shared.full(stage), 1);
+            start_barrier(shared.empty(stage), CONSUMERS);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+
+    const long long tiles_m = (m + BLOCK_M - 1) / BLOCK_M;
+    const long long tiles_n = (n + BLOCK_N - 1) / BLOCK_N;
+    const int tiles_k = int((k + BLOCK_K - 1) / BLOCK_K);
+    const long long strip_bytes = (long long)tiles_k * TILE_BYTES;
+    const int warpgroup = threadIdx.x / WARPGROUP;
+    Turn turn;
+    if (warpgroup == CONSUMERS) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
+        if (threadIdx.x % WARPGROUP == 0) {
+            for (long long tile = blockIdx.x; tile < tiles_m * tiles_n; tile += gridDim.x) {
+                const Place place = find_place(tile, tiles_m, tiles_n);
+                const unsigned char* const a = a_tiles + place.row * strip_bytes;
+                load_tiles(shared, turn, a, b_tiles + place.column * strip_bytes, tiles_k);
+            }
+        }
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGISTERS));
+        float4* const totals = reinterpret_cast<float4*>(shared_bytes + STAGES * STAGE_BYTES) + threadIdx.x;
+        for (long long tile = blockIdx.x; tile < tiles_m * tiles_n; tile += gridDim.x) {
+            float sum[SUMS];
+            multiply_tiles(sum, shared, turn, warpgroup, totals, tiles_k);
+            store_tile(sum, find_place(tile, tiles_m, tiles_n), warpgroup, m, n, alpha, beta, c, ldc);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+// tensor (float64): the double-precision tensor cores of Hopper and later, through mma.sync.
+//
+// As in *register*, a block walks along K in steps of BLOCK_K with STAGES tiles of A and B in
+// shared memory, brought there by asynchronous copies. Here a warp computes WARP_M × WARP_N elements
+// by m16n8k8 products, one instruction for 1024 fused multiply-adds in float64: every product and
+// sum is rounded as IEEE has it, but k is summed in another order than one by one.
+//
+// Shared memory (dynamic), for each stage: A as [BLOCK_M][BLOCK_K + 4] and B as
+// [BLOCK_K][BLOCK_N + 4]. Lane 4g + q holds of A the rows g and g + 8, of B the column g, and of both
+// the steps of k q and q + 4. Sixteen lanes read 8 bytes each at a time: of A four rows that lie 8
+// banks apart, of B four. (16 bytes at a time need fewer reads, but deliver elements that an operand
+// does not hold in neighbouring registers, so that each is moved once more.)
+//
+// The fragments of a row of products are read again, for the next STEP steps of k, as soon as the
+// products that use them have been issued; those of B alternate between two sets of registers.
+//
+// Launch and entries as in *register*, without `wanted`.
+#include "copies.cuh"
+#include "order.cuh"
+#include "product.cuh"
+
+#ifndef STEP
+#define STEP 8
+#endif
+constexpr int STEPS = BLOCK_K / STEP;
+constexpr int WARPS_N = BLOCK_N / WARP_N;
+constexpr int THREADS = 32 * (BLOCK_M / WARP_M) * WARPS_N;
+constexpr int ROWS = WARP_M / 16;   // of products in a warp
+constexpr int COLUMNS = WARP_N / 8;
+constexpr int PADDING = 4;
+constexpr int A_STRIDE = BLOCK_K + PADDING;
+constexpr int B_STRIDE = BLOCK_N + PADDING;
+constexpr int A_ELEMENTS = BLOCK_M * A_STRIDE;
+constexpr int STAGE_ELEMENTS = A_ELEMENTS + BLOCK_K * B_STRIDE;
+constexpr int A_ROW_CHUNKS = BLOCK_K / VECTOR;
+constexpr int B_ROW_CHUNKS = BLOCK_N / VECTOR;
+constexpr int A_CHUNKS = BLOCK_M * A_ROW_CHUNKS / THREADS;
+constexpr int B_CHUNKS = BLOCK_K * B_ROW_CHUNKS / THREADS;
+constexpr int A_ROW_STEP = THREADS / A_ROW_CHUNKS;
+constexpr int B_ROW_STEP = THREADS / B_ROW_CHUNKS;
+
+static_assert(BLOCK_M % WARP_M == 0 && BLOCK_N % WARP_N == 0, "warps must fill the tile");
+static_assert(STEPS % 2 == 0, "fragments of B alternate between two sets of registers");
+static_assert(WARP_M % 16 == 0 && WARP_N % 8 == 0, "products must fill the warp's share");
+static_assert(BLOCK_K % 16 == 0 && BLOCK_N % 16 == 0, "rows of A and B must lie 8 banks apart");
+static_assert(THREADS % A_ROW_CHUNKS == 0 && THREADS % B_ROW_CHUNKS == 0, "whole rows at a time");
+static_assert(A_CHUNKS * THREADS == BLOCK_M * A_ROW_CHUNKS, "threads must share A evenly");
+static_assert(B_CHUNKS * THREADS == BLOCK_K * B_ROW_CHUNKS, "threads must share B evenly");
+static_assert(STAGES * STAGE_ELEMENTS * sizeof(element) == SHARED_BYTES, "the launch must agree");
+
+constexpr int A_HELD = STEP / 2;  // elements of A that a lane holds for a product
+constexpr int B_HELD = STEP / 4;
+
+// c ← a·b + c for 16 × 8 elements and STEP steps of k.
+__device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[A_HELD], const double (&b)[B_HELD])
+{
+#if STEP == 4
+    asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3]) : "d"(a[0]), "d"(a[1]), "d"(b[0]));
+#elif STEP == 8
+    asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+#else
+    asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};"
+        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]),
+          "d"(b[1]), "d"(b[2]), "d"(b[3]));
+#endif
+}
+
+template <bool ALIGNED>
+__device__ __forceinline__ void multiply_tile(
+    long long m, long long n, long long k, element alpha, const element* __restrict__ a,
+    long long lda, const element* __restrict__ b, long long ldb, element beta,
+    element* __restrict__ c, long long ldc)
+{
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    element* const shared = reinterpret_cast<element*>(shared_bytes);
+
+    const Place place = find_place(blockIdx.x, (m + BLOCK_M - 1) / BLOCK_M, (n + BLOCK_N - 1) / BLOCK_N);
+    const long long first_row = place.row * BLOCK_M;
+    const long long first_column = place.column * BLOCK_N;
+    const int rows = clamp_to_int(m - first_row, BLOCK_M);
+    const int columns = clamp_to_int(n - first_column, BLOCK_N);
+
+    // Each thread copies A_CHUNKS chunks of A, that many rows apart, and B_CHUNKS of B.
+    const int thread = threadIdx.x;
+    const int a_row = thread / A_ROW_CHUNKS;
+    const int a_column = thread % A_ROW_CHUNKS * VECTOR;
+    const int b_row = thread / B_ROW_CHUNKS;
+    const int b_column = thread % B_ROW_CHUNKS * VECTOR;
+    const element* a_from = a + (first_row + a_row) * lda + a_column;
+    const element* b_from = b + b_row * ldb + first_column + b_column;
+    element* const a_to = shared + a_row * A_STRIDE + a_column;
+    element* const b_to = shared + A_ELEMENTS + b_row * B_STRIDE + b_column;
+    const int b_valid = max(0, min(columns - b_column, VECTOR));
+    long long k_to_load = k;
+
+    // Zeros take the place of what lies outside A and B.
+    auto start_stage = [&](int stage) {
+        const int depth = clamp_to_int(k_to_load, BLOCK_K);  // not positive once K is used up
+        const int a_valid = max(0, min(depth - a_column, VECTOR));
+#pragma unroll
+        for (int i = 0; i < A_CHUNKS; ++i) {
+            start_chunk<ALIGNED>(
+                a_to + stage * STAGE_ELEMENTS + i * A_ROW_STEP * A_STRIDE,
+                a_from + i * A_ROW_STEP * lda, a_row + i * A_ROW_STEP < rows ? a_valid : 0);
+        }
+#pragma unroll
+        for (int i = 0; i < B_CHUNKS; ++i) {
+            start_chunk<ALIGNED>(
+                b_to + stage * STAGE_ELEMENTS + i * B_ROW_STEP * B_STRIDE,
+                b_from + i * B_ROW_STEP * ldb, b_row + i * B_ROW_STEP < depth ? b_valid : 0);
+        }
+        close_copies();
+        a_from += BLOCK_K;
+        b_from += BLOCK_K * ldb;
+        k_to_load -= BLOCK_K;
+    };
+
+    const int lane = thread % 32;
+    const int warp = thread / 32;
+    const int g = lane / 4;
+    const int q = lane % 4;
+    const int warp_row = warp / WARPS_N * WARP_M;
+    const int warp_column = warp % WARPS_N * WARP_N;
+    const element* const a_fragments = shared + (warp_row + g) * A_STRIDE + q;
+    const element* const b_fragments = shared + A_ELEMENTS + q * B_STRIDE + warp_column + g;
+
+    double sums[ROWS][COLUMNS][4] = {};
+    double a_fragment[ROWS][A_HELD];
+    double b_fragment[2][COLUMNS][B_HELD];
+
+    auto read_a = [&](double (&to)[A_HELD], int row, int stage, int p) {
+#pragma unroll
+        for (int i = 0; i < A_HELD; ++i) {
+            to[i] = a_fragments[stage * STAGE_ELEMENTS + (row * 16 + i % 2 * 8) * A_STRIDE + p * STEP + i / 2 * 4];
+        }
+    };
+    auto read_b = [&](double (&to)[COLUMNS][B_HELD], int stage, int p) {
+#pragma unroll
+        for (int j = 0; j < COLUMNS; ++j) {
+#pragma unroll
+            for (int i = 0; i < B_HELD; ++i) {
+                to[j][i] = b_fragments[stage * STAGE_ELEMENTS + (p * STEP + i * 4) * B_STRIDE + j * 8];
+            }
+        }
+    };
+
+    for (int stage = 0; stage < STAGES - 1; ++stage) start_stage(stage);
+    wait_for_copies<STAGES - 2>();
+    __syncthreads();
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) read_a(a_fragment[r], r, 0, 0);
+    read_b(b_fragment[0], 0, 0);
+
+    int stage = 0;
+    for (long long done = 0; done < k; done += BLOCK_K) {
+        // The stage before this one is free: the barrier below was passed after its last read.
+        start_stage(stage == 0 ? STAGES - 1 : stage - 1);
+#pragma unroll
+        for (int p = 0; p < STEPS; ++p) {
+            const int next = (p + 1) % STEPS;
+            if (next == 0) {
+                wait_for_copies<STAGES - 2>();
+                __syncthreads();
+                stage = stage == STAGES - 1 ? 0 : stage + 1;
+            }
+            read_b(b_fragment[(p + 1) % 2], stage, next);
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+                for (int j = 0; j < COLUMNS; ++j) multiply_add(sums[r][j], a_fragment[r], b_fragment[p % 2][j]);
+                read_a(a_fragment[r], r, stage, next);
+            }
+        }
+    }
+
+    // A lane holds two neighbours of each 8 columns, in the rows g and g + 8.
+#pragma unroll
+    for (int r = 0; r < 2 * ROWS; ++r) {
+        const int row = warp_row + r * 8 + g;
+        if (row >= rows) return;
+        element* const c_row = c + (first_row + row) * ldc + first_column;
+#pragma unroll
+        for (int j = 0; j < COLUMNS; ++j) {
+            const int column = warp_column + j * 8 + q * VECTOR;
+            const double* const sum = sums[r / 2][j] + r % 2 * VECTOR;
+            if (ALIGNED && column + VECTOR <= columns) {
+                Vector* const to = reinterpret_cast<Vector*>(c_row + column);
+                Vector result = {};
+                if (beta != element(0)) result = *to;
+#pragma unroll
+                for (int v = 0; v < VECTOR; ++v) update(&result.of[v], sum[v], alpha, beta);
+                *to = result;
+            } else {
+#pragma unroll
+                for (int v = 0; v < VECTOR; ++v) {
+                    if (column + v < columns) update(c_row + column + v, sum[v], alpha, beta);
+                }
+            }
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM) multiply(
+    long long m, long long n, long long k, element alpha, const element* __restrict__ a,
+    long long lda, const element* __restrict__ b, long long ldb, element beta,
+    element* __restrict__ c, long long ldc)
+{
+    multiply_tile<true>(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM) multiply_unaligned(
+    long long m, long long n, long long k, element alpha, const element* __restrict__ a,
+    long long lda, const element* __restrict__ b, long long ldb, element beta,
+    element* __restrict__ c, long long ldc)
+{
+    multiply_tile<false>(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}

@@ -1,0 +1,88 @@
+"""Launches of our own kernels on the current device and stream."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from kernels.catalog import KernelSpec
+from kernels.compile import compile_kernel
+from kernels.device import name_arch
+from kernels.errors import OperandError
+from kernels.operands import Product
+
+_MOST_BLOCKS: Final = 2**31 - 1  # gridDim.x
+
+_loaded: dict[tuple[KernelSpec, int, Path], tuple[Any, ...]] = {}
+_loading = threading.Lock()
+
+
+def launch_tiles(
+    spec: KernelSpec, product: Product, cache_dir: Path, *, wanted: int | None = None
+) -> None:
+    """Launch a kernel that has a block for each tile; several times, if a grid has too few.
+
+    Args:
+        spec: The kernel.
+        product: What it computes.
+        cache_dir: Folder of compiled kernels.
+        wanted: Only for the register kernel: device address of a 32-bit number that is 0 if the
+            product is not to be computed after all. Without it, it is.
+    """
+    aligned = product.a.is_aligned and product.b.is_aligned and product.c.is_aligned
+    function = load_functions(spec, cache_dir)[0 if aligned else -1]
+    real = np.dtype(spec.dtype).type
+    last = (np.uint64(wanted or 0),) if spec.name == "register" else ()
+    for first, rows, blocks in split_grid(spec, product.c.rows, product.c.columns):
+        part = product.cut_rows(range(first, first + rows))
+        a, b, c = part.a, part.b, part.c
+        arguments = (
+            *(np.int64(rows), np.int64(c.columns), np.int64(part.k), real(part.alpha)),
+            *(np.uint64(a.pointer), np.int64(a.leading_dimension)),
+            *(np.uint64(b.pointer), np.int64(b.leading_dimension), real(part.beta)),
+            *(np.uint64(c.pointer), np.int64(c.leading_dimension)),
+            *last,
+        )
+        function((blocks,), spec.block, arguments, shared_mem=spec.dynamic_shared_bytes)
+
+
+def split_grid(
+    spec: KernelSpec, rows: int, columns: int, most_blocks: int = _MOST_BLOCKS
+) -> Iterator[tuple[int, int, int]]:
+    """Cut the rows of C so that no grid exceeds `most_blocks` blocks.
+
+    Yields:
+        The first row, the number of rows, and the blocks that compute them.
+
+    Raises:
+        OperandError: One row of tiles alone has too many.
+    """
+    tiles_per_row = -(-columns // spec.tile.n)
+    if tiles_per_row > most_blocks:
+        limit = most_blocks * spec.tile.n
+        raise OperandError(f"C has {columns} columns; {spec.label} computes at most {limit}")
+    most_rows = most_blocks // tiles_per_row * spec.tile.m
+    for first in range(0, rows, most_rows):
+        taken = min(most_rows, rows - first)
+        yield first, taken, -(-taken // spec.tile.m) * tiles_per_row
+
+
+def load_functions(spec: KernelSpec, cache_dir: Path) -> tuple[Any, ...]:
+    """The kernel's functions on the current device, compiled and loaded once."""
+    import cupy
+
+    device = cupy.cuda.Device()
+    key = (spec, device.id, cache_dir)
+    with _loading:
+        if key not in _loaded:
+            major, minor = divmod(int(device.compute_capability), 10)
+            compiled = compile_kernel(spec, name_arch((major, minor)), cache_dir)
+            module = cupy.RawModule(path=str(compiled.path))
+            functions = tuple(module.get_function(entry) for entry in spec.entries)
+            for function in functions:
+                if spec.dynamic_shared_bytes:
+                    function.max_dynamic_shared_size_bytes = spec.dynamic_shared_bytes
+            _loaded[key] = functions
+        return _loaded[key]

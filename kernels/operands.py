@@ -1,0 +1,106 @@
+"""The operands of a product on a GPU, as the kernels and cuBLAS take them."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from kernels.catalog import KernelSpec
+from kernels.errors import OperandError
+
+DeviceArray: TypeAlias = Any
+"""A cupy.ndarray; Any, because CuPy is not there at import time."""
+
+_VECTOR_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a matrix lies in device memory."""
+
+    pointer: int
+    rows: int
+    columns: int
+    leading_dimension: int
+    item_bytes: int
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether every row begins at a multiple of 16 bytes."""
+        stride_bytes = self.leading_dimension * self.item_bytes
+        return self.pointer % _VECTOR_BYTES == 0 and stride_bytes % _VECTOR_BYTES == 0
+
+    def cut(self, rows: range, columns: range) -> "Layout":
+        """A part of it."""
+        skipped = rows.start * self.leading_dimension + columns.start
+        pointer = self.pointer + skipped * self.item_bytes
+        return replace(self, pointer=pointer, rows=len(rows), columns=len(columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """C ← αA·B + βC, with `k` columns of A: none when α is 0, so that A and B are not read."""
+
+    a: Layout
+    b: Layout
+    c: Layout
+    k: int
+    alpha: float
+    beta: float
+
+    def cut(self, rows: range, columns: range, depth: range) -> "Product":
+        """The part that adds the products of some steps of k to a part of C.
+
+        β belongs to the first steps: the others add to what these have left in C.
+        """
+        return Product(
+            self.a.cut(rows, depth),
+            self.b.cut(depth, columns),
+            self.c.cut(rows, columns),
+            len(depth),
+            self.alpha,
+            self.beta if depth.start == 0 else 1.0,
+        )
+
+    def cut_rows(self, rows: range) -> "Product":
+        """The part that computes some rows of C."""
+        return self.cut(rows, range(self.c.columns), range(self.k))
+
+
+def describe_product(
+    spec: KernelSpec, operands: tuple[DeviceArray, ...], alpha: float, beta: float
+) -> Product:
+    """The product, once its operands fit the kernel and one another."""
+    a, b, c = (
+        _describe_layout(spec, name, operand) for name, operand in zip("ABC", operands, strict=True)
+    )
+    if a.columns != b.rows or (a.rows, b.columns) != (c.rows, c.columns):
+        shapes = ", ".join(
+            f"{name} is {x.rows} x {x.columns}" for name, x in zip("ABC", (a, b, c), strict=True)
+        )
+        raise OperandError(f"{shapes}; they must be M x K, K x N and M x N")
+    devices = [operand.device.id for operand in operands]
+    if len(set(devices)) > 1:
+        raise OperandError(f"A, B and C lie on devices {devices}; they must lie on one")
+    return Product(a, b, c, a.columns if alpha != 0 else 0, alpha, beta)
+
+
+def _describe_layout(spec: KernelSpec, name: str, array: DeviceArray) -> Layout:
+    if array.dtype != np.dtype(spec.dtype):
+        raise OperandError(f"dtype of {name} is {array.dtype.name}; it must be {spec.dtype}")
+    if array.ndim != 2 or 0 in array.shape:
+        raise OperandError(f"shape of {name} is {array.shape}; it must be (rows, columns), none 0")
+    rows, columns = array.shape
+    item_bytes = array.itemsize
+    if columns > 1 and array.strides[1] != item_bytes:
+        raise OperandError(
+            f"column stride of {name} is {array.strides[1]} bytes; it must be {item_bytes}"
+        )
+    # A matrix of one row has no row stride, and NumPy puts anything in its place.
+    stride_bytes = array.strides[0] if rows > 1 else columns * item_bytes
+    if stride_bytes < columns * item_bytes or stride_bytes % item_bytes:
+        raise OperandError(
+            f"row stride of {name} is {stride_bytes} bytes; it must be a multiple of {item_bytes}, "
+            f"at least {columns * item_bytes}"
+        )
+    return Layout(int(array.data.ptr), rows, columns, stride_bytes // item_bytes, item_bytes)

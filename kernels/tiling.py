@@ -1,0 +1,167 @@
+"""How a thread block divides its work; what follows for its threads, memory and macros.
+
+Knows neither NumPy nor CuPy, like the catalog.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+_VECTOR_BYTES = 16
+_SPLIT_BYTES = 2  # of a bfloat16
+_SPLITS = 3
+_BARRIER_BYTES = 8
+_WARPGROUP = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Rows and columns of C that one thread block computes, and the steps of K it takes at once."""
+
+    m: int
+    n: int
+    k: int
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}"
+
+    @property
+    def macros(self) -> dict[str, str]:
+        """Macros that a source with a tiling is compiled with."""
+        return {"BLOCK_M": str(self.m), "BLOCK_N": str(self.n), "BLOCK_K": str(self.k)}
+
+
+class Tiling(Protocol):
+    """How a kernel with dynamic shared memory divides its tile."""
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Functions in the compiled kernel, the one that computes the product first."""
+
+    @property
+    def macros(self) -> dict[str, str]:
+        """Macros beside those of the tile."""
+
+    def count_threads(self, tile: Tile) -> int:
+        """Threads of a block."""
+
+    def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
+        """Dynamic shared memory of a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTiling:
+    """How the register kernel divides its tile.
+
+    Attributes:
+        thread_m: Rows of C that one thread holds in registers.
+        thread_n: Columns of C that one thread holds in registers.
+        stages: Tiles of A and B in shared memory at the same time.
+        blocks_per_sm: Blocks that must fit a multiprocessor; bounds the registers of a thread.
+    """
+
+    thread_m: int
+    thread_n: int
+    stages: int
+    blocks_per_sm: int
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """For operands aligned to 16 bytes, and for any."""
+        return ("multiply", "multiply_unaligned")
+
+    @property
+    def macros(self) -> dict[str, str]:
+        """The attributes."""
+        return _name_macros(asdict(self))
+
+    def count_threads(self, tile: Tile) -> int:
+        """Threads of a block."""
+        return tile.m * tile.n // (self.thread_m * self.thread_n)
+
+    def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
+        """Stages of tiles; rows of A are padded by 16 bytes."""
+        a_stride = tile.k + _VECTOR_BYTES // item_bytes
+        return self.stages * (tile.m * a_stride + tile.k * tile.n) * item_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WarpTiling:
+    """How the float64 tensor kernel divides its tile.
+
+    Attributes:
+        warp_m: Rows of C that one warp computes.
+        warp_n: Columns of C that one warp computes.
+        step: Steps of K in one instruction: 4, 8 or 16.
+        stages: Tiles of A and B in shared memory at the same time.
+        blocks_per_sm: Blocks that must fit a multiprocessor; bounds the registers of a thread.
+    """
+
+    warp_m: int
+    warp_n: int
+    step: int
+    stages: int
+    blocks_per_sm: int
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """For operands aligned to 16 bytes, and for any."""
+        return ("multiply", "multiply_unaligned")
+
+    @property
+    def macros(self) -> dict[str, str]:
+        """The attributes."""
+        return _name_macros(asdict(self))
+
+    def count_threads(self, tile: Tile) -> int:
+        """Threads of a block."""
+        return 32 * (tile.m // self.warp_m) * (tile.n // self.warp_n)
+
+    def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
+        """Stages of tiles; rows of A and of B are padded by 4 elements."""
+        return self.stages * (tile.m * (tile.k + 4) + tile.k * (tile.n + 4)) * item_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SplitTiling:
+    """How the float32 tensor kernel, which multiplies bfloat16 splits, takes its steps.
+
+    Attributes:
+        stages: Tiles of A and B in shared memory at the same time.
+        chain: Instructions, of 16 steps of K each, whose large products are summed on the tensor
+            cores before they are added up outside.
+        flush: Steps of the tile after which the running sum is added to the total.
+    """
+
+    stages: int
+    chain: int
+    flush: int
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The product, and the functions that split A and B for it."""
+        return ("multiply", "split_rows", "split_columns")
+
+    @property
+    def macros(self) -> dict[str, str]:
+        """The attributes."""
+        return _name_macros(asdict(self))
+
+    def count_threads(self, tile: Tile) -> int:
+        """A warpgroup for each 64 rows of C, and one that copies."""
+        return (tile.m // 64 + 1) * _WARPGROUP
+
+    def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
+        """Stages of splits, each with two barriers, and totals of the tile of C."""
+        stage_bytes = self.count_split_bytes(tile.m, tile.k) + self.count_split_bytes(
+            tile.n, tile.k
+        )
+        return self.stages * (stage_bytes + 2 * _BARRIER_BYTES) + tile.m * tile.n * item_bytes
+
+    @staticmethod
+    def count_split_bytes(lines: int, depth: int) -> int:
+        """Bytes of the splits of so many rows of A or columns of B, whole tiles of them."""
+        return lines * depth * _SPLITS * _SPLIT_BYTES
+
+
+def _name_macros(attributes: dict[str, int]) -> dict[str, str]:
+    return {name.upper(): str(value) for name, value in attributes.items()}

@@ -1,0 +1,266 @@
+"""The float32 tensor kernel: its parts, its errors beside cuBLAS's, and what it leaves alone."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernels import tensor
+from kernels.catalog import find_kernel
+from kernels.device import list_devices
+from kernels.gemm import multiply_on_device
+from kernels.tensor import LEAST_K, choose_cut
+from tests.matrices import Array, assert_product, make_matrix, make_output
+
+TENSOR = find_kernel("tensor", "float32")
+STRICT = find_kernel("register", "float32")
+CUBLAS = find_kernel("cublas", "float32")
+STRIP_BYTES = 128 * 32 * 3 * 2  # of one tile of A or of B
+
+on_hopper = pytest.mark.skipif(
+    any(not TENSOR.runs_on(device.compute_capability) for device in list_devices()[:1]),
+    reason="the float32 tensor kernel runs on Hopper only",
+)
+
+
+def multiply(spec: Any, a: Array, b: Array, cache_dir: Path, **options: Any) -> Array:
+    """A·B by a kernel, written over NaN."""
+    import cupy
+
+    c = cupy.full((a.shape[0], b.shape[1]), np.nan, a.dtype)
+    operands = cupy.asarray(a), cupy.asarray(b), c
+    multiply_on_device(spec, *operands, cache_dir=cache_dir, **options)
+    return np.asarray(cupy.asnumpy(c))
+
+
+def draw(kind: str, m: int, n: int, k: int) -> tuple[Array, Array]:
+    """Operands of a distribution; "wide" scales the rows of A and columns of B by 2^-30…2^30."""
+    generator = np.random.default_rng(k)
+    shapes = (m, k), (n, k)
+    if kind == "uniform":
+        a, b = (generator.random(shape, np.float32) for shape in shapes)
+    elif kind == "lognormal":
+        a, b = (np.exp(generator.standard_normal(shape)) for shape in shapes)
+    else:
+        a, b = (generator.standard_normal(shape) for shape in shapes)
+    if kind == "wide":
+        a, b = (x * 2.0 ** generator.integers(-30, 31, (len(x), 1)) for x in (a, b))
+    return a.astype(np.float32), np.ascontiguousarray(b.T.astype(np.float32))
+
+
+def find_errors(product: Array, a: Array, b: Array) -> Array:
+    """Errors against float64, relative to |A|·|B|."""
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    return np.asarray(abs(product - wide_a @ wide_b) / (abs(wide_a) @ abs(wide_b)))
+
+
+@given(
+    m=st.integers(1, 5000),
+    n=st.integers(1, 5000),
+    k=st.integers(1, 5000),
+    tiles=st.integers(1, 2000),
+)
+def test_parts_cover_the_product_once_within_the_memory(m: int, n: int, k: int, tiles: int) -> None:
+    most_bytes = tiles * STRIP_BYTES
+    cut = choose_cut(TENSOR, m, n, k, most_bytes)
+    assert cut.a_bytes + cut.b_bytes <= max(most_bytes, 2 * STRIP_BYTES)
+    parts = list(cut.list_parts(m, n, k))
+    volume = sum(len(part.rows) * len(part.columns) * len(part.depth) for part in parts)
+    assert volume == m * n * k
+    assert len({(part.rows, part.columns, part.depth) for part in parts}) == len(parts)
+    for part in parts:
+        steps = -(-len(part.depth) // 32)
+        assert -(-len(part.rows) // 128) * steps * STRIP_BYTES <= cut.a_bytes
+        assert -(-len(part.columns) // 128) * steps * STRIP_BYTES <= cut.b_bytes
+
+
+def test_what_fits_is_not_cut() -> None:
+    for shape in ((1, 1, 1), (128, 8192, 4096), (4096, 4096, 4096), (65536, 256, 256)):
+        assert len(list(choose_cut(TENSOR, *shape, 1 << 30).list_parts(*shape))) == 1
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("kind", ["uniform", "normal", "lognormal", "wide"])
+@pytest.mark.parametrize("k", [32, 100, 128, 160, 256, 512, 1000, 2048, 8192, 65536])
+def test_errors_are_no_larger_than_those_of_cublas(kind: str, k: int, kernel_cache: Path) -> None:
+    m, n = (333, 517) if k <= 8192 else (129, 257)
+    a, b = draw(kind, m, n, k)
+    ours, theirs = (
+        find_errors(multiply(spec, a, b, kernel_cache), a, b) for spec in (TENSOR, CUBLAS)
+    )
+    summary = (
+        f"ours {ours.max():.3e} {ours.std():.3e}, cuBLAS's {theirs.max():.3e} {theirs.std():.3e}"
+    )
+    print(kind, k, summary)
+    assert np.sqrt(np.mean(ours**2)) <= np.sqrt(np.mean(theirs**2)), summary
+    assert ours.max() <= theirs.max(), summary
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("padding", [0, 1, 4])
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 1, 128), (127, 129, 129), (129, 1, 191), (257, 385, 640), (700, 130, 1033)],
+    ids=str,
+)
+def test_ragged_products_with_any_alignment(
+    shape: tuple[int, int, int], padding: int, kernel_cache: Path
+) -> None:
+    import cupy
+
+    m, n, k = shape
+    a, b = make_matrix(m, k, "float32", 1), make_matrix(k, n, "float32", 2)
+    c = make_matrix(m, n, "float32", 3)
+    memory = [cupy.full((len(x), x.shape[1] + padding), np.nan, x.dtype) for x in (a, b, c)]
+    views = [of[:, : x.shape[1]] for of, x in zip(memory, (a, b, c), strict=True)]
+    for view, x in zip(views, (a, b, c), strict=True):
+        view[...] = cupy.asarray(x)
+    multiply_on_device(TENSOR, *views, alpha=-1.5, beta=0.5, cache_dir=kernel_cache)
+    assert_product(cupy.asnumpy(views[2]), a, b, c, alpha=-1.5, beta=0.5)
+    assert bool(cupy.isnan(memory[2][:, n:]).all())
+
+
+@pytest.mark.gpu
+@on_hopper
+def test_parts_add_up_to_the_product(kernel_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import cupy
+
+    a, b = make_matrix(700, 1000, "float32", 1), make_matrix(1000, 500, "float32", 2)
+    before = make_matrix(700, 500, "float32", 3)
+    for tiles in (2, 40, 150):
+        monkeypatch.setattr(tensor, "MOST_WORKSPACE_BYTES", tiles * STRIP_BYTES)
+        c = cupy.asarray(before)
+        operands = cupy.asarray(a), cupy.asarray(b), c
+        multiply_on_device(TENSOR, *operands, alpha=2, beta=-1, cache_dir=kernel_cache)
+        assert_product(cupy.asnumpy(c), a, b, before, alpha=2, beta=-1)
+
+
+@pytest.mark.gpu
+@on_hopper
+def test_scarce_memory_makes_more_parts(kernel_cache: Path) -> None:
+    import cupy
+
+    pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    a, b = make_matrix(1500, 1000, "float32", 1), make_matrix(1000, 1500, "float32", 2)
+    operands = cupy.asarray(a), cupy.asarray(b), cupy.empty((1500, 1500), np.float32)
+    multiply_on_device(TENSOR, *operands, cache_dir=kernel_cache)  # modules need memory too
+    cupy.cuda.Stream.null.synchronize()
+    pool.free_all_blocks()
+    pool.set_limit(size=pool.total_bytes() + (4 << 20))
+    try:
+        operands[2].fill(np.nan)
+        multiply_on_device(TENSOR, *operands, cache_dir=kernel_cache)
+        assert_product(cupy.asnumpy(operands[2]), a, b)
+    finally:
+        pool.set_limit(size=0)
+
+
+def is_left_to_the_strict_kernel(a: Array, b: Array, cache_dir: Path) -> bool:
+    """Whether the result has every bit of the strict kernel's."""
+    ours, strict = multiply(TENSOR, a, b, cache_dir), multiply(STRICT, a, b, cache_dir)
+    return bool(np.array_equal(ours, strict, equal_nan=True))
+
+
+@pytest.mark.gpu
+@on_hopper
+def test_a_plain_product_is_not_left_to_the_strict_kernel(kernel_cache: Path) -> None:
+    assert not is_left_to_the_strict_kernel(*draw("normal", 300, 300, 300), kernel_cache)
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("operand", [0, 1])
+@pytest.mark.parametrize(
+    "value", [np.inf, -np.inf, np.nan, 3.4e38, 2.0**-104, 1e-40, -1e-45], ids=str
+)
+def test_what_bfloat16_cannot_stand_for_is_left_to_the_strict_kernel(
+    operand: int, value: float, kernel_cache: Path
+) -> None:
+    operands = draw("normal", 300, 260, 400)
+    operands[operand][257, 11] = value
+    assert is_left_to_the_strict_kernel(*operands, kernel_cache)
+    product = multiply(TENSOR, *operands, kernel_cache)
+    with np.errstate(invalid="ignore", over="ignore"):
+        expected = operands[0].astype(np.float64) @ operands[1].astype(np.float64)
+    touched = product[257] if operand == 0 else product[:, 11]
+    if not np.isfinite(value):
+        wanted = expected[257] if operand == 0 else expected[:, 11]
+        np.testing.assert_array_equal(touched, wanted.astype(np.float32))
+    assert np.isfinite(product).sum() >= product.size - touched.size
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("scales", [(2.0**70, 2.0**54), (2.0**-60, 2.0**-50), (0.0, 1.0)])
+def test_sums_that_overflow_or_vanish_are_left_to_the_strict_kernel(
+    scales: tuple[float, float], kernel_cache: Path
+) -> None:
+    a, b = draw("normal", 200, 200, 300)
+    a, b = a * np.float32(scales[0]), b * np.float32(scales[1])
+    assert is_left_to_the_strict_kernel(a, b, kernel_cache)
+
+
+@pytest.mark.gpu
+@on_hopper
+def test_short_sums_are_left_to_the_strict_kernel(kernel_cache: Path) -> None:
+    assert is_left_to_the_strict_kernel(*draw("normal", 200, 200, LEAST_K - 1), kernel_cache)
+    assert not is_left_to_the_strict_kernel(*draw("normal", 200, 200, LEAST_K), kernel_cache)
+
+
+@pytest.mark.gpu
+@on_hopper
+def test_a_verdict_does_not_outlast_its_product(kernel_cache: Path) -> None:
+    a, b = draw("normal", 300, 300, 300)
+    spoiled = a.copy()
+    spoiled[0, 0] = np.nan
+    first = multiply(TENSOR, a, b, kernel_cache)
+    multiply(TENSOR, spoiled, b, kernel_cache)
+    np.testing.assert_array_equal(multiply(TENSOR, a, b, kernel_cache), first)
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("seed", range(3))
+def test_products_on_streams_of_their_own_do_not_disturb_one_another(
+    seed: int, kernel_cache: Path
+) -> None:
+    import cupy
+
+    pairs = [draw("normal", 500, 400, 300 + seed + i) for i in range(4)]
+    alone = [multiply(TENSOR, a, b, kernel_cache) for a, b in pairs]
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in pairs]
+    operands = [
+        (cupy.asarray(a), cupy.asarray(b), cupy.empty((500, 400), np.float32)) for a, b in pairs
+    ]
+    cupy.cuda.Device().synchronize()
+    launch = partial(multiply_on_device, TENSOR, cache_dir=kernel_cache)
+    for stream, arrays in zip(streams, operands, strict=True):
+        launch(*arrays, stream=stream)
+    cupy.cuda.Device().synchronize()
+    for arrays, expected in zip(operands, alone, strict=True):
+        np.testing.assert_array_equal(cupy.asnumpy(arrays[2]), expected)
+
+
+@pytest.mark.gpu
+@on_hopper
+def test_the_pipeline_streams_through_it(kernel_cache: Path) -> None:
+    from kernels.pipeline import GpuPipeline
+
+    a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
+    before = make_matrix(1100, 900, "float32", 3)
+    for limit in (12 << 20, 3 << 20, 700 << 10, None):
+        pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit)
+        try:
+            for beta in (0.0, 2.0):
+                c = before.copy() if beta else make_output(1100, 900, "float32")
+                pipeline.multiply(TENSOR, a, b, c, beta=beta)
+                assert_product(c, a, b, before, beta=beta)
+        finally:
+            pipeline.close()
