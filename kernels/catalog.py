@@ -159,8 +159,8 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
     _register("float64", Tile(128, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=1)),
     _register("float64", Tile(64, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=2)),
     _register("float64", Tile(64, 64, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=4)),
-    _tensor_float32(Tile(128, 128, 32), SplitTiling(stages=3, chain=1, flush=16)),
-    _tensor_float64(Tile(64, 128, 16), WarpTiling(64, 32, step=8, stages=4, blocks_per_sm=2)),
+    _tensor_float32(Tile(128, 128, 32), SplitTiling(stages=3, chain=2, flush=32)),
+    _tensor_float64(Tile(64, 128, 32), WarpTiling(32, 64, step=16, stages=2, blocks_per_sm=2)),
     # cuBLAS picks among many kernels; these are its tiles for large products on Hopper.
     _cublas("float32", Tile(128, 256, 8), threads=256),
     _cublas("float64", Tile(64, 128, 16), threads=128),

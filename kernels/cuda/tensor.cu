@@ -208,6 +208,13 @@ __device__ __forceinline__ void multiply_tiles(
         }
         if (++unflushed == FLUSH) {
             unflushed = 0;
+            wait_for_products<0>();
+            pin(small);
+#pragma unroll
+            for (int i = 0; i < SUMS; ++i) {
+                sum[i] += small[i];
+                small[i] = 0.0f;
+            }
 #pragma unroll
             for (int i = 0; i < SUMS; i += 4) {
                 float4* const total = totals + i / 4 * TOTALS_STEP;
