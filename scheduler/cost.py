@@ -12,12 +12,32 @@ class CostCurve(Protocol):
     def seconds(self, rows: int) -> float:
         """Seconds for `rows` rows: 0 without rows, and never less for more rows."""
 
+    def estimate_rows(self, seconds: float) -> float:
+        """About how many rows take `seconds`: a place to begin a search, of any quality."""
+
 
 def rows_within(curve: CostCurve, seconds: float, limit: int) -> int:
-    """The most rows, at most `limit`, that the device finishes within `seconds` (bisection)."""
+    """The most rows, at most `limit`, that the device finishes within `seconds`.
+
+    Exact for any non-decreasing curve: steps of doubling length lead from the curve's own estimate
+    to a bracket, which is then bisected.
+    """
     if curve.seconds(limit) <= seconds:
         return limit
-    fits, exceeds = 0, limit
+    start = int(min(max(curve.estimate_rows(seconds), 0.0), limit))
+    step = 1
+    if curve.seconds(start) <= seconds:
+        fits, exceeds = start, start + step
+        while exceeds < limit and curve.seconds(exceeds) <= seconds:
+            step *= 2
+            fits, exceeds = exceeds, exceeds + step
+        exceeds = min(exceeds, limit)
+    else:
+        fits, exceeds = start - step, start
+        while fits > 0 and curve.seconds(fits) > seconds:
+            step *= 2
+            fits, exceeds = fits - step, fits
+        fits = max(fits, 0)
     while exceeds - fits > 1:
         middle = (fits + exceeds) // 2
         if curve.seconds(middle) <= seconds:
@@ -52,6 +72,10 @@ class CpuCurve:
             return 0.0
         rounded = divide_up(rows, self.row_quantum) * self.row_quantum
         return self.call_seconds + (rounded + self.startup_rows) * self.row_seconds
+
+    def estimate_rows(self, seconds: float) -> float:
+        """About how many rows take `seconds`."""
+        return (seconds - self.call_seconds) / self.row_seconds - self.startup_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +130,13 @@ class GpuCurve:
             self.kernel_seconds(rows),
         )
         return self.call_seconds + edge * row_seconds + overlapped
+
+    def estimate_rows(self, seconds: float) -> float:
+        """About how many rows take `seconds`: what both the waves and the copies allow."""
+        row_seconds = self.row_in_seconds + self.row_out_seconds
+        left = seconds - self.call_seconds
+        computing = left - self.launch_seconds - self.edge_rows * row_seconds
+        rows = self.grid.rows_in_waves(max(0, int(computing / self.wave_seconds)))
+        if row_seconds == 0:
+            return rows
+        return min(rows, (left - self.b_seconds) / row_seconds)

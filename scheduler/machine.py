@@ -74,7 +74,7 @@ class KernelModel:
 
     def fits(self, spec: KernelSpec) -> bool:
         """Whether this is the model of `spec`."""
-        return (self.kernel, self.dtype, self.tile) == (spec.name, spec.dtype, str(spec.tile))
+        return self.kernel == spec.name and self.dtype == spec.dtype and self.tile == str(spec.tile)
 
 
 @dataclass(frozen=True, slots=True)

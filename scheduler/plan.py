@@ -5,7 +5,7 @@ scored by their predicted seconds; the fastest is the choice. Pure: nothing here
 or a device.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from kernels.catalog import KernelSpec, find_kernel, list_kernels
@@ -103,6 +103,11 @@ class Plan:
         """What another F would take."""
         return _predict(self.problem, f, self.gpu_curve, self.cpu_curve, self.cpu_alone_curve)
 
+    def move(self, f: int) -> "Plan":
+        """The same plan with another F; without a kernel when the CPU takes every row."""
+        spec = self.spec if f < self.problem.m else None
+        return replace(self, f=f, spec=spec, predicted=self.predict(f))
+
 
 def choose_plan(
     problem: GemmProblem,
@@ -157,15 +162,14 @@ def _plan_kernel(
     problem: GemmProblem, profile: MachineProfile, spec: KernelSpec, f: RowsOrAuto
 ) -> Plan:
     """The best plan with one kernel."""
-    if f != "auto":
-        return _build_plan(problem, profile, spec, f)
-    m = problem.m
     gpu_only = _build_plan(problem, profile, spec, 0)
-    cpu_only = _build_plan(problem, profile, spec, m)
-    alone = min(gpu_only, cpu_only, key=lambda plan: plan.predicted.total_seconds)
+    if f != "auto":
+        return gpu_only.move(f)
     assert gpu_only.gpu_curve is not None, "candidates run on this machine"
     curves: list[CostCurve] = [gpu_only.gpu_curve, gpu_only.cpu_curve]
-    split = _build_plan(problem, profile, spec, split_rows(m, curves)[1])
+    cpu_only = gpu_only.move(problem.m)
+    split = gpu_only.move(split_rows(problem.m, curves)[1])
+    alone = min(gpu_only, cpu_only, key=lambda plan: plan.predicted.total_seconds)
     limit = alone.predicted.total_seconds * (1 - WORTHWHILE_GAIN)
     return split if split.predicted.total_seconds <= limit else alone
 

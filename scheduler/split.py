@@ -1,5 +1,6 @@
 """Who computes how many rows: the split that finishes first."""
 
+import math
 from collections.abc import Sequence
 
 from scheduler.cost import CostCurve, rows_within
@@ -21,7 +22,9 @@ def split_rows(m: int, curves: Sequence[CostCurve]) -> tuple[int, ...]:
     Returns:
         Rows for each device, in the order of `curves`; they add up to `m`.
     """
-    best = min(_find_least_feasible(m, curve, curves) for curve in curves)
+    best = math.inf
+    for curve in curves:
+        best = min(best, _find_least_feasible(m, curve, curves, best))
     shares = []
     rest = m
     for curve in curves:
@@ -32,9 +35,16 @@ def split_rows(m: int, curves: Sequence[CostCurve]) -> tuple[int, ...]:
     return tuple(shares)
 
 
-def _find_least_feasible(m: int, curve: CostCurve, curves: Sequence[CostCurve]) -> float:
-    """The least value of `curve` within which all of `curves` finish `m` rows together."""
-    infeasible, feasible = -1, m
+def _find_least_feasible(
+    m: int, curve: CostCurve, curves: Sequence[CostCurve], bound: float
+) -> float:
+    """The least value of `curve` within which all of `curves` finish `m` rows together.
+
+    Only values below `bound` are looked for: infinity when there is none.
+    """
+    infeasible, feasible = -1, rows_within(curve, math.nextafter(bound, 0.0), m)
+    if not _is_feasible(m, curves, curve.seconds(feasible)):
+        return math.inf
     while feasible - infeasible > 1:
         middle = (infeasible + feasible) // 2
         if _is_feasible(m, curves, curve.seconds(middle)):

@@ -17,8 +17,13 @@ class TabulatedCurve:
 
     table: tuple[float, ...]
 
+    estimate: float = 0.0
+
     def seconds(self, rows: int) -> float:
         return self.table[rows]
+
+    def estimate_rows(self, seconds: float) -> float:
+        return self.estimate
 
 
 @st.composite
@@ -30,7 +35,7 @@ def problems(draw, devices=st.integers(1, 4), rows=st.integers(0, 18)):
         table = [0.0]
         for step in draw(steps):
             table.append(table[-1] + step)
-        curves.append(TabulatedCurve(tuple(table)))
+        curves.append(TabulatedCurve(tuple(table), draw(st.floats(-5.0, 25.0))))
     return m, curves
 
 
