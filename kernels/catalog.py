@@ -124,7 +124,9 @@ def _tensor_float32(tile: Tile, tiling: SplitTiling) -> KernelSpec:
     )
 
 
-def _tensor_float64(tile: Tile, tiling: WarpTiling) -> KernelSpec:
+def _tensor_float64(
+    tile: Tile, tiling: WarpTiling, *, until: tuple[int, int] | None = None
+) -> KernelSpec:
     return KernelSpec(
         "tensor",
         "float64",
@@ -132,6 +134,7 @@ def _tensor_float64(tile: Tile, tiling: WarpTiling) -> KernelSpec:
         threads=tiling.count_threads(tile),
         source="tensor_float64.cu",
         min_compute_capability=_HOPPER,
+        max_compute_capability=until,
         tiling=tiling,
     )
 
@@ -159,8 +162,13 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
     _register("float64", Tile(128, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=1)),
     _register("float64", Tile(64, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=2)),
     _register("float64", Tile(64, 64, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=4)),
-    _tensor_float32(Tile(128, 128, 32), SplitTiling(stages=3, chain=2, flush=32)),
-    _tensor_float64(Tile(64, 128, 32), WarpTiling(32, 64, step=16, stages=2, blocks_per_sm=2)),
+    _tensor_float32(Tile(128, 128, 32), SplitTiling(stages=3, chain=2, flush=16)),
+    _tensor_float64(
+        Tile(128, 64, 32),
+        WarpTiling(64, 32, step=16, stages=2, blocks_per_sm=2),
+        until=_HOPPER,  # for newer GPUs the compiler runs out of registers
+    ),
+    _tensor_float64(Tile(64, 128, 16), WarpTiling(64, 32, step=8, stages=3, blocks_per_sm=2)),
     # cuBLAS picks among many kernels; these are its tiles for large products on Hopper.
     _cublas("float32", Tile(128, 256, 8), threads=256),
     _cublas("float64", Tile(64, 128, 16), threads=128),

@@ -5,11 +5,13 @@ find in A and B decides on the device whether bfloat16 can stand for them; if no
 nothing, and a fourth launch, of the strict register kernel, computes in its place. The host waits
 for nothing.
 
+Sums of few products are computed in float64 on the ordinary cores instead.
+
 Large products are cut into parts whose splits fit the memory set aside for them.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,10 +21,18 @@ from kernels.catalog import KernelSpec, find_kernel
 from kernels.errors import DeviceFailure
 from kernels.launch import launch_tiles, load_functions
 from kernels.operands import Product
-from kernels.tiling import SplitTiling
+from kernels.tiling import RegisterTiling, SplitTiling
 
 LEAST_K: Final = 128
-"""Below it the strict kernel computes: memory limits both, and its errors are the smaller ones."""
+"""Below it, where memory is the limit, float64 sums are affordable, and no error is smaller."""
+
+SHORT: Final = replace(
+    find_kernel("register", "float32", "64x64x16"),
+    threads=128,
+    accuracy="float32",
+    tiling=RegisterTiling(4, 8, stages=3, blocks_per_sm=3, wide_sums=True),
+)
+"""The kernel for fewer than LEAST_K steps of k."""
 
 MOST_WORKSPACE_BYTES: Final = 4 << 30
 """Splits of A and B at one time, where the GPU has that much memory to spare."""
@@ -99,10 +109,10 @@ def launch_splits(spec: KernelSpec, product: Product, cache_dir: Path) -> None:
     Raises:
         DeviceFailure: There is no memory for the splits of even one tile.
     """
-    strict = find_kernel("register", spec.dtype)
     if product.k < LEAST_K:
-        launch_tiles(strict, product, cache_dir)
+        launch_tiles(SHORT, product, cache_dir)
         return
+    strict = find_kernel("register", spec.dtype)
     shape = (product.c.rows, product.c.columns, product.k)
     cut, memory = _allocate(spec, shape)
     splits = _Splits(spec, memory.ptr, cut.a_bytes, cache_dir)

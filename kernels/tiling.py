@@ -57,12 +57,14 @@ class RegisterTiling:
         thread_n: Columns of C that one thread holds in registers.
         stages: Tiles of A and B in shared memory at the same time.
         blocks_per_sm: Blocks that must fit a multiprocessor; bounds the registers of a thread.
+        wide_sums: Whether products of float32 are summed in float64.
     """
 
     thread_m: int
     thread_n: int
     stages: int
     blocks_per_sm: int
+    wide_sums: bool = False
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -91,7 +93,7 @@ class WarpTiling:
     Attributes:
         warp_m: Rows of C that one warp computes.
         warp_n: Columns of C that one warp computes.
-        step: Steps of K in one instruction: 4, 8 or 16.
+        step: Steps of K in one instruction: 8 or 16.
         stages: Tiles of A and B in shared memory at the same time.
         blocks_per_sm: Blocks that must fit a multiprocessor; bounds the registers of a thread.
     """
@@ -164,4 +166,4 @@ class SplitTiling:
 
 
 def _name_macros(attributes: dict[str, int]) -> dict[str, str]:
-    return {name.upper(): str(value) for name, value in attributes.items()}
+    return {name.upper(): str(int(value)) for name, value in attributes.items()}

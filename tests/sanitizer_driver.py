@@ -14,9 +14,9 @@ from kernels.device import list_devices
 from kernels.gemm import multiply_on_device
 
 
-def multiply_ragged(spec: KernelSpec, cache_dir: Path, *, padding: int) -> None:
+def multiply_ragged(spec: KernelSpec, k: int, cache_dir: Path, *, padding: int) -> None:
     """One product that leaves parts of tiles over on all sides; raises when it is wrong."""
-    m, n, k = spec.tile.m + 3, spec.tile.n + 5, 4 * spec.tile.k + 1  # a padding of 3 aligns rows
+    m, n = spec.tile.m + 3, spec.tile.n + 5
     generator = np.random.default_rng(0)
     a, b, c = (
         generator.integers(-4, 5, (rows, columns + padding)).astype(spec.dtype)
@@ -36,8 +36,9 @@ def main() -> None:
     capability = list_devices()[0].compute_capability
     for spec in list_kernels(compute_capability=capability):
         if spec.source and (not names or spec.name in names):
-            for padding in (0, 3):
-                multiply_ragged(spec, Path(sys.argv[1]), padding=padding)
+            for padding in (0, 3):  # a padding of 3 aligns rows
+                for k in (spec.tile.k + 1, 4 * spec.tile.k + 1):
+                    multiply_ragged(spec, k, Path(sys.argv[1]), padding=padding)
             print(spec.label)
 
 

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from kernels import tensor
 from kernels.catalog import find_kernel
+from kernels.compile import compile_kernel
 from kernels.device import list_devices
 from kernels.gemm import multiply_on_device
-from kernels.tensor import LEAST_K, choose_cut
+from kernels.tensor import LEAST_K, SHORT, choose_cut
+from kernels.tiling import RegisterTiling
 from tests.matrices import Array, assert_product, make_matrix, make_output
 
 TENSOR = find_kernel("tensor", "float32")
@@ -86,7 +88,7 @@ def test_what_fits_is_not_cut() -> None:
 @pytest.mark.gpu
 @on_hopper
 @pytest.mark.parametrize("kind", ["uniform", "normal", "lognormal", "wide"])
-@pytest.mark.parametrize("k", [32, 100, 128, 160, 256, 512, 1000, 2048, 8192, 65536])
+@pytest.mark.parametrize("k", [32, 100, 128, 160, 256, 512, 800, 1000, 2048, 8192, 65536])
 def test_errors_are_no_larger_than_those_of_cublas(kind: str, k: int, kernel_cache: Path) -> None:
     m, n = (333, 517) if k <= 8192 else (129, 257)
     a, b = draw(kind, m, n, k)
@@ -209,9 +211,20 @@ def test_sums_that_overflow_or_vanish_are_left_to_the_strict_kernel(
 
 @pytest.mark.gpu
 @on_hopper
-def test_short_sums_are_left_to_the_strict_kernel(kernel_cache: Path) -> None:
-    assert is_left_to_the_strict_kernel(*draw("normal", 200, 200, LEAST_K - 1), kernel_cache)
-    assert not is_left_to_the_strict_kernel(*draw("normal", 200, 200, LEAST_K), kernel_cache)
+@pytest.mark.parametrize("k", [1, 31, LEAST_K - 1])
+def test_elements_of_few_products_are_rounded_once(k: int, kernel_cache: Path) -> None:
+    a, b = draw("wide", 201, 300, k)
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    expected, scale = wide_a @ wide_b, abs(wide_a) @ abs(wide_b)
+    error = abs(multiply(TENSOR, a, b, kernel_cache) - expected)
+    assert (error <= 2.0**-24 * abs(expected) + k * 2.0**-50 * scale).all()
+
+
+def test_the_kernel_for_few_products_spills_no_registers(kernel_cache: Path) -> None:
+    compiled = compile_kernel(SHORT, "sm_90a", kernel_cache)
+    assert compiled.spill_bytes == 0
+    assert isinstance(SHORT.tiling, RegisterTiling)
+    assert SHORT.threads == SHORT.tiling.count_threads(SHORT.tile)
 
 
 @pytest.mark.gpu

@@ -186,3 +186,17 @@ def test_behind_a_slow_link_the_fastest_kernel_is_still_the_one_taken():
     plan = choose_plan(GemmProblem(4096, 4096, 4096), profile, f=0)
     assert plan.spec is not None
     assert plan.spec.name in ("register", "cublas")
+
+
+@given(m=SIZES, n=SIZES, k=SIZES, profile=PROFILES, dtype=st.sampled_from(["float32", "float64"]))
+@settings(max_examples=30)
+def test_auto_chooses_among_strict_and_library_kernels(m, n, k, profile, dtype):
+    plan = choose_plan(GemmProblem(m, n, k, dtype=dtype), profile)
+    assert plan.spec is None or plan.spec.accuracy in ("strict", "library")
+
+
+def test_a_kernel_of_another_accuracy_is_used_when_it_is_named():
+    profile = find_profile("H200", devices=(), directory=None, cpu_threads=8)
+    plan = choose_plan(GemmProblem(4096, 4096, 4096), profile, kernel="tensor", f=0)
+    assert plan.spec is not None
+    assert plan.spec.accuracy == "float32"

@@ -24,9 +24,17 @@
 // 16 bytes at a time; `multiply_unaligned` wants nothing, and moves one element at a time. Both do
 // nothing where `wanted` points to a 0: so another kernel decides on the device whether this one is
 // to compute the product after all. A null pointer means that it is.
+//
+// With WIDE_SUMS, products of float are summed in double, so that an element of C is rounded once.
 #include "copies.cuh"
 #include "order.cuh"
 #include "product.cuh"
+
+#if WIDE_SUMS
+typedef double sum;
+#else
+typedef element sum;
+#endif
 
 constexpr int LANES_M = 8;
 constexpr int LANES_N = 4;
@@ -110,7 +118,7 @@ __device__ __forceinline__ void multiply_tile(
     const element* const a_fragments = shared + thread_row * A_STRIDE;
     const element* const b_fragments = shared + A_ELEMENTS + thread_column;
 
-    element sums[THREAD_M][THREAD_N] = {};
+    sum sums[THREAD_M][THREAD_N] = {};
     Vector a_fragment[2][THREAD_M];           // VECTOR steps of k of each row
     Vector b_fragment[2][THREAD_N / VECTOR];  // one step of k of each column
 
@@ -153,8 +161,8 @@ __device__ __forceinline__ void multiply_tile(
             for (int i = 0; i < THREAD_M; ++i) {
 #pragma unroll
                 for (int j = 0; j < THREAD_N; ++j) {
-                    sums[i][j] += a_fragment[p / VECTOR % 2][i].of[p % VECTOR]
-                                * b_fragment[p % 2][j / VECTOR].of[j % VECTOR];
+                    sums[i][j] += sum(a_fragment[p / VECTOR % 2][i].of[p % VECTOR])
+                                * sum(b_fragment[p % 2][j / VECTOR].of[j % VECTOR]);
                 }
             }
         }

@@ -3,13 +3,14 @@
 // With a = a1 + a2 + a3 and b likewise (split.cuh), a·b is the sum of nine products of bfloat16,
 // each exact in float32. The three smallest lie below 2^-24 of a·b and are left out; six remain.
 // Tensor cores sum in float32 but cut off what does not fit, where an FADD rounds: sums kept there
-// drift. So only short sums are:
+// drift toward zero. So only short sums are:
 //   - a1·b1 of CHAIN times 16 steps of k goes into an accumulator that begins at zero: products of
 //     8×8 bits, almost exact. An FADD adds it to the running sum.
-//   - the five others are at most 2^-7 of a1·b1, and what is cut off from them likewise. They stay
-//     in an accumulator of their own for all of K, the smallest first within a step.
-//   - after FLUSH tiles of k the running sum is added to a total in shared memory, and begins anew:
-//     the error of a sum of sums grows with the number of both, not with their product.
+//   - the five others are at most 2^-7 of a1·b1, and what is cut off from them likewise. They have an
+//     accumulator of their own, the smallest first within a step.
+//   - after FLUSH tiles both are added to a total in shared memory, and begin anew: the running
+//     sum at zero, the small one with what the addition rounded off (Kahan, "Further remarks on
+//     reducing truncation errors", 1965). So errors do not grow with the number of flushes.
 //
 // Three warpgroups: one thread of the third brings in tiles of A and B by bulk copies, STAGES steps
 // ahead; the first two compute 64 × 128 elements each. While the tensor cores work on the five
@@ -165,6 +166,16 @@ __device__ __forceinline__ void load_tiles(
     }
 }
 
+// Add both sums to a total; what the total cannot hold stays in the small one.
+__device__ __forceinline__ void flush(float& total, float& sum, float& small)
+{
+    const float both = sum + small;
+    const float before = total;
+    total = before + both;
+    small = both - (total - before);
+    sum = 0.0f;
+}
+
 // A warpgroup: `sum` ← its elements of a tile of C. `totals` points to this thread's own in shared
 // memory, of which neighbouring threads' lie next to one another.
 __device__ __forceinline__ void multiply_tiles(
@@ -176,6 +187,7 @@ __device__ __forceinline__ void multiply_tiles(
     float lead[SUMS], small[SUMS];
 #pragma unroll
     for (int i = 0; i < SUMS; ++i) sum[i] = lead[i] = small[i] = 0.0f;
+    pin(small);
     int unflushed = 0;
     bool flushed = false;
     int before = -1;  // the stage whose products may still be in flight
@@ -211,18 +223,16 @@ __device__ __forceinline__ void multiply_tiles(
             wait_for_products<0>();
             pin(small);
 #pragma unroll
-            for (int i = 0; i < SUMS; ++i) {
-                sum[i] += small[i];
-                small[i] = 0.0f;
-            }
-#pragma unroll
             for (int i = 0; i < SUMS; i += 4) {
                 float4* const total = totals + i / 4 * TOTALS_STEP;
-                float4 of = make_float4(sum[i], sum[i + 1], sum[i + 2], sum[i + 3]);
-                if (flushed) of = make_float4(of.x + total->x, of.y + total->y, of.z + total->z, of.w + total->w);
+                float4 of = flushed ? *total : make_float4(0, 0, 0, 0);
+                flush(of.x, sum[i], small[i]);
+                flush(of.y, sum[i + 1], small[i + 1]);
+                flush(of.z, sum[i + 2], small[i + 2]);
+                flush(of.w, sum[i + 3], small[i + 3]);
                 *total = of;
-                sum[i] = sum[i + 1] = sum[i + 2] = sum[i + 3] = 0.0f;
             }
+            pin(small);
             flushed = true;
         }
         before = turn.stage;

@@ -2,14 +2,14 @@
 //
 // As in *register*, a block walks along K in steps of BLOCK_K with STAGES tiles of A and B in
 // shared memory, brought there by asynchronous copies. Here a warp computes WARP_M × WARP_N elements
-// by m16n8k8 products, one instruction for 1024 fused multiply-adds in float64: every product and
-// sum is rounded as IEEE has it, but k is summed in another order than one by one.
+// by m16n8k8 or m16n8k16 products (STEP steps of k), each 1024 or 2048 fused multiply-adds in
+// float64: products and sums are rounded as IEEE has it, but not summed one by one in the order of k.
 //
 // Shared memory (dynamic), for each stage: A as [BLOCK_M][BLOCK_K + 4] and B as
 // [BLOCK_K][BLOCK_N + 4]. Lane 4g + q holds of A the rows g and g + 8, of B the column g, and of both
-// the steps of k q and q + 4. Sixteen lanes read 8 bytes each at a time: of A four rows that lie 8
-// banks apart, of B four. (16 bytes at a time need fewer reads, but deliver elements that an operand
-// does not hold in neighbouring registers, so that each is moved once more.)
+// every fourth step of k from q on. Sixteen lanes read 8 bytes each at a time: of A four rows that
+// lie 8 banks apart, of B four. (16 bytes at a time need fewer reads, but deliver elements that an
+// operand does not hold in neighbouring registers, so that each is moved once more.)
 //
 // The fragments of a row of products are read again, for the next STEP steps of k, as soon as the
 // products that use them have been issued; those of B alternate between two sets of registers.
@@ -19,9 +19,6 @@
 #include "order.cuh"
 #include "product.cuh"
 
-#ifndef STEP
-#define STEP 8
-#endif
 constexpr int STEPS = BLOCK_K / STEP;
 constexpr int WARPS_N = BLOCK_N / WARP_N;
 constexpr int THREADS = 32 * (BLOCK_M / WARP_M) * WARPS_N;
@@ -54,15 +51,12 @@ constexpr int B_HELD = STEP / 4;
 // c ← a·b + c for 16 × 8 elements and STEP steps of k.
 __device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[A_HELD], const double (&b)[B_HELD])
 {
-#if STEP == 4
-    asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3]) : "d"(a[0]), "d"(a[1]), "d"(b[0]));
-#elif STEP == 8
+#if STEP == 8
     asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
         : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
-#else
+#elif STEP == 16
     asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};"
         : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
