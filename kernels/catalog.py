@@ -25,10 +25,9 @@ class KernelSpec:
         tile: What one block computes; W × W × W for the first four.
         threads: Threads per block.
         source: File under kernels/cuda/; None for cuBLAS.
-        accuracy: "strict" (every product and sum rounded as IEEE has it in the element type: fused
-            multiply-adds in the order of k, on tensor cores in another order), "float32" (computed
-            from parts of the elements, with errors no larger than those of float32 sums) or
-            "library" (whatever the library does).
+        accuracy: "strict" (fused multiply-adds of the element type in the order of k, each rounded
+            as IEEE has it), "float32" or "float64" (tensor cores, with errors no larger than those
+            of sums in that type) or "library" (whatever the library does).
         min_compute_capability: The oldest GPU that runs it.
         max_compute_capability: The newest GPU that runs it; None for all to come.
         tiling: How the kernel divides its tile; None for W × W threads and for cuBLAS.
@@ -133,6 +132,7 @@ def _tensor_float64(
         tile,
         threads=tiling.count_threads(tile),
         source="tensor_float64.cu",
+        accuracy="float64",
         min_compute_capability=_HOPPER,
         max_compute_capability=until,
         tiling=tiling,

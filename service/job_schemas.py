@@ -27,7 +27,7 @@ _EXAMPLE_PLAN: JsonDict = {
     "f": 1024,
     "gpu_rows": 15360,
     "kernel": "register",
-    "tile": "128x128x8",
+    "tile": "64x128x16",
     "waves": 117,
     "waves_gpu_only": 125,
     "tail_utilization": 0.38,
@@ -61,7 +61,7 @@ class JobRequest(BaseModel):
                     "alpha": 0.5,
                     "beta": 1.0,
                     "kernel": "register",
-                    "tile": "128x128x8",
+                    "tile": "64x128x16",
                     "f": 256,
                     "verify": True,
                     "priority": 10,
@@ -76,7 +76,7 @@ class JobRequest(BaseModel):
     alpha: Factor = Field(1.0, description="Factor of the product; whole for integer matrices.")
     beta: Factor = Field(0.0, description="Factor of C; at 0 C is not read.")
     kernel: Name = Field("auto", description='A kernel of the catalog, or "auto".')
-    tile: Name | None = Field(None, description='A tile of that kernel, such as "128x128x8".')
+    tile: Name | None = Field(None, description='A tile of that kernel, such as "64x128x16".')
     f: RowsOrAuto = Field("auto", description='Rows of C that the CPU computes, 0…M, or "auto".')
     verify: bool = Field(False, description="Whether the product is checked before it is stored.")
     priority: int = Field(0, ge=-1000, le=1000, description="The higher one runs first.")

@@ -57,7 +57,7 @@ class PlanView(BaseModel):
                     "f": 1024,
                     "gpu_rows": 15360,
                     "kernel": "register",
-                    "tile": "128x128x8",
+                    "tile": "64x128x16",
                     "waves": 117,
                     "waves_gpu_only": 125,
                     "tail_utilization": 0.38,

@@ -44,7 +44,7 @@ TileName = Annotated[
     Field(
         pattern=r"^[A-Za-z0-9_.-]{1,64}$",
         description="A tile of that kernel.",
-        examples=["128x128x8"],
+        examples=["64x128x16"],
     ),
 ]
 ContentDigest = Annotated[

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 EXAMPLES: Final = """[bold]Examples[/]
 
 wavetrim multiply A.npy B.npy -o C.npy
-wavetrim multiply A.npy B.npy -o C.npy --f 256 --kernel register --tile 128x128x8 --verify
+wavetrim multiply A.npy B.npy -o C.npy --f 256 --kernel register --tile 64x128x16 --verify
 wavetrim multiply A.npy B.npy -o C.npy --c C.npy --alpha 0.5 --beta 1
 """
 

@@ -21,7 +21,8 @@ Dtype = Annotated[
 Kernel = Annotated[
     str,
     typer.Option(
-        help="Kernel of the GPU part: auto, or simple, coalesced, shared, register, cublas.",
+        help="Kernel of the GPU part: auto, or naive, simple, coalesced, shared, register, tensor,"
+        " cublas.",
         rich_help_panel="Split",
     ),
 ]
@@ -29,7 +30,7 @@ Tile = Annotated[
     str | None,
     typer.Option(
         metavar="TILE",
-        help="Tile of that kernel, such as 32 or 128x128x8.",
+        help="Tile of that kernel, such as 32 or 64x128x16.",
         show_default="the fastest",
         rich_help_panel="Split",
     ),
