@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from cpu.model import find_cpu_name
 from cpu.threads import usable_cores
 from kernels.device import list_devices
 
@@ -24,7 +25,7 @@ def describe_environment() -> dict[str, Any]:
             "gpus": len(devices),
             "sm_count": devices[0].sm_count if devices else None,
             "driver": str(devices[0].driver_version) if devices else None,
-            "cpu": _find_cpu_name(),
+            "cpu": find_cpu_name(),
             "cores": usable_cores(),
         },
         "versions": {"python": platform.python_version(), **_list_versions()},
@@ -49,13 +50,6 @@ def _list_versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def _find_cpu_name() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 def _find_commit() -> str:

@@ -76,6 +76,18 @@ def list_devices() -> tuple[DeviceInfo, ...]:
         return ()
 
 
+def explain_no_devices() -> str:
+    """What is missing where `list_devices` finds nothing."""
+    try:
+        from cupy.cuda import runtime
+    except ImportError:
+        return "CuPy is not installed; wavetrim's extra gpu brings it"
+    try:
+        return f"CUDA finds {runtime.getDeviceCount()} devices"
+    except runtime.CUDARuntimeError as error:
+        return f"CUDA finds no device: {error}"
+
+
 def select_devices(choice: str | None) -> tuple[DeviceInfo, ...]:
     """The GPUs to use: all of them (None), "none", or those whose indices are listed ("0,1")."""
     if choice == "none":

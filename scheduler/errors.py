@@ -47,3 +47,7 @@ class ExecutionError(SchedulerError):
     def __init__(self, message: str, *, poisoned: bool = False) -> None:
         super().__init__(message)
         self.poisoned = poisoned
+
+
+class DrawingUnavailable(SchedulerError):
+    """Plots were asked for, and the library that draws them is not installed."""

@@ -1,0 +1,85 @@
+"""Where an experiment runs, and what it is told there."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cpu.model import find_cpu_name
+from kernels.device import DeviceInfo, explain_no_devices
+from kernels.errors import DeviceUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What figures were measured on.
+
+    Attributes:
+        gpu: Name of the GPU.
+        sm_count: Its multiprocessors.
+        driver: Version of its driver.
+        cpu: Name of the CPU.
+        cpu_threads: Threads that the CPU path used.
+    """
+
+    gpu: str
+    sm_count: int
+    driver: str
+    cpu: str
+    cpu_threads: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.gpu} ({self.sm_count} multiprocessors, driver {self.driver}), "
+            f"{self.cpu} ({self.cpu_threads} threads)"
+        )
+
+
+def _keep_quiet(share: float, what: str) -> None:
+    del share, what
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A machine to measure.
+
+    Attributes:
+        device: The GPU.
+        cache_dir: Folder of compiled kernels.
+        cpu_threads: Threads of the CPU path.
+        gpu_memory_bytes: GPU memory that products in host memory may take; None for what is free.
+        tell: Told the finished share, 0…1, and what is measured next.
+    """
+
+    device: DeviceInfo
+    cache_dir: Path
+    cpu_threads: int
+    gpu_memory_bytes: int | None = None
+    tell: Callable[[float, str], None] = field(default=_keep_quiet)
+
+    @property
+    def hardware(self) -> Hardware:
+        """What is measured here."""
+        device = self.device
+        return Hardware(
+            device.name,
+            device.sm_count,
+            device.driver_version,
+            find_cpu_name(),
+            self.cpu_threads,
+        )
+
+
+def pick_device(devices: Sequence[DeviceInfo], choice: str | None) -> DeviceInfo:
+    """The GPU that is measured: the first one.
+
+    Args:
+        devices: The GPUs that may be used.
+        choice: The setting that chose them, WAVETRIM_DEVICES; None when it is not set.
+
+    Raises:
+        DeviceUnavailable: There is none; the message says what is missing.
+    """
+    if devices:
+        return devices[0]
+    reason = explain_no_devices() if choice is None else f"WAVETRIM_DEVICES is {choice!r}"
+    raise DeviceUnavailable(f"this experiment measures a CUDA GPU, and there is none: {reason}")

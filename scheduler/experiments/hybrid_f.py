@@ -1,0 +1,183 @@
+"""The last F rows on the CPU: R4's `mulmat_1G1C M N K W F`, Table 17.
+
+Each F is a pinned plan that the executor runs as it runs the service's jobs: copies overlap the
+kernel, and the GPU part overlaps the CPU part.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import numpy as np
+
+from scheduler.execute import Executor, Timings
+from scheduler.experiments.bench import Bench, Hardware
+from scheduler.experiments.operands import Matrix, draw_operands
+from scheduler.experiments.plot import Line, Panel, Plot
+from scheduler.experiments.reference import HYBRID_SIZE, HYBRID_WIDTH, TABLE_17, SplitSeconds
+from scheduler.experiments.report import Report
+from scheduler.experiments.table import Row, Table, format_milliseconds
+from scheduler.plan import Plan, choose_plan
+from scheduler.problem import GemmProblem
+from scheduler.profile import find_profile
+from scheduler.verify import verify_product
+
+NAME: Final = "hybrid-f"
+RUNS: Final = 7
+"""Of so many runs, after one that is not timed, the one with the median total is shown."""
+
+_NOTE: Final = (
+    "GPU is the GPU part from its first copy to its last, total the whole of both parts. Here "
+    "copies overlap the kernel, so GPU can be less than kernel and transfer together."
+)
+_PARTS: Final = ("kernel", "transfer", "gpu", "cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One F.
+
+    Attributes:
+        f: Rows of C that the CPU computed.
+        waves: Waves of the GPU part, as the planner counts them from the GPU's data sheet.
+        timings: Seconds of the run with the median total.
+        passed: Whether the product was right.
+    """
+
+    f: int
+    waves: int
+    timings: Timings
+    passed: bool
+
+
+def run_experiment(
+    bench: Bench, problem: GemmProblem, w: int, rows: Sequence[int], kernel: str = "shared"
+) -> Report:
+    """Run the product with every F.
+
+    Args:
+        bench: The machine.
+        problem: The product.
+        w: Width of the kernel's tile.
+        rows: F, each 0…M.
+        kernel: Name in the catalog.
+
+    Raises:
+        PlanError: There is no such kernel or tile, or an F is outside 0…M.
+        ExecutionError: A device fails.
+    """
+    profile = find_profile(
+        None, devices=[bench.device], directory=None, cpu_threads=bench.cpu_threads
+    )
+    plans = [choose_plan(problem, profile, kernel=kernel, tile=str(w), f=f) for f in rows]
+    operands = draw_operands(problem)
+    executor = Executor(
+        cache_dir=bench.cache_dir,
+        devices=[bench.device],
+        cpu_threads=bench.cpu_threads,
+        gpu_memory_bytes=bench.gpu_memory_bytes,
+    )
+    splits = []
+    with executor:
+        for done, plan in enumerate(plans):
+            bench.tell(done / len(plans), f"F = {plan.f}")
+            splits.append(_run_plan(executor, plan, *operands))
+    bench.tell(1.0, "")
+    return make_report(problem, kernel, w, splits, bench.hardware)
+
+
+def make_report(
+    problem: GemmProblem, kernel: str, w: int, splits: Sequence[Split], hardware: Hardware
+) -> Report:
+    """Table 17 and its plot; the reference's times beside them if the product is the same."""
+    m, n, k = problem.m, problem.n, problem.k
+    same = {m, n, k} == {HYBRID_SIZE} and w == HYBRID_WIDTH
+    reference = TABLE_17 if same else {}
+    wrong = [split.f for split in splits if not split.passed]
+    return Report(
+        name=NAME,
+        title=f"C[{m},{n}] = A[{m},{k}]·B[{k},{n}] in {problem.dtype} with the kernel {kernel}, "
+        f"W = {w}, the last F rows on the CPU, operands in host memory.",
+        hardware=hardware,
+        findings=(*([f"WRONG: F = {f}." for f in wrong] or ["Every product was right."]), _NOTE),
+        tables=(_tabulate(splits, reference),),
+        plots=(_plot(splits, reference, f"{NAME}: M = {m}, N = {n}, K = {k}, {kernel} W = {w}"),),
+        rows=tuple(_make_row(problem, kernel, w, split, reference) for split in splits),
+        passed=not wrong,
+    )
+
+
+def _run_plan(executor: Executor, plan: Plan, a: Matrix, b: Matrix) -> Split:
+    c = np.full((plan.problem.m, plan.problem.n), np.nan, a.dtype)
+    runs = [executor.run(plan, a, b, c) for _ in range(RUNS + 1)][1:]
+    runs.sort(key=lambda timings: timings.total_seconds)
+    passed = verify_product(a, b, None, c).passed
+    return Split(plan.f, plan.waves, runs[RUNS // 2], passed)
+
+
+def _tabulate(splits: Sequence[Split], reference: dict[int, SplitSeconds]) -> Table:
+    def list_cells(split: Split) -> tuple[str, ...]:
+        here = split.timings.as_dict()
+        cells = [here[f"{part}_seconds"] for part in (*_PARTS, "total")]
+        there: list[float | None] = []
+        if reference:
+            known = asdict(reference[split.f]) if split.f in reference else {}
+            there = [known.get(f"{part}_seconds") for part in _PARTS]
+        counts = (str(split.f), str(split.waves))
+        return (*counts, *map(format_milliseconds, [*cells, *there]))
+
+    beside = [f"reference {part}" for part in _PARTS] if reference else []
+    head = ("F", "waves", *_PARTS, "total", *beside)
+    head = tuple(name.replace("gpu", "GPU").replace("cpu", "CPU") for name in head)
+    title = f"{'Table 17: ' if reference else ''}times over F, ms"
+    return Table(title, head, tuple(map(list_cells, splits)))
+
+
+def _make_row(
+    problem: GemmProblem, kernel: str, w: int, split: Split, reference: dict[int, SplitSeconds]
+) -> Row:
+    known = asdict(reference[split.f]) if split.f in reference else {}
+    return {
+        "kernel": kernel,
+        "w": w,
+        "m": problem.m,
+        "n": problem.n,
+        "k": problem.k,
+        "f": split.f,
+        "waves": split.waves,
+        **split.timings.as_dict(),
+        "passed": split.passed,
+        **{f"reference_{part}_seconds": known.get(f"{part}_seconds") for part in _PARTS},
+    }
+
+
+def _plot(splits: Sequence[Split], reference: dict[int, SplitSeconds], title: str) -> Plot:
+    ordered = sorted(splits, key=lambda split: split.f)
+    x = tuple(float(split.f) for split in ordered)
+    parts = ("kernel", "transfer", "gpu", "cpu", "total")
+    here = _draw_lines(x, [split.timings.as_dict() for split in ordered], parts)
+    panels = [Panel("here", "F, rows on the CPU", "time", here, y_unit="s")]
+    if reference:
+        x = tuple(map(float, reference))
+        there = _draw_lines(x, [asdict(known) for known in reference.values()], _PARTS, dashed=True)
+        panels.append(Panel("reference", "F, rows on the CPU", "time", there, y_unit="s"))
+    return Plot("", title, tuple(panels))
+
+
+def _draw_lines(
+    x: tuple[float, ...],
+    times: list[dict[str, float]],
+    parts: Sequence[str],
+    *,
+    dashed: bool = False,
+) -> tuple[Line, ...]:
+    return tuple(
+        Line(
+            part.upper() if part in ("gpu", "cpu") else part,
+            x,
+            tuple(each[f"{part}_seconds"] for each in times),
+            dashed,
+            colour,
+        )
+        for colour, part in enumerate(parts)
+    )

@@ -1,0 +1,46 @@
+"""Random matrices to multiply."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.errors import FieldError
+from scheduler.problem import GemmProblem
+
+Matrix = NDArray[Any]
+
+
+def draw_operands(problem: GemmProblem) -> tuple[Matrix, Matrix]:
+    """A[M, K] and B[K, N], uniform in -1…1, the same in every run."""
+    a = draw_matrix(problem.m, problem.k, problem.dtype, seed=1)
+    return a, draw_matrix(problem.k, problem.n, problem.dtype, seed=2)
+
+
+def draw_matrix(rows: int, columns: int, dtype: str, *, seed: int) -> Matrix:
+    """Uniform in -1…1, row-major."""
+    drawn = np.random.default_rng(seed).random((rows, columns), np.float32)
+    return (2 * drawn - 1).astype(dtype, copy=False)
+
+
+def pad_matrix(
+    matrix: Matrix, leading_dimension: int | None, name: str, *, fill: float
+) -> tuple[Matrix, Matrix]:
+    """The matrix with its rows so many elements apart, and the memory that it is a part of.
+
+    Args:
+        matrix: What is copied.
+        leading_dimension: Elements from one row to the next; None for 16 more than the columns.
+        name: Name of the leading dimension, for the error.
+        fill: What the padding between rows holds.
+
+    Raises:
+        FieldError: The leading dimension is smaller than the columns.
+    """
+    rows, columns = matrix.shape
+    width = columns + 16 if leading_dimension is None else leading_dimension
+    if width < columns:
+        raise FieldError(name, width, f"at least {columns}, the columns")
+    memory = np.full((rows, width), fill, matrix.dtype)
+    memory[:, :columns] = matrix
+    return memory[:, :columns], memory
