@@ -20,7 +20,7 @@ come at once.
 
 import codecs
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final, TextIO
 
 import typer
@@ -33,6 +33,7 @@ from service.commands import (
     fetch,
     multiply,
     plan,
+    reproduce,
     serve,
     status,
     submit,
@@ -73,12 +74,27 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _register(group: typer.Typer, name: str, command: Callable[..., None], examples: str) -> None:
+    # Typer keeps the line ends of a docstring, which belong to the source, not to the terminal.
+    words = "\n\n".join(" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n"))
+    group.command(name, help=words, epilog=examples)(command)
+
+
 for _module in (serve, plan, multiply, submit, status, fetch, calibrate, devices, demo):
     _name = _module.__name__.rpartition(".")[2]
-    _command = getattr(_module, _name)
-    # Typer keeps the line ends of a docstring, which belong to the source, not to the terminal.
-    _help = "\n\n".join(" ".join(part.split()) for part in _command.__doc__.split("\n\n"))
-    app.command(_name, help=_help, epilog=_module.EXAMPLES)(_command)
+    _register(app, _name, getattr(_module, _name), _module.EXAMPLES)
+
+_experiments = typer.Typer(
+    help=reproduce.HELP,
+    epilog=reproduce.EXAMPLES,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+for _name, _experiment in reproduce.EXPERIMENTS.items():
+    _register(_experiments, _name, _experiment, reproduce.EXAMPLES)
+app.add_typer(_experiments, name="reproduce")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

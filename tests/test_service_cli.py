@@ -24,6 +24,7 @@ COMMANDS = (
     "calibrate",
     "devices",
     "demo",
+    "reproduce",
 )
 HEAVY = ("numpy", "fastapi", "httpx", "sqlalchemy", "pydantic", "uvicorn", "cupy")
 

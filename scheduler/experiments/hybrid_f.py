@@ -81,7 +81,7 @@ def run_experiment(
     with executor:
         for done, plan in enumerate(plans):
             bench.tell(done / len(plans), f"F = {plan.f}")
-            splits.append(_run_plan(executor, plan, *operands))
+            splits.append(run_plan(executor, plan, *operands))
     bench.tell(1.0, "")
     return make_report(problem, kernel, w, splits, bench.hardware)
 
@@ -107,12 +107,16 @@ def make_report(
     )
 
 
-def _run_plan(executor: Executor, plan: Plan, a: Matrix, b: Matrix) -> Split:
-    c = np.full((plan.problem.m, plan.problem.n), np.nan, a.dtype)
-    runs = [executor.run(plan, a, b, c) for _ in range(RUNS + 1)][1:]
-    runs.sort(key=lambda timings: timings.total_seconds)
+def run_plan(executor: Executor, plan: Plan, a: Matrix, b: Matrix) -> Split:
+    """Run one plan several times, and check the product of the last run."""
+    c = np.empty((plan.problem.m, plan.problem.n), a.dtype)
+    runs = []
+    for _ in range(RUNS + 1):
+        c.fill(np.nan)
+        runs.append(executor.run(plan, a, b, c))
+    timed = sorted(runs[1:], key=lambda timings: timings.total_seconds)
     passed = verify_product(a, b, None, c).passed
-    return Split(plan.f, plan.waves, runs[RUNS // 2], passed)
+    return Split(plan.f, plan.waves, timed[RUNS // 2], passed)
 
 
 def _tabulate(splits: Sequence[Split], reference: dict[int, SplitSeconds]) -> Table:
@@ -156,11 +160,12 @@ def _plot(splits: Sequence[Split], reference: dict[int, SplitSeconds], title: st
     x = tuple(float(split.f) for split in ordered)
     parts = ("kernel", "transfer", "gpu", "cpu", "total")
     here = _draw_lines(x, [split.timings.as_dict() for split in ordered], parts)
-    panels = [Panel("here", "F, rows on the CPU", "time", here, y_unit="s")]
+    panels = [Panel("measured here", "F, rows on the CPU", "time", here, y_unit="s")]
     if reference:
         x = tuple(map(float, reference))
         there = _draw_lines(x, [asdict(known) for known in reference.values()], _PARTS, dashed=True)
-        panels.append(Panel("reference", "F, rows on the CPU", "time", there, y_unit="s"))
+        title_there = "the reference's GPU, on a scale of its own"
+        panels.append(Panel(title_there, "F, rows on the CPU", "time", there, y_unit="s"))
     return Plot("", title, tuple(panels))
 
 

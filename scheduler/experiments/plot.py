@@ -110,11 +110,14 @@ def draw_plot(plot: Plot, hardware: str) -> bytes:
 
     count = len(plot.panels)
     figure = Figure(figsize=(1.6 + 5.2 * count, 5.4), dpi=_DOTS_PER_INCH, layout="constrained")
-    title = textwrap.fill(f"{plot.title}\n{hardware}", _TITLE_CHARACTERS * count)
-    figure.suptitle(title, fontsize=11)
+    width = _TITLE_CHARACTERS * count
+    lines = (textwrap.fill(words, width) for words in (plot.title, hardware))
+    figure.suptitle("\n".join(lines), fontsize=11)
     grid = figure.subplots(1, count, sharey=plot.same_y, squeeze=False)
     for axes, panel in zip(grid[0], plot.panels, strict=True):
         _draw_panel(axes, panel)
+        if plot.same_y:
+            axes.label_outer()
     data = io.BytesIO()
     figure.savefig(data, format="png")
     return data.getvalue()
@@ -136,11 +139,13 @@ def _draw_panel(axes: "Axes", panel: Panel) -> None:
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label + (", logarithmic" if panel.logarithmic else ""))
     axes.grid(visible=True, which="major", alpha=0.35)
-    axes.legend(fontsize=8)
+    # Below the axes, where it hides nothing.
+    columns = min(4, len(panel.lines))
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=columns)
 
 
 def _scale_axes(axes: "Axes", panel: Panel) -> None:
-    from matplotlib.ticker import EngFormatter, MaxNLocator, NullLocator
+    from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullLocator
 
     points: list[Any] = sorted({x for line in panel.lines for x in line.x})
     if panel.powers_of_two:
@@ -151,6 +156,8 @@ def _scale_axes(axes: "Axes", panel: Panel) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if panel.logarithmic:
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_minor_locator(NullLocator())
     else:
         axes.set_ylim(bottom=0)
     if panel.y_unit:

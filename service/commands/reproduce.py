@@ -1,0 +1,230 @@
+"""`wavetrim reproduce`: the experiments of the reference programs, on this machine."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from scheduler.experiments.bench import Bench
+    from scheduler.experiments.report import Report
+
+EXAMPLES: Final = """[bold]Examples[/]
+
+wavetrim reproduce compara-kernels
+wavetrim reproduce mulmat --m 224 --n 256 --k 192 --w 32
+wavetrim reproduce hybrid-f --f 0,4,8,16,24,32 --out figures
+"""
+
+HELP: Final = (
+    "Run an experiment of the reference programs on this machine's GPU, and write what it found"
+    " as Markdown, CSV and PNG, beside the reference's own figures."
+)
+
+_Out = Annotated[
+    Path,
+    typer.Option(
+        "--out", metavar="DIR", file_okay=False, help="Folder for the Markdown, CSV and PNG files."
+    ),
+]
+_OUT: Final = Path("wavetrim-reproduce")
+_M = Annotated[int, typer.Option("--m", min=1, help="Rows of A and C.")]
+_N = Annotated[int, typer.Option("--n", min=1, help="Columns of B and C.")]
+_K = Annotated[int, typer.Option("--k", min=1, help="Columns of A, rows of B.")]
+_W = Annotated[int, typer.Option("--w", min=1, help="Width of the kernel's tile.")]
+_Kernel = Annotated[str, typer.Option(help="A kernel of the catalog with W x W tiles.")]
+_Sizes = Annotated[str, typer.Option(metavar="N,N,…", help="Values of N.")]
+_Widths = Annotated[str, typer.Option("--w", metavar="W,W,…", help="Widths of the tile.")]
+_Stride = Annotated[int | None, typer.Option(min=1, show_default="16 more than the columns")]
+
+
+def compara_kernels(
+    *,
+    sizes: _Sizes = "512,1024,2048,4096",
+    widths: _Widths = "4,8,16,32",
+    out: _Out = _OUT,
+) -> None:
+    """Compare the kernels simple, coalesced and shared on C[N,N] = A[N,W]·B[W,N]: Tables 1–9."""
+    from scheduler.experiments.compara_kernels import NAME, run_experiment
+
+    numbers = read_numbers("--sizes", sizes), read_numbers("--w", widths)
+    _run(NAME, out, lambda bench: run_experiment(bench, *numbers))
+
+
+def mulmatcua(
+    *,
+    sizes: _Sizes = "512,1024,2048,4096",
+    widths: _Widths = "4,8,16,32",
+    kernel: _Kernel = "shared",
+    out: _Out = _OUT,
+) -> None:
+    """Multiply square matrices with tiles of each width: Tables 10–16, times and GFLOP/s."""
+    from scheduler.experiments.mulmatcua import NAME, run_experiment
+
+    numbers = read_numbers("--sizes", sizes), read_numbers("--w", widths)
+    _run(NAME, out, lambda bench: run_experiment(bench, *numbers, kernel))
+
+
+def mulmat(
+    *,
+    m: _M = 224,
+    n: _N = 256,
+    k: _K = 192,
+    w: _W = 32,
+    kernel: _Kernel = "shared",
+    out: _Out = _OUT,
+) -> None:
+    """Multiply rectangular matrices, and show the grid: S x T blocks that take R steps each."""
+    from scheduler.experiments.mulmat import NAME, run_experiment
+    from scheduler.problem import GemmProblem
+
+    problem = GemmProblem(m, n, k)
+    _run(NAME, out, lambda bench: run_experiment(bench, problem, w, kernel))
+
+
+def hybrid_f(
+    *,
+    m: _M = 2048,
+    n: _N = 2048,
+    k: _K = 2048,
+    w: _W = 4,
+    f: Annotated[
+        str, typer.Option("--f", metavar="F,F,…", help="Rows of C that the CPU computes.")
+    ] = "0,4,8,16,24,32",
+    kernel: _Kernel = "shared",
+    out: _Out = _OUT,
+) -> None:
+    """Give the last F rows to the CPU: seconds of kernel, transfer, GPU and CPU: Table 17."""
+    from scheduler.experiments.hybrid_f import NAME, run_experiment
+    from scheduler.problem import GemmProblem
+
+    problem, rows = GemmProblem(m, n, k), read_numbers("--f", f, least=0)
+    _run(NAME, out, lambda bench: run_experiment(bench, problem, w, rows, kernel))
+
+
+def matmatgpu(
+    *,
+    m: _M = 2000,
+    n: _N = 2100,
+    k: _K = 1900,
+    lda: _Stride = None,
+    ldb: _Stride = None,
+    ldc: _Stride = None,
+    out: _Out = _OUT,
+) -> None:
+    """Add A·B to C in float64 with leading dimensions, by both kernels; padding stays untouched."""
+    from scheduler.experiments.matmatgpu import NAME, LeadingDimensions, run_experiment
+    from scheduler.problem import GemmProblem
+
+    problem, strides = GemmProblem(m, n, k, "float64"), LeadingDimensions(lda, ldb, ldc)
+    _run(NAME, out, lambda bench: run_experiment(bench, problem, strides))
+
+
+def sdk_multiply(
+    *,
+    m: _M = 160,
+    n: _N = 256,
+    k: _K = 96,
+    w: _W = 32,
+    kernel: _Kernel = "shared",
+    out: _Out = _OUT,
+) -> None:
+    """Multiply random matrices and compare with the CPU's product: PASSED, or what differs."""
+    from scheduler.experiments.sdk_multiply import NAME, run_experiment
+    from scheduler.problem import GemmProblem
+
+    problem = GemmProblem(m, n, k)
+    _run(NAME, out, lambda bench: run_experiment(bench, problem, w, kernel))
+
+
+EXPERIMENTS: Final[dict[str, Callable[..., None]]] = {
+    "compara-kernels": compara_kernels,
+    "mulmatcua": mulmatcua,
+    "mulmat": mulmat,
+    "hybrid-f": hybrid_f,
+    "matmatgpu": matmatgpu,
+    "sdk-multiply": sdk_multiply,
+}
+"""What can be reproduced, by name."""
+
+
+def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
+    """Whole numbers, as they were typed between commas; each is kept once.
+
+    Raises:
+        FieldError: One is no whole number, or is too small.
+    """
+    from scheduler.errors import FieldError
+
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and int(word) >= least for word in words):
+        raise FieldError(option, text, f"whole numbers of at least {least} with commas between")
+    return tuple(dict.fromkeys(map(int, words)))
+
+
+def finish_report(report: "Report", out: Path) -> None:
+    """Write the report's files and print its tables.
+
+    Raises:
+        CommandFailed: A product was wrong.
+    """
+    from scheduler.experiments.report import write_report
+    from service.commands.display import open_output
+    from service.commands.exits import CommandFailed, ExitCode
+
+    files = write_report(report, out)
+    output = open_output()
+    output.print(report.title, markup=False)
+    output.print(f"Measured on {report.hardware}.", markup=False, soft_wrap=True)
+    for sentence in report.findings:
+        output.print(sentence, markup=False)
+    for table in report.tables:
+        output.print(_make_table(table))
+    for file in files:
+        output.print(f"written: {file}", markup=False, soft_wrap=True)
+    if not report.passed:
+        raise CommandFailed(f"{report.name}: the product is wrong", ExitCode.WRONG)
+
+
+def _run(name: str, out: Path, measure: "Callable[[Bench], Report]") -> None:
+    """Run an experiment behind a progress bar, once all that it needs is there."""
+    from dataclasses import replace
+
+    from scheduler.experiments.plot import require_drawing
+    from service.commands.display import open_notes, show_share
+
+    bench = _open_bench()
+    require_drawing()
+    with show_share(open_notes(), name) as move:
+        report = measure(replace(bench, tell=move))
+    finish_report(report, out)
+
+
+def _open_bench() -> "Bench":
+    """This machine, if it has a GPU.
+
+    Raises:
+        DeviceUnavailable: It has none; the message says what is missing.
+    """
+    from scheduler.experiments.bench import Bench, pick_device
+    from service.commands.machine import count_threads, find_devices, load_settings
+
+    settings = load_settings()
+    return Bench(
+        device=pick_device(find_devices(settings), settings.devices),
+        cache_dir=settings.kernel_cache_dir,
+        cpu_threads=count_threads(settings),
+        gpu_memory_bytes=settings.gpu_memory_bytes,
+    )
+
+
+def _make_table(table: Any) -> Any:
+    from rich.table import Table
+
+    shown = Table(title=table.title, title_justify="left")
+    for column, name in enumerate(table.head):
+        shown.add_column(name, justify="right" if column else "left")
+    for row in table.rows:
+        shown.add_row(*row)
+    return shown
