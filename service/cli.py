@@ -43,7 +43,7 @@ from service.commands.failures import explain_failure
 from service.commands.interrupts import raise_on_termination
 
 _EXIT_CODES: Final = "\n".join(f"{code.value:>5}  {code.meaning}" for code in ExitCode)
-_ASCII: Final = {"µ": "u", "×": "x", "·": "*", "…": "...", "–": "-", "≤": "<="}
+_ASCII: Final = {"µ": "u", "×": "x", "·": "*", "…": "...", "–": "-", "≤": "<=", "←": "<-"}
 
 
 class Commands(TyperGroup):

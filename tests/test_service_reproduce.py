@@ -82,6 +82,7 @@ def test_a_right_product_is_shown_and_its_files_are_named(
         assert "Measured on Abacus 9 (12 multiprocessors" in shown
         assert str(tmp_path / f"{report.name}.md") in shown
         assert (tmp_path / f"{report.name}.csv").is_file()
+        assert "…" not in shown  # nothing is cut at 80 columns
 
 
 @pytest.mark.parametrize("report", [split_rows(passed=False), add_product(padding_kept=False)])

@@ -120,21 +120,19 @@ def run_plan(executor: Executor, plan: Plan, a: Matrix, b: Matrix) -> Split:
 
 
 def _tabulate(splits: Sequence[Split], reference: dict[int, SplitSeconds]) -> Table:
-    def list_cells(split: Split) -> tuple[str, ...]:
+    """A line for each F, below it the reference's where it has that F."""
+    rows = []
+    for split in splits:
         here = split.timings.as_dict()
-        cells = [here[f"{part}_seconds"] for part in (*_PARTS, "total")]
-        there: list[float | None] = []
-        if reference:
-            known = asdict(reference[split.f]) if split.f in reference else {}
-            there = [known.get(f"{part}_seconds") for part in _PARTS]
-        counts = (str(split.f), str(split.waves))
-        return (*counts, *map(format_milliseconds, [*cells, *there]))
-
-    beside = [f"reference {part}" for part in _PARTS] if reference else []
-    head = ("F", "waves", *_PARTS, "total", *beside)
-    head = tuple(name.replace("gpu", "GPU").replace("cpu", "CPU") for name in head)
+        times = (here[f"{part}_seconds"] for part in (*_PARTS, "total"))
+        rows.append((str(split.f), "here", str(split.waves), *map(format_milliseconds, times)))
+        if split.f in reference:
+            there = asdict(reference[split.f])
+            times = (there[f"{part}_seconds"] for part in _PARTS)
+            rows.append((str(split.f), "reference", "", *map(format_milliseconds, times), ""))
     title = f"{'Table 17: ' if reference else ''}times over F, ms"
-    return Table(title, head, tuple(map(list_cells, splits)))
+    head = ("F", "figures", "waves", "kernel", "transfer", "GPU", "CPU", "total")
+    return Table(title, head, tuple(rows))
 
 
 def _make_row(

@@ -125,7 +125,7 @@ def make_report(
         )
         for one in measured
     )
-    head = ("kernel", "kernel, ms", "transfer, ms", "GPU, ms", "GFLOP/s", "C + A·B", "padding")
+    head = ("times, ms", "kernel", "transfer", "GPU", "GFLOP/s", "C + A·B", "padding")
     return Report(
         name=NAME,
         title=f"C[{m},{n}] ← C + A[{m},{k}]·B[{k},{n}] in {problem.dtype}, rows {strides.lda}, "

@@ -1,6 +1,6 @@
 """Square products with tiles along K: R4's `mulmatcua_1G N W`, Tables 10–16, Figures 8–13."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from kernels.catalog import find_kernel
@@ -18,8 +18,8 @@ _NOTE: Final = (
     "from them."
 )
 
-Seconds = Mapping[tuple[int, int], float]
-"""Seconds by (N, W)."""
+Figures = Mapping[tuple[int, int], float]
+"""Seconds, or rates, by (N, W)."""
 
 
 def run_experiment(
@@ -71,38 +71,21 @@ def make_report(measured: Sequence[Measurement], hardware: Hardware) -> Report:
     )
 
 
-def find_speedup(seconds: Seconds, n: int, w: int, base: int) -> float | None:
+def find_speedup(seconds: Figures, n: int, w: int, base: int) -> float | None:
     """How much faster W is than the base at one N; None where either is not measured."""
     if (n, w) not in seconds or (n, base) not in seconds:
         return None
     return seconds[n, base] / seconds[n, w]
 
 
-def find_growth(seconds: Seconds, n: int, w: int, base: int) -> float | None:
+def find_growth(seconds: Figures, n: int, w: int, base: int) -> float | None:
     """How much longer N takes than the base at one W; None where either is not measured."""
     if (n, w) not in seconds or (base, w) not in seconds:
         return None
     return seconds[n, w] / seconds[base, w]
 
 
-def find_rate(seconds: Seconds, n: int, w: int) -> float | None:
-    """GFLOP/s; None where it is not measured."""
-    return 2 * n**3 / seconds[n, w] / 1e9 if (n, w) in seconds else None
-
-
-def _tabulate_times(seconds: Seconds, sizes: list[int], widths: list[int]) -> Table:
-    rows = (
-        (
-            str(n),
-            *(format_milliseconds(seconds[n, w]) for w in widths),
-            *(format_milliseconds(TABLE_10.get((n, w))) for w in widths),
-        )
-        for n in sizes
-    )
-    return Table("Table 10: times, ms", _head_widths("N", widths), tuple(rows))
-
-
-def _tabulate_speedups(seconds: Seconds, n: int, widths: list[int]) -> Table:
+def _tabulate_speedups(seconds: Figures, n: int, widths: list[int]) -> Table:
     rows = (
         (
             str(w),
@@ -116,62 +99,59 @@ def _tabulate_speedups(seconds: Seconds, n: int, widths: list[int]) -> Table:
     return Table(title, ("W", "here", "reference"), tuple(rows))
 
 
-def _tabulate_growth(seconds: Seconds, sizes: list[int], widths: list[int]) -> Table:
-    base = sizes[0]
-    rows = (
-        (
-            str(n),
-            format_ratio((n / base) ** 3),
-            *(format_ratio(find_growth(seconds, n, w, base)) for w in widths),
-            *(format_ratio(find_growth(TABLE_10, n, w, base)) for w in widths),
-        )
-        for n in sizes
-    )
-    head = _head_widths("N", widths)
-    return Table(
-        f"Table 15: time over that of N = {base}, beside the operations over those of N = {base}",
-        (head[0], "operations", *head[1:]),
-        tuple(rows),
-    )
+def _tabulate_times(seconds: Figures, sizes: list[int], widths: list[int]) -> Table:
+    def show(times: Figures, n: int, w: int) -> str:
+        return format_milliseconds(times.get((n, w)))
+
+    return _tabulate_sizes("Table 10: times, ms", seconds, sizes, widths, show)
 
 
-def _tabulate_rate_gains(seconds: Seconds, sizes: list[int], widths: list[int]) -> Table:
+def _tabulate_growth(seconds: Figures, sizes: list[int], widths: list[int]) -> Table:
     base = sizes[0]
 
-    def compare(times: Seconds, n: int, w: int) -> str:
+    def show(times: Figures, n: int, w: int) -> str:
+        return format_ratio(find_growth(times, n, w, base))
+
+    title = f"Table 15: time over that of N = {base}"
+    return _tabulate_sizes(title, seconds, sizes, widths, show)
+
+
+def _tabulate_rate_gains(seconds: Figures, sizes: list[int], widths: list[int]) -> Table:
+    base = sizes[0]
+
+    def show(times: Figures, n: int, w: int) -> str:
         growth = find_growth(times, n, w, base)
         return format_ratio(None if growth is None else (n / base) ** 3 / growth)
 
-    rows = (
-        (
-            str(n),
-            *(compare(seconds, n, w) for w in widths),
-            *(compare(TABLE_10, n, w) for w in widths),
-        )
-        for n in sizes
-    )
-    title = f"Table 16: speed-up over N = {base} for the same number of operations"
-    return Table(title, _head_widths("N", widths), tuple(rows))
+    title = f"Table 16: speed-up over N = {base}, for the same number of operations"
+    return _tabulate_sizes(title, seconds, sizes, widths, show)
 
 
-def _tabulate_rates(seconds: Seconds, sizes: list[int], widths: list[int]) -> Table:
-    rows = (
-        (
-            str(n),
-            *(format_gflops(find_rate(seconds, n, w)) for w in widths),
-            *(format_gflops(find_rate(TABLE_10, n, w)) for w in widths),
-        )
-        for n in sizes
-    )
-    return Table("Rates, GFLOP/s", _head_widths("N", widths), tuple(rows))
+def _tabulate_rates(seconds: Figures, sizes: list[int], widths: list[int]) -> Table:
+    def show(times: Figures, n: int, w: int) -> str:
+        return format_gflops(_find_rates(times).get((n, w)))
+
+    return _tabulate_sizes("Rates, GFLOP/s", seconds, sizes, widths, show)
 
 
-def _head_widths(first: str, widths: list[int]) -> tuple[str, ...]:
-    here = (f"W = {w}" for w in widths)
-    return (first, *here, *(f"reference, W = {w}" for w in widths))
+def _tabulate_sizes(
+    title: str,
+    seconds: Figures,
+    sizes: list[int],
+    widths: list[int],
+    show: Callable[[Figures, int, int], str],
+) -> Table:
+    """A line for each N, below it the reference's where it has that N; a column for each W."""
+    rows = []
+    for n in sizes:
+        rows.append((str(n), "here", *(show(seconds, n, w) for w in widths)))
+        beside = tuple(show(TABLE_10, n, w) for w in widths)
+        if any(beside):
+            rows.append((str(n), "reference", *beside))
+    return Table(title, ("N", "figures", *(f"W = {w}" for w in widths)), tuple(rows))
 
 
-def _plot_times(seconds: Seconds, sizes: list[int], widths: list[int]) -> Plot:
+def _plot_times(seconds: Figures, sizes: list[int], widths: list[int]) -> Plot:
     lines = (
         *_draw_lines("W", seconds, sizes, widths),
         *_draw_lines("reference, W", TABLE_10, sizes, widths),
@@ -186,7 +166,7 @@ def _plot_times(seconds: Seconds, sizes: list[int], widths: list[int]) -> Plot:
     return Plot("time", f"{NAME}: time", (over_n, over_w), same_y=True)
 
 
-def _plot_rates(seconds: Seconds, sizes: list[int], widths: list[int]) -> Plot:
+def _plot_rates(seconds: Figures, sizes: list[int], widths: list[int]) -> Plot:
     rates = _find_rates(seconds)
     lines = (
         *_draw_lines("W", rates, sizes, widths),
@@ -197,11 +177,12 @@ def _plot_rates(seconds: Seconds, sizes: list[int], widths: list[int]) -> Plot:
     return Plot("gflops", f"{NAME}: rate", (over_n, over_w), same_y=True)
 
 
-def _find_rates(seconds: Seconds) -> Seconds:
+def _find_rates(seconds: Figures) -> Figures:
+    """GFLOP/s by (N, W)."""
     return {(n, w): 2 * n**3 / time / 1e9 for (n, w), time in seconds.items()}
 
 
-def _draw_lines(words: str, values: Seconds, sizes: list[int], widths: list[int]) -> list[Line]:
+def _draw_lines(words: str, values: Figures, sizes: list[int], widths: list[int]) -> list[Line]:
     """Values over N, a line for each W; of the reference's, those N that were measured here."""
     lines = []
     for colour, w in enumerate(widths):
@@ -212,7 +193,7 @@ def _draw_lines(words: str, values: Seconds, sizes: list[int], widths: list[int]
     return lines
 
 
-def _swap_lines(values: Seconds, sizes: list[int], widths: list[int]) -> tuple[Line, ...]:
+def _swap_lines(values: Figures, sizes: list[int], widths: list[int]) -> tuple[Line, ...]:
     """Values over W, a line for each N."""
     x = tuple(map(float, widths))
     return tuple(

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
     from scheduler.experiments.bench import Bench
     from scheduler.experiments.report import Report
+    from scheduler.experiments.table import Table
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -180,6 +183,7 @@ def finish_report(report: "Report", out: Path) -> None:
     for sentence in report.findings:
         output.print(sentence, markup=False)
     for table in report.tables:
+        output.print(f"\n{table.title}", style="bold", markup=False)
         output.print(_make_table(table))
     for file in files:
         output.print(f"written: {file}", markup=False, soft_wrap=True)
@@ -219,12 +223,12 @@ def _open_bench() -> "Bench":
     )
 
 
-def _make_table(table: Any) -> Any:
-    from rich.table import Table
+def _make_table(table: "Table") -> "RichTable":
+    from rich.table import Table as RichTable
 
-    shown = Table(title=table.title, title_justify="left")
+    shown = RichTable()
     for column, name in enumerate(table.head):
-        shown.add_column(name, justify="right" if column else "left")
+        shown.add_column(name, justify="right" if column else "left", no_wrap=True)
     for row in table.rows:
         shown.add_row(*row)
     return shown
