@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[1]
 def make_environment(**variables: str) -> dict[str, str]:
     """This process's environment without wavetrim's settings, and with some more."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("WAVETRIM_")}
-    return {**inherited, "PYTHONPATH": str(ROOT), "WAVETRIM_DEVICES": "none", **variables}
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {**inherited, "PYTHONPATH": path, "WAVETRIM_DEVICES": "none", **variables}
 
 
 def invoke_command(*arguments: object, folder: Path, **variables: str) -> Result:

@@ -1,5 +1,6 @@
 """What all tests share: which of them run, and where kernels are cached."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,10 @@ pytest_plugins = ("tests.server",)
 
 settings.register_profile("wavetrim", deadline=None)
 settings.load_profile("wavetrim")
+
+# A shell starts its background commands deaf to Ctrl-C, and so would be the processes that tests
+# start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
