@@ -17,6 +17,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from kernels.device import select_devices
 from scheduler.calibrate import measure_cpu_briefly
 from scheduler.channel import Channel, ProgressReport
 from scheduler.execute import Executor
-from scheduler.machine import MachineProfile
+from scheduler.machine import CpuModel, MachineProfile
 from scheduler.messages import MessageError, RunRequest
 from scheduler.profile import find_profile
 from scheduler.run import describe_failure, run_request
@@ -48,7 +49,6 @@ class Worker:
         self._runs: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
         self._cancelled: set[str] = set()
         self._stopping = False
-        self._cpu = measure_cpu_briefly(executor)
 
     def serve(self) -> None:
         """Say that the engine is ready, then run products until the service says shutdown."""
@@ -116,6 +116,11 @@ class Worker:
             cpu_threads=self._executor.pool_alone.threads,
         )
         return profile if profile.measured_at is not None else replace(profile, cpu=self._cpu)
+
+    @cached_property
+    def _cpu(self) -> CpuModel:
+        # Measured when it is first needed: a calibrated machine starts without it.
+        return measure_cpu_briefly(self._executor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
