@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kernels.errors import UnknownKernel
-from kernels.tiling import RegisterTiling, SplitTiling, Tile, Tiling, WarpTiling
+from kernels.tiling import BulkTiling, RegisterTiling, SplitTiling, Tile, Tiling, WarpTiling
 
 _ITEM_BYTES: Final = {"float16": 2, "float32": 4, "float64": 8}
 _C_TYPES: Final = {"float32": "float", "float64": "double"}
@@ -20,7 +20,7 @@ class KernelSpec:
     """One entry of the catalog: a kernel for one element type and one tile.
 
     Attributes:
-        name: "naive", "simple", "coalesced", "shared", "register", "tensor" or "cublas".
+        name: "naive", "simple", "coalesced", "shared", "register", "bulk", "tensor" or "cublas".
         dtype: NumPy's name of the element type.
         tile: What one block computes; W × W × W for the first four.
         threads: Threads per block.
@@ -31,6 +31,8 @@ class KernelSpec:
         min_compute_capability: The oldest GPU that runs it.
         max_compute_capability: The newest GPU that runs it; None for all to come.
         tiling: How the kernel divides its tile; None for W × W threads and for cuBLAS.
+        keeps_order: Whether the assembler is to keep the order of instructions in the source, which
+            decides how often operands in registers get in one another's way.
     """
 
     name: str
@@ -42,6 +44,17 @@ class KernelSpec:
     min_compute_capability: tuple[int, int] = (7, 5)
     max_compute_capability: tuple[int, int] | None = None
     tiling: Tiling | None = None
+    keeps_order: bool = False
+
+    @property
+    def persistent(self) -> bool:
+        """Whether a launch can be held to some of the multiprocessors."""
+        return self.source is None or isinstance(self.tiling, BulkTiling | SplitTiling)
+
+    @property
+    def splits_tail(self) -> bool:
+        """Whether the last, partly filled wave is split along K among all multiprocessors."""
+        return isinstance(self.tiling, BulkTiling)
 
     @property
     def label(self) -> str:
@@ -106,6 +119,21 @@ def _register(
         source="register.cu",
         min_compute_capability=since,
         tiling=tiling,
+        keeps_order=dtype == "float32",
+    )
+
+
+def _bulk(tile: Tile, tiling: BulkTiling) -> KernelSpec:
+    return KernelSpec(
+        "bulk",
+        "float32",
+        tile,
+        threads=tiling.count_threads(tile),
+        source="bulk.cu",
+        min_compute_capability=_HOPPER,
+        max_compute_capability=_HOPPER,  # other GPUs do not let warps exchange registers
+        tiling=tiling,
+        keeps_order=True,
     )
 
 
@@ -162,6 +190,8 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
     _register("float64", Tile(128, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=1)),
     _register("float64", Tile(64, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=2)),
     _register("float64", Tile(64, 64, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=4)),
+    _bulk(Tile(128, 256, 16), BulkTiling(8, 16, stages=6, registers=232)),
+    _bulk(Tile(128, 128, 16), BulkTiling(8, 8, stages=6, registers=240)),
     _tensor_float32(Tile(128, 128, 32), SplitTiling(stages=3, chain=2, flush=16)),
     _tensor_float64(
         Tile(128, 64, 32),

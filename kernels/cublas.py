@@ -1,5 +1,9 @@
 """Products by cuBLAS on the current device and stream."""
 
+import ctypes
+import sys
+import threading
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -20,8 +24,10 @@ _TYPES: Final[dict[str, tuple[int, int, type[np.floating[Any]]]]] = {
 }
 
 
-def launch_cublas(spec: KernelSpec, product: Product) -> None:
+def launch_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -> None:
     """Let cuBLAS, which is column-major, compute Cᵀ ← αBᵀ·Aᵀ + βCᵀ: the same memory, row-major.
+
+    `sms` multiprocessors are what it then chooses a kernel for; None for all.
 
     Raises:
         OperandError: A size is too large for it.
@@ -38,9 +44,11 @@ def launch_cublas(spec: KernelSpec, product: Product) -> None:
         raise OperandError(f"a size is {largest}; cuBLAS takes at most {_MOST}")
     data_type, compute_type, scalar = _TYPES[spec.dtype]
     factors = np.array([product.alpha, product.beta], scalar)
+    handle = device.get_cublas_handle()
     try:
+        _set_sm_count_target(handle, sms)
         cublas.gemmEx(
-            *(device.get_cublas_handle(), _NOT_TRANSPOSED, _NOT_TRANSPOSED),
+            *(handle, _NOT_TRANSPOSED, _NOT_TRANSPOSED),
             *(c.columns, c.rows, product.k, factors[0:].ctypes.data),
             *(b.pointer, data_type, b.leading_dimension),
             *(a.pointer, data_type, a.leading_dimension, factors[1:].ctypes.data),
@@ -48,3 +56,34 @@ def launch_cublas(spec: KernelSpec, product: Product) -> None:
         )
     except cublas.CUBLASError as error:
         raise DeviceFailure(f"{spec.label}: {error}", poisoned=_FAILED in str(error)) from error
+
+
+_targets = threading.local()
+
+
+def _set_sm_count_target(handle: int, sms: int | None) -> None:
+    """Tell cuBLAS, through its own function, which CuPy does not have; 0 means all.
+
+    Handles belong to threads, as CuPy makes them, and each keeps its target.
+    """
+    targets: dict[int, int] = _targets.__dict__.setdefault("of", {})
+    wanted = sms or 0
+    if targets.get(handle, 0) == wanted:
+        return
+    status = _load_library().cublasSetSmCountTarget(ctypes.c_void_p(handle), ctypes.c_int(wanted))
+    if status != 0:
+        raise DeviceFailure(f"cuBLAS refuses to be held to {sms} multiprocessors: status {status}")
+    targets[handle] = wanted
+
+
+@cache
+def _load_library() -> ctypes.CDLL:
+    """The library that CuPy has loaded, by the name that its version gives it."""
+    from cupy.cuda import cublas, device
+
+    major = cublas.getVersion(device.get_cublas_handle()) // 10_000
+    name = f"cublas64_{major}.dll" if sys.platform == "win32" else f"libcublas.so.{major}"
+    try:
+        return ctypes.CDLL(name)
+    except OSError as error:
+        raise DeviceUnavailable(f"{name} is not found: {error}") from error

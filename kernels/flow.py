@@ -30,6 +30,7 @@ class HostProduct:
         beta: Factor of the old C.
         progress: Called with the rows of C that are newly finished.
         cancelled: Asked whether to stop.
+        sms: Multiprocessors that launches are held to; None for all.
     """
 
     spec: KernelSpec
@@ -40,6 +41,7 @@ class HostProduct:
     beta: float
     progress: Callable[[int], None] | None
     cancelled: Callable[[], bool] | None
+    sms: int | None = None
 
 
 class Flow:
@@ -164,6 +166,7 @@ class Flow:
             self._arena.view(c, m, n, dtype),
             alpha=product.alpha,
             beta=product.beta if step.first else 1.0,
+            sms=product.sms,
             stream=self._compute,
             cache_dir=self._cache_dir,
         )

@@ -4,13 +4,14 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from kernels.bulk import launch_bulk
 from kernels.catalog import KernelSpec
 from kernels.cublas import launch_cublas
-from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
-from kernels.launch import launch_tiles
-from kernels.operands import DeviceArray, describe_product
+from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure, OperandError
+from kernels.launch import count_sms, launch_tiles
+from kernels.operands import DeviceArray, Product, describe_product
 from kernels.tensor import launch_splits
-from kernels.tiling import SplitTiling
+from kernels.tiling import BulkTiling, SplitTiling
 
 
 def multiply_on_device(
@@ -21,6 +22,7 @@ def multiply_on_device(
     *,
     alpha: float = 1.0,
     beta: float = 0.0,
+    sms: int | None = None,
     stream: Any = None,
     cache_dir: Path,
 ) -> None:
@@ -36,11 +38,13 @@ def multiply_on_device(
         c: C[M, N], likewise; written in place. It may not overlap A or B.
         alpha: Factor of the product.
         beta: Factor of the old C.
+        sms: Multiprocessors that the launch is held to, if the kernel is persistent; None for all.
         stream: The cupy.cuda.Stream to enqueue on; CuPy's current stream when None.
         cache_dir: Folder of compiled kernels.
 
     Raises:
-        OperandError: Shapes, element types, strides or devices do not fit.
+        OperandError: Shapes, element types, strides or devices do not fit, or the kernel cannot be
+            held to `sms` multiprocessors.
         CompilationFailed: The kernel does not compile for the device.
         DeviceFailure: CUDA or cuBLAS refuses the launch, or there is no memory for splits.
         DeviceUnavailable: cuBLAS is not installed.
@@ -50,12 +54,28 @@ def multiply_on_device(
     product = describe_product(spec, (a, b, c), alpha, beta)
     try:
         with cupy.cuda.Device(c.device.id), stream if stream is not None else nullcontext():
-            if spec.source is None:
-                launch_cublas(spec, product)
-            elif isinstance(spec.tiling, SplitTiling):
-                launch_splits(spec, product, cache_dir)
-            else:
-                launch_tiles(spec, product, cache_dir)
+            _check_sms(spec, sms)
+            _launch(spec, product, cache_dir, sms)
     except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
         poisoned = error.status not in RECOVERABLE_STATUSES
         raise DeviceFailure(f"{spec.label}: {error}", poisoned=poisoned) from error
+
+
+def _launch(spec: KernelSpec, product: Product, cache_dir: Path, sms: int | None) -> None:
+    if spec.source is None:
+        launch_cublas(spec, product, sms)
+    elif isinstance(spec.tiling, BulkTiling):
+        launch_bulk(spec, product, cache_dir, sms)
+    elif isinstance(spec.tiling, SplitTiling):
+        launch_splits(spec, product, cache_dir)
+    else:
+        launch_tiles(spec, product, cache_dir)
+
+
+def _check_sms(spec: KernelSpec, sms: int | None) -> None:
+    if sms is None:
+        return
+    if not spec.persistent:
+        raise OperandError(f"sms is {sms}; {spec.label} cannot be held to some multiprocessors")
+    if not 1 <= sms <= count_sms():
+        raise OperandError(f"sms is {sms}; it must be 1…{count_sms()}, this GPU's multiprocessors")

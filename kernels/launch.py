@@ -14,6 +14,7 @@ from kernels.errors import OperandError
 from kernels.operands import Product
 
 _MOST_BLOCKS: Final = 2**31 - 1  # gridDim.x
+_SM_COUNT: Final = 16  # cudaDevAttrMultiProcessorCount
 
 _loaded: dict[tuple[KernelSpec, int, Path], tuple[Any, ...]] = {}
 _loading = threading.Lock()
@@ -67,6 +68,13 @@ def split_grid(
     for first in range(0, rows, most_rows):
         taken = min(most_rows, rows - first)
         yield first, taken, -(-taken // spec.tile.m) * tiles_per_row
+
+
+def count_sms() -> int:
+    """Multiprocessors of the current device."""
+    from cupy.cuda import runtime
+
+    return int(runtime.deviceGetAttribute(_SM_COUNT, runtime.getDevice()))
 
 
 def load_functions(spec: KernelSpec, cache_dir: Path) -> tuple[Any, ...]:

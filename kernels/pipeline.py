@@ -92,6 +92,7 @@ class GpuPipeline:
         beta: float = 0.0,
         progress: Callable[[int], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
+        sms: int | None = None,
     ) -> GpuTimings:
         """C ← αA·B + βC in place, as BLAS does it: β = 0 never reads C, α = 0 neither A nor B.
 
@@ -104,9 +105,12 @@ class GpuPipeline:
             beta: Factor of the old C.
             progress: Called in the calling thread with the rows of C newly finished; adds up to M.
             cancelled: Polled in the calling thread between panels; True ends the product.
+            sms: Multiprocessors that launches are held to, if the kernel is persistent; None for
+                all.
 
         Raises:
-            OperandError: Element types or shapes do not fit, or not one tile fits the memory.
+            OperandError: Element types or shapes do not fit, not one tile fits the memory, or the
+                kernel cannot be held to `sms` multiprocessors.
             PipelineCancelled: `cancelled` returned True; C holds an unfinished product.
             DeviceFailure: A CUDA error, or too little GPU memory. Unless it is `poisoned`, the
                 pipeline can be used again.
@@ -114,7 +118,7 @@ class GpuPipeline:
         """
         import cupy
 
-        product = HostProduct(spec, a, b, c, alpha, beta, progress, cancelled)
+        product = HostProduct(spec, a, b, c, alpha, beta, progress, cancelled, sms)
         _check_operands(product)
         if alpha == 0 or c.size == 0:
             _scale(c, beta)
@@ -147,7 +151,7 @@ class GpuPipeline:
         plan = self._arena.prepare(
             PanelProblem(
                 *(m, n, k, product.c.itemsize),
-                *(tile.m, tile.n, tile.k, self._device.sm_count),
+                *(tile.m, tile.n, tile.k, product.sms or self._device.sm_count),
             )
         )
         total_bytes = product.a.nbytes + product.b.nbytes + product.c.nbytes

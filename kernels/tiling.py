@@ -87,6 +87,41 @@ class RegisterTiling:
 
 
 @dataclass(frozen=True, slots=True)
+class BulkTiling:
+    """How the bulk kernel divides its tile.
+
+    Attributes:
+        thread_m: Rows of C that one thread holds in registers.
+        thread_n: Columns of C that one thread holds in registers.
+        stages: Tiles of A and B in shared memory at the same time.
+        registers: Registers of a thread that computes, once the copying warpgroup gave up its own.
+    """
+
+    thread_m: int
+    thread_n: int
+    stages: int
+    registers: int
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """One, for operands aligned to 16 bytes."""
+        return ("multiply",)
+
+    @property
+    def macros(self) -> dict[str, str]:
+        """The attributes."""
+        return _name_macros(asdict(self))
+
+    def count_threads(self, tile: Tile) -> int:
+        """Threads of a block: those that compute, and the warpgroup that copies."""
+        return tile.m * tile.n // (self.thread_m * self.thread_n) + _WARPGROUP
+
+    def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
+        """Stages of tiles, each with two barriers."""
+        return self.stages * ((tile.m + tile.n) * tile.k * item_bytes + 2 * _BARRIER_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
 class WarpTiling:
     """How the float64 tensor kernel divides its tile.
 

@@ -37,7 +37,8 @@ def main() -> None:
     for spec in list_kernels(compute_capability=capability):
         if spec.source and (not names or spec.name in names):
             for padding in (0, 3):  # a padding of 3 aligns rows
-                for k in (spec.tile.k + 1, 4 * spec.tile.k + 1):
+                long_k = 64 if spec.splits_tail else 4  # so long that the tail is split
+                for k in (spec.tile.k + 1, long_k * spec.tile.k + 1):
                     multiply_ragged(spec, k, Path(sys.argv[1]), padding=padding)
             print(spec.label)
 

@@ -15,6 +15,10 @@
 // order: a thread reads VECTOR steps of k of one row at once. The padding lets neighbouring rows
 // begin in different banks.
 //
+// Rows go left to right and right to left by turns, so that each multiply-add finds one operand kept
+// from the one before it: registers have two banks, each of which is read once in a cycle, and three
+// operands do not fit. The assembler is told to keep this order (bulk.cu goes further).
+//
 // Lanes of a warp form an 8×4 grid. Bit 0 of the lane is a row and bit 1 a column, so that a warp
 // reads 16 bytes a lane in two passes whichever way the hardware pairs lanes that read the same
 // address; on Hopper the plain order is as fast.
@@ -160,7 +164,8 @@ __device__ __forceinline__ void multiply_tile(
 #pragma unroll
             for (int i = 0; i < THREAD_M; ++i) {
 #pragma unroll
-                for (int j = 0; j < THREAD_N; ++j) {
+                for (int position = 0; position < THREAD_N; ++position) {
+                    const int j = i % 2 == 0 ? position : THREAD_N - 1 - position;
                     sums[i][j] += sum(a_fragment[p / VECTOR % 2][i].of[p % VECTOR])
                                 * sum(b_fragment[p % 2][j / VECTOR].of[j % VECTOR]);
                 }

@@ -1,0 +1,104 @@
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernels.catalog import KernelSpec, find_kernel, list_kernels
+from kernels.device import list_devices
+from kernels.errors import OperandError
+from kernels.gemm import multiply_on_device
+from kernels.tails import FIX_UP_STEPS, divide_tiles
+from tests.matrices import assert_product, make_matrix
+
+HERE = {device.compute_capability for device in list_devices()[:1]} or {(9, 0)}
+SPECS = [spec for spec in list_kernels() if all(map(spec.runs_on, HERE))]
+with_bulk = partial(
+    pytest.mark.parametrize,
+    "spec",
+    [spec for spec in SPECS if spec.name == "bulk"],
+    ids=lambda spec: spec.label.replace(" ", "-"),
+)
+sizes = partial(st.integers, 1)
+
+
+def multiply(spec: KernelSpec, shape: tuple[int, int, int], cache_dir: Path, sms: int) -> None:
+    """One product on some multiprocessors, twice: right, and the same both times."""
+    import cupy
+
+    m, n, k = shape
+    sms = min(sms, list_devices()[0].sm_count)
+    a, b = make_matrix(m, k, spec.dtype, 1), make_matrix(k, n, spec.dtype, 2)
+    products = []
+    for _ in range(2):
+        c = cupy.full((m, n), np.nan, spec.dtype)
+        operands = cupy.asarray(a), cupy.asarray(b), c
+        multiply_on_device(spec, *operands, sms=sms, cache_dir=cache_dir)
+        products.append(cupy.asnumpy(c))
+    assert_product(products[0], a, b)
+    np.testing.assert_array_equal(*products)
+
+
+@given(tiles=sizes(10_000), steps_k=sizes(5000), sms=sizes(200))
+def test_a_division_takes_no_longer_than_whole_tiles_and_no_shorter_than_even_shares(
+    tiles: int, steps_k: int, sms: int
+) -> None:
+    division = divide_tiles(tiles, steps_k, sms)
+    assert tiles * steps_k / sms <= division.steps <= -(-tiles // sms) * steps_k
+    assert 1 <= division.blocks <= min(sms, tiles * steps_k)
+
+
+@given(tiles=sizes(10_000), steps_k=sizes(5000), sms=sizes(200))
+def test_only_the_tiles_of_a_partly_filled_wave_are_shared(
+    tiles: int, steps_k: int, sms: int
+) -> None:
+    division = divide_tiles(tiles, steps_k, sms)
+    assert division.shared_tiles in (0, tiles % sms)
+    if division.shared_tiles and tiles > sms:
+        assert division.blocks == sms
+
+
+def test_a_tail_is_split_where_that_is_worth_its_cost() -> None:
+    assert divide_tiles(512, 256, 132).shared_tiles == 512 % 132  # 4096³ on an H200
+    assert divide_tiles(512, FIX_UP_STEPS, 132).shared_tiles == 0  # a short K
+    assert divide_tiles(264, 256, 132).shared_tiles == 0  # full waves
+
+
+@pytest.mark.gpu
+@with_bulk()
+@pytest.mark.parametrize("sms", [1, 2, 7, 31, 100, 132])
+def test_any_number_of_multiprocessors_shares_out_the_product(
+    spec: KernelSpec, sms: int, kernel_cache: Path
+) -> None:
+    for shape in ((100, 90, 3000), (900, 700, 1500), (1000, 1300, 40), (129, 4099, 517)):
+        multiply(spec, shape, kernel_cache, sms)
+
+
+@pytest.mark.gpu
+@with_bulk()
+def test_many_blocks_share_one_tile(spec: KernelSpec, kernel_cache: Path) -> None:
+    multiply(spec, (5, 7, 100_003), kernel_cache, list_devices()[0].sm_count)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cublas_is_held_to_some_multiprocessors_and_let_go(dtype: str, kernel_cache: Path) -> None:
+    spec = find_kernel("cublas", dtype)
+    for sms in (1, 8, list_devices()[0].sm_count, 3):
+        multiply(spec, (300, 200, 500), kernel_cache, sms)
+
+
+@pytest.mark.gpu
+def test_what_cannot_be_held_to_some_multiprocessors_says_so(kernel_cache: Path) -> None:
+    import cupy
+
+    operands = [cupy.ones((4, 4), np.float32) for _ in range(3)]
+    simple, bulk = find_kernel("simple", "float32"), find_kernel("bulk", "float32")
+    count = list_devices()[0].sm_count
+    with pytest.raises(OperandError, match=r"sms is 3; simple .* cannot be held"):
+        multiply_on_device(simple, *operands, sms=3, cache_dir=kernel_cache)
+    for sms in (0, count + 1):
+        with pytest.raises(OperandError, match=f"sms is {sms}; it must be 1…{count}"):
+            multiply_on_device(bulk, *operands, sms=sms, cache_dir=kernel_cache)
