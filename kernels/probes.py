@@ -1,21 +1,18 @@
-"""Small measurements on one GPU, by CUDA events, for the planner's profile."""
+"""Products of whole tiles, sized for the planner's profile: so many for each multiprocessor."""
 
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
 from kernels.catalog import KernelSpec
-from kernels.gemm import multiply_on_device
-
-_FILLER_BYTES: Final = 512 * 2**20
+from kernels.timing import ResidentProduct
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTiming:
-    """One measured launch.
+    """One measured product.
 
     Attributes:
         rows: Rows of C.
@@ -33,7 +30,7 @@ class KernelTiming:
 
 
 class KernelProbe:
-    """Times one kernel on resident random operands, sized in whole tiles.
+    """Times one kernel on random operands, sized in whole tiles.
 
     Args:
         spec: The kernel.
@@ -52,31 +49,20 @@ class KernelProbe:
         self._tile_rows = sm_count // self._tile_columns
 
     def measure(self, rounds: int, k: int, repeats: int = 5) -> KernelTiming:
-        """Median seconds of a product of `rounds` x `sm_count` tiles."""
-        import cupy
+        """Median seconds of a product of `rounds` x `sm_count` tiles.
 
+        Raises:
+            KernelsError: The kernel does not compile, or fails.
+        """
         spec = self._spec
         rows = rounds * self._tile_rows * spec.tile.m
         n = self._tile_columns * spec.tile.n
-        with cupy.cuda.Device(self._device_index):
-            rng = np.random.default_rng(0)
-            a = cupy.asarray(rng.random((rows, k), np.float32).astype(spec.dtype))
-            b = cupy.asarray(rng.random((k, n), np.float32).astype(spec.dtype))
-            c = cupy.empty((rows, n), spec.dtype)
-            filler = cupy.empty(_FILLER_BYTES, np.uint8)
-            start, end = cupy.cuda.Event(), cupy.cuda.Event()
-            seconds = []
-            for _ in range(repeats + 1):
-                # Keeps the GPU busy while the launch is prepared, which is thus not counted: in
-                # a pipeline, too, launches are queued ahead of the GPU.
-                filler.data.memset_async(0, filler.nbytes)
-                start.record()
-                multiply_on_device(spec, a, b, c, cache_dir=self._cache_dir)
-                end.record()
-                end.synchronize()
-                seconds.append(cupy.cuda.get_elapsed_time(start, end) / 1e3)
-        tiles = rounds * self._tile_rows * self._tile_columns
-        return KernelTiming(rows, n, k, tiles, statistics.median(seconds[1:]))
+        rng = np.random.default_rng(0)
+        a = rng.random((rows, k), np.float32).astype(spec.dtype, copy=False)
+        b = rng.random((k, n), np.float32).astype(spec.dtype, copy=False)
+        product = ResidentProduct(a, b, device_index=self._device_index, cache_dir=self._cache_dir)
+        seconds = statistics.median(product.time_launches(spec, repeats))
+        return KernelTiming(rows, n, k, rounds * self._tile_rows * self._tile_columns, seconds)
 
 
 def _find_divisor(sm_count: int) -> int:

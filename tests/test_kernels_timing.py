@@ -5,6 +5,7 @@ import pytest
 
 from kernels.catalog import find_kernel
 from kernels.errors import DeviceFailure
+from kernels.probes import KernelProbe
 from kernels.timing import ResidentProduct
 from tests.matrices import assert_product, make_matrix
 
@@ -35,6 +36,44 @@ def test_more_work_takes_longer(kernel_cache: Path) -> None:
         return min(product.time_launches(spec, 5))
 
     assert measure(2048) > 8 * measure(512)
+
+
+def test_a_burst_takes_as_long_a_launch_as_single_ones(kernel_cache: Path) -> None:
+    spec = find_kernel("shared", "float32", "16")
+    a = make_matrix(1024, 1024, "float32", 1)
+    product = ResidentProduct(a, a, device_index=0, cache_dir=kernel_cache)
+    alone = min(product.time_launches(spec, 5))
+    seen: list[None] = []
+    burst = product.time_burst(spec, 10, watch=lambda: seen.append(None))
+    assert 0.5 * alone < burst.seconds < 2 * alone
+    assert 0 < burst.enqueue_seconds < 0.1
+    assert seen
+
+
+def test_operands_that_lie_on_the_gpu_are_taken_as_they_are(kernel_cache: Path) -> None:
+    a, b = make_matrix(70, 40, "float64", 1), make_matrix(40, 90, "float64", 2)
+    first = ResidentProduct(a, b, device_index=0, cache_dir=kernel_cache)
+    second = ResidentProduct(first.a, first.b, device_index=0, cache_dir=kernel_cache)
+    assert second.a.data.ptr == first.a.data.ptr
+    second.compute(find_kernel("shared", "float64", "8"))
+    assert_product(second.fetch(), a, b)
+
+
+def test_fewer_multiprocessors_take_longer(kernel_cache: Path) -> None:
+    a = make_matrix(2048, 2048, "float32", 1)
+    product = ResidentProduct(a, a, device_index=0, cache_dir=kernel_cache)
+    spec = find_kernel("cublas", "float32")
+    assert min(product.time_launches(spec, 3, sms=4)) > 2 * min(product.time_launches(spec, 3))
+
+
+@pytest.mark.parametrize("name", ["register", "cublas"])
+def test_more_rounds_of_tiles_take_longer(name: str, kernel_cache: Path) -> None:
+    spec = find_kernel(name, "float32")
+    probe = KernelProbe(spec, sm_count=12, device_index=0, cache_dir=kernel_cache)
+    one, many = probe.measure(1, 256), probe.measure(200, 256)
+    assert (one.rows, one.n, one.tiles) == (4 * spec.tile.m, 3 * spec.tile.n, 12)
+    assert many.tiles == 200 * one.tiles
+    assert 0 < 2 * one.seconds < many.seconds
 
 
 def test_matrices_that_do_not_fit_the_gpu_are_a_failure_that_poisons_nothing(
