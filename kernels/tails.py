@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import isqrt
 from typing import Final
 
-FIX_UP_STEPS: Final = 8
+FIX_UP_STEPS: Final = 5
 """What a split costs beside its share of the work: partial sums go through memory. On an H200,
-tiles of 128x256x16, between 3 and 12 steps at 1024³…4096³ (measured as time beyond even shares)."""
+tiles of 128x256x16: 3 to 7 steps beyond even shares at 1024³…8192³, once 12."""
 
 
 @dataclass(frozen=True, slots=True)

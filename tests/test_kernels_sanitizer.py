@@ -18,8 +18,11 @@ def test_compute_sanitizer_finds_nothing(tool: str, kernel_cache: Path) -> None:
     sanitizer = shutil.which("compute-sanitizer", path=f"{os.environ['PATH']}:/usr/local/cuda/bin")
     assert sanitizer, "compute-sanitizer, which comes with the CUDA toolkit, is not on the PATH"
     driver = (sys.executable, str(ROOT / "tests" / "sanitizer_driver.py"), str(kernel_cache))
+    # NVIDIA's bindings ask the driver for functions of newer ones, which is no error of a kernel.
+    options = ("--tool", tool, "--error-exitcode", "9")
+    quiet = ("--report-api-errors", "no") if tool == "memcheck" else ()
     finished = subprocess.run(
-        [sanitizer, "--tool", tool, "--error-exitcode", "9", *driver],
+        [sanitizer, *options, *quiet, *driver],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
