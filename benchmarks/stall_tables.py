@@ -38,8 +38,8 @@ def fill_page(text: str) -> str:
 def render_stalls(document: dict[str, Any]) -> str:
     """Shares of what each unit can do, in percent, and the reasons for which most warps wait."""
     caption = (
-        f"{document['hardware']['gpu']}, commit {document['commit']}; percent of what each unit can do"
-        " while the kernel runs, warps on each scheduler, and how many of these wait for what:"
+        f"{document['hardware']['gpu']}, commit {document['commit']}; percent of what each unit can"
+        " do while the kernel runs, warps on each scheduler, and how many of these wait for what:"
     )
     head = ("kernel", "type", "size", *SHOWN.values(), "warps", "waiting for")
     return f"{caption}\n\n{render_table(head, map(list_cells, document['rows']))}"
