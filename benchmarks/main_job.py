@@ -26,6 +26,7 @@ from scheduler.machine import MachineProfile
 from scheduler.plan import Plan, choose_plan
 from scheduler.problem import GemmProblem
 from scheduler.verify import verify_product
+from scheduler.wishes import Wishes
 
 DTYPES = ("float32", "float64")
 Contender = Callable[[], float]
@@ -74,9 +75,12 @@ def measure_size(
     def run(chosen: Plan) -> Contender:
         return lambda: executor.run(chosen, a, b, c).total_seconds
 
-    contenders = {"measured": run(plan), "cpu_only": run(choose_plan(problem, profile, f=size))}
+    contenders = {
+        "measured": run(plan),
+        "cpu_only": run(choose_plan(problem, profile, Wishes(f=size))),
+    }
     if executor.pipeline is not None:
-        contenders["gpu_only"] = run(choose_plan(problem, profile, f=0))
+        contenders["gpu_only"] = run(choose_plan(problem, profile, Wishes(f=0)))
         contenders["cupy"] = lambda: _time_plain_cupy(a, b)
     samples = take_turns(contenders, repeats)
     executor.run(plan, a, b, c)

@@ -1,4 +1,4 @@
-"""Measures a profile of this machine: the CPU's line, the link, every kernel's staircase."""
+"""Measures a profile of this machine: the CPU's line, the link, the kernels' staircases."""
 
 import statistics
 import time
@@ -12,18 +12,13 @@ from typing import Final
 import numpy as np
 
 from cpu.gemm import CpuPool
-from kernels.catalog import KernelSpec, find_kernel, list_kernels
-from kernels.device import DeviceInfo
+from kernels.catalog import find_kernel
 from kernels.pipeline import GpuPipeline
-from kernels.probes import KernelProbe
 from scheduler.estimate import estimate_cpu
 from scheduler.execute import Executor
-from scheduler.machine import CpuModel, CpuRate, KernelModel, LinkModel, MachineProfile
-from scheduler.profile import describe_gpu, read_key, store_profile
-from scheduler.staircase import Step, fit_staircase
-
-Report = Callable[[str, float], None]
-"""Receives what is being measured and the finished share, 0…1."""
+from scheduler.kernel_survey import Report, measure_kernels
+from scheduler.machine import CpuModel, CpuRate, LinkModel, MachineProfile
+from scheduler.profile import complete_kernels, describe_gpu, read_key, store_profile
 
 _CPU_ROWS: Final = (16, 64, 256)
 _CPU_SIDES: Final = (256, 512, 1024, 2048, 4096)
@@ -31,10 +26,8 @@ _CPU_PRODUCT_SECONDS: Final = 0.02
 _CPU_SECONDS: Final = 0.25
 _BRIEF_SECONDS: Final = 0.1
 
-_SHORT_K, _LONG_K = 512, 2048
-_THREADS_AN_SM: Final = 2048
-_MOST_BLOCKS: Final = 16
 _LINK_SIDE: Final = 8192
+_LINK_SHARE: Final = 0.1
 _WAKE_SECONDS: Final = 0.2
 _LINK_SECONDS: Final = 0.3
 
@@ -53,8 +46,6 @@ def calibrate(
     """
     stamp = datetime.now(UTC).isoformat(timespec="seconds")
     info = executor.devices[0] if executor.devices else None
-    specs = list_kernels(compute_capability=info.compute_capability) if info else ()
-    steps = len(specs) + 2
     tell = report or (lambda _what, _share: None)
     tell("CPU", 0.0)
     cpu = measure_cpu(executor, f"measured {stamp}")
@@ -66,15 +57,15 @@ def calibrate(
         measured_at=stamp,
     )
     if info is not None and executor.pipeline is not None:
-        tell("link", 1 / steps)
-        link = measure_link(executor.pipeline, f"measured {stamp}")
-        models = []
-        for done, spec in enumerate(specs, 2):
-            tell(spec.label, done / steps)
-            models.append(measure_kernel(spec, info, cache_dir, f"measured {stamp}"))
-        profile = replace(
-            profile, device=info.name, gpu=describe_gpu(info), link=link, kernels=tuple(models)
-        )
+        tell("link", _LINK_SHARE)
+        gpu, link = describe_gpu(info), measure_link(executor.pipeline, f"measured {stamp}")
+
+        def tell_kernel(label: str, share: float) -> None:
+            tell(label, _LINK_SHARE + (1 - _LINK_SHARE) * share)
+
+        kernels = measure_kernels(gpu, info, cache_dir, f"measured {stamp}", tell_kernel)
+        profile = replace(profile, device=info.name, gpu=gpu, link=link, kernels=kernels)
+        profile = complete_kernels(profile)
     if directory is not None:
         store_profile(profile, directory)
     tell("done", 1.0)
@@ -198,27 +189,3 @@ def _time_pipeline(pipeline: GpuPipeline, m: int, n: int, k: int) -> float:
     while time.perf_counter() < awake:
         measure()
     return _repeat(measure, _LINK_SECONDS)
-
-
-def measure_kernel(spec: KernelSpec, info: DeviceInfo, cache_dir: Path, source: str) -> KernelModel:
-    """One kernel's staircase: the wave quantum at one K, the cost of a wave at two."""
-    probe = KernelProbe(spec, sm_count=info.sm_count, device_index=info.index, cache_dir=cache_dir)
-    most_blocks = min(_MOST_BLOCKS, max(1, _THREADS_AN_SM // spec.threads))
-    rounds = sorted({*range(1, 9), *range(10, 2 * most_blocks + 1, 3)})
-    steps = [Step(count, probe.measure(count, _SHORT_K, repeats=3).seconds) for count in rounds]
-    stairs = fit_staircase(steps, most_blocks)
-    full = 4 * stairs.blocks
-    short = probe.measure(full, _SHORT_K).seconds
-    long = probe.measure(full, _LONG_K).seconds
-    wave_k_seconds = max(long - short, 0.0) / 4 / (_LONG_K - _SHORT_K)
-    wave_seconds = max(0.0, (short - stairs.launch_seconds) / 4 - wave_k_seconds * _SHORT_K)
-    return KernelModel(
-        kernel=spec.name,
-        dtype=spec.dtype,
-        tile=str(spec.tile),
-        slots=stairs.blocks * info.sm_count,
-        launch_seconds=stairs.launch_seconds,
-        wave_seconds=wave_seconds,
-        wave_k_seconds=wave_k_seconds,
-        source=source,
-    )

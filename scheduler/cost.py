@@ -82,6 +82,9 @@ class CpuCurve:
 class GpuCurve:
     """The GPU's curve: a staircase of waves behind a link.
 
+    A kernel that splits its last wave along K makes the steps of the staircase finer: rows of tiles
+    in place of waves.
+
     Copies overlap kernels, so the slower of the two rules; copies in and out add up, since the same
     threads stage both. B arrives while the first rows are already computed, so it counts among the
     copies. Around all this stand the copy of the first rows, before which nothing can be computed,
@@ -90,6 +93,8 @@ class GpuCurve:
     Attributes:
         grid: Tiles and slots of the kernel on this GPU.
         wave_seconds: Seconds of one wave at this K.
+        split_steps: Steps of K in a tile, where the kernel splits the last wave along K; None
+            where it takes that wave whole.
         launch_seconds: Seconds until the first wave runs.
         b_seconds: Seconds to copy B in.
         row_in_seconds: Seconds to copy one row of A in (and of C, when it is read).
@@ -100,6 +105,7 @@ class GpuCurve:
 
     grid: WaveGrid
     wave_seconds: float
+    split_steps: int | None = None
     launch_seconds: float = 0.0
     b_seconds: float = 0.0
     row_in_seconds: float = 0.0
@@ -111,7 +117,11 @@ class GpuCurve:
         """Seconds of the kernels alone."""
         if rows == 0:
             return 0.0
-        return self.launch_seconds + self.grid.count_waves(rows) * self.wave_seconds
+        if self.split_steps is None:
+            waves: float = self.grid.count_waves(rows)
+        else:
+            waves = self.grid.count_split_waves(rows, self.split_steps)
+        return self.launch_seconds + waves * self.wave_seconds
 
     def transfer_seconds(self, rows: int) -> float:
         """Seconds of the copies alone, in and out, if nothing overlapped."""
@@ -136,7 +146,9 @@ class GpuCurve:
         row_seconds = self.row_in_seconds + self.row_out_seconds
         left = seconds - self.call_seconds
         computing = left - self.launch_seconds - self.edge_rows * row_seconds
-        rows = self.grid.rows_in_waves(max(0, int(computing / self.wave_seconds)))
+        waves = max(0.0, computing / self.wave_seconds)
+        whole = int(waves) if self.split_steps is None else waves
+        rows = self.grid.rows_in_tiles(int(whole * self.grid.slots))
         if row_seconds == 0:
             return rows
         return min(rows, (left - self.b_seconds) / row_seconds)

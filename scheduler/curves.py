@@ -1,10 +1,10 @@
 """The cost curves of one product on one machine."""
 
-from kernels.catalog import KernelSpec
+from scheduler.candidates import Candidate
 from scheduler.cost import CpuCurve, GpuCurve
 from scheduler.machine import MachineProfile
 from scheduler.problem import GemmProblem
-from scheduler.waves import WaveGrid
+from scheduler.waves import WaveGrid, divide_up
 
 EDGE_BYTES = 4 * 2**20
 """Bytes of A and C that the pipeline copies in before the first kernel, or out after the last."""
@@ -23,17 +23,27 @@ def build_cpu_curve(problem: GemmProblem, profile: MachineProfile, *, beside_gpu
 
 
 def build_gpu_curve(
-    problem: GemmProblem, profile: MachineProfile, spec: KernelSpec
-) -> GpuCurve | None:
-    """The GPU's curve with one kernel; None when the machine does not run that kernel."""
-    model, link = profile.find_kernel_model(spec), profile.link
-    if model is None or link is None:
-        return None
+    problem: GemmProblem, profile: MachineProfile, candidate: Candidate, sms: int | None = None
+) -> GpuCurve:
+    """The GPU's curve with one kernel.
+
+    Args:
+        problem: The product.
+        profile: The machine.
+        candidate: The kernel, and its staircase there.
+        sms: Multiprocessors that it is held to; None for all. A wave then holds as many blocks
+            less, and takes as long.
+    """
+    gpu, link, spec, model = profile.gpu, profile.link, candidate.spec, candidate.model
+    assert gpu is not None, "only a machine with a GPU runs kernels"
+    assert link is not None, "a GPU is at the end of a link"
+    slots = model.slots if sms is None else max(1, model.slots * sms // gpu.sm_count)
     in_rate = link.in_gbytes_per_second * 1e9
     out_rate = link.out_gbytes_per_second * 1e9
     return GpuCurve(
-        grid=WaveGrid(problem.n, spec.tile.m, spec.tile.n, model.slots),
+        grid=WaveGrid(problem.n, spec.tile.m, spec.tile.n, slots),
         wave_seconds=model.wave_seconds + model.wave_k_seconds * problem.k,
+        split_steps=divide_up(problem.k, spec.tile.k) if spec.splits_tail else None,
         launch_seconds=model.launch_seconds,
         b_seconds=problem.b_bytes / in_rate,
         row_in_seconds=problem.a_row_bytes / in_rate,

@@ -12,6 +12,7 @@ _NEIGHBOURS = 32
 def describe_plan(plan: Plan) -> dict[str, Any]:
     """The decision and what it promises.
 
+    Kernel, tile, accuracy and sms are those of the GPU's part, and None when it has no rows.
     Speed-ups compare the predicted total with the predicted time of one device alone;
     `speedup_over_gpu` is None where no GPU runs this product.
     """
@@ -22,6 +23,8 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "gpu_rows": plan.gpu_rows,
         "kernel": plan.spec.name if plan.spec else None,
         "tile": str(plan.spec.tile) if plan.spec else None,
+        "accuracy": plan.spec.accuracy if plan.spec else None,
+        "sms": plan.sms if plan.spec else None,
         "waves": plan.waves,
         "waves_gpu_only": plan.waves_gpu_only,
         "tail_utilization": plan.tail_utilization,
@@ -32,6 +35,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         },
         "speedup_over_gpu": gpu_only / total if gpu_only is not None else None,
         "speedup_over_cpu": plan.cpu_only_seconds / total,
+        "no_gpu_reason": plan.no_gpu_reason,
         "profile": describe_profile(plan),
     }
 

@@ -150,7 +150,7 @@ class Executor:
             assert plan.spec is not None, "a plan with GPU rows names a kernel"
             return self.pipeline.multiply(
                 plan.spec, a[:split], b, c[:split],
-                alpha=alpha, beta=beta, progress=counter.add, cancelled=is_cancelled,
+                alpha=alpha, beta=beta, sms=plan.sms, progress=counter.add, cancelled=is_cancelled,
             )  # fmt: skip
 
         def compute_cpu_rows() -> float:

@@ -61,6 +61,7 @@ class KernelModel:
         wave_seconds: Seconds of one wave that do not depend on K.
         wave_k_seconds: Seconds of one wave for each unit of K.
         source: Where the figures come from.
+        assumed: Whether they were derived from a data sheet rather than measured.
     """
 
     kernel: str
@@ -71,6 +72,7 @@ class KernelModel:
     wave_seconds: float
     wave_k_seconds: float
     source: str
+    assumed: bool = False
 
     def fits(self, spec: KernelSpec) -> bool:
         """Whether this is the model of `spec`."""
@@ -157,6 +159,10 @@ class MachineProfile:
     def find_kernel_model(self, spec: KernelSpec) -> KernelModel | None:
         """The staircase of `spec`; None when this machine does not run it."""
         return next((model for model in self.kernels if model.fits(spec)), None)
+
+    def index_kernels(self) -> dict[tuple[str, str, str], KernelModel]:
+        """The staircases by kernel, element type and tile: to look many up at once."""
+        return {(model.kernel, model.dtype, model.tile): model for model in self.kernels}
 
     def find_cpu_rate(self, dtype: str) -> CpuRate:
         """The CPU's rate for an element type."""

@@ -9,12 +9,13 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.errors import SchedulerError
+from scheduler.wishes import NO_WISHES, WISH_NAMES, Wishes
 
 FINAL_TYPES: Final = frozenset({"succeeded", "failed", "cancelled"})
 """Types of the message that ends a run."""
@@ -73,11 +74,10 @@ class RunRequest:
         out: M x N, row-major; overwritten.
         alpha: Factor of the product.
         beta: Factor of C.
-        kernel: Name of the kernel, or "auto".
-        tile: Tile of that kernel, or None.
-        f: Rows for the CPU, or "auto".
+        wishes: Kernel, tile, F, accuracy and multiprocessors, as far as they are not left open;
+            each a field of its own in the message.
         verify: Whether the product is checked.
-        cpu_only: Leave the GPU alone, whatever kernel and f say.
+        cpu_only: Leave the GPU alone, whatever is wished.
     """
 
     job: str
@@ -87,24 +87,24 @@ class RunRequest:
     out: Operand
     alpha: float = 1.0
     beta: float = 0.0
-    kernel: str = "auto"
-    tile: str | None = None
-    f: int | Literal["auto"] = "auto"
+    wishes: Wishes = NO_WISHES
     verify: bool = False
     cpu_only: bool = False
 
     def as_message(self) -> dict[str, Any]:
         """The request as a message."""
-        return {"type": "run", **asdict(self)}
+        fields = asdict(self)
+        wishes = fields.pop("wishes")
+        return {"type": "run", **fields, **wishes}
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> "RunRequest":
         """The request that `as_message` was called on."""
-        fields = {name: value for name, value in message.items() if name != "type"}
+        fields = {k: v for k, v in message.items() if k not in ("type", *WISH_NAMES)}
         for name in ("a", "b", "c", "out"):
             if fields[name] is not None:
                 fields[name] = Operand(**fields[name])
-        return cls(**fields)
+        return cls(**fields, wishes=Wishes.read(message))
 
 
 def encode_message(message: Mapping[str, Any]) -> bytes:

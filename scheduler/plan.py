@@ -5,17 +5,19 @@ scored by their predicted seconds; the fastest is the choice. Pure: nothing here
 or a device.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
-from kernels.catalog import KernelSpec, find_kernel, list_kernels
-from kernels.errors import UnknownKernel
+from kernels.catalog import KernelSpec
+from scheduler.candidates import Candidate, explain_no_kernel, find_candidates
 from scheduler.cost import CostCurve, CpuCurve, GpuCurve
 from scheduler.curves import build_cpu_curve, build_gpu_curve
 from scheduler.errors import PlanError
 from scheduler.machine import MachineProfile
 from scheduler.problem import GemmProblem
 from scheduler.split import split_rows
+from scheduler.wishes import NO_WISHES, RowsOrAuto, Wishes
 
 SHORTLIST: Final = 4
 """Kernels that are looked at with every F: the fastest ones on all rows."""
@@ -23,12 +25,6 @@ SHORTLIST: Final = 4
 WORTHWHILE_GAIN: Final = 0.02
 """A split must promise at least this gain over the better single device: below it the
 prediction's own error decides, and one device alone is the steadier choice."""
-
-AUTO_ACCURACIES: Final = ("strict", "library")
-"""What "auto" chooses among; a kernel of another accuracy is used when it is asked for by name."""
-
-RowsOrAuto = int | Literal["auto"]
-"""F as a caller asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +48,26 @@ class Plan:
         problem: The product.
         f: Rows of C that the CPU computes, 0…M.
         spec: The GPU's kernel; None when f is M and no kernel is launched.
+        sms: Multiprocessors that the kernel is held to; None for all.
         profile: What the decision was made from.
         predicted: Seconds of the two parts.
         gpu_curve: Rows → seconds on the GPU with `spec` (or with the kernel it was compared
             with, when f is M); None when no GPU runs this product.
         cpu_curve: Rows → seconds on the CPU beside the GPU.
         cpu_alone_curve: Rows → seconds on the CPU with the machine to itself.
+        no_gpu_reason: Why no GPU runs this product; None where one does.
     """
 
     problem: GemmProblem
     f: int
     spec: KernelSpec | None
+    sms: int | None
     profile: MachineProfile
     predicted: Prediction
     gpu_curve: GpuCurve | None
     cpu_curve: CpuCurve
     cpu_alone_curve: CpuCurve
+    no_gpu_reason: str | None = None
 
     @property
     def gpu_rows(self) -> int:
@@ -103,90 +103,92 @@ class Plan:
         """What another F would take."""
         return _predict(self.problem, f, self.gpu_curve, self.cpu_curve, self.cpu_alone_curve)
 
-    def move(self, f: int) -> "Plan":
-        """The same plan with another F; without a kernel when the CPU takes every row."""
-        spec = self.spec if f < self.problem.m else None
-        return replace(self, f=f, spec=spec, predicted=self.predict(f))
+    def move(self, f: int, spec: KernelSpec) -> "Plan":
+        """The same plan with another F, the kernel taking the other rows; without it at F = M."""
+        kernel = spec if f < self.problem.m else None
+        return replace(self, f=f, spec=kernel, predicted=self.predict(f))
 
 
-def choose_plan(
-    problem: GemmProblem,
-    profile: MachineProfile,
-    *,
-    kernel: str = "auto",
-    tile: str | None = None,
-    f: RowsOrAuto = "auto",
-) -> Plan:
+def choose_plan(problem: GemmProblem, profile: MachineProfile, wishes: Wishes = NO_WISHES) -> Plan:
     """Choose kernel and F for a product on a machine.
 
     Args:
         problem: The product.
         profile: The machine.
-        kernel: A name of the catalog, or "auto" for the fastest.
-        tile: A tile of that kernel ("32", "64x128x16"); None for the fastest.
-        f: Rows for the CPU, or "auto" for the best.
+        wishes: What is not left to this choice.
 
     Raises:
-        PlanError: The kernel or tile is unknown or cannot run this product here, or f is
-            outside 0…M.
+        PlanError: A wish cannot be met: the kernel or tile is unknown, cannot run this product
+            here or is not as exact as is asked for, f is outside 0…M, or the GPU's kernels
+            cannot be held to so many multiprocessors.
     """
-    if f != "auto" and not 0 <= f <= problem.m:
-        raise PlanError("f", f, f'"auto" or 0…{problem.m}, the rows of C')
-    specs = _find_candidates(problem, profile, kernel, tile)
-    if f != "auto" and f < problem.m and not specs:
-        raise PlanError("f", f, f'"auto" or {problem.m}: {_explain_no_kernel(problem, profile)}')
-    if not specs:
-        return _build_plan(problem, profile, None, problem.m)
-    shortlist = _rank_kernels(problem, profile, specs)[:SHORTLIST]
-    plans = [_plan_kernel(problem, profile, spec, f) for spec in shortlist]
+    m, f = problem.m, wishes.f
+    if f != "auto" and not 0 <= f <= m:
+        raise PlanError("f", f, f'"auto" or 0…{m}, the rows of C')
+    candidates = find_candidates(problem, profile, wishes)
+    cpu_only = _plan_cpu(problem, profile)
+    if not candidates:
+        reason = explain_no_kernel(problem, profile, wishes)
+        if f not in ("auto", m):
+            raise PlanError("f", f, f'"auto" or {m}: {reason}')
+        return replace(cpu_only, no_gpu_reason=reason)
+    ranked = _rank_kernels(problem, profile, candidates, wishes.sms)
+    plans = [
+        _choose_rows(replace(cpu_only, gpu_curve=curve, sms=wishes.sms), spec, f)
+        for spec, curve in ranked[:SHORTLIST]
+    ]
     return min(plans, key=lambda plan: plan.predicted.total_seconds)
 
 
 def _rank_kernels(
-    problem: GemmProblem, profile: MachineProfile, specs: list[KernelSpec]
-) -> list[KernelSpec]:
-    """The kernels by the seconds they take for all rows, the fastest first.
+    problem: GemmProblem, profile: MachineProfile, candidates: Sequence[Candidate], sms: int | None
+) -> list[tuple[KernelSpec, GpuCurve]]:
+    """The kernels with their curves, by the seconds they take for all rows, the fastest first.
 
     Behind a slow link every kernel ends at the same time; among equals the faster one is wanted.
+    Of equally fast ones the library's is: ours must be faster to be preferred.
     """
+    curves = [(one.spec, build_gpu_curve(problem, profile, one, sms)) for one in candidates]
 
-    def measure(spec: KernelSpec) -> float:
-        curve = build_gpu_curve(problem, profile, spec)
-        assert curve is not None, "candidates run on this machine"
-        return curve.kernel_seconds(problem.m)
+    def rank(kernel: tuple[KernelSpec, GpuCurve]) -> tuple[float, bool]:
+        spec, curve = kernel
+        return curve.kernel_seconds(problem.m), spec.accuracy != "library"
 
-    return sorted(specs, key=measure)
+    return sorted(curves, key=rank)
 
 
-def _plan_kernel(
-    problem: GemmProblem, profile: MachineProfile, spec: KernelSpec, f: RowsOrAuto
-) -> Plan:
-    """The best plan with one kernel."""
-    gpu_only = _build_plan(problem, profile, spec, 0)
+def _choose_rows(cpu_only: Plan, spec: KernelSpec, f: RowsOrAuto) -> Plan:
+    """The best plan with one kernel, or the one with F as it is given.
+
+    Args:
+        cpu_only: The plan of the CPU alone, with the kernel's curve.
+        spec: The kernel.
+        f: Rows for the CPU, or "auto".
+    """
+    m = cpu_only.problem.m
     if f != "auto":
-        return gpu_only.move(f)
-    assert gpu_only.gpu_curve is not None, "candidates run on this machine"
-    curves: list[CostCurve] = [gpu_only.gpu_curve, gpu_only.cpu_curve]
-    cpu_only = gpu_only.move(problem.m)
-    split = gpu_only.move(split_rows(problem.m, curves)[1])
+        return cpu_only.move(f, spec)
+    assert cpu_only.gpu_curve is not None, "candidates run on this machine"
+    gpu_only = cpu_only.move(0, spec)
     alone = min(gpu_only, cpu_only, key=lambda plan: plan.predicted.total_seconds)
+    curves: list[CostCurve] = [cpu_only.gpu_curve, cpu_only.cpu_curve]
+    split = cpu_only.move(split_rows(m, curves)[1], spec)
     limit = alone.predicted.total_seconds * (1 - WORTHWHILE_GAIN)
     return split if split.predicted.total_seconds <= limit else alone
 
 
-def _build_plan(
-    problem: GemmProblem, profile: MachineProfile, spec: KernelSpec | None, f: int
-) -> Plan:
-    gpu = build_gpu_curve(problem, profile, spec) if spec else None
+def _plan_cpu(problem: GemmProblem, profile: MachineProfile) -> Plan:
+    """The plan of the CPU alone."""
     beside = build_cpu_curve(problem, profile, beside_gpu=True)
     alone = build_cpu_curve(problem, profile, beside_gpu=False)
     return Plan(
         problem=problem,
-        f=f,
-        spec=spec if f < problem.m else None,
+        f=problem.m,
+        spec=None,
+        sms=None,
         profile=profile,
-        predicted=_predict(problem, f, gpu, beside, alone),
-        gpu_curve=gpu,
+        predicted=_predict(problem, problem.m, None, beside, alone),
+        gpu_curve=None,
         cpu_curve=beside,
         cpu_alone_curve=alone,
     )
@@ -199,42 +201,3 @@ def _predict(
         return Prediction(0.0, alone.seconds(f))
     assert gpu is not None, "rows are left to the GPU only where a kernel runs them"
     return Prediction(gpu.seconds(problem.m - f), beside.seconds(f))
-
-
-def _find_candidates(
-    problem: GemmProblem, profile: MachineProfile, kernel: str, tile: str | None
-) -> list[KernelSpec]:
-    """The kernels that may be chosen: one when it is named with its tile."""
-    if kernel == "auto":
-        if tile is not None:
-            raise PlanError("tile", tile, 'left out while kernel is "auto"')
-        specs = [s for s in list_kernels(dtype=problem.dtype) if s.accuracy in AUTO_ACCURACIES]
-    else:
-        specs = _find_named(problem, kernel, tile)
-    runnable = [spec for spec in specs if profile.find_kernel_model(spec) is not None]
-    if kernel != "auto" and specs and not runnable and profile.gpu is not None:
-        limit = f"one that {profile.device} runs"
-        raise PlanError("kernel", kernel, limit)
-    return runnable
-
-
-def _find_named(problem: GemmProblem, kernel: str, tile: str | None) -> list[KernelSpec]:
-    names = {spec.name for spec in list_kernels()}
-    if kernel not in names:
-        raise PlanError("kernel", kernel, f"one of auto, {', '.join(sorted(names))}")
-    if tile is not None:
-        try:
-            return [find_kernel(kernel, problem.dtype, tile)]
-        except UnknownKernel as error:
-            raise PlanError(error.field, error.value, error.limit) from error
-    specs = [spec for spec in list_kernels(dtype=problem.dtype) if spec.name == kernel]
-    if not specs:
-        has = ", ".join(sorted({spec.dtype for spec in list_kernels() if spec.name == kernel}))
-        raise PlanError("kernel", kernel, f"one that multiplies {problem.dtype}; it has {has}")
-    return specs
-
-
-def _explain_no_kernel(problem: GemmProblem, profile: MachineProfile) -> str:
-    if profile.gpu is None:
-        return "there is no GPU, so the CPU computes every row"
-    return f"no kernel multiplies {problem.dtype}, so the CPU computes every row"

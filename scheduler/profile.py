@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -69,6 +70,19 @@ def build_preset_profile(gpu: GpuModel, source: str, cpu_threads: int) -> Machin
         link=estimate_link(gpu),
         kernels=estimate_kernels(gpu),
     )
+
+
+def complete_kernels(profile: MachineProfile) -> MachineProfile:
+    """The profile with an assumed staircase for every kernel of its GPU that was not measured."""
+    if profile.gpu is None:
+        return profile
+    measured = profile.index_kernels()
+    missing = (
+        model
+        for model in estimate_kernels(profile.gpu)
+        if (model.kernel, model.dtype, model.tile) not in measured
+    )
+    return replace(profile, kernels=(*profile.kernels, *missing))
 
 
 def describe_gpu(info: DeviceInfo) -> GpuModel:
@@ -133,7 +147,7 @@ def _find_local(
     if directory is not None:
         path = directory / _name_file(read_key(info, cpu_threads))
         if path.is_file():
-            return load_profile(path)
+            return complete_kernels(load_profile(path))
     hint = "run `wavetrim calibrate` to measure this machine"
     if info is None:
         return MachineProfile("cpu", f"estimate, no GPU; {hint}", estimate_cpu(cpu_threads))

@@ -15,6 +15,7 @@ from scheduler.messages import RunRequest
 from scheduler.plan import Plan, choose_plan
 from scheduler.problem import GemmProblem
 from scheduler.verify import Verification, verify_product
+from scheduler.wishes import NO_WISHES
 
 logger = logging.getLogger(__name__)
 
@@ -78,15 +79,13 @@ def run_request(
 
 
 def plan_request(request: RunRequest, profile: MachineProfile) -> Plan:
-    """Choose the plan; a request for the CPU alone loses its wishes for kernel, tile and F.
+    """Choose the plan; a request for the CPU alone loses its wishes.
 
     Raises:
         FieldError: The request cannot be planned.
     """
     problem = GemmProblem(request.a.rows, request.b.columns, request.a.columns, request.a.dtype)
-    if request.cpu_only:
-        return choose_plan(problem, profile)
-    return choose_plan(problem, profile, kernel=request.kernel, tile=request.tile, f=request.f)
+    return choose_plan(problem, profile, NO_WISHES if request.cpu_only else request.wishes)
 
 
 def describe_failure(error: Exception) -> dict[str, Any]:

@@ -2,10 +2,14 @@
 
 A kernel cuts C into tiles, one thread block each. The GPU has `slots` places where a block can
 run; it takes one round of blocks at a time, a *wave*. The last wave, the *tail*, costs as much as
-a full one however few blocks it holds.
+a full one however few blocks it holds, unless the kernel splits its tiles along K among all
+slots ("Stream-K": M. Osama and others, 2023): then it costs about its filled share, and what it
+takes to add the parts up.
 """
 
 from dataclasses import dataclass
+
+from kernels.tails import divide_tiles
 
 
 def divide_up(amount: int, size: int) -> int:
@@ -42,6 +46,18 @@ class WaveGrid:
         """Waves that compute `rows` rows of C: ⌈tiles / slots⌉."""
         return divide_up(self.count_tiles(rows), self.slots)
 
+    def count_split_waves(self, rows: int, steps_k: int) -> float:
+        """Waves' worth of time for `rows` rows where the kernel may split the tail along K.
+
+        Never more than `count_waves`, and never less for more rows. The launch divides its tiles
+        by the same rule.
+
+        Args:
+            rows: Rows of C.
+            steps_k: Steps of K that a tile takes.
+        """
+        return divide_tiles(self.count_tiles(rows), steps_k, self.slots).steps / steps_k
+
     def count_tail_tiles(self, rows: int) -> int:
         """Blocks in the last wave: `slots` when it is full, 0 without rows."""
         tiles = self.count_tiles(rows)
@@ -53,4 +69,8 @@ class WaveGrid:
 
     def rows_in_waves(self, waves: int) -> int:
         """The most rows that `waves` waves can compute; whole rows of tiles only."""
-        return waves * self.slots // self.tiles_per_tile_row * self.tile_m
+        return self.rows_in_tiles(waves * self.slots)
+
+    def rows_in_tiles(self, tiles: int) -> int:
+        """The most rows that `tiles` blocks can compute; whole rows of tiles only."""
+        return tiles // self.tiles_per_tile_row * self.tile_m

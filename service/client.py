@@ -4,7 +4,7 @@ Example::
 
     with WavetrimClient("http://127.0.0.1:8000") as client:
         a, b = client.upload("A.npy"), client.upload(array)
-        job = client.wait(client.submit(a, b).id)
+        job = client.wait(client.submit(a, b, wishes=Wishes(accuracy="strict", sms=66)).id)
         client.download_result(job.id, "C.npy")
 """
 
@@ -13,11 +13,12 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Self
 
 import httpx
 from numpy.typing import NDArray
 
+from scheduler.wishes import NO_WISHES, Wishes
 from service.client_connection import Connection
 from service.client_errors import (
     JobUnsuccessful,
@@ -136,9 +137,7 @@ class WavetrimClient:
         c: MatrixName | None = None,
         alpha: float = 1.0,
         beta: float = 0.0,
-        kernel: str = "auto",
-        tile: str | None = None,
-        f: int | Literal["auto"] = "auto",
+        wishes: Wishes = NO_WISHES,
         verify: bool = False,
         priority: int = 0,
         idempotency_key: str | None = None,
@@ -151,9 +150,7 @@ class WavetrimClient:
             c: M x N; needed when `beta` is not 0.
             alpha: Factor of the product.
             beta: Factor of C.
-            kernel: A kernel of the catalog, or "auto".
-            tile: One of its tiles; None for the fastest.
-            f: Rows for the CPU, or "auto".
+            wishes: Kernel, tile, F, accuracy and multiprocessors, where they are not left open.
             verify: Have the product checked before the job succeeds.
             priority: A higher one runs first.
             idempotency_key: The same key posts the same job only once; None makes a new key,
@@ -164,15 +161,12 @@ class WavetrimClient:
             "b": _name_matrix(b),
             "alpha": alpha,
             "beta": beta,
-            "kernel": kernel,
-            "f": f,
             "verify": verify,
             "priority": priority,
+            **_drop_none(wishes.as_dict()),
         }
         if c is not None:
             request["c"] = _name_matrix(c)
-        if tile is not None:
-            request["tile"] = tile
         key = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
         return RemoteJob.read(self._connection.ask("POST", "/v1/jobs", json=request, headers=key))
 
@@ -263,13 +257,11 @@ class WavetrimClient:
         *,
         dtype: str = "float32",
         device: str | None = None,
-        kernel: str = "auto",
-        tile: str | None = None,
-        f: int | Literal["auto"] = "auto",
+        wishes: Wishes = NO_WISHES,
     ) -> dict[str, Any]:
         """How the service would split a product: F, waves, predicted seconds, the curve."""
         sizes = {"m": m, "n": n, "k": k, "dtype": dtype}
-        asked = {**sizes, "device": device, "kernel": kernel, "tile": tile, "f": f}
+        asked = {**sizes, "device": device, **wishes.as_dict()}
         plan: dict[str, Any] = self._connection.ask("GET", "/v1/plan", params=_drop_none(asked))
         return plan
 

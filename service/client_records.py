@@ -36,7 +36,7 @@ class RemoteJob:
         id: Names it.
         state: "queued", "running", "succeeded", "failed" or "cancelled".
         progress: Share of the product that is done, 0…1.
-        plan: F, kernel, tile, waves and predicted seconds, once they are decided.
+        plan: F, kernel, tile, accuracy, waves and predicted seconds, once they are decided.
         timings: Measured seconds, once it has succeeded.
         verification: Outcome of the check, when one was asked for.
         result: Id of the product, once it has succeeded.

@@ -85,7 +85,7 @@ class Dispatcher:
             Draining: The service is stopping.
             OperandNotFound: An operand does not exist.
             FieldProblem: The operands do not fit, or the key belongs to another request.
-            scheduler.errors.FieldError: No such kernel, tile or F for this product.
+            scheduler.errors.FieldError: A wish that this product cannot have here.
             QueueFull: Enough jobs wait.
         """
         if self._draining:
@@ -159,22 +159,16 @@ class Dispatcher:
             self._notify(job_id, self._refuse())
 
     def _add(self, request: JobRequest, idempotency_key: str | None) -> tuple[Job, bool]:
-        wishes = request.model_dump()
+        asked = request.model_dump()
         # A repeated POST gets its job even when an operand is gone by now.
-        first = self._jobs.find_repeated(wishes, idempotency_key)
+        first = self._jobs.find_repeated(asked, idempotency_key)
         if first is not None:
             return first, False
-        problem = check_operands(wishes, *find_operands(wishes, self._matrices))
+        problem = check_operands(asked, *find_operands(asked, self._matrices))
         if self._engine.profile is not None:
-            choose_plan(
-                problem,
-                self._engine.profile,
-                kernel=request.kernel,
-                tile=request.tile,
-                f=request.f,
-            )
+            choose_plan(problem, self._engine.profile, request.wishes)
         return self._jobs.add(
-            wishes,
+            asked,
             priority=request.priority,
             idempotency_key=idempotency_key,
             max_queued=self._settings.max_queued_jobs,

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, func, null, select, update
 
+from scheduler.wishes import NO_WISHES
 from service.errors import QueueFull
 from service.job import Job, JobState
 from service.job_errors import IdempotencyConflict, OperandNotFound
@@ -16,9 +17,15 @@ _ADD_LOCK: Final = 0x7761_7666
 
 
 def read_job(row: Row[Any]) -> Job:
-    """The job of a row of the jobs table."""
+    """The job of a row of the jobs table.
+
+    A request that was stored before it could have all of today's wishes has the others left open,
+    as if it were posted now.
+    """
     columns = dict(row._mapping)
-    return Job(**columns | {"state": JobState(columns["state"])})
+    columns["state"] = JobState(columns["state"])
+    columns["request"] = NO_WISHES.as_dict() | columns["request"]
+    return Job(**columns)
 
 
 def update_job(

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from scheduler.messages import Operand, RunRequest
+from scheduler.wishes import Wishes
 from service.engine import Engine
 from service.errors import ServiceError
 from service.job import Job
@@ -152,7 +153,7 @@ class JobRun:
 
     def _prepare(self) -> tuple[RunRequest, PendingMatrix]:
         """Find the operands and make room for the product."""
-        job, wishes = self.job, self.job.request
+        job, asked = self.job, self.job.request
         a, b = self._matrices.get(job.a), self._matrices.get(job.b)
         c = None if job.c is None else self._matrices.get(job.c)
         temporary = job.a.startswith(TEMPORARY_PREFIX)
@@ -163,7 +164,8 @@ class JobRun:
             b=Operand(**b.operand()),
             c=None if c is None else Operand(**c.operand()),
             out=Operand(**pending.operand()),
-            **{name: wishes[name] for name in ("alpha", "beta", "kernel", "tile", "f", "verify")},
+            wishes=Wishes.read(asked),
+            **{name: asked[name] for name in ("alpha", "beta", "verify")},
         )
         return request, pending
 

@@ -1,26 +1,17 @@
 """Jobs on the wire."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
+from scheduler.wishes import Wishes
 from service.job import Job, JobState
+from service.wish_schemas import AccuracyName, JsonRows, KernelName, SmCount, TileName
 
 MatrixId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$", description="Id of a matrix.")]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 Factor = Annotated[float, Field(allow_inf_nan=False)]
-
-
-def _check_f(value: object) -> object:
-    whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    if value != "auto" and not whole:
-        raise ValueError('must be "auto" or a whole number of rows from 0')
-    return value
-
-
-RowsOrAuto = Annotated[int | Literal["auto"], BeforeValidator(_check_f)]
 
 _EXAMPLE_ID = "0b8d3a6f5c2e4f1d9a7b6c5d4e3f2a1b"
 _EXAMPLE_PLAN: JsonDict = {
@@ -28,12 +19,15 @@ _EXAMPLE_PLAN: JsonDict = {
     "gpu_rows": 15360,
     "kernel": "register",
     "tile": "64x128x16",
+    "accuracy": "strict",
+    "sms": None,
     "waves": 117,
     "waves_gpu_only": 125,
     "tail_utilization": 0.38,
     "predicted": {"gpu_seconds": 0.0181, "cpu_seconds": 0.0176, "total_seconds": 0.0181},
     "speedup_over_gpu": 1.07,
     "speedup_over_cpu": 5.4,
+    "no_gpu_reason": None,
 }
 _EXAMPLE_TIMINGS: JsonDict = {
     "kernel_seconds": 0.0035,
@@ -60,9 +54,11 @@ class JobRequest(BaseModel):
                     "c": "c0ffee00d5e6f708192a3b4c5d6e7f80",
                     "alpha": 0.5,
                     "beta": 1.0,
-                    "kernel": "register",
-                    "tile": "64x128x16",
+                    "kernel": "bulk",
+                    "tile": "128x256x16",
                     "f": 256,
+                    "accuracy": "strict",
+                    "sms": 66,
                     "verify": True,
                     "priority": 10,
                 },
@@ -75,11 +71,18 @@ class JobRequest(BaseModel):
     c: MatrixId | None = Field(None, description="Id of C, M x N; needed when beta is not 0.")
     alpha: Factor = Field(1.0, description="Factor of the product; whole for integer matrices.")
     beta: Factor = Field(0.0, description="Factor of C; at 0 C is not read.")
-    kernel: Name = Field("auto", description='A kernel of the catalog, or "auto".')
-    tile: Name | None = Field(None, description='A tile of that kernel, such as "64x128x16".')
-    f: RowsOrAuto = Field("auto", description='Rows of C that the CPU computes, 0…M, or "auto".')
+    kernel: KernelName = "auto"
+    tile: TileName = None
+    f: JsonRows = "auto"
+    accuracy: AccuracyName = None
+    sms: SmCount = None
     verify: bool = Field(False, description="Whether the product is checked before it is stored.")
     priority: int = Field(0, ge=-1000, le=1000, description="The higher one runs first.")
+
+    @property
+    def wishes(self) -> Wishes:
+        """What the planner is to heed."""
+        return Wishes.read(dict(self))
 
 
 class JobError(BaseModel):
@@ -129,7 +132,9 @@ class JobView(BaseModel):
     progress: float = Field(ge=0, le=1, description="Finished share of C's rows.")
     priority: int = Field(description="The higher one runs first.")
     request: JobRequest = Field(description="The request as it was accepted.")
-    plan: dict[str, Any] | None = Field(description="F, kernel, tile, waves, predicted seconds.")
+    plan: dict[str, Any] | None = Field(
+        description="F, kernel, tile, accuracy, waves, predicted seconds."
+    )
     timings: dict[str, float | None] | None = Field(
         description="Measured seconds of a succeeded job."
     )

@@ -4,7 +4,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.schemas import DtypeName, KernelName, RowsOrAuto, TileName
+from service.schemas import DtypeName
+from service.wish_schemas import WishQuery
 
 MAX_SIZE: Final = 10_000_000
 """The largest M, N or K that a plan is made for."""
@@ -12,10 +13,8 @@ MAX_SIZE: Final = 10_000_000
 Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
 
 
-class PlanQuery(BaseModel):
+class PlanQuery(WishQuery):
     """What a plan is asked for: C[M,N] = A[M,K]·B[K,N]."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     m: Size = Field(description="Rows of A and C.", examples=[8192])
     n: Size = Field(description="Columns of B and C.", examples=[8192])
@@ -28,9 +27,6 @@ class PlanQuery(BaseModel):
         "this machine.",
         examples=["H200"],
     )
-    kernel: KernelName = "auto"
-    tile: TileName = None
-    f: RowsOrAuto = "auto"
 
 
 class Predicted(BaseModel):
@@ -58,6 +54,8 @@ class PlanView(BaseModel):
                     "gpu_rows": 15360,
                     "kernel": "register",
                     "tile": "64x128x16",
+                    "accuracy": "strict",
+                    "sms": None,
                     "waves": 117,
                     "waves_gpu_only": 125,
                     "tail_utilization": 0.38,
@@ -68,6 +66,7 @@ class PlanView(BaseModel):
                     },
                     "speedup_over_gpu": 1.07,
                     "speedup_over_cpu": 5.4,
+                    "no_gpu_reason": None,
                     "curve": [
                         {
                             "f": 0,
@@ -92,12 +91,17 @@ class PlanView(BaseModel):
     gpu_rows: int = Field(description="Rows of C that the GPU computes, the first ones.")
     kernel: str | None = Field(description="The GPU's kernel; null when f is M.")
     tile: str | None = Field(description="The tile of C that a block computes, and the K step.")
+    accuracy: str | None = Field(description="How exact that kernel's sums are.")
+    sms: int | None = Field(description="Multiprocessors that it is held to; null for all.")
     waves: int = Field(description="Waves of the GPU's part.")
     waves_gpu_only: int = Field(description="Waves if the GPU computed every row.")
     tail_utilization: float = Field(description="Filled share of the last wave.")
     predicted: Predicted = Field(description="Seconds that it should take.")
     speedup_over_gpu: float | None = Field(description="Over the GPU alone; null without one.")
     speedup_over_cpu: float = Field(description="Over the CPU alone.")
+    no_gpu_reason: str | None = Field(
+        description="Why no kernel of a GPU may compute this product; null where one may."
+    )
     curve: list[CurvePoint] = Field(description="At most 512 points: seconds over F.")
     profile: dict[str, Any] = Field(description="What this was decided from, with its sources.")
 

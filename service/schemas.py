@@ -4,10 +4,11 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Header
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from scheduler.problem import ITEM_BYTES
 from service.matrix import Matrix
+from service.wish_schemas import WishQuery
 
 
 def _check_dtype(value: str) -> str:
@@ -21,32 +22,6 @@ DtypeName = Annotated[
 ]
 
 
-def _read_f(value: object) -> object:
-    # Queries are text. What is neither is left for the schema to refuse.
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
-
-
-RowsOrAuto = Annotated[
-    Annotated[int, Field(ge=0)] | Literal["auto"],
-    BeforeValidator(_read_f),
-    Field(description='Rows of C that the CPU computes, 0…M, or "auto".'),
-]
-KernelName = Annotated[
-    str,
-    Field(
-        pattern=r"^[A-Za-z0-9_.-]{1,64}$",
-        description='A kernel of the catalog, or "auto".',
-        examples=["auto", "register"],
-    ),
-]
-TileName = Annotated[
-    str | None,
-    Field(
-        pattern=r"^[A-Za-z0-9_.-]{1,64}$",
-        description="A tile of that kernel.",
-        examples=["64x128x16"],
-    ),
-]
 ContentDigest = Annotated[
     list[str] | None,
     Header(
@@ -82,15 +57,10 @@ class MatrixView(BaseModel):
     created_at: datetime = Field(description="When it was stored.")
 
 
-class MatmulQuery(BaseModel):
+class MatmulQuery(WishQuery):
     """How a product in one call is computed: alpha · A·B."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     alpha: float = Field(1.0, allow_inf_nan=False, description="Factor of the product.")
-    kernel: KernelName = "auto"
-    tile: TileName = None
-    f: RowsOrAuto = "auto"
 
 
 class HealthView(BaseModel):

@@ -14,6 +14,7 @@ from scheduler.plan import choose_plan
 from scheduler.problem import GemmProblem
 from scheduler.profile import find_profile
 from scheduler.verify import verify_product
+from scheduler.wishes import Wishes
 from tests.matrices import make_matrix, poison
 
 
@@ -34,7 +35,7 @@ def plan_for(executor, m, n, k, dtype="float32", **wishes):
     profile = find_profile(
         None, devices=executor.devices, directory=None, cpu_threads=executor.pool_alone.threads
     )
-    return choose_plan(GemmProblem(m, n, k, dtype), profile, **wishes)
+    return choose_plan(GemmProblem(m, n, k, dtype), profile, Wishes(**wishes))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64"])

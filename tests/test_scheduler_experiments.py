@@ -43,6 +43,7 @@ from scheduler.experiments.table import (
 from scheduler.plan import choose_plan
 from scheduler.problem import GemmProblem
 from scheduler.profile import find_profile
+from scheduler.wishes import Wishes
 from tests.reports import (
     HARDWARE,
     add_product,
@@ -157,7 +158,7 @@ def test_the_last_rows_are_run_and_checked(tmp_path: Path) -> None:
     profile = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
     a, b = draw_operands(problem)
     with Executor(cache_dir=tmp_path, cpu_threads=2) as executor:
-        found = hybrid_f.run_plan(executor, choose_plan(problem, profile, f=65), a, b)
+        found = hybrid_f.run_plan(executor, choose_plan(problem, profile, Wishes(f=65)), a, b)
     assert (found.f, found.waves, found.passed) == (65, 0, True)
     assert 0 < found.timings.cpu_seconds <= found.timings.total_seconds
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.messages import MessageError, Operand, RunRequest, decode_message, encode_message
+from scheduler.wishes import ACCURACIES, Wishes
 
 sizes = st.integers(1, 2**40)
 operands = st.builds(
@@ -16,10 +17,13 @@ operands = st.builds(
     dtype=st.sampled_from(["float32", "int64"]), fortran_order=st.booleans(),
 )  # fmt: skip
 finite = st.floats(allow_nan=False, allow_infinity=False)
+wishes = st.builds(
+    Wishes, kernel=st.text(), tile=st.none() | st.text(), f=st.just("auto") | sizes,
+    accuracy=st.none() | st.sampled_from(ACCURACIES), sms=st.none() | sizes,
+)  # fmt: skip
 requests = st.builds(
     RunRequest, job=st.text(), a=operands, b=operands, c=st.none() | operands, out=operands,
-    alpha=finite, beta=finite, kernel=st.text(), tile=st.none() | st.text(),
-    f=st.just("auto") | sizes, verify=st.booleans(), cpu_only=st.booleans(),
+    alpha=finite, beta=finite, wishes=wishes, verify=st.booleans(), cpu_only=st.booleans(),
 )  # fmt: skip
 
 
@@ -29,6 +33,13 @@ def test_a_run_request_arrives_as_it_was_sent(request_):
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
     assert RunRequest.from_message(decode_message(line)) == request_
+
+
+@given(requests)
+def test_a_message_is_flat(request_):
+    message = request_.as_message()
+    assert "wishes" not in message
+    assert message["sms"] == request_.wishes.sms
 
 
 def test_figures_without_a_word_in_json_become_null():

@@ -14,6 +14,7 @@ from scheduler.plan import WORTHWHILE_GAIN, choose_plan
 from scheduler.presets import PRESETS
 from scheduler.problem import ITEM_BYTES, GemmProblem
 from scheduler.profile import build_preset_profile, find_profile
+from scheduler.wishes import Wishes
 from tests.profiles import make_reference_profile
 
 CPU_ONLY = find_profile(None, devices=(), directory=None, cpu_threads=8)
@@ -33,7 +34,7 @@ def test_a_few_rows_do_not_help_until_they_remove_a_wave():
     """R4, Table 17: at 2048 with W=4 the GPU part stays as long while F rises from 0 to 32."""
     profile = make_reference_profile()
     problem = GemmProblem(2048, 2048, 2048)
-    whole = choose_plan(problem, profile, kernel="simple", tile="4", f=0)
+    whole = choose_plan(problem, profile, Wishes("simple", "4", 0))
     grid = whole.gpu_curve.grid
     first_useful_f = 2048 - grid.rows_in_waves(whole.waves - 1)
     kernel_seconds = [whole.gpu_curve.kernel_seconds(2048 - f) for f in range(first_useful_f + 1)]
@@ -43,7 +44,7 @@ def test_a_few_rows_do_not_help_until_they_remove_a_wave():
 
 def test_the_chosen_f_ends_on_a_full_wave():
     profile = make_reference_profile()
-    plan = choose_plan(GemmProblem(2048, 2048, 2048), profile, kernel="simple", tile="4")
+    plan = choose_plan(GemmProblem(2048, 2048, 2048), profile, Wishes("simple", "4"))
     assert 0 < plan.f < 2048
     assert plan.waves < plan.waves_gpu_only
     grid = plan.gpu_curve.grid
@@ -54,7 +55,7 @@ def test_the_chosen_f_ends_on_a_full_wave():
 
 def test_f_is_zero_where_the_cpu_cannot_remove_a_wave_in_time():
     profile = make_reference_profile(cpu_gflops=0.01)
-    plan = choose_plan(GemmProblem(2048, 2048, 2048), profile, kernel="simple", tile="4")
+    plan = choose_plan(GemmProblem(2048, 2048, 2048), profile, Wishes("simple", "4"))
     assert plan.f == 0
 
 
@@ -78,20 +79,20 @@ def test_a_plan_is_never_slower_than_one_device_alone(m, n, k, dtype, profile):
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 4000), st.integers(1, 4000), PROFILES)
 def test_a_plan_is_as_fast_as_the_best_f_within_the_worthwhile_gain(m, n, k, profile):
-    plan = choose_plan(GemmProblem(m, n, k), profile, kernel="register")
+    plan = choose_plan(GemmProblem(m, n, k), profile, Wishes("register"))
     best = min(plan.predict(f).total_seconds for f in range(m + 1))
     assert plan.predicted.total_seconds * (1 - WORTHWHILE_GAIN) <= best * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("f", [0, 1, 100, 224])
 def test_a_given_f_is_kept(f):
-    plan = choose_plan(GemmProblem(224, 256, 192), make_reference_profile(), f=f)
+    plan = choose_plan(GemmProblem(224, 256, 192), make_reference_profile(), Wishes(f=f))
     assert (plan.f, plan.gpu_rows) == (f, 224 - f)
     assert (plan.spec is None) == (f == 224)
 
 
 @pytest.mark.parametrize(
-    ("request_", "field"),
+    ("wishes", "field"),
     [
         ({"f": -1}, "f"),
         ({"f": 225}, "f"),
@@ -100,23 +101,23 @@ def test_a_given_f_is_kept(f):
         ({"tile": "32"}, "tile"),
     ],
 )
-def test_a_request_that_cannot_be_met_names_its_field(request_, field):
+def test_a_request_that_cannot_be_met_names_its_field(wishes, field):
     with pytest.raises(PlanError) as caught:
-        choose_plan(GemmProblem(224, 256, 192), make_reference_profile(), **request_)
+        choose_plan(GemmProblem(224, 256, 192), make_reference_profile(), Wishes(**wishes))
     assert caught.value.field == field
     assert repr(caught.value.value) in str(caught.value)
 
 
 def test_rows_for_a_gpu_that_is_not_there_are_refused():
     with pytest.raises(PlanError, match="there is no GPU"):
-        choose_plan(GemmProblem(10, 10, 10), CPU_ONLY, f=3)
+        choose_plan(GemmProblem(10, 10, 10), CPU_ONLY, Wishes(f=3))
 
 
 def test_integers_go_to_the_cpu_even_with_a_gpu():
     plan = choose_plan(GemmProblem(10, 10, 10, "int64"), make_reference_profile())
     assert plan.f == 10
     with pytest.raises(PlanError, match="int64"):
-        choose_plan(GemmProblem(10, 10, 10, "int64"), make_reference_profile(), f=0)
+        choose_plan(GemmProblem(10, 10, 10, "int64"), make_reference_profile(), Wishes(f=0))
 
 
 @pytest.mark.parametrize("field", ["m", "n", "k"])
@@ -157,7 +158,7 @@ def test_the_curve_has_every_wave_boundary_and_the_chosen_f():
 @given(SIZES, SIZES, SIZES)
 def test_the_curve_is_thinned_to_512_points(m, n, k):
     profile = build_preset_profile(PRESETS[0], "test", 16)
-    points = describe_curve(choose_plan(GemmProblem(m, n, k), profile, kernel="simple"))
+    points = describe_curve(choose_plan(GemmProblem(m, n, k), profile, Wishes("simple")))
     assert 1 <= len(points) <= 512
 
 
@@ -174,7 +175,7 @@ def test_the_curve_of_a_giant_product_is_drawn_at_once():
     profile = build_preset_profile(PRESETS[0], "test", 16)
     problem = GemmProblem(10**7, 10**7, 100)
     start = time.perf_counter()
-    points = describe_curve(choose_plan(problem, profile, kernel="simple", tile="8"))
+    points = describe_curve(choose_plan(problem, profile, Wishes("simple", "8")))
     assert time.perf_counter() - start < 2.0
     assert len(points) <= 512
 
@@ -183,20 +184,6 @@ def test_behind_a_slow_link_the_fastest_kernel_is_still_the_one_taken():
     profile = replace(
         build_preset_profile(PRESETS[0], "test", 16), link=LinkModel(0.1, 0.1, 1e-4, "slow")
     )
-    plan = choose_plan(GemmProblem(4096, 4096, 4096), profile, f=0)
+    plan = choose_plan(GemmProblem(4096, 4096, 4096), profile, Wishes(f=0))
     assert plan.spec is not None
-    assert plan.spec.name in ("register", "cublas")
-
-
-@given(m=SIZES, n=SIZES, k=SIZES, profile=PROFILES, dtype=st.sampled_from(["float32", "float64"]))
-@settings(max_examples=30)
-def test_auto_chooses_among_strict_and_library_kernels(m, n, k, profile, dtype):
-    plan = choose_plan(GemmProblem(m, n, k, dtype=dtype), profile)
-    assert plan.spec is None or plan.spec.accuracy in ("strict", "library")
-
-
-def test_a_kernel_of_another_accuracy_is_used_when_it_is_named():
-    profile = find_profile("H200", devices=(), directory=None, cpu_threads=8)
-    plan = choose_plan(GemmProblem(4096, 4096, 4096), profile, kernel="tensor", f=0)
-    assert plan.spec is not None
-    assert plan.spec.accuracy == "float32"
+    assert plan.spec.name in ("bulk", "cublas")

@@ -88,6 +88,7 @@ GPU_CURVES = st.builds(
         slots=st.integers(1, 200),
     ),
     wave_seconds=st.floats(1e-6, 1e-2),
+    split_steps=st.none() | st.integers(1, 4000),
     launch_seconds=st.floats(0, 1e-4),
     b_seconds=st.floats(0, 1e-2),
     row_in_seconds=st.floats(0, 1e-5),

@@ -46,6 +46,26 @@ def test_full_waves_and_the_tail_hold_every_tile(grid, rows):
     assert 0 <= grid.tail_utilization(rows) <= 1
 
 
+@given(GRIDS, st.integers(1, 5000), st.lists(st.integers(0, 20000), min_size=2))
+def test_a_split_tail_costs_its_share_at_least_and_a_wave_at_most(grid, steps_k, rows):
+    waves = [grid.count_split_waves(count, steps_k) for count in sorted(rows)]
+    assert waves == sorted(waves)
+    for count, split in zip(sorted(rows), waves, strict=True):
+        assert grid.count_tiles(count) / grid.slots <= split * (1 + 1e-12)
+        assert split <= grid.count_waves(count)
+
+
+def test_a_nearly_empty_tail_is_cheap_when_it_is_split():
+    grid = WaveGrid(n=4224, tile_m=128, tile_n=256, slots=132)
+    assert (grid.count_waves(4224), grid.tail_utilization(4224)) == (5, 33 / 132)
+    assert 4.25 < grid.count_split_waves(4224, steps_k=264) < 4.30
+
+
+def test_without_a_tail_there_is_nothing_to_split():
+    grid = WaveGrid(n=256 * 12, tile_m=128, tile_n=256, slots=132)
+    assert grid.count_split_waves(128 * 22, steps_k=64) == grid.count_waves(128 * 22) == 2
+
+
 @given(GRIDS, st.integers(1, 50))
 def test_rows_in_waves_is_the_last_row_before_the_next_wave(grid, waves):
     rows = grid.rows_in_waves(waves)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from scheduler.messages import Operand, RunRequest, encode_message
+from scheduler.wishes import NO_WISHES, WISH_NAMES, Wishes
 from tests.matrices import make_matrix, poison
 
 
@@ -87,7 +88,7 @@ def read(operand):
     return np.load(operand.path)
 
 
-def make_request(folder, a, b, c=None, **wishes):
+def make_request(folder, a, b, c=None, **options):
     out = poison(np.empty((a.shape[0], b.shape[1]), a.dtype))
     return RunRequest(
         job="job-1",
@@ -95,14 +96,14 @@ def make_request(folder, a, b, c=None, **wishes):
         b=write(folder, "b.npy", b),
         c=None if c is None else write(folder, "c.npy", c),
         out=write(folder, "out.npy", out),
-        **wishes,
+        **options,
     )
 
 
-def make_slow_request(folder, **wishes):
+def make_slow_request(folder):
     """About ten seconds on two cores: 64-bit integers have no fast product."""
     a = make_matrix(3000, 3000, "int64", seed=1)
-    return make_request(folder, a, a, **wishes)
+    return make_request(folder, a, a)
 
 
 def test_the_worker_introduces_itself(start):
@@ -149,15 +150,27 @@ def test_a_c_of_nan_is_not_read_while_beta_is_zero(worker, tmp_path):
 
 def test_a_request_that_cannot_be_planned_is_not_worth_another_try(worker, tmp_path):
     a = make_matrix(8, 8, "float32", seed=1)
-    failed = worker.run(make_request(tmp_path, a, a, f=9))[-1]
+    failed = worker.run(make_request(tmp_path, a, a, wishes=Wishes(f=9)))[-1]
     assert (failed["type"], failed["kind"], failed["retryable"]) == ("failed", "plan", False)
     assert "f is 9" in failed["message"]
     assert worker.run(make_request(tmp_path, a, a))[-1]["type"] == "succeeded"
 
 
+def test_wishes_are_fields_of_the_message_and_may_be_left_out(worker, tmp_path):
+    a = make_matrix(8, 8, "float32", seed=1)
+    message = make_request(tmp_path, a, a).as_message()
+    for name in WISH_NAMES:
+        assert message.pop(name) == getattr(NO_WISHES, name)
+    worker.send(message)
+    assert worker.receive_until("succeeded", "failed")[-1]["type"] == "succeeded"
+    worker.send({**message, "accuracy": "float64"})
+    failed = worker.receive_until("succeeded", "failed")[-1]
+    assert "accuracy is 'float64'; it must be one of" in failed["message"]
+
+
 def test_the_cpu_alone_needs_no_kernel(worker, tmp_path):
     a = make_matrix(8, 8, "float32", seed=1)
-    request = make_request(tmp_path, a, a, kernel="unknown", f=9, cpu_only=True)
+    request = make_request(tmp_path, a, a, wishes=Wishes("unknown", f=9), cpu_only=True)
     assert worker.run(request)[-1]["type"] == "succeeded"
 
 
@@ -242,7 +255,9 @@ def test_the_gpu_and_the_cpu_share_the_rows_of_mapped_files(start, tmp_path):
     assert len(worker.receive()["devices"]) == 1
     a, b = make_matrix(700, 300, "float32", seed=1), make_matrix(300, 500, "float32", seed=2)
     c = make_matrix(700, 500, "float32", seed=3)
-    request = make_request(tmp_path, a, b, c, alpha=2.0, beta=-1.0, f=100, verify=True)
+    request = make_request(
+        tmp_path, a, b, c, alpha=2.0, beta=-1.0, wishes=Wishes(f=100), verify=True
+    )
     succeeded = worker.run(request)[-1]
     assert succeeded["type"] == "succeeded", succeeded
     assert (succeeded["plan"]["gpu_rows"], succeeded["plan"]["f"]) == (600, 100)
@@ -256,5 +271,5 @@ def test_the_cpu_alone_leaves_the_gpu_alone(start, tmp_path):
     worker = start(device="0")
     worker.receive()
     a = make_matrix(300, 300, "float32", seed=1)
-    succeeded = worker.run(make_request(tmp_path, a, a, f=0, cpu_only=True))[-1]
+    succeeded = worker.run(make_request(tmp_path, a, a, wishes=Wishes(f=0), cpu_only=True))[-1]
     assert (succeeded["plan"]["f"], succeeded["timings"]["gpu_seconds"]) == (300, 0)

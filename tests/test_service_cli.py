@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from scheduler.description import describe_curve, describe_plan
 from scheduler.plan import choose_plan
 from scheduler.problem import GemmProblem
 from scheduler.profile import find_profile
+from scheduler.wishes import Wishes
 from service.commands.exits import ExitCode
 from service.version import find_version
 from tests.command import ROOT, invoke_command, make_environment, run_command
@@ -98,6 +100,10 @@ def test_wrong_usage_ends_with_2(arguments: list[str], tmp_path: Path) -> None:
         (["4", "4", "4", "--f", "5"], 'f is 5; it must be "auto" or 0…4'),
         (["4", "4", "4", "--f", "some"], "f is 'some'; it must be"),
         (["4", "4", "4", "--kernel", "magic"], "kernel is 'magic'; it must be one of"),
+        (["4", "4", "4", "--accuracy", "good"], "accuracy is 'good'; it must be one of strict"),
+        (["4", "4", "4", "--accuracy", "float64"], "accuracy is 'float64'; it must be one of"),
+        (["4", "4", "4", "--sms", "133", "--device", "H200"], "sms is 133; it must be 1…132"),
+        (["4", "4", "4", "--sms", "9"], "sms is 9; it must be left out: there is no GPU"),
         (["4", "4", "4", "--device", "Voodoo 2"], "device is 'Voodoo 2'; it must be one of"),
     ],
 )
@@ -122,9 +128,8 @@ def test_a_plan_in_json_is_the_planners(tmp_path: Path) -> None:
         "plan", 3000, 2000, 1000, *wishes, "--json", folder=tmp_path, WAVETRIM_CPU_THREADS="8"
     )
     profile = find_profile("L4", devices=(), directory=None, cpu_threads=8)
-    plan = choose_plan(
-        GemmProblem(3000, 2000, 1000, "float32"), profile, kernel="shared", tile="16"
-    )
+    problem = GemmProblem(3000, 2000, 1000, "float32")
+    plan = choose_plan(problem, profile, Wishes("shared", "16"))
     assert json.loads(printed.stdout) == {**describe_plan(plan), "curve": describe_curve(plan)}
 
 
@@ -139,6 +144,21 @@ def test_a_plan_fits_its_terminal_and_ascii(columns: int, tmp_path: Path) -> Non
     assert "F = " in printed.stdout
     assert "predicted" in printed.stdout
     assert "preset T4" in printed.stdout
+
+
+def test_accuracy_and_multiprocessors_are_shown(tmp_path: Path) -> None:
+    wishes = ["--device", "H200", "--accuracy", "float32", "--sms", 66, "--f", 0]
+    printed = invoke_command("plan", 4096, 4096, 4096, *wishes, folder=tmp_path)
+    assert printed.exit_code == 0, printed.stderr
+    assert "tensor 128x128x32" in printed.stdout
+    assert re.search(r"accuracy .* float32", printed.stdout)
+    assert "at most 66" in printed.stdout
+
+
+def test_a_plan_says_why_no_gpu_has_a_part(tmp_path: Path) -> None:
+    wishes = ["--device", "H200", "--dtype", "float16", "--accuracy", "strict"]
+    printed = invoke_command("plan", 100, 100, 100, *wishes, folder=tmp_path)
+    assert "F = M: no kernel of accuracy strict multiplies float16 on H200" in printed.stdout
 
 
 def test_a_plan_without_a_gpu_gives_every_row_to_the_cpu(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scheduler.wishes import Wishes
 from service.client import WavetrimClient
 from service.client_errors import (
     DownloadCorrupted,
@@ -136,7 +137,7 @@ def test_refusals_carry_the_problem(client: WavetrimClient) -> None:
         client.matrix("no-such-matrix")
     assert refused.value.status == 404
     with pytest.raises(ServiceRefused, match="f is 9"):
-        client.submit(a, client.upload(make_matrix(4, 3, "float32", 7)), f=9)
+        client.submit(a, client.upload(make_matrix(4, 3, "float32", 7)), wishes=Wishes(f=9))
 
 
 def test_a_file_that_is_no_matrix_is_refused(client: WavetrimClient, tmp_path: Path) -> None:
@@ -184,7 +185,8 @@ def test_jobs_are_listed_in_pages(client: WavetrimClient) -> None:
 
 
 def test_plans_and_devices_are_asked_for(client: WavetrimClient) -> None:
-    plan = client.plan(4096, 4096, 4096, dtype="float64", device="H200", kernel="register", f=512)
+    wishes = Wishes("register", f=512)
+    plan = client.plan(4096, 4096, 4096, dtype="float64", device="H200", wishes=wishes)
     assert (plan["f"], plan["gpu_rows"], plan["kernel"]) == (512, 3584, "register")
     assert plan["curve"][0]["f"] == 0
     assert {"devices", "presets"} <= set(client.devices())

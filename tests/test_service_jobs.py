@@ -67,7 +67,8 @@ def request_of(matrices: MatrixStore) -> Callable[..., dict[str, Any]]:
     def make(**wishes: Any) -> dict[str, Any]:
         request = {
             "a": ids[0], "b": ids[1], "c": None, "alpha": 1.0, "beta": 0.0, "kernel": "auto",
-            "tile": None, "f": "auto", "verify": False, "priority": 0,
+            "tile": None, "f": "auto", "accuracy": None, "sms": None,
+            "verify": False, "priority": 0,
         }  # fmt: skip
         return request | wishes
 

@@ -21,6 +21,7 @@ from scheduler.plan import Plan, choose_plan
 from scheduler.problem import GemmProblem
 from scheduler.profile import find_profile
 from scheduler.verify import verify_product
+from scheduler.wishes import Wishes
 
 NAME: Final = "hybrid-f"
 RUNS: Final = 7
@@ -69,7 +70,7 @@ def run_experiment(
     profile = find_profile(
         None, devices=[bench.device], directory=None, cpu_threads=bench.cpu_threads
     )
-    plans = [choose_plan(problem, profile, kernel=kernel, tile=str(w), f=f) for f in rows]
+    plans = [choose_plan(problem, profile, Wishes(kernel, str(w), f)) for f in rows]
     operands = draw_operands(problem)
     executor = Executor(
         cache_dir=bench.cache_dir,

@@ -6,8 +6,9 @@ from service.commands.exits import CommandFailed, ExitCode
 
 if TYPE_CHECKING:
     from kernels.device import DeviceInfo
-    from scheduler.plan import Plan, RowsOrAuto
+    from scheduler.plan import Plan
     from scheduler.problem import GemmProblem
+    from scheduler.wishes import Wishes
     from service.settings import Settings
 
 
@@ -47,13 +48,7 @@ def count_threads(settings: "Settings") -> int:
 
 
 def plan_here(
-    problem: "GemmProblem",
-    settings: "Settings",
-    *,
-    device: str | None,
-    kernel: str,
-    tile: str | None,
-    f: str,
+    problem: "GemmProblem", settings: "Settings", *, device: str | None, wishes: "Wishes"
 ) -> "Plan":
     """Plan a product for this machine, or for a device that is named.
 
@@ -69,19 +64,26 @@ def plan_here(
         directory=settings.profile_dir,
         cpu_threads=count_threads(settings),
     )
-    return choose_plan(problem, profile, kernel=kernel, tile=tile, f=read_f(f))
+    return choose_plan(problem, profile, wishes)
 
 
-def read_f(text: str) -> "RowsOrAuto":
-    """F as it was typed: "auto", or a whole number.
+def read_wishes(
+    *, kernel: str, tile: str | None, f: str, accuracy: str | None, sms: int | None
+) -> "Wishes":
+    """What was wished of the plan, as it was typed.
 
     Raises:
-        PlanError: It is neither.
+        PlanError: A wish is none, whatever the product.
     """
     from scheduler.errors import PlanError
+    from scheduler.wishes import Wishes, find_accuracy
 
-    if text == "auto":
-        return "auto"
-    if text.isascii() and text.isdigit():
-        return int(text)
-    raise PlanError("f", text, '"auto" or a whole number of rows, 0…M')
+    if f != "auto" and not (f.isascii() and f.isdigit()):
+        raise PlanError("f", f, '"auto" or a whole number of rows, 0…M')
+    return Wishes(
+        kernel=kernel,
+        tile=tile,
+        f="auto" if f == "auto" else int(f),
+        accuracy=None if accuracy is None else find_accuracy(accuracy),
+        sms=sms,
+    )

@@ -15,6 +15,7 @@ EXAMPLES: Final = """[bold]Examples[/]
 
 wavetrim multiply A.npy B.npy -o C.npy
 wavetrim multiply A.npy B.npy -o C.npy --f 256 --kernel register --tile 64x128x16 --verify
+wavetrim multiply A.npy B.npy -o C.npy --accuracy strict --sms 66
 wavetrim multiply A.npy B.npy -o C.npy --c C.npy --alpha 0.5 --beta 1
 """
 
@@ -30,6 +31,8 @@ def multiply(
     kernel: options.Kernel = "auto",
     tile: options.Tile = None,
     f: options.F = "auto",
+    accuracy: options.Accuracy = None,
+    sms: options.Sms = None,
     verify: options.Verify = False,
     profile_dir: options.ProfileDir = None,
 ) -> None:
@@ -43,11 +46,11 @@ def multiply(
     from scheduler.run import VerificationFailed
     from service.commands.exits import CommandFailed, ExitCode
     from service.commands.interrupts import note_interrupts
-    from service.commands.machine import load_settings, read_f
+    from service.commands.machine import load_settings, read_wishes
     from service.commands.matrix_files import check_factors, check_output, open_matrix, write_matrix
     from service.operands import check_operands
 
-    rows = read_f(f)
+    wishes = read_wishes(kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms)
     check_factors(alpha=alpha, beta=beta)
     left, right = open_matrix(a), open_matrix(b)
     addend = None if c is None else open_matrix(c)
@@ -63,9 +66,7 @@ def multiply(
             out=out,
             alpha=alpha,
             beta=beta,
-            kernel=kernel,
-            tile=tile,
-            f=rows,
+            wishes=wishes,
             verify=verify,
         )
         try:

@@ -21,8 +21,8 @@ Dtype = Annotated[
 Kernel = Annotated[
     str,
     typer.Option(
-        help="Kernel of the GPU part: auto, or naive, simple, coalesced, shared, register, tensor,"
-        " cublas.",
+        help="Kernel of the GPU part: auto, or naive, simple, coalesced, shared, register, bulk,"
+        " tensor, cublas.",
         rich_help_panel="Split",
     ),
 ]
@@ -41,6 +41,25 @@ F = Annotated[
         "--f",
         metavar="ROWS",
         help="Rows of C that the CPU computes: auto, or 0 to M.",
+        rich_help_panel="Split",
+    ),
+]
+Accuracy = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="How exact the GPU's sums are: strict (IEEE, in the order of k), library (as NumPy's),"
+        " float32 or float64 (errors as of that type, tensor cores allowed).",
+        show_default="library, or the named kernel's",
+        rich_help_panel="Split",
+    ),
+]
+Sms = Annotated[
+    int | None,
+    typer.Option(
+        metavar="COUNT",
+        help="Multiprocessors that the GPU part may use, from 1.",
+        show_default="all",
         rich_help_panel="Split",
     ),
 ]

@@ -14,6 +14,7 @@ EXAMPLES: Final = """[bold]Examples[/]
 
 wavetrim plan 4096 4096 4096
 wavetrim plan 2048 2048 2048 --device H200 --kernel shared --tile 4
+wavetrim plan 8192 8192 8192 --device H200 --accuracy float32 --sms 66
 wavetrim plan 16384 16384 256 --dtype float64 --device "A100 SXM 40" --json
 """
 
@@ -36,6 +37,8 @@ def plan(
     kernel: options.Kernel = "auto",
     tile: options.Tile = None,
     f: options.F = "auto",
+    accuracy: options.Accuracy = None,
+    sms: options.Sms = None,
     as_json: options.Json = False,
     profile_dir: options.ProfileDir = None,
 ) -> None:
@@ -44,15 +47,13 @@ def plan(
     Nothing is computed, and the GPU need not be there: `wavetrim devices` lists the presets.
     """
     from scheduler.problem import GemmProblem
-    from service.commands.machine import load_settings, plan_here
+    from service.commands.machine import load_settings, plan_here, read_wishes
 
     chosen = plan_here(
         GemmProblem(m, n, k, dtype),
         load_settings(profile_dir=profile_dir),
         device=device,
-        kernel=kernel,
-        tile=tile,
-        f=f,
+        wishes=read_wishes(kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms),
     )
     if as_json:
         _print_json(chosen)
@@ -78,7 +79,7 @@ def _print_tables(plan: "Plan") -> None:
     console.print(f"C[{m},{n}] = A[{m},{k}] · B[{k},{n}], {problem.dtype}", markup=False)
     console.print(make_plan_table(describe_plan(plan), m))
     if plan.gpu_curve is None:
-        console.print("No GPU runs this product, so the CPU computes every row: F = M.")
+        console.print(f"F = M: {plan.no_gpu_reason}.", markup=False)
         return
     console.print("\nseconds over F")
     plot = draw_curve(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EXAMPLES: Final = """[bold]Examples[/]
 
 JOB=$(wavetrim submit A.npy B.npy)
-wavetrim submit A.npy B.npy --wait
+wavetrim submit A.npy B.npy --wait --accuracy strict
 wavetrim submit 5f0c7d2e9b1a4c3d8e6f7a8b9c0d1e B.npy --c C0.npy --beta 1
 """
 
@@ -42,6 +42,8 @@ def submit(
     kernel: options.Kernel = "auto",
     tile: options.Tile = None,
     f: options.F = "auto",
+    accuracy: options.Accuracy = None,
+    sms: options.Sms = None,
     verify: options.Verify = False,
     priority: Annotated[
         int, typer.Option(min=-1000, max=1000, help="A higher one runs first.")
@@ -57,9 +59,9 @@ def submit(
     """
     from service.commands.display import open_notes
     from service.commands.jobs import open_client, wait_for_job
-    from service.commands.machine import read_f
+    from service.commands.machine import read_wishes
 
-    rows = read_f(f)
+    wishes = read_wishes(kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms)
     sources = {
         name: _read_source(name, text)
         for name, text in (("A", a), ("B", b), ("C0", c))
@@ -75,9 +77,7 @@ def submit(
                 c=ids.get("C0"),
                 alpha=alpha,
                 beta=beta,
-                kernel=kernel,
-                tile=tile,
-                f=rows,
+                wishes=wishes,
                 verify=verify,
                 priority=priority,
             )

@@ -39,6 +39,7 @@ _REMOVAL_SECONDS: Final = 15.0
             "The product.",
             Server_Timing="kernel, transfer, gpu, cpu, total and queue, in milliseconds.",
             Wavetrim_F="Rows of C that the CPU has computed.",
+            Wavetrim_Accuracy="How exact the sums of the GPU's kernel are, if one has run.",
         ),
         **list_refusals(400, 408, 409, 413, 415, 422, 429, 500, 503, 504, 507),
     },
@@ -100,8 +101,8 @@ async def _compute(
     request: Request, query: MatmulQuery, dispatcher: Dispatcher, a: Matrix, b: Matrix
 ) -> Job:
     """Runs the job to its end, or gives it up when the caller leaves or the service stops."""
-    wishes = JobRequest(a=a.id, b=b.id, **query.model_dump())
-    job, _ = await dispatcher.submit(wishes)
+    asked = JobRequest(a=a.id, b=b.id, **query.model_dump())
+    job, _ = await dispatcher.submit(asked)
     waiting = asyncio.create_task(dispatcher.wait(job.id))
     leaving = asyncio.create_task(_await_disconnect(request))
     finished: Job | None = None
@@ -150,4 +151,8 @@ def _describe(job: Job) -> dict[str, str]:
     timings = {part: (job.timings or {}).get(f"{part}_seconds") for part in PARTS}
     timings["queue"] = (job.started_at or job.created_at) - job.created_at
     shown = [f"{part};dur={s * 1e3:.3f}" for part, s in timings.items() if s is not None]
-    return {"Server-Timing": ", ".join(shown), "Wavetrim-F": str((job.plan or {}).get("f"))}
+    plan = job.plan or {}
+    headers = {"Server-Timing": ", ".join(shown), "Wavetrim-F": str(plan.get("f"))}
+    if (accuracy := plan.get("accuracy")) is not None:
+        headers["Wavetrim-Accuracy"] = accuracy
+    return headers

@@ -22,5 +22,5 @@ def plan_product(
     """Plan a product: F, the kernel, the waves, and the predicted seconds over every F."""
     problem = GemmProblem(query.m, query.n, query.k, query.dtype)
     profile = find_planning_profile(engine, settings, query.device)
-    plan = choose_plan(problem, profile, kernel=query.kernel, tile=query.tile, f=query.f)
+    plan = choose_plan(problem, profile, query.wishes)
     return PlanView.model_validate({**describe_plan(plan), "curve": describe_curve(plan)})

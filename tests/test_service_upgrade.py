@@ -1,0 +1,108 @@
+"""A data folder that an earlier version has left keeps working.
+
+`data/wavetrim-0.1.0.sql` is the database of a service of commit 7fdf164, stopped with one job done
+and one waiting: their requests know nothing of accuracy and multiprocessors.
+"""
+
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.client import WavetrimClient
+from service.database import open_database
+from service.jobs import JobStore
+from tests.command import invoke_command
+from tests.server import RunningServer
+
+DUMP = Path(__file__).parent / "data" / "wavetrim-0.1.0.sql"
+A_ID, B_ID = "67164d18dd0f486c9ec8d27d707ef5", "fb62ad7c484f46a2bb563aca76516f"
+PRODUCT_ID = "1cdb6943de7e427bacbdbe4740b3c6"
+DONE, WAITING = "339d209219054e1ba62671b94abfd657", "c4a6c811ad5b42c19b1294f6eed5d46e"
+A = np.arange(12, dtype=np.float32).reshape(4, 3)
+B = np.arange(15, dtype=np.float32).reshape(3, 5)
+
+
+@pytest.fixture
+def old_folder(tmp_path: Path) -> Path:
+    """The data folder as the earlier version left it."""
+    folder = tmp_path / "old"
+    (folder / "matrices").mkdir(parents=True)
+    with sqlite3.connect(folder / "wavetrim.db") as database:
+        database.executescript(DUMP.read_text())
+    database.close()
+    for matrix_id, array in ((A_ID, A), (B_ID, B), (PRODUCT_ID, A @ B)):
+        np.save(folder / "matrices" / f"{matrix_id}.npy", array)
+    return folder
+
+
+@pytest.fixture
+def upgraded(old_folder: Path) -> Iterator[RunningServer]:
+    """Today's service over that folder."""
+    running = RunningServer(old_folder)
+    yield running
+    running.stop()
+
+
+def wait_for(running: RunningServer, job_id: str) -> dict[str, Any]:
+    end = time.monotonic() + 60
+    while True:
+        job: dict[str, Any] = running.client.get(f"/v1/jobs/{job_id}").json()
+        if job["state"] not in ("queued", "running"):
+            return job
+        assert time.monotonic() < end, job
+        time.sleep(0.02)
+
+
+def test_old_jobs_and_matrices_are_still_there(upgraded: RunningServer) -> None:
+    job = upgraded.client.get(f"/v1/jobs/{DONE}").json()
+    assert (job["state"], job["result"], job["plan"]["f"]) == ("succeeded", PRODUCT_ID, 4)
+    assert (job["request"]["accuracy"], job["request"]["sms"]) == (None, None)
+    assert np.array_equal(upgraded.download(f"/v1/jobs/{DONE}/result"), A @ B)
+    listed = upgraded.client.get("/v1/jobs").json()["jobs"]
+    assert {job["id"] for job in listed} == {DONE, WAITING}
+
+
+def test_a_job_that_waited_is_computed(upgraded: RunningServer) -> None:
+    job = wait_for(upgraded, WAITING)
+    assert (job["state"], job["error"]) == ("succeeded", None)
+    assert job["request"]["kernel"] == "register"
+    assert np.array_equal(upgraded.download(f"/v1/jobs/{WAITING}/result"), 2 * A @ B)
+
+
+def test_a_post_that_is_retried_after_the_upgrade_gets_its_job(upgraded: RunningServer) -> None:
+    request = {"a": A_ID, "b": B_ID, "verify": True}
+    again = upgraded.client.post("/v1/jobs", json=request, headers={"Idempotency-Key": "done"})
+    assert (again.status_code, again.json()["id"]) == (200, DONE)
+    request["accuracy"] = "strict"
+    other = upgraded.client.post("/v1/jobs", json=request, headers={"Idempotency-Key": "done"})
+    assert other.status_code == 422
+    assert other.json()["field"] == "Idempotency-Key"
+
+
+def test_the_command_line_shows_an_old_job(upgraded: RunningServer, tmp_path: Path) -> None:
+    shown = invoke_command("status", DONE, folder=tmp_path, WAVETRIM_URL=upgraded.url)
+    assert shown.exit_code == 0, shown.output
+    assert "4 of 4" in shown.stdout
+    with WavetrimClient(upgraded.url) as client:
+        assert client.job(DONE).plan["f"] == 4
+
+
+def test_a_new_job_stands_beside_the_old_ones(upgraded: RunningServer) -> None:
+    request = {"a": A_ID, "b": B_ID, "accuracy": "strict"}
+    posted = upgraded.client.post("/v1/jobs", json=request).json()
+    assert posted["request"]["accuracy"] == "strict"
+    assert wait_for(upgraded, posted["id"])["state"] == "succeeded"
+
+
+def test_the_folder_can_be_opened_again_and_again(old_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(old_folder, tmp_path / "copy")
+    for _ in range(2):
+        database = open_database(f"sqlite:///{tmp_path / 'copy' / 'wavetrim.db'}")
+        assert JobStore(database).get(WAITING).request["sms"] is None
+        database.dispose()
