@@ -9,10 +9,10 @@ class PendingCopy:
     """A copy on its way.
 
     Args:
-        pieces: A future of one future a piece.
+        pieces: A future of one future, or one `Transfer`, a piece.
     """
 
-    def __init__(self, pieces: Future[list[Future[Any]]]) -> None:
+    def __init__(self, pieces: Future[list[Any]]) -> None:
         self._pieces = pieces
 
     def done(self) -> bool:
@@ -30,6 +30,29 @@ class PendingCopy:
             its transfers are enqueued. A copy outwards is over when it has arrived.
         """
         return [piece.result() for piece in self._pieces.result()]
+
+
+class Transfer:
+    """A transfer between page-locked memory and the device, once it is enqueued.
+
+    Args:
+        end: The CUDA event behind it.
+        waits: Whether it is over when it has arrived; else when it is enqueued.
+    """
+
+    def __init__(self, end: Any, *, waits: bool) -> None:
+        self._end = end
+        self._waits = waits
+
+    def done(self) -> bool:
+        """Whether `result` would return at once."""
+        return not self._waits or bool(self._end.done)
+
+    def result(self) -> Any:
+        """Wait, and return the event."""
+        if self._waits:
+            self._end.synchronize()
+        return self._end
 
 
 class Countdown:

@@ -5,6 +5,8 @@ thread that ends the last share of a piece starts its transfer, and the slab is 
 transfer is done. On the way out, a piece is transferred first and shared out when it has arrived.
 The threads call CUDA once a piece and not once a share: such calls let go of the interpreter's
 lock, and getting it back beside many threads takes longer than the call.
+
+Page-locked memory of the caller's is read and written by the device itself, in one transfer.
 """
 
 import threading
@@ -15,9 +17,10 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
-from kernels.copies import Countdown, PendingCopy
+from kernels.copies import Countdown, PendingCopy, Transfer
 from kernels.memory import Matrix, PinnedSlab, PinnedSlabs, copy_matrix
 from kernels.panels import cut_pieces, pitch_items
+from kernels.pinned import is_pinned
 from kernels.region import DeviceRegion
 
 SLAB_BYTES: Final = 8 << 20
@@ -61,11 +64,11 @@ class Staging:
 
     def copy_in(self, source: Matrix, target: DeviceRegion, *, after: Any = None) -> PendingCopy:
         """Copy a matrix to the device, not before the CUDA event `after` has passed there."""
-        return self._start(self._send, source, target, after)
+        return self._start(_TO_DEVICE, source, target, after)
 
     def copy_out(self, source: DeviceRegion, target: Matrix, *, after: Any) -> PendingCopy:
         """Copy a matrix from the device once the CUDA event `after` has passed there."""
-        return self._start(self._fetch, target, source, after)
+        return self._start(_TO_HOST, target, source, after)
 
     def finish(self) -> float:
         """Wait for all copies, and return the seconds that their transfers took together.
@@ -99,14 +102,16 @@ class Staging:
         return timers
 
     def _start(
-        self,
-        copy: Callable[[Matrix, DeviceRegion, Any], list[Future[Any]]],
-        matrix: Matrix,
-        region: DeviceRegion,
-        after: Any,
+        self, direction: int, matrix: Matrix, region: DeviceRegion, after: Any
     ) -> PendingCopy:
-        if self.alone:
-            pieces: Future[list[Future[Any]]] = Future()
+        copy = self._send if direction == _TO_DEVICE else self._fetch
+        pieces: Future[list[Any]]
+        if is_pinned(matrix):
+            end = self._transfer(matrix, region, direction, after)
+            pieces = Future()
+            pieces.set_result([Transfer(end, waits=direction == _TO_HOST)])
+        elif self.alone:
+            pieces = Future()
             pieces.set_result(copy(matrix, region, after))
         else:
             pieces = self._dispatcher.submit(copy, matrix, region, after)
@@ -207,7 +212,7 @@ class Staging:
             if after is not None:
                 self.stream.wait_event(after)
             start.record(self.stream)
-            if pitches[0] == pitches[1]:
+            if rows == 1 or pitches[0] == pitches[1]:
                 size_bytes = (rows - 1) * pitches[0] + row_bytes
                 runtime.memcpyAsync(*ends, size_bytes, direction, self.stream.ptr)
             else:

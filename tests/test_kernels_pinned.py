@@ -1,0 +1,98 @@
+"""Page-locked matrices go to the GPU and back without staging, mixed with pageable ones."""
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernels.catalog import find_kernel
+from kernels.errors import DeviceFailure, OperandError
+from kernels.memory import Matrix
+from kernels.pinned import is_pinned, lock_matrix, pin_matrix
+from kernels.pipeline import GpuPipeline
+from tests.matrices import assert_product, make_matrix
+
+pytestmark = pytest.mark.gpu
+
+SPEC = find_kernel("cublas", "float32")
+
+
+@pytest.fixture(scope="module")
+def pipeline(kernel_cache: Path) -> Iterator[GpuPipeline]:
+    pipeline = GpuPipeline(cache_dir=kernel_cache)
+    yield pipeline
+    pipeline.close()
+
+
+def pin_copy(values: Matrix) -> Matrix:
+    pinned = pin_matrix(*values.shape, values.dtype)
+    pinned[...] = values
+    return pinned
+
+
+def test_pinned_memory_is_told_from_pageable() -> None:
+    pinned = pin_matrix(30, 50, "float64")
+    assert is_pinned(pinned)
+    assert is_pinned(pinned[3:7, 10:20])
+    assert is_pinned(pinned[:1])
+    assert not is_pinned(pinned.T)
+    assert not is_pinned(pinned[::-1])
+    assert not is_pinned(np.ones((30, 50)))
+
+
+def test_a_view_keeps_pinned_memory_alive() -> None:
+    view = pin_copy(np.arange(12.0).reshape(3, 4))[1:, :2]
+    gc.collect()
+    np.testing.assert_array_equal(view, [[4, 5], [8, 9]])
+    assert is_pinned(view)
+
+
+def test_a_matrix_is_locked_for_as_long_as_the_context_lasts() -> None:
+    matrix = np.ones((300, 500), "float32")
+    with lock_matrix(matrix) as locked:
+        assert is_pinned(locked)
+    assert not is_pinned(matrix)
+    with pytest.raises(OperandError, match="only contiguous memory"), lock_matrix(matrix[:, :3]):
+        pass
+    locked_twice = pytest.raises(DeviceFailure, match="cannot be page-locked")
+    with lock_matrix(matrix), locked_twice, lock_matrix(matrix):
+        pass
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 700, 3), (517, 1, 129), (1031, 769, 1257)])
+@pytest.mark.parametrize("pinned", ["abc", "ab", "c", "b"])
+def test_pinned_and_pageable_operands_mix(
+    pipeline: GpuPipeline, shape: tuple[int, int, int], pinned: str
+) -> None:
+    m, n, k = shape
+    a, b = make_matrix(m, k, "float32", 1), make_matrix(k, n, "float32", 2)
+    before = make_matrix(m, n, "float32", 3)
+    operands = {"a": a, "b": b, "c": before}
+    x, y, c = (pin_copy(v) if name in pinned else v.copy() for name, v in operands.items())
+    pipeline.multiply(SPEC, x, y, c, alpha=-2, beta=0.5)
+    assert_product(c, a, b, before, alpha=-2, beta=0.5)
+
+
+@pytest.mark.parametrize("limit", [12 << 20, 3 << 20, 700 << 10])
+def test_pinned_matrices_larger_than_the_memory_stream(limit: int, kernel_cache: Path) -> None:
+    a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
+    c = pin_matrix(1100, 900, "float32")
+    streaming = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit)
+    try:
+        for _ in range(3):
+            c.fill(np.nan)
+            streaming.multiply(SPEC, pin_copy(a), pin_copy(b), c)
+            assert_product(c, a, b)
+    finally:
+        streaming.close()
+
+
+def test_parts_of_a_pinned_matrix_are_written_and_nothing_else(pipeline: GpuPipeline) -> None:
+    whole = pin_copy(np.full((400, 600), 7, "float32"))
+    a, b = make_matrix(300, 200, "float32", 1), make_matrix(200, 500, "float32", 2)
+    pipeline.multiply(SPEC, pin_copy(a), b, whole[50:350, 40:540])
+    assert_product(whole[50:350, 40:540], a, b)
+    whole[50:350, 40:540] = 7
+    assert (whole == 7).all()
