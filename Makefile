@@ -37,7 +37,7 @@ help: ## list the commands
 	@echo "usage: make COMMAND [GPU=0|1] [PYTHON=python3]"
 	@echo
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) \
-		| while IFS='|' read -r name text; do printf '%-14s %s\n' "$$name" "$$text"; done
+		| while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
 	@echo
 	@echo "GPU=1 takes the CUDA packages, GPU=0 leaves them; without it, a driver decides."
 	@echo "PYTHON=python3 installs nothing and uses that interpreter's packages."
@@ -53,7 +53,7 @@ serve: $(ENVIRONMENT) ## run the service in the foreground (settings: README.md)
 
 # --- checking --------------------------------------------------------------------------------
 
-.PHONY: check test test-gpu bench image-test
+.PHONY: check test test-gpu bench bench-kernels image-test
 check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -71,15 +71,22 @@ bench: $(ENVIRONMENT) ## measure on this machine, into benchmarks/results/
 	$(if $(filter 1,$(GPU)),$(PY) -m benchmarks.kernels)
 	$(PY) -m benchmarks.main_job
 
+bench-kernels: $(ENVIRONMENT) ## measure every kernel beside cuBLAS; needs a CUDA GPU
+	$(PY) -m benchmarks.kernels $(ARGS)
+
 image-test: $(ENVIRONMENT) ## build the container image and run a multiplication in it
 	$(PY) -m deploy.image_test $(ARGS)
 
 # --- keeping the repository ------------------------------------------------------------------
 
-.PHONY: readme wheel wheel-test lock clean
-readme: $(ENVIRONMENT) ## write README.md's tables and sessions anew
+.PHONY: readme figures wheel wheel-test lock clean
+readme: $(ENVIRONMENT) figures ## write README.md's tables and sessions anew
 	$(PY) -m benchmarks.tables
 	$(PY) -m docs.session
+
+figures: $(ENVIRONMENT) ## fill docs/kernels.md and draw its plot, from benchmarks/results/
+	$(PY) -m benchmarks.kernel_tables
+	$(PY) -m benchmarks.ladder
 
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
 	$(UV) build --wheel --clear --require-hashes --build-constraints requirements/build.lock --out-dir dist

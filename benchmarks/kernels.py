@@ -1,230 +1,265 @@
 """Every kernel against cuBLAS on one GPU, turn by turn in one run.
 
-All kernels of an element type multiply the same random operands, and take turns, so that clocks
-and temperature are the same for all. Times are medians over the turns, by CUDA events. cuBLAS runs
-in pedantic mode: float32 is never TF32.
+Times are medians over the turns, by CUDA events. cuBLAS runs in pedantic mode: float32 is never
+TF32. Kernels that can be held to some multiprocessors are measured with several such budgets, too.
 
-Run `python -m benchmarks.kernels [--sizes 1024 4096] [--out FILE]`; it writes
-benchmarks/results/kernels-<gpu>.json.
+Run `make bench-kernels`, or `python -m benchmarks.kernels [--seconds 160] [--out FILE]`. It writes
+benchmarks/results/kernels-<gpu>.json, anew after every product, so a run that is cut short leaves
+what it had. If time runs short, kernels take fewer turns than 21: each row says how many.
 """
 
 import argparse
 import json
-import math
-import random
-import statistics
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import cached_property
-from itertools import repeat
+from dataclasses import asdict
+from functools import partial
+from itertools import product, repeat
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import cupy
-import numpy as np
-import numpy.typing as npt
-
+from benchmarks.contest import Contest, Score, admit_all, find_rates, make_rows, take_turns
 from benchmarks.environment import describe_environment, name_host
+from benchmarks.measured import Row, Shape
+from benchmarks.meter import Meter
+from benchmarks.suite import (
+    ALL_SHAPES,
+    FULL_SHAPE,
+    LEAST_SMS,
+    SMALL_SHAPE,
+    Contestant,
+    Paces,
+    estimate_seconds,
+    hold_contestants,
+    list_budgets,
+    share_seconds,
+)
+from benchmarks.summary import format_summary, summarize
 from kernels.catalog import KernelSpec, list_kernels
 from kernels.compile import CompiledKernel, compile_kernel
-from kernels.device import find_device
-from kernels.gemm import multiply_on_device
+from kernels.device import DeviceInfo, find_device
+from kernels.errors import CompilationFailed, DeviceFailure, KernelsError
 
-DTYPES = ("float32", "float64")
-SIZES = (1024, 2048, 4096, 8192, 16384)
-TURNS = 21
-TURN_SECONDS = 2e-3
-MOST_LAUNCHES = 20
-"""Short products are launched several times a turn, one behind the other."""
+DTYPES: Final = ("float32", "float64")
+SECONDS: Final = 160.0
+HELD_SECONDS: Final = 11.0
+"""About what an element type takes with all budgets of multiprocessors, on an H200."""
 
-AHEAD_BYTES = 2**33
-"""Memory that the GPU fills (about 2 ms) while the host enqueues a turn: enqueueing a product takes
-longer than computing a small one."""
-
-MOST_SECONDS = 0.5
-"""A kernel that took this long at one size takes no more turns there, once it had three."""
-
-MOST_LAUNCH_SECONDS = 0.1
-"""A kernel without a tiling is left out of sizes at which one launch should take longer, going by
-the size before: larger sizes only show the same rate again."""
-
-CHECKED_ROWS = 32
-CHECKED_COLUMNS = 64
-
-Extended = npt.NDArray[np.longdouble]
+SEED: Final = 2026
 
 
-class Contest:
-    """Kernels of one element type that take turns at one product.
+class Bench:
+    """One run: the GPU, the time that is left, and what was found so far.
 
     Args:
-        specs: The kernels.
-        shape: M, N, K.
+        device: The GPU.
         cache_dir: Folder of compiled kernels.
+        out: The results file.
+        until: Value of time.perf_counter() at which all must be done.
     """
 
-    def __init__(
-        self, specs: Sequence[KernelSpec], shape: tuple[int, int, int], cache_dir: Path
-    ) -> None:
-        self._specs = specs
+    def __init__(self, device: DeviceInfo, cache_dir: Path, out: Path, until: float) -> None:
+        import cupy
+
+        self._device = device
         self._cache_dir = cache_dir
-        m, n, k = shape
-        generator = cupy.random.default_rng(m + n + k)
-        dtype = specs[0].dtype
-        self._a = (generator.random((m, k)) * 2 - 1).astype(dtype)
-        self._b = (generator.random((k, n)) * 2 - 1).astype(dtype)
-        self._c = cupy.empty((m, n), dtype)
-        self._ahead = cupy.empty(min(AHEAD_BYTES, find_device(0).memory_bytes // 4), cupy.uint8)
-        self._checked = (
-            slice(None, None, max(1, m // CHECKED_ROWS)),
-            slice(None, None, max(1, n // CHECKED_COLUMNS)),
-        )
+        self._out = out
+        self._until = until
+        self._pool = cupy.get_default_memory_pool()
+        self._generator = cupy.random.default_rng(SEED)
+        self._meter = Meter(device.uuid)
+        self._document: dict[str, Any] = {**describe_environment(), "compiled": []}
+        self._left_out: list[str] = []
+        self._paces = Paces()
+        self.rows: list[Row] = []
 
-    def measure(self) -> dict[KernelSpec, list[float]]:
-        """Seconds of a launch in every turn but each kernel's first two."""
-        for spec in self._specs:  # compiles, loads, and wakes the clocks
-            self._time_launches(spec, 1)
-        launches = {
-            spec: math.ceil(min(MOST_LAUNCHES, TURN_SECONDS / self._time_launches(spec, 1)))
-            for spec in self._specs
+    def note_compiled(self, reports: list[dict[str, Any]]) -> None:
+        """Keep the compiler's reports."""
+        self._document["compiled"] = reports
+
+    def measure(self, specs: Sequence[KernelSpec], shapes: Sequence[Shape]) -> None:
+        """Measure the kernels at every product, in every element type, then with SM budgets."""
+        steps: list[tuple[float, Callable[[float], None]]] = []
+        for shape, dtype in product(shapes, DTYPES):
+            typed = [spec for spec in specs if spec.dtype == dtype]
+            steps.append((estimate_seconds(shape), partial(self._measure_shape, typed, shape)))
+        for dtype in DTYPES:
+            typed = [spec for spec in specs if spec.dtype == dtype]
+            steps.append((HELD_SECONDS, partial(self._measure_held, typed)))
+        for place, (_, step) in enumerate(steps):
+            left = self._until - time.perf_counter()
+            seconds = share_seconds(left, [estimate for estimate, _ in steps[place:]])
+            if seconds is None:
+                self._leave_out(f"step {place + 1} of {len(steps)}", f"{left:.0f} s are left")
+                continue
+            try:
+                step(seconds)
+            except KernelsError as error:
+                self._leave_out(f"step {place + 1} of {len(steps)}", str(error))
+                if isinstance(error, DeviceFailure) and error.poisoned:
+                    raise
+            finally:
+                self.write()
+
+    def write(self) -> None:
+        """Write the results file."""
+        document = {
+            **self._document,
+            "summary": summarize(self.rows),
+            "left_out": self._left_out,
+            "rows": [asdict(row) for row in self.rows],
         }
-        seconds: dict[KernelSpec, list[float]] = {spec: [] for spec in self._specs}
-        order = list(self._specs)
-        for turn in range(TURNS):
-            random.Random(turn).shuffle(order)  # what ran just before sways clocks and caches
-            for spec in order:
-                if len(seconds[spec]) < 3 or sum(seconds[spec]) < MOST_SECONDS:
-                    seconds[spec].append(self._time_launches(spec, launches[spec]))
-        return seconds
+        unfinished = self._out.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        unfinished.replace(self._out)
 
-    def find_error(self, spec: KernelSpec) -> float:
-        """Largest error of some elements, relative to |A|·|B|."""
-        self._c.fill(cupy.nan)
-        multiply_on_device(spec, self._a, self._b, self._c, cache_dir=self._cache_dir)
-        product, scale = self._reference
-        error = abs(cupy.asnumpy(self._c[self._checked]) - product) / scale
-        return float(error.max())
+    def _measure_shape(self, specs: Sequence[KernelSpec], shape: Shape, seconds: float) -> None:
+        scores = self._compare(shape, self._paces.pick(specs, shape), seconds)
+        self._keep(scores, make_rows(shape, scores, self._device.sm_count))
 
-    @cached_property
-    def _reference(self) -> tuple[Extended, Extended]:
-        """A·B and |A|·|B| where they are checked, in extended precision."""
-        rows, columns = self._checked
-        a = cupy.asnumpy(self._a[rows]).astype(np.longdouble)
-        b = cupy.asnumpy(self._b[:, columns]).astype(np.longdouble)
-        return a @ b, abs(a) @ abs(b)
+    def _measure_held(self, specs: Sequence[KernelSpec], seconds: float) -> None:
+        """Rates with few multiprocessors, over their share of the rate with all of them."""
+        sm_count = self._device.sm_count
+        budgets = list_budgets(sm_count)
+        full_rates: dict[KernelSpec, float] = {}
+        for shape, held, share in (
+            (FULL_SHAPE, [sms for sms in budgets if sms >= LEAST_SMS], 0.8),
+            (SMALL_SHAPE, [sms for sms in budgets if sms < LEAST_SMS], 0.2),
+        ):
+            scores = self._compare(shape, hold_contestants(specs, held), share * seconds)
+            rates = find_rates(shape, scores)
+            full_rates |= {one.spec: rate for one, rate in rates.items() if one.sms == sm_count}
+            known = {one: score for one, score in scores.items() if one.spec in full_rates}
+            self._keep(known, make_rows(shape, known, sm_count, full_rates))
 
-    def _time_launches(self, spec: KernelSpec, launches: int) -> float:
-        """Mean seconds of some launches in a row."""
-        start, end = cupy.cuda.Event(), cupy.cuda.Event()
-        self._ahead.data.memset_async(0, self._ahead.nbytes)
-        start.record()
-        for _ in range(launches):
-            multiply_on_device(spec, self._a, self._b, self._c, cache_dir=self._cache_dir)
-        end.record()
-        end.synchronize()
-        return float(cupy.cuda.get_elapsed_time(start, end)) / 1e3 / launches
-
-
-def compare(
-    specs: Sequence[KernelSpec], shape: tuple[int, int, int], cache_dir: Path
-) -> list[dict[str, Any]]:
-    """One row for each kernel; `specs` holds cuBLAS, with which all are compared."""
-    contest = Contest(specs, shape, cache_dir)
-    seconds = contest.measure()
-    m, n, k = shape
-    (cublas,) = (spec for spec in specs if spec.name == "cublas")
-    cublas_seconds = statistics.median(seconds[cublas])
-    cublas_error = contest.find_error(cublas)
-    rows = []
-    for spec in specs:
-        median = statistics.median(seconds[spec])
-        row = {
-            "kernel": spec.name,
-            "tile": str(spec.tile),
-            "dtype": spec.dtype,
-            "accuracy": spec.accuracy,
-            "m": m,
-            "n": n,
-            "k": k,
-            "sms": find_device(0).sm_count,
-            "median_seconds": median,
-            "spread": (max(seconds[spec]) - min(seconds[spec])) / median,
-            "turns": len(seconds[spec]),
-            "tflops": 2 * m * n * k / median / 1e12,
-            "ratio_to_cublas": cublas_seconds / median,
-            "max_relative_error": contest.find_error(spec),
-            "cublas_max_relative_error": cublas_error,
-        }
-        rows.append(row)
-        print(
-            f"{spec.label:<32} {m}x{n}x{k}: {row['tflops']:7.2f} TFLOP/s, "
-            f"{row['ratio_to_cublas']:.3f} of cuBLAS, error {row['max_relative_error']:.1e}",
-            flush=True,
+    def _compare(
+        self, shape: Shape, contestants: Sequence[Contestant], seconds: float
+    ) -> dict[Contestant, Score]:
+        """Let kernels of one element type take turns at a product for some seconds."""
+        if not contestants:
+            return {}
+        deadline = time.perf_counter() + seconds
+        self._pool.free_all_blocks()
+        contest = Contest(
+            *(shape, contestants[0].spec.dtype),
+            device=self._device,
+            cache_dir=self._cache_dir,
+            generator=self._generator,
+            meter=self._meter,
         )
-    return rows
+        name = "x".join(map(str, shape))
+        scores = admit_all(
+            *(contest, contestants),
+            refuse=lambda one, why: self._leave_out(f"{one.label} at {name}", why),
+        )
+        admitted = list(scores.items())
+        take_turns(
+            [one.turns for one, _ in admitted],
+            spent=lambda place: admitted[place][1].spent_seconds,
+            take_turn=lambda place: contest.take_turn(*admitted[place]),
+            in_time=lambda: time.perf_counter() < deadline,
+        )
+        return scores
+
+    def _keep(self, contestants: Iterable[Contestant], rows: Sequence[Row]) -> None:
+        """Keep rows, and tell of them."""
+        for one, row in zip(contestants, rows, strict=True):
+            if one.sms is None:
+                self._paces.note(one.spec, row.shape, row.median_seconds)
+            print(describe_row(one.label, row))
+        self.rows += rows
+        left = self._until - time.perf_counter()
+        print(f"--- {len(self.rows)} rows, {left:.0f} s left", flush=True)
+
+    def _leave_out(self, what: str, why: str) -> None:
+        self._left_out.append(f"{what}: {why}")
+        print(f"left out: {self._left_out[-1]}", flush=True)
 
 
-def compile_all(specs: Sequence[KernelSpec], cache_dir: Path) -> None:
-    """Compile on all cores, so that the GPU does not wait."""
+def describe_row(label: str, row: Row) -> str:
+    """A line about a row."""
+    parts = [f"{row.tflops:7.2f} TFLOP/s"]
+    if row.ratio_to_cublas is not None:
+        parts.append(f"{row.ratio_to_cublas:.3f} of cuBLAS")
+    if row.rate_share is not None:
+        parts.append(f"{row.rate_share:.3f} of its share")
+    parts += [f"error {row.max_relative_error:.1e}", f"{row.turns} turns"]
+    if row.clock_mhz is not None:
+        parts.append(f"{row.clock_mhz:.0f} MHz")
+    if row.power_watts is not None:
+        parts.append(f"{row.power_watts:.0f} W")
+    if not row.same_bits:
+        parts.append("OTHER BITS THE SECOND TIME")
+    return f"{label:<32} {row.m}x{row.n}x{row.k}: {', '.join(parts)}"
+
+
+def compile_all(
+    specs: Sequence[KernelSpec], arch: str, cache_dir: Path
+) -> list[tuple[KernelSpec, CompiledKernel]]:
+    """Compile on all cores, so that the GPU does not wait; what does not compile is left out."""
     sources = [spec for spec in specs if spec.source]
-    arch = find_device(0).arch
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        list(pool.map(compile_kernel, sources, repeat(arch), repeat(cache_dir)))
+        found = pool.map(try_compile, sources, repeat(arch), repeat(cache_dir))
+        return [(spec, x) for spec, x in zip(sources, found, strict=True) if x is not None]
 
 
-def describe_compiled(specs: Sequence[KernelSpec], cache_dir: Path) -> list[dict[str, Any]]:
-    """The compiler's report of each kernel, for this GPU."""
-    arch = find_device(0).arch
-    reports: list[tuple[KernelSpec, CompiledKernel]] = [
-        (spec, compile_kernel(spec, arch, cache_dir)) for spec in specs if spec.source
-    ]
-    return [
-        {
-            "kernel": spec.name,
-            "tile": str(spec.tile),
-            "dtype": spec.dtype,
-            "arch": arch,
-            "threads": spec.threads,
-            "registers": compiled.registers,
-            "spill_bytes": compiled.spill_bytes,
-            "shared_bytes": spec.shared_bytes,
-        }
-        for spec, compiled in reports
-    ]
+def try_compile(spec: KernelSpec, arch: str, cache_dir: Path) -> CompiledKernel | None:
+    """The compiled kernel; None, and a line about it, if it does not compile."""
+    try:
+        return compile_kernel(spec, arch, cache_dir)
+    except CompilationFailed as error:
+        print(f"left out: {spec.label}: {error}", flush=True)
+        return None
+
+
+def describe_compiled(spec: KernelSpec, compiled: CompiledKernel, arch: str) -> dict[str, Any]:
+    """The compiler's report of a kernel."""
+    return {
+        "kernel": spec.name,
+        "tile": str(spec.tile),
+        "dtype": spec.dtype,
+        "arch": arch,
+        "threads": spec.threads,
+        "registers": compiled.registers,
+        "spill_bytes": compiled.spill_bytes,
+        "shared_bytes": spec.shared_bytes,
+    }
+
+
+def read_shape(text: str) -> Shape:
+    """M, N and K of "MxNxK"."""
+    m, n, k = map(int, text.split("x"))
+    return m, n, k
 
 
 def main() -> None:
-    """Measure every kernel at every size and write the results."""
+    """Measure every kernel at every product and write the results."""
+    started = time.perf_counter()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="what the whole run may take"
+    )
+    parser.add_argument("--shapes", type=read_shape, nargs="+", default=ALL_SHAPES, metavar="MxNxK")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    environment = describe_environment()
-    out = arguments.out or Path(f"benchmarks/results/kernels-{name_host(environment)}.json")
-    rows: list[dict[str, Any]] = []
-    specs = list_kernels(compute_capability=find_device(0).compute_capability)
+    device = find_device(0)
+    default = f"benchmarks/results/kernels-{name_host(describe_environment())}.json"
+    out: Path = arguments.out or Path(default)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    specs = list_kernels(compute_capability=device.compute_capability)
     with tempfile.TemporaryDirectory() as folder:
         cache_dir = Path(folder)
-        compile_all(specs, cache_dir)
-        for dtype in DTYPES:
-            remaining = [spec for spec in specs if spec.dtype == dtype]
-            for size in sorted(arguments.sizes):
-                measured = compare(remaining, (size, size, size), cache_dir)
-                remaining = [
-                    spec
-                    for spec, row in zip(remaining, measured, strict=True)
-                    if spec.tiling
-                    or spec.source is None
-                    or 8 * row["median_seconds"] <= MOST_LAUNCH_SECONDS
-                ]
-                rows += measured
-        compiled = describe_compiled(specs, cache_dir)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    document = {**environment, "compiled": compiled, "rows": rows}
-    out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    print(f"written to {out}")
+        compiled = compile_all(specs, device.arch, cache_dir)
+        print(f"compiled {len(compiled)} kernels in {time.perf_counter() - started:.0f} s")
+        bench = Bench(device, cache_dir, out, started + arguments.seconds)
+        bench.note_compiled([describe_compiled(*pair, device.arch) for pair in compiled])
+        working = {spec for spec, _ in compiled}
+        bench.measure([x for x in specs if x in working or x.source is None], arguments.shapes)
+    print(format_summary(summarize(bench.rows)))
+    print(f"written to {out} after {time.perf_counter() - started:.0f} s")
 
 
 if __name__ == "__main__":

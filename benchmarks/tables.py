@@ -28,13 +28,15 @@ def main() -> None:
 
 
 def fill_section(text: str, name: str, body: str) -> str:
-    """Replaces one marked section.
+    """Replaces one marked section, whose marks stand on lines of their own or both in one line.
 
     Raises:
         ValueError: The text does not have this section exactly once.
     """
-    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-    filled, count = pattern.subn(lambda match: f"{match[1]}{body}\n{match[2]}", text)
+    pattern = re.compile(rf"(<!-- {name} -->)(\n?).*?(<!-- /{name} -->)", re.DOTALL)
+    filled, count = pattern.subn(
+        lambda match: f"{match[1]}{match[2]}{body}{match[2]}{match[3]}", text
+    )
     if count != 1:
         raise ValueError(f"section {name}: found {count} times, expected once")
     return filled

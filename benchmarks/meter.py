@@ -1,0 +1,83 @@
+"""Clock and power of a GPU while it works, read through the driver's NVML library."""
+
+import ctypes
+from dataclasses import dataclass
+from typing import Final
+
+_LIBRARY: Final = "libnvidia-ml.so.1"
+_CLOCK_SM: Final = 1  # nvmlClockType_t
+_POWER_INSTANT: Final = 186  # NVML_FI_DEV_POWER_INSTANT
+
+
+class _FieldValue(ctypes.Structure):
+    """nvmlFieldValue_t."""
+
+    _fields_ = (
+        ("field", ctypes.c_uint),
+        ("scope", ctypes.c_uint),
+        ("timestamp", ctypes.c_longlong),
+        ("latency", ctypes.c_longlong),
+        ("value_type", ctypes.c_uint),
+        ("status", ctypes.c_uint),
+        ("value", ctypes.c_ulonglong),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the driver says at one moment.
+
+    Attributes:
+        clock_mhz: Clock of the multiprocessors; None where it does not tell.
+        power_watts: Power that the GPU draws; likewise.
+    """
+
+    clock_mhz: float | None
+    power_watts: float | None
+
+
+class Meter:
+    """Reads one GPU; where there is no NVML, or not that GPU, its readings hold None.
+
+    Args:
+        uuid: The GPU, "GPU-…".
+    """
+
+    def __init__(self, uuid: str) -> None:
+        self._device = ctypes.c_void_p()
+        self._library: ctypes.CDLL | None = None
+        try:
+            library = ctypes.CDLL(_LIBRARY)
+            found = library.nvmlInit_v2() == 0 and (
+                library.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(self._device)) == 0
+            )
+        except (OSError, AttributeError):
+            return
+        if found:
+            self._library = library
+
+    @property
+    def works(self) -> bool:
+        """Whether it has a GPU to read."""
+        return self._library is not None
+
+    def read(self) -> Reading:
+        """Clock and power now."""
+        if self._library is None:
+            return Reading(None, None)
+        return Reading(self._read_clock(self._library), self._read_power(self._library))
+
+    def _read_clock(self, library: ctypes.CDLL) -> float | None:
+        clock = ctypes.c_uint()
+        status = library.nvmlDeviceGetClockInfo(self._device, _CLOCK_SM, ctypes.byref(clock))
+        return float(clock.value) if status == 0 else None
+
+    def _read_power(self, library: ctypes.CDLL) -> float | None:
+        """Now, where the driver tells; else its mean over the last second."""
+        value = _FieldValue(field=_POWER_INSTANT)
+        status = library.nvmlDeviceGetFieldValues(self._device, 1, ctypes.byref(value))
+        if status == 0 and value.status == 0:
+            return float(value.value & 0xFFFFFFFF) / 1e3
+        milliwatts = ctypes.c_uint()
+        status = library.nvmlDeviceGetPowerUsage(self._device, ctypes.byref(milliwatts))
+        return milliwatts.value / 1e3 if status == 0 else None

@@ -1,0 +1,83 @@
+"""Results of kernels, from figures that nobody measured."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measured import Results, Row
+from benchmarks.suite import ALL_SHAPES, FULL_SHAPE
+
+HEAD: dict[str, Any] = {
+    "hardware": {"gpu": "NVIDIA Abacus", "driver": "1.2"},
+    "versions": {"nvidia-cublas": "3.4", "nvidia-cuda-nvrtc": "5.6"},
+    "commit": "abc",
+    "compiled": [
+        {
+            "kernel": "bulk",
+            "tile": "128x256x16",
+            "dtype": "float32",
+            "arch": "sm_90a",
+            "threads": 384,
+            "registers": 168,
+            "spill_bytes": 0,
+            "shared_bytes": 1024,
+        }
+    ],
+}
+ENTRIES = (
+    ("naive", "32x32x32", "float32", "strict", 1.0),
+    ("bulk", "128x256x16", "float32", "strict", 100.0),
+    ("tensor", "128x128x32", "float32", "float32", 200.0),
+    ("cublas", "128x256x8", "float32", "library", 50.0),
+    ("tensor", "128x64x32", "float64", "float64", 25.0),
+    ("cublas", "64x128x16", "float64", "library", 50.0),
+)
+
+
+def invent_row(
+    kernel: str, tile: str, dtype: str, accuracy: str, tflops: float, **changes: Any
+) -> Row:
+    """A row at the full shape, beside a cuBLAS of 50 TFLOP/s."""
+    m, n, k = changes.pop("shape", FULL_SHAPE)
+    figures: dict[str, Any] = {
+        "sms": 12,
+        "ratio_to_cublas": tflops / 50.0,
+        "max_relative_error": 1e-7,
+        "cublas_max_relative_error": 2e-7,
+        "median_seconds": 2e-12 * m * n * k / tflops,
+        "spread": 0.01,
+        "turns": 21,
+        "launches": 1,
+        "same_bits": kernel != "bulk",
+        "clock_mhz": 1700.0,
+        "power_watts": 650.0,
+    }
+    return Row(kernel, tile, dtype, accuracy, m, n, k, tflops=tflops, **(figures | changes))
+
+
+def invent_results(pace: float = 1.0) -> Results:
+    """Rows at every shape, with the same rate at all of them, and two SM budgets."""
+    rows = [
+        invent_row(*entry[:4], pace * entry[4], shape=shape)
+        for shape in ALL_SHAPES
+        for entry in ENTRIES
+    ]
+    rows += [
+        invent_row(*ENTRIES[1][:4], rate, sms=sms, rate_share=share)
+        for sms, rate, share in ((1, 7.5, 0.9), (12, 100.0, 1.0))
+    ]
+    document = HEAD | {"rows": [asdict(row) for row in rows]}
+    return Results("abacus", document, tuple(rows))
+
+
+def write_results(
+    results: Results, folder: Path, change: Callable[[dict[str, Any]], object] = id
+) -> Path:
+    """Write them as the benchmark does, after a change."""
+    file = folder / f"kernels-{results.name}.json"
+    document = json.loads(json.dumps(results.document))
+    change(document)
+    file.write_text(json.dumps(document), encoding="utf-8")
+    return file
