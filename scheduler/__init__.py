@@ -1,6 +1,6 @@
 """Decides who computes which rows of a product, and runs it.
 
-Read in the order in which a product passes: problem, waves, cost, machine, presets, profile,
-split, plan, execute, verify; calibrate fills a profile with measurements, worker is the engine
-process around it all.
+Read in the order in which a product passes: problem, wishes, waves, cost, machine, presets,
+profile, candidates, split, plan, execute, verify; calibrate fills a profile with measurements,
+worker is the engine process around it all.
 """

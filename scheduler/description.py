@@ -28,6 +28,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "waves": plan.waves,
         "waves_gpu_only": plan.waves_gpu_only,
         "tail_utilization": plan.tail_utilization,
+        "tail_split": plan.tail_split,
         "predicted": {
             "gpu_seconds": plan.predicted.gpu_seconds,
             "cpu_seconds": plan.predicted.cpu_seconds,

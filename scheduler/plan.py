@@ -90,6 +90,14 @@ class Plan:
         return self.gpu_curve.grid.tail_utilization(self.gpu_rows) if self.gpu_curve else 0.0
 
     @property
+    def tail_split(self) -> bool:
+        """Whether that wave is to be split along K, and so costs about its filled share."""
+        curve, rows = self.gpu_curve, self.gpu_rows
+        if curve is None or curve.split_steps is None or rows == 0:
+            return False
+        return curve.grid.count_split_waves(rows, curve.split_steps) < self.waves
+
+    @property
     def gpu_only_seconds(self) -> float | None:
         """Predicted seconds of the GPU alone; None where no GPU runs this product."""
         return self.gpu_curve.seconds(self.problem.m) if self.gpu_curve else None

@@ -24,6 +24,7 @@ _EXAMPLE_PLAN: JsonDict = {
     "waves": 117,
     "waves_gpu_only": 125,
     "tail_utilization": 0.38,
+    "tail_split": False,
     "predicted": {"gpu_seconds": 0.0181, "cpu_seconds": 0.0176, "total_seconds": 0.0181},
     "speedup_over_gpu": 1.07,
     "speedup_over_cpu": 5.4,

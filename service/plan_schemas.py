@@ -59,6 +59,7 @@ class PlanView(BaseModel):
                     "waves": 117,
                     "waves_gpu_only": 125,
                     "tail_utilization": 0.38,
+                    "tail_split": False,
                     "predicted": {
                         "gpu_seconds": 0.0181,
                         "cpu_seconds": 0.0176,
@@ -96,6 +97,9 @@ class PlanView(BaseModel):
     waves: int = Field(description="Waves of the GPU's part.")
     waves_gpu_only: int = Field(description="Waves if the GPU computed every row.")
     tail_utilization: float = Field(description="Filled share of the last wave.")
+    tail_split: bool = Field(
+        description="Whether that wave is split along K, and so costs about its filled share."
+    )
     predicted: Predicted = Field(description="Seconds that it should take.")
     speedup_over_gpu: float | None = Field(description="Over the GPU alone; null without one.")
     speedup_over_cpu: float = Field(description="Over the CPU alone.")

@@ -21,10 +21,10 @@ TileName = Annotated[
 AccuracyName = Annotated[
     Accuracy | None,
     Field(
-        description="How exact the GPU's sums are: strict (IEEE fused multiply-adds in the order "
-        "of k), library (what NumPy and cuBLAS do as well), or float32 or float64, for products in "
-        "that type (errors no larger than those of its sums; tensor cores may compute them). "
-        "Without it, library, or whatever the kernel has that is named.",
+        description="How exact the GPU's sums are (the CPU's are NumPy's): strict (IEEE fused "
+        "multiply-adds in the order of k), library (what NumPy and cuBLAS do as well), or float32 "
+        "or float64, for products in that type (errors no larger than those of its sums; tensor "
+        "cores may compute them). Without it, library, or whatever the kernel has that is named.",
         examples=["strict"],
     ),
 ]

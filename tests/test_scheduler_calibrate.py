@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from kernels.catalog import list_kernels
 from kernels.device import list_devices
 from scheduler.calibrate import calibrate, measure_cpu_briefly
 from scheduler.execute import Executor
@@ -53,3 +54,6 @@ def test_a_gpu_is_calibrated_within_a_minute(tmp_path):
     for model in profile.kernels:
         assert model.slots % devices[0].sm_count == 0
         assert model.wave_k_seconds > 0, model
+    measured = {model.kernel for model in profile.kernels if not model.assumed}
+    here = {spec.name for spec in list_kernels(compute_capability=devices[0].compute_capability)}
+    assert measured >= here & {"register", "bulk", "tensor", "cublas"}

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernels.catalog import list_kernels
 from kernels.device import list_devices
 from scheduler.errors import ExecutionCancelled, ProblemError
 from scheduler.execute import Executor
@@ -98,6 +99,37 @@ def test_gpu_and_cpu_rows_meet_without_a_gap(gpu_executor, m, n, k, dtype, share
     assert (timings.cpu_seconds > 0) == (plan.f > 0)
     longer = max(timings.gpu_seconds, timings.cpu_seconds)
     assert longer <= timings.total_seconds * 1.05
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("dtype", "accuracy"),
+    [(t, accuracy) for t in ("float32", "float64") for accuracy in ("strict", "library", t)],
+)
+def test_every_accuracy_is_computed(gpu_executor, dtype, accuracy):
+    a, b = make_matrix(1000, 900, dtype, seed=1), make_matrix(900, 1013, dtype, seed=2)
+    c = poison(make_matrix(1000, 1013, dtype, seed=3))
+    plan = plan_for(gpu_executor, 1000, 1013, 900, dtype, accuracy=accuracy, f=9)
+    gpu_executor.run(plan, a, b, c)
+    assert verify_product(a, b, None, c).passed
+
+
+@pytest.mark.gpu
+def test_a_kernel_is_held_to_some_multiprocessors(gpu_executor):
+    side = 2048
+    a, b = (make_matrix(side, side, "float32", seed=seed) for seed in (1, 2))
+    device = gpu_executor.devices[0]
+    here = list_kernels(dtype="float32", compute_capability=device.compute_capability)
+    ours = {spec.name for spec in here if spec.persistent and spec.source is not None}
+    for kernel in sorted(ours):
+        seconds = []
+        for sms in (None, device.sm_count // 8):
+            c = poison(np.empty((side, side), np.float32))
+            plan = plan_for(gpu_executor, side, side, side, kernel=kernel, sms=sms, f=0)
+            gpu_executor.run(plan, a, b, c)
+            seconds.append(gpu_executor.run(plan, a, b, c).kernel_seconds)
+            assert verify_product(a, b, None, c).passed
+        assert seconds[1] > 3 * seconds[0], kernel
 
 
 @pytest.mark.gpu

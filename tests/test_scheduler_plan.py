@@ -180,6 +180,19 @@ def test_the_curve_of_a_giant_product_is_drawn_at_once():
     assert len(points) <= 512
 
 
+def test_a_split_tail_makes_finer_steps_than_a_wave():
+    profile = build_preset_profile(PRESETS[0], "test", 16)
+    plan = choose_plan(GemmProblem(4224, 4224, 4224), profile, Wishes("bulk", "128x256", f=0))
+    curve = plan.gpu_curve
+    assert (plan.waves, plan.tail_utilization, plan.tail_split) == (5, 0.25, True)
+    waves = (curve.kernel_seconds(4224) - curve.launch_seconds) / curve.wave_seconds
+    assert 4.25 < waves < 4.3
+    seconds = [curve.kernel_seconds(rows) for rows in range(4096, 4224 + 1, 128)]
+    assert seconds[0] < seconds[1]
+    whole = choose_plan(GemmProblem(4224, 4224, 4224), profile, Wishes("register", f=0))
+    assert not whole.tail_split
+
+
 def test_behind_a_slow_link_the_fastest_kernel_is_still_the_one_taken():
     profile = replace(
         build_preset_profile(PRESETS[0], "test", 16), link=LinkModel(0.1, 0.1, 1e-4, "slow")

@@ -86,6 +86,30 @@ def test_a_stored_calibration_is_used_until_driver_or_threads_change(tmp_path):
     assert other.source != "measured"
 
 
+def test_what_a_calibration_lacks_is_assumed(tmp_path):
+    whole = replace(find(None, [H200]), measured_at="2026-01-01", key=read_key(H200, 8))
+    measured = tuple(
+        replace(model, assumed=False) for model in whole.kernels if model.kernel == "cublas"
+    )
+    store_profile(replace(whole, kernels=measured), tmp_path)
+    found = find(None, [H200], tmp_path)
+    assert found.index_kernels().keys() == whole.index_kernels().keys()
+    assert {model.kernel for model in found.kernels if not model.assumed} == {"cublas"}
+
+
+def test_a_calibration_of_an_earlier_version_is_read(tmp_path):
+    """Until 7fdf164 every staircase was measured, and none said so."""
+    profile = replace(find(None, [H200]), measured_at="2026-01-01", key=read_key(H200, 8))
+    path = store_profile(profile, tmp_path)
+    document = json.loads(path.read_text())
+    document["kernels"] = [m for m in document["kernels"] if m["kernel"] != "bulk"]
+    for model in document["kernels"]:
+        del model["assumed"]
+    path.write_text(json.dumps(document))
+    found = find(None, [H200], tmp_path)
+    assert {model.kernel for model in found.kernels if model.assumed} == {"bulk"}
+
+
 def test_a_profile_survives_its_json():
     profile = find("B200")
     assert MachineProfile.from_dict(json.loads(json.dumps(profile.as_dict()))) == profile

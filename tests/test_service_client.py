@@ -136,6 +136,8 @@ def test_refusals_carry_the_problem(client: WavetrimClient) -> None:
     with pytest.raises(ServiceRefused, match="no-such-matrix") as refused:
         client.matrix("no-such-matrix")
     assert refused.value.status == 404
+    with pytest.raises(ServiceRefused, match="sms is 2; it must be left out: there is no GPU"):
+        client.submit(a, client.upload(make_matrix(4, 3, "float32", 7)), wishes=Wishes(sms=2))
     with pytest.raises(ServiceRefused, match="f is 9"):
         client.submit(a, client.upload(make_matrix(4, 3, "float32", 7)), wishes=Wishes(f=9))
 
@@ -189,6 +191,9 @@ def test_plans_and_devices_are_asked_for(client: WavetrimClient) -> None:
     plan = client.plan(4096, 4096, 4096, dtype="float64", device="H200", wishes=wishes)
     assert (plan["f"], plan["gpu_rows"], plan["kernel"]) == (512, 3584, "register")
     assert plan["curve"][0]["f"] == 0
+    wishes = Wishes(accuracy="float32", sms=33, f=0)
+    held = client.plan(4096, 4096, 4096, device="H200", wishes=wishes)
+    assert (held["accuracy"], held["sms"]) == ("float32", 33)
     assert {"devices", "presets"} <= set(client.devices())
 
 

@@ -97,6 +97,15 @@ def test_a_posted_job_is_computed_and_its_product_fetched(server: RunningServer)
     assert np.array_equal(server.download(f"/v1/matrices/{done['result']}/data"), product)
 
 
+def test_wishes_are_kept_in_the_job(server: RunningServer, operands) -> None:
+    job = post(server, a=operands["tall"], b=operands["wide"], accuracy="float32", f=7).json()
+    assert (job["request"]["accuracy"], job["request"]["f"]) == ("float32", 7)
+    done = wait_for(server, job["id"], is_finished)
+    assert done["state"] == "succeeded"
+    assert (done["plan"]["accuracy"], done["plan"]["sms"]) == (None, None)
+    assert done["plan"]["no_gpu_reason"].startswith("there is no GPU")
+
+
 def test_a_result_is_an_operand_of_the_next_job(server: RunningServer) -> None:
     a = make_matrix(20, 20, "float64", seed=1)
     a_id = server.upload(a)
@@ -172,6 +181,13 @@ def test_a_succeeded_job_is_not_cancelled(server: RunningServer, operands) -> No
         ({"f": "all"}, 422, "f", ["'all'"]),
         ({"kernel": "magic"}, 422, "kernel", ["'magic'", "one of"]),
         ({"kernel": "register", "tile": "9x9"}, 422, "tile", ["'9x9'"]),
+        ({"accuracy": "good"}, 422, "accuracy", ["'good'", "strict"]),
+        ({"accuracy": "float64"}, 422, "accuracy", ["float64", "product in float32"]),
+        ({"kernel": "tensor", "accuracy": "strict"}, 422, "kernel", ["'tensor'", "register"]),
+        ({"sms": 0}, 422, "sms", ["0", "1"]),
+        ({"sms": 1}, 422, "sms", ["no GPU"]),
+        ({"sms": "1"}, 422, "sms", ["'1'"]),
+        ({"sms": True}, 422, "sms", ["True"]),
         ({"alpha": "2"}, 422, "alpha", ["'2'", "number"]),
         ({"alpha": None}, 422, "alpha", ["None"]),
         ({"verify": 1}, 422, "verify", ["1"]),

@@ -102,6 +102,19 @@ def test_a_new_job_is_queued_as_it_was_asked_for(jobs, request_of) -> None:
     assert (job.plan, job.result, job.error, job.started_at) == (None, None, None, None)
 
 
+def test_a_request_of_an_earlier_version_leaves_the_newer_wishes_open(
+    database, jobs, request_of
+) -> None:
+    today = request_of()
+    earlier = {name: value for name, value in today.items() if name not in ("accuracy", "sms")}
+    job, _ = jobs.add(earlier, idempotency_key="k", max_queued=1)
+    with database.begin() as connection:
+        stored = connection.scalar(text("SELECT request FROM jobs"))
+        assert "accuracy" not in stored
+    assert jobs.get(job.id).request == today
+    assert jobs.add(today, idempotency_key="k", max_queued=1) == (job, False)
+
+
 @pytest.mark.parametrize("job_id", ["0" * 32, "", "a\x00b", "../x", "é", "x" * 5000])
 def test_an_unknown_job_is_not_found(jobs, job_id: str) -> None:
     with pytest.raises(JobNotFound):

@@ -59,6 +59,13 @@ def test_both_orders_and_alpha(server: RunningServer) -> None:
     np.testing.assert_array_equal(decode_npy(response.content), 0.5 * (a @ b))
 
 
+def test_an_accuracy_can_be_asked_for(server: RunningServer) -> None:
+    a = make_array(30, 30)
+    response = multiply(server, a, a, accuracy="strict")
+    assert response.status_code == 200
+    assert "wavetrim-accuracy" not in response.headers, "no kernel has run"
+
+
 def test_server_timing_has_every_part_in_milliseconds(server: RunningServer) -> None:
     began = time.perf_counter()
     response = multiply(server, make_array(300, 300), make_array(300, 300))
@@ -77,6 +84,8 @@ def test_server_timing_has_every_part_in_milliseconds(server: RunningServer) -> 
         (make_array(3, 4), make_array(4, 5), {"f": 2}, 422, "f"),
         (make_array(3, 4), make_array(4, 5), {"f": "some"}, 422, None),
         (make_array(3, 4), make_array(4, 5), {"kernel": "none"}, 422, "kernel"),
+        (make_array(3, 4), make_array(4, 5), {"accuracy": "float32"}, 422, "accuracy"),
+        (make_array(3, 4), make_array(4, 5), {"sms": 7}, 422, "sms"),
         (make_array(3, 4), make_array(4, 5), {"beta": 1}, 422, "beta"),
         (make_array(3, 4), make_array(4, 5), {"alpha": "nan"}, 422, "alpha"),
         (make_array(3, 4), np.zeros(4), {}, 400, "shape"),

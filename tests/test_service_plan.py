@@ -57,6 +57,26 @@ def test_kernel_tile_and_f_can_be_given(shared_server: RunningServer) -> None:
     assert (plan["f"], plan["kernel"], plan["tile"]) == (512, "shared", "32x32x32")
 
 
+def test_accuracy_and_multiprocessors_can_be_given(shared_server: RunningServer) -> None:
+    sizes = {"m": 4096, "n": 4096, "k": 4096, "device": "H200", "f": 0}
+    plans = {
+        accuracy: ask(shared_server, **sizes, accuracy=accuracy, sms=66)
+        for accuracy in ("strict", "library", "float32")
+    }
+    assert {plan["sms"] for plan in plans.values()} == {66}
+    assert (plans["strict"]["kernel"], plans["strict"]["accuracy"]) == ("bulk", "strict")
+    assert (plans["float32"]["kernel"], plans["float32"]["accuracy"]) == ("tensor", "float32")
+    whole = ask(shared_server, **sizes, accuracy="strict")
+    assert whole["sms"] is None
+    assert whole["waves"] < plans["strict"]["waves"]
+
+
+def test_a_plan_says_why_no_gpu_has_a_part(shared_server: RunningServer) -> None:
+    plan = ask(shared_server, m=10, n=10, k=10, dtype="int8", device="H200")
+    assert plan["no_gpu_reason"] == "no kernel multiplies int8, so the CPU computes every row"
+    assert ask(shared_server, m=10, n=10, k=10, device="H200")["no_gpu_reason"] is None
+
+
 @pytest.mark.parametrize("dtype", sorted(ITEM_BYTES))
 def test_every_dtype_has_a_plan(shared_server: RunningServer, dtype: str) -> None:
     ask(shared_server, m=64, n=64, k=64, dtype=dtype, device="L4")
@@ -75,6 +95,13 @@ def test_every_dtype_has_a_plan(shared_server: RunningServer, dtype: str) -> Non
         ({"kernel": "shared", "tile": "33"}, "tile"),
         ({"f": 101}, "f"),
         ({"f": -1}, "f"),
+        ({"accuracy": "good"}, "accuracy"),
+        ({"accuracy": "float64"}, "accuracy"),
+        ({"kernel": "tensor", "accuracy": "strict"}, "kernel"),
+        ({"sms": 0}, "sms"),
+        ({"sms": 133}, "sms"),
+        ({"sms": "half"}, "sms"),
+        ({"sms": 9, "kernel": "shared"}, "sms"),
         ({"colour": "red"}, "colour"),
     ],
 )

@@ -37,6 +37,7 @@ def test_a_product_goes_there_and_back(server: RunningServer, tmp_path: Path) ->
     for name, array in (("A", a), ("B", b), ("C0", c)):
         np.save(tmp_path / f"{name}.npy", array)
     factors = ["--c", "C0.npy", "--alpha", "2", "--beta", "0.5", "--verify"]
+    factors += ["--accuracy", "strict"]
     job = submit(server, tmp_path, "A.npy", "B.npy", *factors)
     fetched = call(server, tmp_path, "fetch", job, "-o", "C.npy", "--wait")
     assert fetched.exit_code == 0, fetched.stderr
@@ -81,6 +82,7 @@ def test_refusals_end_with_2(server: RunningServer, tmp_path: Path) -> None:
         (["submit", "A.npy", "missing.npy"], "B is 'missing.npy'; it must be a .npy file"),
         (["submit", "A.npy", "0123456789abcdef"], "0123456789abcdef"),
         (["submit", "A.npy", "A.npy", "--f", "x"], "f is 'x'"),
+        (["submit", "A.npy", "A.npy", "--accuracy", "x"], "accuracy is 'x'; it must be one of"),
         (["status", "nothing"], "'nothing'"),
         (["status", "--state", "odd"], "odd"),
         (["fetch", "nothing", "-o", "C.npy"], "'nothing'"),

@@ -66,11 +66,12 @@ def _print_profile(profile: "MachineProfile", output: "Console") -> None:
             f"{profile.link.out_gbytes_per_second:.1f} GB/s out, "
             f"{format_seconds(profile.link.call_seconds)} a call"
         )
-    if profile.kernels:
+    measured = [model for model in profile.kernels if not model.assumed]
+    if measured:
         kernels = Table("kernel", "tile", "element type", title="kernels", title_justify="left")
         for name in ("slots", "launch", "wave", "wave at K = 1024"):
             kernels.add_column(name, justify="right")
-        for model in profile.kernels:
+        for model in measured:
             kernels.add_row(
                 model.kernel,
                 model.tile,
@@ -81,3 +82,5 @@ def _print_profile(profile: "MachineProfile", output: "Console") -> None:
                 format_seconds(model.wave_seconds + 1024 * model.wave_k_seconds),
             )
         output.print(kernels)
+    if assumed := len(profile.kernels) - len(measured):
+        output.print(f"{assumed} slower kernels keep what the data sheet promises of them")

@@ -38,13 +38,14 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
     table.add_row("rows on the GPU", str(plan["gpu_rows"]))
     if plan["kernel"] is not None:
         table.add_row("kernel, tile", f"{plan['kernel']} {plan['tile']}")
-        # Plans of older jobs have neither.
+        # The plans of older jobs say nothing of these.
         if (accuracy := plan.get("accuracy")) is not None:
             table.add_row("accuracy", accuracy)
         if (sms := plan.get("sms")) is not None:
             table.add_row("multiprocessors", f"at most {sms}")
         table.add_row("waves", f"{plan['waves']}, with F = 0 {plan['waves_gpu_only']}")
-        table.add_row("last wave filled", f"{plan['tail_utilization']:.0%}")
+        split = ", split along K" if plan.get("tail_split") else ""
+        table.add_row("last wave filled", f"{plan['tail_utilization']:.0%}{split}")
     predicted = plan["predicted"]
     table.add_row(
         "predicted",
