@@ -38,8 +38,13 @@ def name_host(environment: dict[str, Any]) -> str:
     """A short name for a results file: the GPU's last word, or "cpu" with the core count."""
     hardware = environment["hardware"]
     if hardware["gpu"]:
-        return str(hardware["gpu"]).split()[-1].casefold()
+        return name_gpu(hardware["gpu"])
     return f"cpu{hardware['cores']}"
+
+
+def name_gpu(gpu: str) -> str:
+    """A GPU's last word: "h200" of "NVIDIA H200"."""
+    return gpu.rsplit(maxsplit=1)[-1].casefold()
 
 
 def _list_versions() -> dict[str, str]:

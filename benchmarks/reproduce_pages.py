@@ -1,0 +1,171 @@
+"""Keeps what `wavetrim reproduce` wrote in docs/reproduced/<gpu>/, and lists it in reproduce.md.
+
+Run `python -m benchmarks.reproduce_pages FOLDER [FOLDER ...]` with the folders that `--out` named.
+Experiments that they hold replace those of the same GPU; a wrong product, or a file that is
+missing, is refused before anything is written. Without a folder only the list is written anew.
+"""
+
+import argparse
+import csv
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.environment import name_gpu
+from benchmarks.tables import ROOT, fill_section, render_table
+from service.commands.reproduce import EXPERIMENTS
+
+DOCS: Final = ROOT / "docs"
+PAGE: Final = DOCS / "reproduce.md"
+KEPT: Final = DOCS / "reproduced"
+
+_MEASURED_ON: Final = re.compile(r"Measured on (.*)\.")
+_IMAGE: Final = re.compile(r"^!\[.*\]\(([^()]+)\)$", re.MULTILINE)
+_VERDICTS: Final = ("passed", "padding_kept")
+
+
+class RunError(Exception):
+    """What an experiment wrote is not whole, or a product was wrong; the message names the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one experiment wrote.
+
+    Attributes:
+        name: Name of the experiment.
+        folder: Where its files lie.
+        title: What was computed.
+        hardware: What it ran on.
+        findings: Sentences about what it found.
+        gpu: Name of the GPU.
+        images: Names of its plots.
+    """
+
+    name: str
+    folder: Path
+    title: str
+    hardware: str
+    findings: tuple[str, ...]
+    gpu: str
+    images: tuple[str, ...]
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All its files, the report first."""
+        names = (f"{self.name}.md", f"{self.name}.csv", *self.images)
+        return tuple(self.folder / name for name in names)
+
+
+def main() -> int:
+    """Copy the folders' experiments and write the list."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER")
+    arguments = parser.parse_args()
+    try:
+        for folder in arguments.folders:
+            for run in publish_runs(folder, KEPT):
+                print(f"{run.name} on {run.hardware}")
+        text = fill_page(PAGE.read_text(encoding="utf-8"), KEPT)
+    except RunError as error:
+        print(error, file=sys.stderr)
+        return 1
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+def publish_runs(folder: Path, kept: Path) -> list[Run]:
+    """Copy a folder's experiments into <kept>/<gpu>/.
+
+    Raises:
+        RunError: There is none, or one is not whole or wrong.
+    """
+    runs = read_runs(folder)
+    if not runs:
+        raise RunError(f"{folder}: no NAME.md of {', '.join(EXPERIMENTS)}")
+    for run in runs:
+        target = kept / name_gpu(run.gpu)
+        target.mkdir(parents=True, exist_ok=True)
+        for file in run.files:
+            shutil.copyfile(file, target / file.name)
+    return runs
+
+
+def fill_page(text: str, kept: Path) -> str:
+    """docs/reproduce.md with the list of all experiments that are kept."""
+    folders = sorted(kept.iterdir()) if kept.is_dir() else []
+    runs = [run for folder in folders if folder.is_dir() for run in read_runs(folder)]
+    return fill_section(text, "reproduced", render_runs(runs, kept.parent))
+
+
+def render_runs(runs: Sequence[Run], docs: Path) -> str:
+    """A table for each machine, the experiments in the order of the command's help."""
+    if not runs:
+        return "No run is kept here yet."
+    machines = dict.fromkeys(run.hardware for run in runs)
+    return "\n\n".join(
+        f"On {machine}:\n\n{_render_table((x for x in runs if x.hardware == machine), docs)}"
+        for machine in machines
+    )
+
+
+def read_runs(folder: Path) -> list[Run]:
+    """The experiments that a folder holds, whole and right.
+
+    Raises:
+        RunError: One is not.
+    """
+    return [_read_run(folder, name) for name in EXPERIMENTS if (folder / f"{name}.md").exists()]
+
+
+def _read_run(folder: Path, name: str) -> Run:
+    file = folder / f"{name}.md"
+    paragraphs = [part.strip() for part in file.read_text(encoding="utf-8").split("\n\n")]
+    matches = [_MEASURED_ON.fullmatch(part) for part in paragraphs]
+    place, match = next(((at, one) for at, one in enumerate(matches) if one), (0, None))
+    if paragraphs[0] != f"# {name}" or match is None or place != 2:
+        raise RunError(f"{file}: it is not what `wavetrim reproduce {name}` writes")
+    rest = paragraphs[place + 1 :]
+    images = tuple(image for part in rest for image in _IMAGE.findall(part))
+    shown = [at for at, part in enumerate(rest) if part.startswith(("![", "**", "|"))]
+    findings = tuple(rest[: min(shown, default=len(rest))])
+    run = Run(name, folder, paragraphs[1], match[1], findings, _read_gpu(folder, name), images)
+    for needed in run.files:
+        if not needed.is_file() or needed.parent.resolve() != folder.resolve():
+            raise RunError(f"{file}: {needed.name} does not lie beside it")
+    return run
+
+
+def _read_gpu(folder: Path, name: str) -> str:
+    """The GPU that the CSV names in every row, if every product there was right."""
+    file = folder / f"{name}.csv"
+    try:
+        with file.open(newline="", encoding="utf-8") as lines:
+            rows = list(csv.DictReader(lines))
+    except FileNotFoundError as error:
+        raise RunError(f"{file} is missing") from error
+    gpus = {row.get("gpu") or "" for row in rows}
+    if len(gpus) != 1 or "" in gpus:
+        raise RunError(f"{file}: gpu is {sorted(gpus)}; every row must name the same one")
+    if any(row[verdict] != "True" for row in rows for verdict in _VERDICTS if verdict in row):
+        raise RunError(f"{file}: a product was wrong")
+    return gpus.pop()
+
+
+def _render_table(runs: Iterable[Run], docs: Path) -> str:
+    lines = []
+    for run in runs:
+        place = run.folder.relative_to(docs).as_posix()
+        links = [f"[CSV]({place}/{run.name}.csv)"]
+        links += [f"[plot]({place}/{image})" for image in run.images]
+        report = f"[{run.name}]({place}/{run.name}.md)"
+        lines.append([report, run.title, " ".join(run.findings), ", ".join(links)])
+    return render_table(("report", "what was computed", "what was found", "figures"), lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
