@@ -1,26 +1,24 @@
 """The plan: which rows the GPU takes, with which kernel, and how long it should take.
 
-Candidates (a shortlist of the kernels that fit, each with its best F, and the CPU alone) are
-scored by their predicted seconds; the fastest is the choice. Pure: nothing here touches an array
+Candidates (the kernels that fit, each with its best F, and the CPU alone) are scored by their
+predicted seconds; the fastest is the choice. Pure: nothing here touches an array
 or a device.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from kernels.catalog import KernelSpec
 from scheduler.candidates import Candidate, explain_no_kernel, find_candidates
-from scheduler.cost import CostCurve, CpuCurve, GpuCurve
+from scheduler.cost import CostCurve, CpuCurve, GpuCurve, rows_within
 from scheduler.curves import build_cpu_curve, build_gpu_curve
 from scheduler.errors import PlanError
 from scheduler.machine import MachineProfile
 from scheduler.problem import GemmProblem
 from scheduler.split import split_rows
 from scheduler.wishes import NO_WISHES, RowsOrAuto, Wishes
-
-SHORTLIST: Final = 4
-"""Kernels that are looked at with every F: the fastest ones on all rows."""
 
 WORTHWHILE_GAIN: Final = 0.02
 """A split must promise at least this gain over the better single device: below it the
@@ -140,11 +138,11 @@ def choose_plan(problem: GemmProblem, profile: MachineProfile, wishes: Wishes = 
         if f not in ("auto", m):
             raise PlanError("f", f, f'"auto" or {m}: {reason}')
         return replace(cpu_only, no_gpu_reason=reason)
-    ranked = _rank_kernels(problem, profile, candidates, wishes.sms)
-    plans = [
-        _choose_rows(replace(cpu_only, gpu_curve=curve, sms=wishes.sms), spec, f)
-        for spec, curve in ranked[:SHORTLIST]
-    ]
+    plans: list[Plan] = []
+    for spec, curve in _rank_kernels(problem, profile, candidates, wishes.sms):
+        # Most kernels need no search for their best F.
+        if f != "auto" or not plans or all(_can_beat(plan, curve) for plan in plans):
+            plans.append(_choose_rows(replace(cpu_only, gpu_curve=curve, sms=wishes.sms), spec, f))
     return min(plans, key=lambda plan: plan.predicted.total_seconds)
 
 
@@ -163,6 +161,17 @@ def _rank_kernels(
         return curve.kernel_seconds(problem.m), spec.accuracy != "library"
 
     return sorted(curves, key=rank)
+
+
+def _can_beat(plan: Plan, curve: GpuCurve) -> bool:
+    """Whether another kernel, alone or with a split that is worthwhile, finishes before a plan."""
+    m, sooner = plan.problem.m, math.nextafter(plan.predicted.total_seconds, 0.0)
+    gpu_only_seconds = curve.seconds(m)
+    if gpu_only_seconds <= sooner:
+        return True
+    alone_seconds = min(gpu_only_seconds, plan.cpu_only_seconds)
+    limit = min(sooner, alone_seconds * (1 - WORTHWHILE_GAIN))
+    return curve.seconds(m - rows_within(plan.cpu_curve, limit, m)) <= limit
 
 
 def _choose_rows(cpu_only: Plan, spec: KernelSpec, f: RowsOrAuto) -> Plan:

@@ -236,3 +236,16 @@ def test_narrow_products_have_narrow_tiles_and_wide_ones_wide_tiles():
         for n in (128, 8192)
     ]
     assert tiles == [128, 256]
+
+
+@settings(max_examples=60, deadline=None)
+@given(SIZES, SIZES, SIZES, PROFILES, st.sampled_from([None, "float32"]))
+def test_no_kernel_would_make_a_faster_plan(m, n, k, profile, accuracy):
+    problem = GemmProblem(m, n, k)
+    plan = choose_plan(problem, profile, Wishes(accuracy=accuracy))
+    named = (
+        choose_plan(problem, profile, Wishes(candidate.spec.name, str(candidate.spec.tile)))
+        for candidate in find_candidates(problem, profile, Wishes(accuracy=accuracy))
+    )
+    best = min(other.predicted.total_seconds for other in named)
+    assert plan.predicted.total_seconds == best
