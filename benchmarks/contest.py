@@ -7,20 +7,18 @@ the same for all.
 import contextlib
 import math
 import random
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from benchmarks.exact import ExactProduct
-from benchmarks.measured import Row, Shape
-from benchmarks.meter import Meter, Reading
-from benchmarks.suite import Contestant, count_flops
-from kernels.catalog import KernelSpec
+from benchmarks.measured import Shape
+from benchmarks.meter import Meter
+from benchmarks.score import Score
+from benchmarks.suite import Contestant
 from kernels.device import DeviceInfo
 from kernels.errors import DeviceFailure, KernelsError
 from kernels.timing import Burst, ResidentProduct
@@ -38,33 +36,9 @@ AHEAD_SECONDS: Final = 1.5e-3
 """What filling so much memory takes an H200, less some; in it the host enqueues a turn, or most of
 it: enqueueing a product takes longer than computing a small one."""
 
-WATCH_SECONDS: Final = 1e-3
+WATCH_SECONDS: Final = 2e-4
 CHECKED_ROWS: Final = 32
 CHECKED_COLUMNS: Final = 64
-
-
-@dataclass(slots=True)
-class Score:
-    """What is found of one contestant.
-
-    Attributes:
-        launches: Launches in a turn.
-        max_relative_error: Largest error of the elements that are checked.
-        same_bits: Whether both its products had the same bits.
-        seconds: Mean of a launch in every turn.
-        readings: Clock and power in these turns.
-    """
-
-    launches: int
-    max_relative_error: float
-    same_bits: bool
-    seconds: list[float] = field(default_factory=list)
-    readings: list[Reading] = field(default_factory=list)
-
-    @property
-    def spent_seconds(self) -> float:
-        """GPU time of all turns."""
-        return sum(self.seconds) * self.launches
 
 
 class Contest:
@@ -132,7 +106,9 @@ class Contest:
         """Let it run once more, and note seconds, clock and power."""
 
         def watch() -> None:
-            score.readings.append(self._meter.read())
+            reading = self._meter.read_if_due()
+            if reading is not None:
+                score.readings.append(reading)
             time.sleep(WATCH_SECONDS)
 
         burst = self._product.time_burst(
@@ -178,56 +154,6 @@ def take_turns(
                 take_turn(place)
 
 
-def find_rates(shape: Shape, scores: dict[Contestant, Score]) -> dict[Contestant, float]:
-    """TFLOP/s of each, at the median of its turns."""
-    return {
-        one: count_flops(shape) / statistics.median(score.seconds) / 1e12
-        for one, score in scores.items()
-    }
-
-
-def make_rows(
-    shape: Shape,
-    scores: dict[Contestant, Score],
-    sm_count: int,
-    full_rates: dict[KernelSpec, float] | None = None,
-) -> list[Row]:
-    """The rows of one contest.
-
-    Args:
-        shape: M, N, K.
-        scores: What was found.
-        sm_count: Multiprocessors of the GPU.
-        full_rates: TFLOP/s that all multiprocessors reached, for kernels held to some of them.
-    """
-    rates = find_rates(shape, scores)
-    cublas = {one.sms: one for one in scores if one.spec.source is None}
-    rows = []
-    for one, score in scores.items():
-        spec, rate, peer = one.spec, rates[one], cublas.get(one.sms)
-        median = statistics.median(score.seconds)
-        full = full_rates.get(spec) if full_rates else None
-        rows.append(
-            Row(
-                *(spec.name, str(spec.tile), spec.dtype, spec.accuracy, *shape),
-                sms=one.sms or sm_count,
-                tflops=rate,
-                ratio_to_cublas=rate / rates[peer] if peer else None,
-                max_relative_error=score.max_relative_error,
-                cublas_max_relative_error=scores[peer].max_relative_error if peer else None,
-                median_seconds=median,
-                spread=(max(score.seconds) - min(score.seconds)) / median,
-                turns=len(score.seconds),
-                launches=score.launches,
-                same_bits=score.same_bits,
-                clock_mhz=_find_median([reading.clock_mhz for reading in score.readings]),
-                power_watts=_find_median([reading.power_watts for reading in score.readings]),
-                rate_share=rate / (full * one.sms / sm_count) if one.sms and full else None,
-            )
-        )
-    return rows
-
-
 def admit_all(
     contest: Contest, contestants: Sequence[Contestant], refuse: Callable[[Contestant, str], None]
 ) -> dict[Contestant, Score]:
@@ -245,11 +171,6 @@ def admit_all(
             if isinstance(error, DeviceFailure) and error.poisoned:
                 raise
     return scores
-
-
-def _find_median(values: Sequence[float | None]) -> float | None:
-    told = [value for value in values if value is not None]
-    return statistics.median(told) if told else None
 
 
 def _fetch(array: Any) -> Any:

@@ -9,22 +9,20 @@ what it had. If time runs short, kernels take fewer turns than 21: each row says
 """
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
 from functools import partial
-from itertools import product, repeat
-from multiprocessing import get_context
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.contest import Contest, Score, admit_all, find_rates, make_rows, take_turns
+from benchmarks.compiled import compile_all, describe_compiled
+from benchmarks.contest import Contest, admit_all, take_turns
 from benchmarks.environment import describe_environment, name_host
-from benchmarks.measured import Row, Shape
+from benchmarks.measured import Row, Shape, format_document
 from benchmarks.meter import Meter
+from benchmarks.score import Score, find_rates, make_rows
 from benchmarks.suite import (
     ALL_SHAPES,
     FULL_SHAPE,
@@ -39,9 +37,8 @@ from benchmarks.suite import (
 )
 from benchmarks.summary import format_summary, summarize
 from kernels.catalog import KernelSpec, list_kernels
-from kernels.compile import CompiledKernel, compile_kernel
 from kernels.device import DeviceInfo, find_device
-from kernels.errors import CompilationFailed, DeviceFailure, KernelsError
+from kernels.errors import DeviceFailure, KernelsError
 
 DTYPES: Final = ("float32", "float64")
 SECONDS: Final = 160.0
@@ -106,14 +103,9 @@ class Bench:
 
     def write(self) -> None:
         """Write the results file."""
-        document = {
-            **self._document,
-            "summary": summarize(self.rows),
-            "left_out": self._left_out,
-            "rows": [asdict(row) for row in self.rows],
-        }
+        found = {"summary": summarize(self.rows), "left_out": self._left_out}
         unfinished = self._out.with_suffix(".unfinished")
-        unfinished.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        unfinished.write_text(format_document(self._document | found, self.rows), encoding="utf-8")
         unfinished.replace(self._out)
 
     def _measure_shape(self, specs: Sequence[KernelSpec], shape: Shape, seconds: float) -> None:
@@ -194,39 +186,6 @@ def describe_row(label: str, row: Row) -> str:
     if not row.same_bits:
         parts.append("OTHER BITS THE SECOND TIME")
     return f"{label:<32} {row.m}x{row.n}x{row.k}: {', '.join(parts)}"
-
-
-def compile_all(
-    specs: Sequence[KernelSpec], arch: str, cache_dir: Path
-) -> list[tuple[KernelSpec, CompiledKernel]]:
-    """Compile on all cores, so that the GPU does not wait; what does not compile is left out."""
-    sources = [spec for spec in specs if spec.source]
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        found = pool.map(try_compile, sources, repeat(arch), repeat(cache_dir))
-        return [(spec, x) for spec, x in zip(sources, found, strict=True) if x is not None]
-
-
-def try_compile(spec: KernelSpec, arch: str, cache_dir: Path) -> CompiledKernel | None:
-    """The compiled kernel; None, and a line about it, if it does not compile."""
-    try:
-        return compile_kernel(spec, arch, cache_dir)
-    except CompilationFailed as error:
-        print(f"left out: {spec.label}: {error}", flush=True)
-        return None
-
-
-def describe_compiled(spec: KernelSpec, compiled: CompiledKernel, arch: str) -> dict[str, Any]:
-    """The compiler's report of a kernel."""
-    return {
-        "kernel": spec.name,
-        "tile": str(spec.tile),
-        "dtype": spec.dtype,
-        "arch": arch,
-        "threads": spec.threads,
-        "registers": compiled.registers,
-        "spill_bytes": compiled.spill_bytes,
-        "shared_bytes": spec.shared_bytes,
-    }
 
 
 def read_shape(text: str) -> Shape:

@@ -1,7 +1,8 @@
 """The rows of benchmarks/results/kernels-<gpu>.json, written and read."""
 
 import json
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -96,6 +97,25 @@ class Row:
             name: figures.get(name) if name in _OPTIONAL else figures[name] for name in names
         }
         return cls(**known)
+
+
+def format_document(document: dict[str, Any], rows: Sequence[Row]) -> str:
+    """A results file: each row in a line of its own, figures with six digits.
+
+    Args:
+        document: What stands above the rows.
+        rows: The rows.
+    """
+    head = json.dumps(document, indent=1).removesuffix("\n}")
+    lines = ",\n  ".join(json.dumps(_round_figures(row)) for row in rows)
+    return f'{head},\n "rows": [\n  {lines}\n ]\n}}\n'
+
+
+def _round_figures(row: Row) -> dict[str, Any]:
+    return {
+        name: float(f"{value:.6g}") if isinstance(value, float) else value
+        for name, value in asdict(row).items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,15 @@
 """Clock and power of a GPU while it works, read through the driver's NVML library."""
 
 import ctypes
+import time
 from dataclasses import dataclass
 from typing import Final
 
 _LIBRARY: Final = "libnvidia-ml.so.1"
 _CLOCK_SM: Final = 1  # nvmlClockType_t
 _POWER_INSTANT: Final = 186  # NVML_FI_DEV_POWER_INSTANT
+_MOST_SHARE: Final = 0.1
+"""Of the time that passes, what reading may take: how long the driver needs is not known."""
 
 
 class _FieldValue(ctypes.Structure):
@@ -46,6 +49,7 @@ class Meter:
     def __init__(self, uuid: str) -> None:
         self._device = ctypes.c_void_p()
         self._library: ctypes.CDLL | None = None
+        self._due_seconds = 0.0
         try:
             library = ctypes.CDLL(_LIBRARY)
             found = library.nvmlInit_v2() == 0 and (
@@ -66,6 +70,16 @@ class Meter:
         if self._library is None:
             return Reading(None, None)
         return Reading(self._read_clock(self._library), self._read_power(self._library))
+
+    def read_if_due(self) -> Reading | None:
+        """Clock and power now; None if the last reading, for the time that it took, is too new."""
+        began = time.perf_counter()
+        if began < self._due_seconds:
+            return None
+        reading = self.read()
+        took_seconds = time.perf_counter() - began
+        self._due_seconds = began + took_seconds / _MOST_SHARE
+        return reading
 
     def _read_clock(self, library: ctypes.CDLL) -> float | None:
         clock = ctypes.c_uint()

@@ -19,15 +19,14 @@ from benchmarks.contest import (
     MOST_LAUNCHES,
     MOST_SECONDS,
     Contest,
-    Score,
     admit_all,
     count_launches,
-    make_rows,
     take_turns,
 )
 from benchmarks.exact import MOST_K, ExactProduct
 from benchmarks.kernels import describe_row, read_shape
 from benchmarks.meter import Meter, Reading
+from benchmarks.score import Score, make_rows
 from benchmarks.suite import (
     ALL_SHAPES,
     FEW_TURNS,
@@ -321,6 +320,23 @@ def test_clock_and_power_are_read_from_the_driver(
     monkeypatch.setattr(meter, "_LIBRARY", str(library))
     assert Meter("GPU-1").read() == Reading(1755.0, watts)
     assert not Meter("GPU-2").works
+
+
+def test_reading_takes_a_small_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(meter.time, "perf_counter", lambda: now[0])
+    slow = Meter("GPU-1")
+
+    def read() -> Reading:
+        now[0] += 0.02
+        return Reading(1.0, 2.0)
+
+    monkeypatch.setattr(slow, "read", read)
+    assert slow.read_if_due() == Reading(1.0, 2.0)
+    now[0] += 0.17
+    assert slow.read_if_due() is None
+    now[0] += 0.02
+    assert slow.read_if_due() == Reading(1.0, 2.0)
 
 
 def build_library(source: str, folder: Path) -> Path:

@@ -7,7 +7,13 @@ import pytest
 
 from benchmarks.kernel_tables import PAGE, SECTIONS, fill_page, fill_readme
 from benchmarks.ladder import digest_figures, draw_ladder, find_plot, read_digest
-from benchmarks.measured import Results, ResultsError, read_all_results, read_results
+from benchmarks.measured import (
+    Results,
+    ResultsError,
+    format_document,
+    read_all_results,
+    read_results,
+)
 from benchmarks.stall_tables import fill_page as fill_stalls
 from benchmarks.tables import README, RESULTS
 from kernels.catalog import list_kernels
@@ -94,7 +100,15 @@ def test_the_readme_has_a_sentence_about_each_kind() -> None:
 
 def test_results_are_read_as_they_are_written(tmp_path: Path) -> None:
     file = write_results(INVENTED, tmp_path)
-    assert read_results(file).rows == INVENTED.rows
+    read = read_results(file)
+    assert read.rows == INVENTED.rows
+    whole = {name: value for name, value in INVENTED.document.items() if name != "rows"}
+    file.write_text(format_document(whole, read.rows), encoding="utf-8")
+    again = read_results(file)
+    assert {name: again.document[name] for name in whole} == whole
+    assert [row.shape for row in again.rows] == [row.shape for row in read.rows]
+    for ours, theirs in zip(again.rows, read.rows, strict=True):
+        assert ours.median_seconds == pytest.approx(theirs.median_seconds, rel=1e-5)
     assert read_all_results(tmp_path) == [read_results(file)]
 
 
