@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernels.catalog import find_kernel
-from kernels.errors import DeviceFailure
+from kernels.errors import DeviceFailure, OperandError
 from kernels.probes import KernelProbe
 from kernels.timing import ResidentProduct
 from tests.matrices import assert_product, make_matrix
@@ -59,11 +59,13 @@ def test_operands_that_lie_on_the_gpu_are_taken_as_they_are(kernel_cache: Path) 
     assert_product(second.fetch(), a, b)
 
 
-def test_fewer_multiprocessors_take_longer(kernel_cache: Path) -> None:
-    a = make_matrix(2048, 2048, "float32", 1)
+def test_kernels_that_cannot_be_held_to_some_multiprocessors_are_refused(
+    kernel_cache: Path,
+) -> None:
+    a = make_matrix(64, 64, "float32", 1)
     product = ResidentProduct(a, a, device_index=0, cache_dir=kernel_cache)
-    spec = find_kernel("cublas", "float32")
-    assert min(product.time_launches(spec, 3, sms=4)) > 2 * min(product.time_launches(spec, 3))
+    with pytest.raises(OperandError, match="sms is 4"):
+        product.time_burst(find_kernel("shared", "float32"), 1, sms=4)
 
 
 @pytest.mark.parametrize("name", ["register", "cublas"])
