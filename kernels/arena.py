@@ -62,10 +62,18 @@ class DeviceArena:
         starts = {
             "a": slot * sizes.a_bytes,
             "b": sizes.a_slots * sizes.a_bytes + slot * sizes.b_bytes,
-            "c": sizes.total_bytes - (sizes.c_slots - slot) * sizes.c_bytes,
+            "c": sizes.total_bytes - sizes.split_bytes - (sizes.c_slots - slot) * sizes.c_bytes,
         }
         pitch = pitch_items(columns, sizes.item_bytes)
         return DeviceRegion(self._memory.ptr + starts[operand], pitch)
+
+    def find_split_memory(self) -> int | None:
+        """Address of the memory for what the kernel makes of A and B; None where it has none."""
+        assert self._buffers is not None, "buffers are placed after they are prepared"
+        sizes = self._buffers
+        if sizes.split_bytes == 0:
+            return None
+        return int(self._memory.ptr) + sizes.total_bytes - sizes.split_bytes
 
     def view(self, region: DeviceRegion, rows: int, columns: int, dtype: np.dtype[Any]) -> Any:
         """A cupy.ndarray over a region."""

@@ -10,6 +10,8 @@ from typing import Final
 
 from kernels.errors import OperandError
 from kernels.panels import PanelProblem, choose_first_rows, pitch_items
+from kernels.splits import count_split_bytes
+from kernels.tiling import Tile
 
 _SLOT_ALIGNMENT_BYTES: Final = 512
 
@@ -29,6 +31,7 @@ class Buffers:
         b_slots: Buffers of B.
         c_slots: Buffers of C.
         item_bytes: Bytes of an element.
+        split_bytes: Memory for what the kernel makes of a buffer of A and one of B.
     """
 
     rows: int
@@ -38,6 +41,7 @@ class Buffers:
     b_slots: int
     c_slots: int
     item_bytes: int
+    split_bytes: int
 
     @property
     def a_bytes(self) -> int:
@@ -58,11 +62,10 @@ class Buffers:
     def total_bytes(self) -> int:
         """Bytes of all buffers together."""
         a_bytes, b_bytes = self.a_slots * self.a_bytes, self.b_slots * self.b_bytes
-        return a_bytes + b_bytes + self.c_slots * self.c_bytes
+        return a_bytes + b_bytes + self.c_slots * self.c_bytes + self.split_bytes
 
     def _count_bytes(self, rows: int, columns: int) -> int:
-        used = rows * pitch_items(columns, self.item_bytes) * self.item_bytes
-        return -(-used // _SLOT_ALIGNMENT_BYTES) * _SLOT_ALIGNMENT_BYTES
+        return _align(rows * pitch_items(columns, self.item_bytes) * self.item_bytes)
 
 
 def fit_buffers(problem: PanelProblem, panel_rows: int, gpu_memory_bytes: int) -> Buffers:
@@ -83,7 +86,7 @@ def fit_buffers(problem: PanelProblem, panel_rows: int, gpu_memory_bytes: int) -
     )
     if buffers is None:
         rows, columns = min(problem.m, problem.tile_m), min(problem.n, problem.tile_n)
-        whole = Buffers(rows, problem.k, problem.n, 2, 1, 2, problem.item_bytes)
+        whole = _size(problem, rows, problem.k, problem.n, slots=2, b_slots=1)
         tiles = _pair(problem, rows, min(problem.k, problem.tile_k), columns)
         least = min(whole.total_bytes, tiles.total_bytes)
         raise OperandError(
@@ -95,12 +98,11 @@ def fit_buffers(problem: PanelProblem, panel_rows: int, gpu_memory_bytes: int) -
 
 def _fit_whole(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Buffers | None:
     """Buffers beside all of B: three panels, the first one tall, or two down to one tile."""
-    n, k, item_bytes = problem.n, problem.k, problem.item_bytes
     tall = max(panel_rows, choose_first_rows(problem))
     choices = [(tall, 3), (panel_rows, 3)]
     choices += [(rows, 2) for rows in _halve(panel_rows, problem.tile_m)]
     for rows, slots in choices:
-        buffers = Buffers(rows, k, n, slots, 1, slots, item_bytes)
+        buffers = _size(problem, rows, problem.k, problem.n, slots=slots, b_slots=1)
         if buffers.total_bytes <= limit_bytes:
             return buffers
     return None
@@ -113,6 +115,7 @@ def _fit_columns(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Bu
         most = _pair(problem, rows, problem.k, 0)
         spare_bytes = limit_bytes - most.total_bytes
         column_bytes = 2 * (problem.k + rows) * problem.item_bytes
+        column_bytes += problem.k * problem.split_item_bytes
         tiles = spare_bytes // (column_bytes * problem.tile_n)
         while tiles > 0:  # padding can ask for a little more than the estimate
             passes = -(-problem.tiles_per_tile_row // tiles)
@@ -156,7 +159,25 @@ def _find_depth(problem: PanelProblem, rows: int, columns: int, limit_bytes: int
 
 def _pair(problem: PanelProblem, rows: int, depth: int, columns: int) -> Buffers:
     """Two buffers of each operand: one is filled or emptied while the other is computed with."""
-    return Buffers(rows, depth, columns, 2, 2, 2, problem.item_bytes)
+    return _size(problem, rows, depth, columns, slots=2, b_slots=2)
+
+
+def _size(
+    problem: PanelProblem, rows: int, depth: int, columns: int, *, slots: int, b_slots: int
+) -> Buffers:
+    """So many buffers of A and C and of B, and the memory for what the kernel makes of them."""
+    split_bytes = 0
+    if problem.split_item_bytes:
+        tile = Tile(problem.tile_m, problem.tile_n, problem.tile_k)
+        split_bytes = count_split_bytes(tile, problem.split_item_bytes, rows, columns, depth)
+    return Buffers(
+        *(rows, depth, columns, slots, b_slots, slots, problem.item_bytes),
+        split_bytes=_align(split_bytes),
+    )
+
+
+def _align(size_bytes: int) -> int:
+    return -(-size_bytes // _SLOT_ALIGNMENT_BYTES) * _SLOT_ALIGNMENT_BYTES
 
 
 def _halve(size: int, tile: int) -> list[int]:

@@ -49,7 +49,7 @@ class KernelSpec:
     @property
     def persistent(self) -> bool:
         """Whether a launch can be held to some of the multiprocessors."""
-        return self.source is None or isinstance(self.tiling, BulkTiling | SplitTiling)
+        return self.source is None or (self.tiling is not None and self.tiling.holdable)
 
     @property
     def splits_tail(self) -> bool:
@@ -195,8 +195,13 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
     _tensor_float32(Tile(128, 128, 32), SplitTiling(stages=3, chain=2, flush=16)),
     _tensor_float64(
         Tile(128, 64, 32),
-        WarpTiling(64, 32, step=16, stages=2, blocks_per_sm=2),
+        WarpTiling(64, 32, step=16, stages=2, blocks_per_sm=2, holdable=True),
         until=_HOPPER,  # for newer GPUs the compiler runs out of registers
+    ),
+    _tensor_float64(
+        Tile(64, 64, 32),
+        WarpTiling(32, 32, step=16, stages=2, blocks_per_sm=3, holdable=True),
+        until=_HOPPER,
     ),
     _tensor_float64(Tile(64, 128, 16), WarpTiling(64, 32, step=8, stages=3, blocks_per_sm=2)),
     # cuBLAS picks among many kernels; these are its tiles for large products on Hopper.

@@ -13,6 +13,7 @@ from kernels.errors import PipelineCancelled
 from kernels.gemm import multiply_on_device
 from kernels.memory import Matrix
 from kernels.region import DeviceRegion
+from kernels.splits import SplitMemory
 from kernels.staging import Staging
 from kernels.steps import Step
 
@@ -169,6 +170,7 @@ class Flow:
             sms=product.sms,
             stream=self._compute,
             cache_dir=self._cache_dir,
+            splits=self._find_splits(step),
         )
         end.record(self._compute)
         self._launches.append((start, end))
@@ -176,6 +178,13 @@ class Flow:
             rows, columns, _ = _index(step)
             self._stores[index] = self._outward.copy_out(c, product.c[rows, columns], after=end)
             self._unreported.append(index)
+
+    def _find_splits(self, step: Step) -> SplitMemory | None:
+        """Where splits lie, if the kernel makes any: those of B stay as long as B does."""
+        pointer = self._arena.find_split_memory()
+        if pointer is None:
+            return None
+        return SplitMemory(pointer, step.buffer_depth, step.depth_offset, step.loads_b)
 
     def _report(self) -> None:
         """Tell of the rows that have arrived, and ask whether to go on."""

@@ -10,6 +10,7 @@ from kernels.cublas import launch_cublas
 from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure, OperandError
 from kernels.launch import count_sms, launch_tiles
 from kernels.operands import DeviceArray, Product, describe_product
+from kernels.splits import SplitMemory
 from kernels.tensor import launch_splits
 from kernels.tiling import BulkTiling, SplitTiling
 
@@ -25,6 +26,7 @@ def multiply_on_device(
     sms: int | None = None,
     stream: Any = None,
     cache_dir: Path,
+    splits: SplitMemory | None = None,
 ) -> None:
     """Enqueue C ← αA·B + βC; does not wait for it.
 
@@ -41,6 +43,7 @@ def multiply_on_device(
         sms: Multiprocessors that the launch is held to, if the kernel is persistent; None for all.
         stream: The cupy.cuda.Stream to enqueue on; CuPy's current stream when None.
         cache_dir: Folder of compiled kernels.
+        splits: Memory for splits, if the kernel makes any; None to take it from CuPy's pool.
 
     Raises:
         OperandError: Shapes, element types, strides or devices do not fit, or the kernel cannot be
@@ -55,21 +58,27 @@ def multiply_on_device(
     try:
         with cupy.cuda.Device(c.device.id), stream if stream is not None else nullcontext():
             _check_sms(spec, sms)
-            _launch(spec, product, cache_dir, sms)
+            _launch(spec, product, cache_dir, sms, splits)
     except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
         poisoned = error.status not in RECOVERABLE_STATUSES
         raise DeviceFailure(f"{spec.label}: {error}", poisoned=poisoned) from error
 
 
-def _launch(spec: KernelSpec, product: Product, cache_dir: Path, sms: int | None) -> None:
+def _launch(
+    spec: KernelSpec,
+    product: Product,
+    cache_dir: Path,
+    sms: int | None,
+    splits: SplitMemory | None,
+) -> None:
     if spec.source is None:
         launch_cublas(spec, product, sms)
     elif isinstance(spec.tiling, BulkTiling):
         launch_bulk(spec, product, cache_dir, sms)
     elif isinstance(spec.tiling, SplitTiling):
-        launch_splits(spec, product, cache_dir)
+        launch_splits(spec, product, cache_dir, sms=sms, memory=splits)
     else:
-        launch_tiles(spec, product, cache_dir)
+        launch_tiles(spec, product, cache_dir, sms=sms)
 
 
 def _check_sms(spec: KernelSpec, sms: int | None) -> None:

@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +14,7 @@ from kernels.compile import compile_kernel
 from kernels.device import name_arch
 from kernels.errors import OperandError
 from kernels.operands import Product
+from kernels.tiling import WarpTiling
 
 _MOST_BLOCKS: Final = 2**31 - 1  # gridDim.x
 _SM_COUNT: Final = 16  # cudaDevAttrMultiProcessorCount
@@ -21,7 +24,12 @@ _loading = threading.Lock()
 
 
 def launch_tiles(
-    spec: KernelSpec, product: Product, cache_dir: Path, *, wanted: int | None = None
+    spec: KernelSpec,
+    product: Product,
+    cache_dir: Path,
+    *,
+    wanted: int | None = None,
+    sms: int | None = None,
 ) -> None:
     """Launch a kernel that has a block for each tile; several times, if a grid has too few.
 
@@ -31,12 +39,16 @@ def launch_tiles(
         cache_dir: Folder of compiled kernels.
         wanted: Only for the register kernel: device address of a 32-bit number that is 0 if the
             product is not to be computed after all. Without it, it is.
+        sms: Multiprocessors that it is held to, which the kernel must be made for: then its blocks
+            are persistent, one for each. None for all.
     """
+    if sms is not None:
+        spec = hold(spec)
     aligned = product.a.is_aligned and product.b.is_aligned and product.c.is_aligned
     function = load_functions(spec, cache_dir)[0 if aligned else -1]
     real = np.dtype(spec.dtype).type
     last = (np.uint64(wanted or 0),) if spec.name == "register" else ()
-    for first, rows, blocks in split_grid(spec, product.c.rows, product.c.columns):
+    for first, rows, tiles in split_grid(spec, product.c.rows, product.c.columns):
         part = product.cut_rows(range(first, first + rows))
         a, b, c = part.a, part.b, part.c
         arguments = (
@@ -46,16 +58,17 @@ def launch_tiles(
             *(np.uint64(c.pointer), np.int64(c.leading_dimension)),
             *last,
         )
+        blocks = tiles if sms is None else min(tiles, sms)
         function((blocks,), spec.block, arguments, shared_mem=spec.dynamic_shared_bytes)
 
 
 def split_grid(
     spec: KernelSpec, rows: int, columns: int, most_blocks: int = _MOST_BLOCKS
 ) -> Iterator[tuple[int, int, int]]:
-    """Cut the rows of C so that no grid exceeds `most_blocks` blocks.
+    """Cut the rows of C so that no grid exceeds `most_blocks` blocks of a tile each.
 
     Yields:
-        The first row, the number of rows, and the blocks that compute them.
+        The first row, the number of rows, and their tiles.
 
     Raises:
         OperandError: One row of tiles alone has too many.
@@ -68,6 +81,19 @@ def split_grid(
     for first in range(0, rows, most_rows):
         taken = min(most_rows, rows - first)
         yield first, taken, -(-taken // spec.tile.m) * tiles_per_row
+
+
+@cache
+def hold(spec: KernelSpec) -> KernelSpec:
+    """The kernel with persistent blocks, of which each fills a multiprocessor.
+
+    Only of one that is `persistent`.
+    """
+    assert spec.persistent, "only persistent kernels are held to some multiprocessors"
+    if not isinstance(spec.tiling, WarpTiling):
+        return spec
+    tiling = replace(spec.tiling, persistent=True)
+    return replace(spec, tiling=tiling, threads=tiling.count_threads(spec.tile))
 
 
 def count_sms() -> int:

@@ -47,6 +47,8 @@ class PanelProblem:
         tile_n: Columns of C that one thread block computes.
         tile_k: Columns of A that it takes at a time.
         slots: Thread blocks that run at the same time on the whole GPU.
+        split_item_bytes: Bytes that the kernel puts beside each element of A and B that it
+            multiplies, whole tiles of them; 0 for most kernels.
     """
 
     m: int
@@ -57,6 +59,7 @@ class PanelProblem:
     tile_n: int
     tile_k: int
     slots: int
+    split_item_bytes: int = 0
 
     @property
     def tiles_per_tile_row(self) -> int:

@@ -22,6 +22,7 @@ from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure, OperandError
 from kernels.flow import Flow, HostProduct
 from kernels.memory import Matrix
 from kernels.panels import PanelProblem
+from kernels.splits import LEAST_K, count_split_item_bytes
 from kernels.staging import Staging
 
 SMALL_PRODUCT_BYTES: Final = 12 << 20
@@ -51,8 +52,8 @@ class GpuPipeline:
     Args:
         device_index: CUDA's number of the device.
         cache_dir: Folder of compiled kernels.
-        gpu_memory_bytes: The most device memory for the matrices; None for what is free. Larger
-            products stream through it.
+        gpu_memory_bytes: The most device memory for the matrices, and for their splits where the
+            kernel makes some; None for what is free. Larger products stream through it.
         staging_threads: Threads that copy between the caller's memory and pinned slabs.
 
     Raises:
@@ -152,6 +153,7 @@ class GpuPipeline:
             PanelProblem(
                 *(m, n, k, product.c.itemsize),
                 *(tile.m, tile.n, tile.k, product.sms or self._device.sm_count),
+                count_split_item_bytes(product.spec) if k >= LEAST_K else 0,
             )
         )
         total_bytes = product.a.nbytes + product.b.nbytes + product.c.nbytes

@@ -34,6 +34,10 @@ class Tiling(Protocol):
     """How a kernel with dynamic shared memory divides its tile."""
 
     @property
+    def holdable(self) -> bool:
+        """Whether a launch can be held to some of the multiprocessors."""
+
+    @property
     def entries(self) -> tuple[str, ...]:
         """Functions in the compiled kernel, the one that computes the product first."""
 
@@ -58,6 +62,7 @@ class RegisterTiling:
         stages: Tiles of A and B in shared memory at the same time.
         blocks_per_sm: Blocks that must fit a multiprocessor; bounds the registers of a thread.
         wide_sums: Whether products of float32 are summed in float64.
+        persistent: Whether any number of blocks computes all tiles, not one a tile.
     """
 
     thread_m: int
@@ -65,6 +70,12 @@ class RegisterTiling:
     stages: int
     blocks_per_sm: int
     wide_sums: bool = False
+    persistent: bool = False
+
+    @property
+    def holdable(self) -> bool:
+        """If it is persistent, and a block of it fills a multiprocessor."""
+        return self.persistent and self.blocks_per_sm == 1
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -103,6 +114,11 @@ class BulkTiling:
     registers: int
 
     @property
+    def holdable(self) -> bool:
+        """Always: its blocks are persistent, and each fills a multiprocessor."""
+        return True
+
+    @property
     def entries(self) -> tuple[str, ...]:
         """One, for operands aligned to 16 bytes."""
         return ("multiply",)
@@ -131,6 +147,9 @@ class WarpTiling:
         step: Steps of K in one instruction: 8 or 16.
         stages: Tiles of A and B in shared memory at the same time.
         blocks_per_sm: Blocks that must fit a multiprocessor; bounds the registers of a thread.
+        holdable: Whether a launch can be held to some of the multiprocessors.
+        persistent: Whether it is: any number of blocks computes all tiles, each as many at the same
+            time as there would be blocks on a multiprocessor.
     """
 
     warp_m: int
@@ -138,6 +157,8 @@ class WarpTiling:
     step: int
     stages: int
     blocks_per_sm: int
+    holdable: bool = False
+    persistent: bool = False
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -151,11 +172,17 @@ class WarpTiling:
 
     def count_threads(self, tile: Tile) -> int:
         """Threads of a block."""
-        return 32 * (tile.m // self.warp_m) * (tile.n // self.warp_n)
+        return self.tiles_per_block * 32 * (tile.m // self.warp_m) * (tile.n // self.warp_n)
 
     def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
-        """Stages of tiles; rows of A and of B are padded by 4 elements."""
-        return self.stages * (tile.m * (tile.k + 4) + tile.k * (tile.n + 4)) * item_bytes
+        """Stages of tiles for each tile of C; rows of A and of B are padded by 4 elements."""
+        stage_bytes = (tile.m * (tile.k + 4) + tile.k * (tile.n + 4)) * item_bytes
+        return self.tiles_per_block * self.stages * stage_bytes
+
+    @property
+    def tiles_per_block(self) -> int:
+        """Tiles of C that a block computes at the same time."""
+        return self.blocks_per_sm if self.persistent else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +199,11 @@ class SplitTiling:
     stages: int
     chain: int
     flush: int
+
+    @property
+    def holdable(self) -> bool:
+        """Always: its blocks are persistent, and each fills a multiprocessor."""
+        return True
 
     @property
     def entries(self) -> tuple[str, ...]:

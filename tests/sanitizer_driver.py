@@ -14,7 +14,9 @@ from kernels.device import list_devices
 from kernels.gemm import multiply_on_device
 
 
-def multiply_ragged(spec: KernelSpec, k: int, cache_dir: Path, *, padding: int) -> None:
+def multiply_ragged(
+    spec: KernelSpec, k: int, cache_dir: Path, *, padding: int, sms: int | None
+) -> None:
     """One product that leaves parts of tiles over on all sides; raises when it is wrong."""
     m, n = spec.tile.m + 3, spec.tile.n + 5
     generator = np.random.default_rng(0)
@@ -24,13 +26,16 @@ def multiply_ragged(spec: KernelSpec, k: int, cache_dir: Path, *, padding: int) 
     )
     device_c = cupy.asarray(c)
     operands = cupy.asarray(a)[:, :k], cupy.asarray(b)[:, :n], device_c[:, :n]
-    multiply_on_device(spec, *operands, alpha=2, beta=-1, cache_dir=cache_dir)
+    multiply_on_device(spec, *operands, alpha=2, beta=-1, sms=sms, cache_dir=cache_dir)
     c[:, :n] = 2 * (a[:, :k] @ b[:, :n]) - c[:, :n]
     np.testing.assert_array_equal(cupy.asnumpy(device_c), c)
 
 
 def main() -> None:
-    """Run the kernels that we compile, all or those named, with unaligned and aligned rows."""
+    """Run the kernels that we compile, all or those named, with unaligned and aligned rows.
+
+    Those that can be held to one multiprocessor compute a second product there.
+    """
     cupy.cuda.set_allocator(None)  # an allocation each, so that one past its end is seen
     names = sys.argv[2:]
     capability = list_devices()[0].compute_capability
@@ -39,7 +44,8 @@ def main() -> None:
             for padding in (0, 3):  # a padding of 3 aligns rows
                 long_k = 64 if spec.splits_tail else 4  # so long that the tail is split
                 for k in (spec.tile.k + 1, long_k * spec.tile.k + 1):
-                    multiply_ragged(spec, k, Path(sys.argv[1]), padding=padding)
+                    for sms in (None, 1) if spec.persistent else (None,):
+                        multiply_ragged(spec, k, Path(sys.argv[1]), padding=padding, sms=sms)
             print(spec.label)
 
 

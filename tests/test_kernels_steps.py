@@ -22,6 +22,7 @@ problems = st.builds(
     tile_n=st.sampled_from([16, 32, 256]),
     tile_k=st.sampled_from([4, 8, 32]),
     slots=st.sampled_from([4, 40, 132]),
+    split_item_bytes=st.sampled_from([0, 6]),
 )
 budgets = st.integers(1 << 20, 1 << 26)
 
@@ -98,6 +99,20 @@ def test_all_of_b_that_a_step_reads_has_been_loaded(problem: PanelProblem, budge
             rows |= set(step.depth)
         assert set(step.depth) <= rows
         loaded[step.b_slot] = content, rows
+
+
+@settings(max_examples=40)
+@given(problem=problems, budget=budgets)
+def test_what_the_kernel_makes_of_any_step_has_room(problem: PanelProblem, budget: int) -> None:
+    plan = plan_steps(problem, budget)
+    for step in plan.steps:
+        a_tiles = -(-len(step.rows) // problem.tile_m) * problem.tile_m
+        b_tiles = -(-len(step.columns) // problem.tile_n) * problem.tile_n
+        a_steps = -(-len(step.depth) // problem.tile_k) * problem.tile_k
+        b_steps = -(-step.buffer_depth // problem.tile_k) * problem.tile_k
+        elements = a_tiles * a_steps + b_tiles * b_steps
+        assert elements * problem.split_item_bytes <= plan.buffers.split_bytes
+        assert step.depth_offset % problem.tile_k == 0
 
 
 def test_b_that_fits_is_loaded_once() -> None:

@@ -1,4 +1,4 @@
-"""The float32 tensor kernel: its parts, its errors beside cuBLAS's, and what it leaves alone."""
+"""The tensor kernels: parts, errors beside cuBLAS's, what is left alone, some multiprocessors."""
 
 from functools import partial
 from pathlib import Path
@@ -10,17 +10,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels import tensor
-from kernels.catalog import find_kernel
+from kernels.catalog import KernelSpec, find_kernel, list_kernels
 from kernels.compile import compile_kernel
 from kernels.device import list_devices
 from kernels.gemm import multiply_on_device
-from kernels.tensor import LEAST_K, SHORT, choose_cut
+from kernels.launch import count_sms, hold
+from kernels.panels import PanelProblem
+from kernels.splits import (
+    LEAST_K,
+    VERDICT_BYTES,
+    choose_cut,
+    count_split_bytes,
+    count_split_item_bytes,
+)
+from kernels.steps import plan_steps
+from kernels.tensor import SHORT, SHORT_HELD, STRICT_HELD
 from kernels.tiling import RegisterTiling
 from tests.matrices import Array, assert_product, make_matrix, make_output
 
 TENSOR = find_kernel("tensor", "float32")
 STRICT = find_kernel("register", "float32")
 CUBLAS = find_kernel("cublas", "float32")
+HOLDABLE_FLOAT64 = [
+    spec for spec in list_kernels(dtype="float64") if spec.name == "tensor" and spec.persistent
+]
 STRIP_BYTES = 128 * 32 * 3 * 2  # of one tile of A or of B
 
 on_hopper = pytest.mark.skipif(
@@ -69,15 +82,15 @@ def find_errors(product: Array, a: Array, b: Array) -> Array:
 def test_parts_cover_the_product_once_within_the_memory(m: int, n: int, k: int, tiles: int) -> None:
     most_bytes = tiles * STRIP_BYTES
     cut = choose_cut(TENSOR, m, n, k, most_bytes)
-    assert cut.a_bytes + cut.b_bytes <= max(most_bytes, 2 * STRIP_BYTES)
+    assert cut.total_bytes <= max(most_bytes, 2 * STRIP_BYTES) + VERDICT_BYTES
     parts = list(cut.list_parts(m, n, k))
     volume = sum(len(part.rows) * len(part.columns) * len(part.depth) for part in parts)
     assert volume == m * n * k
     assert len({(part.rows, part.columns, part.depth) for part in parts}) == len(parts)
+    item_bytes = count_split_item_bytes(TENSOR)
     for part in parts:
-        steps = -(-len(part.depth) // 32)
-        assert -(-len(part.rows) // 128) * steps * STRIP_BYTES <= cut.a_bytes
-        assert -(-len(part.columns) // 128) * steps * STRIP_BYTES <= cut.b_bytes
+        sizes = len(part.rows), len(part.columns), len(part.depth)
+        assert count_split_bytes(TENSOR.tile, item_bytes, *sizes) <= cut.total_bytes
 
 
 def test_what_fits_is_not_cut() -> None:
@@ -220,11 +233,53 @@ def test_elements_of_few_products_are_rounded_once(k: int, kernel_cache: Path) -
     assert (error <= 2.0**-24 * abs(expected) + k * 2.0**-50 * scale).all()
 
 
-def test_the_kernel_for_few_products_spills_no_registers(kernel_cache: Path) -> None:
-    compiled = compile_kernel(SHORT, "sm_90a", kernel_cache)
+@pytest.mark.parametrize("spec", [SHORT, SHORT_HELD, STRICT_HELD])
+def test_the_kernels_in_its_place_spill_no_registers(spec: KernelSpec, kernel_cache: Path) -> None:
+    compiled = compile_kernel(spec, "sm_90a", kernel_cache)
     assert compiled.spill_bytes == 0
-    assert isinstance(SHORT.tiling, RegisterTiling)
-    assert SHORT.threads == SHORT.tiling.count_threads(SHORT.tile)
+    assert isinstance(spec.tiling, RegisterTiling)
+    assert spec.threads == spec.tiling.count_threads(spec.tile)
+    assert compiled.registers * spec.threads * spec.tiling.blocks_per_sm <= 65536
+
+
+@pytest.mark.parametrize("spec", HOLDABLE_FLOAT64, ids=lambda spec: spec.label)
+def test_a_block_of_a_held_float64_product_fills_a_multiprocessor(
+    spec: KernelSpec, kernel_cache: Path
+) -> None:
+    held = hold(spec)
+    assert 227 * 1024 // 2 < held.shared_bytes <= 227 * 1024
+    compiled = compile_kernel(held, "sm_90a", kernel_cache)
+    assert compiled.spill_bytes == 0
+    assert compiled.registers * held.threads <= 65536
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("sms", [1, 3, 64, None])
+@pytest.mark.parametrize("k", [100, 128, 700])
+def test_a_held_product_has_the_same_bits(sms: int | None, k: int, kernel_cache: Path) -> None:
+    a, b = draw("normal", 900, 1100, k)
+    spoiled = a.copy()
+    spoiled[3, 7] = np.inf
+    for operand in (a, spoiled):
+        alone = multiply(TENSOR, operand, b, kernel_cache)
+        held = multiply(TENSOR, operand, b, kernel_cache, sms=sms or count_sms())
+        np.testing.assert_array_equal(held, alone)
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("sms", [1, 5, 132])
+@pytest.mark.parametrize("spec", HOLDABLE_FLOAT64, ids=lambda spec: spec.label)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (333, 1021, 257), (1000, 776, 512)], ids=str)
+def test_a_held_float64_product_is_right(
+    shape: tuple[int, int, int], spec: KernelSpec, sms: int, kernel_cache: Path
+) -> None:
+    m, n, k = shape
+    a, b = make_matrix(m, k, "float64", 1), make_matrix(k, n, "float64", 2)
+    held = multiply(spec, a, b, kernel_cache, sms=min(sms, count_sms()))
+    np.testing.assert_array_equal(held, multiply(spec, a, b, kernel_cache))
+    assert_product(held, a, b)
 
 
 @pytest.mark.gpu
@@ -268,7 +323,7 @@ def test_the_pipeline_streams_through_it(kernel_cache: Path) -> None:
 
     a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
     before = make_matrix(1100, 900, "float32", 3)
-    for limit in (12 << 20, 3 << 20, 700 << 10, None):
+    for limit in (16 << 20, 12 << 20, 3 << 20, 700 << 10, None):
         pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit)
         try:
             for beta in (0.0, 2.0):
@@ -277,3 +332,47 @@ def test_the_pipeline_streams_through_it(kernel_cache: Path) -> None:
                 assert_product(c, a, b, before, beta=beta)
         finally:
             pipeline.close()
+
+
+@pytest.mark.gpu
+@on_hopper
+def test_the_pipeline_takes_no_memory_beside_its_own(kernel_cache: Path) -> None:
+    import cupy
+
+    from kernels.pipeline import GpuPipeline
+
+    a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
+    c = make_output(1100, 900, "float32")
+    pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    before = pool.total_bytes()
+    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=3 << 20)
+    try:
+        pipeline.multiply(TENSOR, a, b, c)
+        assert pool.total_bytes() == before
+    finally:
+        pipeline.close()
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("row", [0, 1500])
+def test_an_infinity_in_b_reaches_every_panel(row: int, kernel_cache: Path) -> None:
+    from kernels.pipeline import GpuPipeline
+
+    m, n, k = 2000, 300, 2000
+    problem = PanelProblem(m, n, k, 4, 128, 128, 32, 132, count_split_item_bytes(TENSOR))
+    steps = plan_steps(problem, 1 << 30).steps
+    assert len({step.rows for step in steps}) > 1
+    assert [step.loads_b for step in steps].count(False) >= 1
+    a, b = make_matrix(m, k, "float32", 1), make_matrix(k, n, "float32", 2)
+    b[row, 5] = np.inf
+    c = make_output(m, n, "float32")
+    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=1 << 30)
+    try:
+        pipeline.multiply(TENSOR, a, b, c, sms=7)
+    finally:
+        pipeline.close()
+    np.testing.assert_array_equal(c[:, 5], np.where(a[:, row] > 0, np.inf, -np.inf))
+    others = np.arange(n) != 5
+    assert_product(c[:, others], a, np.ascontiguousarray(b[:, others]))

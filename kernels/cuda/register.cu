@@ -30,6 +30,7 @@
 // to compute the product after all. A null pointer means that it is.
 //
 // With WIDE_SUMS, products of float are summed in double, so that an element of C is rounded once.
+// With PERSISTENT, any number of blocks will do, each of which computes every gridDim.x-th tile.
 #include "copies.cuh"
 #include "order.cuh"
 #include "product.cuh"
@@ -60,14 +61,14 @@ static_assert(STAGES * STAGE_ELEMENTS * sizeof(element) == SHARED_BYTES, "the la
 
 template <bool ALIGNED>
 __device__ __forceinline__ void multiply_tile(
-    long long m, long long n, long long k, element alpha, const element* __restrict__ a,
+    long long tile, long long m, long long n, long long k, element alpha, const element* __restrict__ a,
     long long lda, const element* __restrict__ b, long long ldb, element beta,
     element* __restrict__ c, long long ldc)
 {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     element* const shared = reinterpret_cast<element*>(shared_bytes);
 
-    const Place place = find_place(blockIdx.x, (m + BLOCK_M - 1) / BLOCK_M, (n + BLOCK_N - 1) / BLOCK_N);
+    const Place place = find_place(tile, (m + BLOCK_M - 1) / BLOCK_M, (n + BLOCK_N - 1) / BLOCK_N);
     const long long first_row = place.row * BLOCK_M;
     const long long first_column = place.column * BLOCK_N;
     const int rows = clamp_to_int(m - first_row, BLOCK_M);
@@ -176,7 +177,7 @@ __device__ __forceinline__ void multiply_tile(
 #pragma unroll
     for (int i = 0; i < THREAD_M; ++i) {
         const int row = thread_row + i * LANES_M;
-        if (row >= rows) return;
+        if (row >= rows) break;
         element* const c_row = c + (first_row + row) * ldc + first_column;
 #pragma unroll
         for (int j = 0; j < THREAD_N; j += VECTOR) {
@@ -198,13 +199,32 @@ __device__ __forceinline__ void multiply_tile(
     }
 }
 
+template <bool ALIGNED>
+__device__ __forceinline__ void multiply_tiles(
+    long long m, long long n, long long k, element alpha, const element* __restrict__ a,
+    long long lda, const element* __restrict__ b, long long ldb, element beta,
+    element* __restrict__ c, long long ldc)
+{
+#if PERSISTENT
+    const long long tiles = ((m + BLOCK_M - 1) / BLOCK_M) * ((n + BLOCK_N - 1) / BLOCK_N);
+    for (long long tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        multiply_tile<ALIGNED>(tile, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        // The stages are free for the next tile once all have arrived, if only zeros, and all were read.
+        wait_for_copies<0>();
+        __syncthreads();
+    }
+#else
+    multiply_tile<ALIGNED>(blockIdx.x, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+#endif
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM) multiply(
     long long m, long long n, long long k, element alpha, const element* __restrict__ a,
     long long lda, const element* __restrict__ b, long long ldb, element beta,
     element* __restrict__ c, long long ldc, const unsigned* wanted)
 {
     if (wanted != nullptr && *wanted == 0) return;
-    multiply_tile<true>(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    multiply_tiles<true>(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM) multiply_unaligned(
@@ -213,5 +233,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM) multiply_un
     element* __restrict__ c, long long ldc, const unsigned* wanted)
 {
     if (wanted != nullptr && *wanted == 0) return;
-    multiply_tile<false>(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    multiply_tiles<false>(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }

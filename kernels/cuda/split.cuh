@@ -7,11 +7,14 @@
 // matrix they hold zeros. A tile is 24 KiB: first all x1, then all x2, then all x3, each part 128
 // lines of 64 bytes. Within a line the four chunks of 16 bytes are permuted by the number of the
 // line ("64-byte swizzle"), so that eight lines read at the same chunk touch all banks: exactly what
-// shared memory must hold for wgmma, so that a tile is brought there by one bulk copy. The tiles of
-// a strip (of rows of A, of columns of B) follow one another along k.
+// shared memory must hold for wgmma, so that one bulk copy brings a tile there. The tiles of a strip
+// (of rows of A, of columns of B) follow one another along k; `pitch` tiles on begins the next strip.
 //
-// Launch: 256 threads, one block for each tile, those of a strip in a row; 4 bytes of
-// dynamic shared memory.
+// A tile is put together in shared memory and leaves by one bulk copy, too: neighbours in a line are
+// 16 bytes, which lie 64 bytes apart where neighbouring threads hold neighbouring columns of B.
+//
+// Launch: 512 threads, any number of blocks, of which each splits every gridDim.x-th tile, so that n
+// blocks hold a launch to n multiprocessors; two tiles of dynamic shared memory.
 #pragma once
 #include "product.cuh"
 
@@ -21,9 +24,10 @@ constexpr int SPLITS = 3;
 constexpr int LINE_BYTES = TILE_DEPTH * 2;
 constexpr int PART_BYTES = TILE_LINES * LINE_BYTES;
 constexpr int TILE_BYTES = SPLITS * PART_BYTES;
-constexpr int SPLIT_THREADS = 256;
 constexpr int CHUNK = 8;  // elements whose bfloat16 fill 16 bytes
 constexpr int LINE_CHUNKS = TILE_DEPTH / CHUNK;
+constexpr int SPLIT_THREADS = TILE_LINES * LINE_CHUNKS;
+constexpr int SPLIT_BLOCKS = 3;  // a multiprocessor holds, at least
 
 // What the splits and the product tell one another; zeros before the splits begin.
 struct Verdict {
@@ -87,37 +91,71 @@ __device__ __forceinline__ void store_chunk(unsigned char* tile, int line, int c
     }
 }
 
-// One atomic operation a block, and only where it would change something.
+// Start copying a tile from shared to global memory. What threads wrote to shared memory must have
+// been shown to the copy engine.
+__device__ __forceinline__ void start_tile_store(unsigned char* global, const unsigned char* shared)
+{
+    asm volatile(
+        "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+        "cp.async.bulk.commit_group;" ::"l"(global),
+        "r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))), "n"(TILE_BYTES) : "memory");
+}
+
+// Wait until all of this thread's copies but the last PENDING have read shared memory.
+template <int PENDING>
+__device__ __forceinline__ void wait_for_tile_stores()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+}
+
+// One atomic operation a warp, and only where it would change something.
 __device__ __forceinline__ void report_largest(unsigned* to, unsigned largest)
 {
-    extern __shared__ unsigned of_block[];
-    if (threadIdx.x == 0) *of_block = 0;
-    __syncthreads();
     largest = __reduce_max_sync(0xffffffff, largest);
-    if (threadIdx.x % 32 == 0) atomicMax(of_block, largest);
-    __syncthreads();
-    if (threadIdx.x == 0 && *of_block > *reinterpret_cast<volatile unsigned*>(to)) atomicMax(to, *of_block);
+    if (threadIdx.x % 32 == 0 && largest > *reinterpret_cast<volatile unsigned*>(to)) atomicMax(to, largest);
+}
+
+// Split all tiles. A thread splits one chunk of each: read(x, line, k) fetches its elements.
+template <typename Read>
+__device__ __forceinline__ void split_tiles(
+    long long lines, long long k, int line, int chunk, unsigned char* tiles, long long pitch, unsigned* largest_of_all,
+    Read read)
+{
+    extern __shared__ __align__(1024) unsigned char split_bytes[];
+    const unsigned tiles_k = (k + TILE_DEPTH - 1) / TILE_DEPTH;
+    const unsigned count = (lines + TILE_LINES - 1) / TILE_LINES * tiles_k;
+    unsigned largest = 0;
+    unsigned char* shared = split_bytes;
+    unsigned char* other = split_bytes + TILE_BYTES;
+    for (unsigned tile = blockIdx.x; tile < count; tile += gridDim.x) {
+        const unsigned strip = tile / tiles_k;
+        const unsigned step = tile % tiles_k;
+        float x[CHUNK];
+        read(x, (long long)strip * TILE_LINES + line, (long long)step * TILE_DEPTH + chunk * CHUNK);
+        Chunk parts[SPLITS];
+        largest = split_chunk(parts, x, largest);
+        if (threadIdx.x == 0) wait_for_tile_stores<1>();
+        __syncthreads();
+        store_chunk(shared, line, chunk, parts);
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncthreads();
+        if (threadIdx.x == 0) start_tile_store(tiles + (strip * pitch + step) * TILE_BYTES, shared);
+        unsigned char* const filled = shared;
+        shared = other;
+        other = filled;
+    }
+    if (threadIdx.x == 0) wait_for_tile_stores<0>();
+    report_largest(largest_of_all, largest);
 }
 
 // A[M,K], whose rows are the lines of its tiles. A thread reads eight neighbours of a row.
-extern "C" __global__ void __launch_bounds__(SPLIT_THREADS) split_rows(
-    long long m, long long k, const float* __restrict__ a, long long lda,
-    unsigned char* __restrict__ tiles, Verdict* verdict)
+extern "C" __global__ void __launch_bounds__(SPLIT_THREADS, SPLIT_BLOCKS) split_rows(
+    long long m, long long k, const float* __restrict__ a, long long lda, unsigned char* tiles,
+    long long pitch, Verdict* verdict)
 {
-    const unsigned tiles_k = (k + TILE_DEPTH - 1) / TILE_DEPTH;
-    const long long first_row = (long long)(blockIdx.x / tiles_k) * TILE_LINES;
-    const long long first_column = (long long)(blockIdx.x % tiles_k) * TILE_DEPTH;
     const bool aligned = lda % 4 == 0 && reinterpret_cast<unsigned long long>(a) % 16 == 0;
-    unsigned char* const tile = tiles + (long long)blockIdx.x * TILE_BYTES;
-    unsigned largest = 0;
-#pragma unroll
-    for (int i = threadIdx.x; i < TILE_LINES * LINE_CHUNKS; i += SPLIT_THREADS) {
-        const int line = i / LINE_CHUNKS;
-        const int chunk = i % LINE_CHUNKS;
-        const long long row = first_row + line;
-        const long long column = first_column + chunk * CHUNK;
+    const auto read = [=](float (&x)[CHUNK], long long row, long long column) {
         const float* const from = a + row * lda + column;
-        float x[CHUNK];
         if (aligned && row < m && column + CHUNK <= k) {
             *reinterpret_cast<float4*>(x) = *reinterpret_cast<const float4*>(from);
             *reinterpret_cast<float4*>(x + 4) = *reinterpret_cast<const float4*>(from + 4);
@@ -125,34 +163,24 @@ extern "C" __global__ void __launch_bounds__(SPLIT_THREADS) split_rows(
 #pragma unroll
             for (int j = 0; j < CHUNK; ++j) x[j] = row < m && column + j < k ? from[j] : 0.0f;
         }
-        Chunk parts[SPLITS];
-        largest = split_chunk(parts, x, largest);
-        store_chunk(tile, line, chunk, parts);
-    }
-    report_largest(&verdict->largest_a, largest);
+    };
+    const int line = threadIdx.x / LINE_CHUNKS;
+    const int chunk = threadIdx.x % LINE_CHUNKS;
+    split_tiles(m, k, line, chunk, tiles, pitch, &verdict->largest_a, read);
 }
 
 // B[K,N], whose columns are the lines of its tiles. A thread reads eight neighbours of a column, a
 // warp 32 neighbours of a row.
-extern "C" __global__ void __launch_bounds__(SPLIT_THREADS) split_columns(
-    long long n, long long k, const float* __restrict__ b, long long ldb,
-    unsigned char* __restrict__ tiles, Verdict* verdict)
+extern "C" __global__ void __launch_bounds__(SPLIT_THREADS, SPLIT_BLOCKS) split_columns(
+    long long n, long long k, const float* __restrict__ b, long long ldb, unsigned char* tiles,
+    long long pitch, Verdict* verdict)
 {
-    const unsigned tiles_k = (k + TILE_DEPTH - 1) / TILE_DEPTH;
+    const auto read = [=](float (&x)[CHUNK], long long column, long long row) {
+        const float* const from = b + row * ldb + column;
+#pragma unroll
+        for (int j = 0; j < CHUNK; ++j) x[j] = column < n && row + j < k ? from[j * ldb] : 0.0f;
+    };
     const int line = threadIdx.x % TILE_LINES;
-    const long long column = (long long)(blockIdx.x / tiles_k) * TILE_LINES + line;
-    const long long first_row = (long long)(blockIdx.x % tiles_k) * TILE_DEPTH;
-    unsigned char* const tile = tiles + (long long)blockIdx.x * TILE_BYTES;
-    unsigned largest = 0;
-#pragma unroll
-    for (int chunk = threadIdx.x / TILE_LINES; chunk < LINE_CHUNKS; chunk += SPLIT_THREADS / TILE_LINES) {
-        const long long row = first_row + chunk * CHUNK;
-        float x[CHUNK];
-#pragma unroll
-        for (int j = 0; j < CHUNK; ++j) x[j] = column < n && row + j < k ? b[(row + j) * ldb + column] : 0.0f;
-        Chunk parts[SPLITS];
-        largest = split_chunk(parts, x, largest);
-        store_chunk(tile, line, chunk, parts);
-    }
-    report_largest(&verdict->largest_b, largest);
+    const int chunk = threadIdx.x / TILE_LINES;
+    split_tiles(n, k, line, chunk, tiles, pitch, &verdict->largest_b, read);
 }

@@ -24,6 +24,7 @@
 // Launch: 384 threads, at most one block a multiprocessor; SHARED_BYTES of dynamic shared memory.
 // A block returns at once when the splits' verdict is that A and B are not safe to multiply so, and
 // then `rejected` is set for the kernel that comes after.
+#include "barriers.cuh"
 #include "order.cuh"
 #include "product.cuh"
 #include "split.cuh"
@@ -36,7 +37,6 @@ constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP;
 constexpr int STAGE_BYTES = 2 * TILE_BYTES;
 constexpr int SUMS = 64;  // elements of C a thread holds
 constexpr int TOTALS_BYTES = CONSUMERS * WARPGROUP * SUMS * 4;
-constexpr int BARRIER_BYTES = 8;
 constexpr int STEPS = TILE_DEPTH / 16;  // a wgmma takes 16 steps of k
 constexpr int PRODUCER_REGISTERS = 24;
 constexpr int CONSUMER_REGISTERS = 240;
@@ -44,31 +44,6 @@ constexpr int CONSUMER_REGISTERS = 240;
 static_assert(BLOCK_M == TILE_LINES && BLOCK_N == TILE_LINES && BLOCK_K == TILE_DEPTH, "tiles are as split");
 static_assert(STAGES * (STAGE_BYTES + 2 * BARRIER_BYTES) + TOTALS_BYTES == SHARED_BYTES, "the launch must agree");
 static_assert(CHAIN == 1 || CHAIN == STEPS, "a chain ends with a tile");
-
-__device__ __forceinline__ void start_barrier(unsigned barrier, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
-}
-
-__device__ __forceinline__ void arrive(unsigned barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-// Arrive, and have the barrier wait for that many bytes too.
-__device__ __forceinline__ void expect_bytes(unsigned barrier, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-
-// Wait for the end of the barrier's phase of that parity.
-__device__ __forceinline__ void wait_for_phase(unsigned barrier, int parity)
-{
-    asm volatile(
-        "{\n.reg .pred done;\n"
-        "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-        "@!done bra AGAIN;\n}" ::"r"(barrier), "r"(parity) : "memory");
-}
 
 __device__ __forceinline__ void start_bulk_copy(unsigned shared, const unsigned char* global, unsigned barrier)
 {
@@ -282,8 +257,8 @@ __device__ __forceinline__ void store_tile(
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) multiply(
     long long m, long long n, long long k, float alpha, const unsigned char* __restrict__ a_tiles,
-    const unsigned char* __restrict__ b_tiles, float beta, float* __restrict__ c, long long ldc,
-    Verdict* verdict)
+    const unsigned char* __restrict__ b_tiles, long long b_pitch, float beta, float* __restrict__ c,
+    long long ldc, Verdict* verdict)
 {
     extern __shared__ __align__(1024) unsigned char shared_bytes[];
     if (!is_safe(*verdict, k)) {
@@ -296,14 +271,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) multiply(
             start_barrier(shared.full(stage), 1);
             start_barrier(shared.empty(stage), CONSUMERS);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        publish_barriers();
     }
     __syncthreads();
 
     const long long tiles_m = (m + BLOCK_M - 1) / BLOCK_M;
     const long long tiles_n = (n + BLOCK_N - 1) / BLOCK_N;
     const int tiles_k = int((k + BLOCK_K - 1) / BLOCK_K);
-    const long long strip_bytes = (long long)tiles_k * TILE_BYTES;
+    const long long a_strip_bytes = (long long)tiles_k * TILE_BYTES;
+    const long long b_strip_bytes = b_pitch * TILE_BYTES;
     const int warpgroup = threadIdx.x / WARPGROUP;
     Turn turn;
     if (warpgroup == CONSUMERS) {
@@ -311,8 +287,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) multiply(
         if (threadIdx.x % WARPGROUP == 0) {
             for (long long tile = blockIdx.x; tile < tiles_m * tiles_n; tile += gridDim.x) {
                 const Place place = find_place(tile, tiles_m, tiles_n);
-                const unsigned char* const a = a_tiles + place.row * strip_bytes;
-                load_tiles(shared, turn, a, b_tiles + place.column * strip_bytes, tiles_k);
+                const unsigned char* const a = a_tiles + place.row * a_strip_bytes;
+                load_tiles(shared, turn, a, b_tiles + place.column * b_strip_bytes, tiles_k);
             }
         }
     } else {

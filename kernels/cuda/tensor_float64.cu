@@ -7,21 +7,28 @@
 //
 // Shared memory (dynamic), for each stage: A as [BLOCK_M][BLOCK_K + 4] and B as
 // [BLOCK_K][BLOCK_N + 4]. Lane 4g + q holds of A the rows g and g + 8, of B the column g, and of both
-// every fourth step of k from q on. Sixteen lanes read 8 bytes each at a time: of A four rows that
-// lie 8 banks apart, of B four. (16 bytes at a time need fewer reads, but deliver elements that an
+// every pairth step of k from q on. Sixteen lanes read 8 bytes each at a time: of A pair rows that
+// lie 8 banks apart, of B pair. (16 bytes at a time need fewer reads, but deliver elements that an
 // operand does not hold in neighbouring registers, so that each is moved once more.)
 //
 // The fragments of a row of products are read again, for the next STEP steps of k, as soon as the
 // products that use them have been issued; those of B alternate between two sets of registers.
 //
-// Launch and entries as in *register*, without `wanted`.
+// A multiprocessor holds more than one block: while one stores its tile or waits for its first stages,
+// the others multiply. With PERSISTENT, as many teams of warps take their place in one block that fills
+// the multiprocessor, each with a tile, shared memory and a named barrier of its own: so n blocks, any
+// number, hold a launch to n multiprocessors. (On the whole GPU, plain blocks are a little faster.)
+//
+// Launch: TEAMS · THREADS threads; plain, one block for each tile. SHARED_BYTES of dynamic shared
+// memory. Entries as in *register*, without `wanted`.
 #include "copies.cuh"
 #include "order.cuh"
 #include "product.cuh"
 
 constexpr int STEPS = BLOCK_K / STEP;
 constexpr int WARPS_N = BLOCK_N / WARP_N;
-constexpr int THREADS = 32 * (BLOCK_M / WARP_M) * WARPS_N;
+constexpr int TEAMS = PERSISTENT ? BLOCKS_PER_SM : 1;
+constexpr int THREADS = 32 * (BLOCK_M / WARP_M) * WARPS_N;  // of a team
 constexpr int ROWS = WARP_M / 16;   // of products in a warp
 constexpr int COLUMNS = WARP_N / 8;
 constexpr int PADDING = 4;
@@ -43,7 +50,7 @@ static_assert(BLOCK_K % 16 == 0 && BLOCK_N % 16 == 0, "rows of A and B must lie 
 static_assert(THREADS % A_ROW_CHUNKS == 0 && THREADS % B_ROW_CHUNKS == 0, "whole rows at a time");
 static_assert(A_CHUNKS * THREADS == BLOCK_M * A_ROW_CHUNKS, "threads must share A evenly");
 static_assert(B_CHUNKS * THREADS == BLOCK_K * B_ROW_CHUNKS, "threads must share B evenly");
-static_assert(STAGES * STAGE_ELEMENTS * sizeof(element) == SHARED_BYTES, "the launch must agree");
+static_assert(TEAMS * STAGES * STAGE_ELEMENTS * sizeof(element) == SHARED_BYTES, "the launch must agree");
 
 constexpr int A_HELD = STEP / 2;  // elements of A that a lane holds for a product
 constexpr int B_HELD = STEP / 4;
@@ -65,43 +72,65 @@ __device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[A
 #endif
 }
 
-template <bool ALIGNED>
+// Wait for the other threads of the team. Barrier 0 is that of the whole block.
+__device__ __forceinline__ void meet(int team)
+{
+    if constexpr (TEAMS == 1) {
+        __syncthreads();
+    } else {
+        asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "n"(THREADS) : "memory");
+    }
+}
+
+// Where a tile lies in C, and how much of it inside.
+struct Part {
+    long long row;
+    long long column;
+    int rows;
+    int columns;
+
+    __device__ __forceinline__ Part(unsigned tile, long long m, long long n)
+    {
+        const Place place = find_place(tile, (m + BLOCK_M - 1) / BLOCK_M, (n + BLOCK_N - 1) / BLOCK_N);
+        row = place.row * BLOCK_M;
+        column = place.column * BLOCK_N;
+        rows = clamp_to_int(m - row, BLOCK_M);
+        columns = clamp_to_int(n - column, BLOCK_N);
+    }
+};
+
+template <bool ALIGNED, typename Number>
 __device__ __forceinline__ void multiply_tile(
-    long long m, long long n, long long k, element alpha, const element* __restrict__ a,
-    long long lda, const element* __restrict__ b, long long ldb, element beta,
-    element* __restrict__ c, long long ldc)
+    const Number& tile, int team, long long m, long long n, long long k, element alpha,
+    const element* __restrict__ a, long long lda, const element* __restrict__ b, long long ldb,
+    element beta, element* __restrict__ c, long long ldc)
 {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
-    element* const shared = reinterpret_cast<element*>(shared_bytes);
-
-    const Place place = find_place(blockIdx.x, (m + BLOCK_M - 1) / BLOCK_M, (n + BLOCK_N - 1) / BLOCK_N);
-    const long long first_row = place.row * BLOCK_M;
-    const long long first_column = place.column * BLOCK_N;
-    const int rows = clamp_to_int(m - first_row, BLOCK_M);
-    const int columns = clamp_to_int(n - first_column, BLOCK_N);
+    element* const shared = reinterpret_cast<element*>(shared_bytes) + team * STAGES * STAGE_ELEMENTS;
+    const Part part(tile, m, n);
 
     // Each thread copies A_CHUNKS chunks of A, that many rows apart, and B_CHUNKS of B.
-    const int thread = threadIdx.x;
+    const int thread = threadIdx.x % THREADS;
     const int a_row = thread / A_ROW_CHUNKS;
     const int a_column = thread % A_ROW_CHUNKS * VECTOR;
     const int b_row = thread / B_ROW_CHUNKS;
     const int b_column = thread % B_ROW_CHUNKS * VECTOR;
-    const element* a_from = a + (first_row + a_row) * lda + a_column;
-    const element* b_from = b + b_row * ldb + first_column + b_column;
+    const element* a_from = a + (part.row + a_row) * lda + a_column;
+    const element* b_from = b + b_row * ldb + part.column + b_column;
     element* const a_to = shared + a_row * A_STRIDE + a_column;
     element* const b_to = shared + A_ELEMENTS + b_row * B_STRIDE + b_column;
-    const int b_valid = max(0, min(columns - b_column, VECTOR));
-    long long k_to_load = k;
+    const int a_rows = part.rows - a_row;
+    const int b_valid = max(0, min(part.columns - b_column, VECTOR));
 
-    // Zeros take the place of what lies outside A and B.
-    auto start_stage = [&](int stage) {
-        const int depth = clamp_to_int(k_to_load, BLOCK_K);  // not positive once K is used up
+    // Zeros take the place of what lies outside A and B, and of all once no steps are left.
+    auto start_stage = [&](int stage, int steps_left) {
+        const int depth = steps_left > 1 ? BLOCK_K : steps_left == 1 ? int((k - 1) % BLOCK_K) + 1 : 0;
         const int a_valid = max(0, min(depth - a_column, VECTOR));
 #pragma unroll
         for (int i = 0; i < A_CHUNKS; ++i) {
             start_chunk<ALIGNED>(
                 a_to + stage * STAGE_ELEMENTS + i * A_ROW_STEP * A_STRIDE,
-                a_from + i * A_ROW_STEP * lda, a_row + i * A_ROW_STEP < rows ? a_valid : 0);
+                a_from + i * A_ROW_STEP * lda, i * A_ROW_STEP < a_rows ? a_valid : 0);
         }
 #pragma unroll
         for (int i = 0; i < B_CHUNKS; ++i) {
@@ -112,7 +141,6 @@ __device__ __forceinline__ void multiply_tile(
         close_copies();
         a_from += BLOCK_K;
         b_from += BLOCK_K * ldb;
-        k_to_load -= BLOCK_K;
     };
 
     const int lane = thread % 32;
@@ -144,23 +172,24 @@ __device__ __forceinline__ void multiply_tile(
         }
     };
 
-    for (int stage = 0; stage < STAGES - 1; ++stage) start_stage(stage);
+    int steps_left = int((k + BLOCK_K - 1) / BLOCK_K);
+    for (int stage = 0; stage < STAGES - 1; ++stage) start_stage(stage, steps_left - stage);
     wait_for_copies<STAGES - 2>();
-    __syncthreads();
+    meet(team);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) read_a(a_fragment[r], r, 0, 0);
     read_b(b_fragment[0], 0, 0);
 
     int stage = 0;
-    for (long long done = 0; done < k; done += BLOCK_K) {
+    for (; steps_left > 0; --steps_left) {
         // The stage before this one is free: the barrier below was passed after its last read.
-        start_stage(stage == 0 ? STAGES - 1 : stage - 1);
+        start_stage(stage == 0 ? STAGES - 1 : stage - 1, steps_left - (STAGES - 1));
 #pragma unroll
         for (int p = 0; p < STEPS; ++p) {
             const int next = (p + 1) % STEPS;
             if (next == 0) {
                 wait_for_copies<STAGES - 2>();
-                __syncthreads();
+                meet(team);
                 stage = stage == STAGES - 1 ? 0 : stage + 1;
             }
             read_b(b_fragment[(p + 1) % 2], stage, next);
@@ -173,45 +202,73 @@ __device__ __forceinline__ void multiply_tile(
         }
     }
 
+    if constexpr (PERSISTENT) {
+        // The stages are free for the next tile once all have arrived, if only zeros, and all were read.
+        wait_for_copies<0>();
+        meet(team);
+    }
+    const Part to(tile, m, n);  // anew: it would take registers above
+
     // A lane holds two neighbours of each 8 columns, in the rows g and g + 8.
 #pragma unroll
     for (int r = 0; r < 2 * ROWS; ++r) {
         const int row = warp_row + r * 8 + g;
-        if (row >= rows) return;
-        element* const c_row = c + (first_row + row) * ldc + first_column;
+        if (row >= to.rows) break;
+        element* const c_row = c + (to.row + row) * ldc + to.column;
 #pragma unroll
         for (int j = 0; j < COLUMNS; ++j) {
             const int column = warp_column + j * 8 + q * VECTOR;
             const double* const sum = sums[r / 2][j] + r % 2 * VECTOR;
-            if (ALIGNED && column + VECTOR <= columns) {
-                Vector* const to = reinterpret_cast<Vector*>(c_row + column);
+            if (ALIGNED && column + VECTOR <= to.columns) {
+                Vector* const pair = reinterpret_cast<Vector*>(c_row + column);
                 Vector result = {};
-                if (beta != element(0)) result = *to;
+                if (beta != element(0)) result = *pair;
 #pragma unroll
                 for (int v = 0; v < VECTOR; ++v) update(&result.of[v], sum[v], alpha, beta);
-                *to = result;
+                *pair = result;
             } else {
 #pragma unroll
                 for (int v = 0; v < VECTOR; ++v) {
-                    if (column + v < columns) update(c_row + column + v, sum[v], alpha, beta);
+                    if (column + v < to.columns) update(c_row + column + v, sum[v], alpha, beta);
                 }
             }
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM) multiply(
+template <bool ALIGNED>
+__device__ __forceinline__ void multiply_tiles(
     long long m, long long n, long long k, element alpha, const element* __restrict__ a,
     long long lda, const element* __restrict__ b, long long ldb, element beta,
     element* __restrict__ c, long long ldc)
 {
-    multiply_tile<true>(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+#if PERSISTENT
+    const unsigned tiles = ((m + BLOCK_M - 1) / BLOCK_M) * ((n + BLOCK_N - 1) / BLOCK_N);
+    const int team = threadIdx.x / THREADS;
+    // The first tiles go to different multiprocessors. Their numbers wait in local memory: the loop in
+    // multiply_tile needs every register.
+    volatile unsigned tile = team * gridDim.x + blockIdx.x;
+    for (; tile < tiles; tile = tile + TEAMS * gridDim.x) {
+        multiply_tile<ALIGNED>(tile, team, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    }
+#else
+    const unsigned tile = blockIdx.x;
+    multiply_tile<ALIGNED>(tile, 0, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+#endif
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM) multiply_unaligned(
+extern "C" __global__ void __launch_bounds__(TEAMS* THREADS, BLOCKS_PER_SM / TEAMS) multiply(
     long long m, long long n, long long k, element alpha, const element* __restrict__ a,
     long long lda, const element* __restrict__ b, long long ldb, element beta,
     element* __restrict__ c, long long ldc)
 {
-    multiply_tile<false>(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    multiply_tiles<true>(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+extern "C" __global__ void __launch_bounds__(TEAMS* THREADS, BLOCKS_PER_SM / TEAMS) multiply_unaligned(
+    long long m, long long n, long long k, element alpha, const element* __restrict__ a,
+    long long lda, const element* __restrict__ b, long long ldb, element beta,
+    element* __restrict__ c, long long ldc)
+{
+    multiply_tiles<false>(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
