@@ -53,7 +53,7 @@ serve: $(ENVIRONMENT) ## run the service in the foreground (settings: README.md)
 
 # --- checking --------------------------------------------------------------------------------
 
-.PHONY: check test test-gpu bench bench-kernels image-test
+.PHONY: check test test-gpu bench bench-kernels profile-kernels image-test
 check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -74,6 +74,9 @@ bench: $(ENVIRONMENT) ## measure on this machine, into benchmarks/results/
 bench-kernels: $(ENVIRONMENT) ## measure every kernel beside cuBLAS; needs a CUDA GPU
 	$(PY) -m benchmarks.kernels $(ARGS)
 
+profile-kernels: $(ENVIRONMENT) ## profile every kernel; needs a CUDA GPU and ncu
+	$(PY) -m benchmarks.stalls $(ARGS)
+
 image-test: $(ENVIRONMENT) ## build the container image and run a multiplication in it
 	$(PY) -m deploy.image_test $(ARGS)
 
@@ -86,6 +89,7 @@ readme: $(ENVIRONMENT) figures ## write README.md's tables and sessions anew
 
 figures: $(ENVIRONMENT) ## fill docs/kernels.md and draw its plot, from benchmarks/results/
 	$(PY) -m benchmarks.kernel_tables
+	$(PY) -m benchmarks.stall_tables
 	$(PY) -m benchmarks.ladder
 
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
