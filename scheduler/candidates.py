@@ -140,7 +140,7 @@ def _find_held(
         raise PlanError("sms", wishes.sms, f"left out: {reason}")
     able = _name(spec for spec in list_kernels(dtype=problem.dtype) if spec.persistent)
     refused = _name(candidate.spec for candidate in candidates)
-    limit = f"left out: {refused} takes all multiprocessors; {able} can be held to some"
+    limit = f"left out with {refused}; {able} can be held to some multiprocessors"
     raise PlanError("sms", wishes.sms, limit)
 
 

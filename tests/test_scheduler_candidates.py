@@ -168,7 +168,7 @@ def test_multiprocessors_that_cannot_be_had_are_refused():
 
 def test_a_kernel_that_takes_all_multiprocessors_is_not_held():
     error = refuse(kernel="register", sms=66)
-    limit = "left out: register takes all multiprocessors; bulk, cublas, tensor can be held to some"
+    limit = "left out with register; bulk, cublas, tensor can be held to some multiprocessors"
     assert (error.field, error.value, error.limit) == ("sms", 66, limit)
 
 
