@@ -6,9 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from kernels.catalog import KernelSpec, find_kernel
-from kernels.launch import count_sms, launch_tiles, load_functions
+from kernels.catalog import KernelSpec
+from kernels.launch import count_sms, load_functions
 from kernels.operands import Layout, Product
+from kernels.strict import launch_strict
 from kernels.tails import Division, divide_tiles
 from kernels.tensor_map import encode_tensor_map
 
@@ -21,15 +22,15 @@ def launch_bulk(spec: KernelSpec, product: Product, cache_dir: Path, sms: int | 
     """Enqueue a product on at most `sms` multiprocessors; None for all.
 
     The copy engine needs rows that begin at multiples of 16 bytes; other A and B are copied first.
-    The register kernel, on all multiprocessors, computes what cannot be numbered with 32 bits, what
-    has no steps of k, and what there is no memory for.
+    The register kernel computes what cannot be numbered with 32 bits, what has no steps of k, and
+    what there is no memory for.
     """
     from cupy.cuda.memory import OutOfMemoryError
 
     tile, c = spec.tile, product.c
     tiles = -(-c.rows // tile.m) * -(-c.columns // tile.n)
     if product.k == 0 or max(c.rows, c.columns, product.k, tiles) > _MOST:
-        launch_tiles(find_kernel("register", spec.dtype), product, cache_dir)
+        launch_strict(product, cache_dir, sms=sms)
         return
     steps_k = -(-product.k // tile.k)
     division = divide_tiles(tiles, steps_k, sms or count_sms())
@@ -38,7 +39,7 @@ def launch_bulk(spec: KernelSpec, product: Product, cache_dir: Path, sms: int | 
         a, b = _Aligned(product.a), _Aligned(product.b)
         partials = _Partials(spec, division)
     except OutOfMemoryError:
-        launch_tiles(find_kernel("register", spec.dtype), product, cache_dir)
+        launch_strict(product, cache_dir, sms=sms)
         return
     arguments = (
         *(np.int64(c.rows), np.int64(c.columns), np.int32(steps_k), np.float32(product.alpha)),

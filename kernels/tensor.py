@@ -22,6 +22,7 @@ from kernels.errors import DeviceFailure
 from kernels.launch import count_sms, launch_tiles, load_functions
 from kernels.operands import Product
 from kernels.splits import LEAST_K, VERDICT_BYTES, Cut, SplitMemory, choose_cut
+from kernels.strict import launch_strict
 from kernels.tiling import RegisterTiling, SplitTiling, Tile
 
 SHORT: Final = replace(
@@ -40,15 +41,6 @@ SHORT_HELD: Final = replace(
     tiling=RegisterTiling(4, 8, stages=3, blocks_per_sm=1, wide_sums=True, persistent=True),
 )
 """The same for some of the multiprocessors, each filled by one block."""
-
-STRICT: Final = find_kernel("register", "float32")
-"""The kernel for what bfloat16 cannot stand for."""
-
-STRICT_HELD: Final = replace(
-    find_kernel("register", "float32", "256x128x16"),
-    tiling=RegisterTiling(16, 8, stages=3, blocks_per_sm=1, persistent=True),
-)
-"""The same for some of the multiprocessors."""
 
 MOST_WORKSPACE_BYTES: Final = 4 << 30
 """Splits of A and B at one time, where the GPU has that much memory to spare."""
@@ -139,12 +131,8 @@ class _Launch:
             return
         self._enqueue_split_rows()
         self._enqueue_product()
-        launch_tiles(
-            STRICT if self._sms is None else STRICT_HELD,
-            *(self._product, self._cache_dir),
-            wanted=self._locate("rejected"),
-            sms=self._sms,
-        )
+        rejected = self._locate("rejected")
+        launch_strict(self._product, self._cache_dir, sms=self._sms, wanted=rejected)
 
     def _enqueue_split_columns(self) -> None:
         b, k = self._product.b, self._product.k

@@ -24,12 +24,12 @@ from kernels.splits import (
     count_split_item_bytes,
 )
 from kernels.steps import plan_steps
-from kernels.tensor import SHORT, SHORT_HELD, STRICT_HELD
+from kernels.strict import STRICT, STRICT_HELD
+from kernels.tensor import SHORT, SHORT_HELD
 from kernels.tiling import RegisterTiling
 from tests.matrices import Array, assert_product, make_matrix, make_output
 
 TENSOR = find_kernel("tensor", "float32")
-STRICT = find_kernel("register", "float32")
 CUBLAS = find_kernel("cublas", "float32")
 HOLDABLE_FLOAT64 = [
     spec for spec in list_kernels(dtype="float64") if spec.name == "tensor" and spec.persistent
