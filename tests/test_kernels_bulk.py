@@ -78,6 +78,17 @@ def test_any_number_of_multiprocessors_shares_out_the_product(
 
 @pytest.mark.gpu
 @with_bulk()
+@pytest.mark.timeout(60)
+def test_a_tail_of_fewer_steps_than_multiprocessors_is_split(
+    spec: KernelSpec, kernel_cache: Path
+) -> None:
+    for sms in (20, 33, 132):
+        rows = (min(sms, list_devices()[0].sm_count) + 1) * spec.tile.m
+        multiply(spec, (rows, spec.tile.n, 16 * spec.tile.k), kernel_cache, sms)
+
+
+@pytest.mark.gpu
+@with_bulk()
 def test_many_blocks_share_one_tile(spec: KernelSpec, kernel_cache: Path) -> None:
     multiply(spec, (5, 7, 100_003), kernel_cache, list_devices()[0].sm_count)
 

@@ -145,11 +145,12 @@ __device__ __forceinline__ void store_partial(float4* partials, unsigned* flags,
     if (threadIdx.x == 0) asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(flags + blockIdx.x) : "memory");
 }
 
-// Add what workers from `first` on have computed of this tile, in their order.
+// Add what workers of smaller numbers have computed of the tile at hand, in their order.
 __device__ __forceinline__ void add_partials(
-    const float4* partials, const unsigned* flags, int first, float (&sums)[THREAD_M][THREAD_N])
+    const float4* partials, const unsigned* flags, const Walk& walk, float (&sums)[THREAD_M][THREAD_N])
 {
-    for (int worker = first; worker < int(blockIdx.x); ++worker) {
+    for (int worker = walk.find_contributor(); worker < int(blockIdx.x); ++worker) {
+        if (!walk.has_stretch(worker)) continue;
         if (threadIdx.x == 0) {
             unsigned is_there;
             do {
@@ -300,7 +301,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + WARPGROUP, 1) multiply(
         if (now.contributes) {
             store_partial(partials, flags, sums);
         } else {
-            if (now.first > 0) add_partials(partials, flags, now.find_contributor(), sums);
+            if (now.first > 0) add_partials(partials, flags, now, sums);
             const Place place = find_place(now.tile, tiles_m, tiles_n);
             const long long row = place.row * BLOCK_M;
             const long long column = place.column * BLOCK_N;

@@ -27,8 +27,8 @@ struct Walk {
     __device__ __forceinline__ Walk(int tiles, int shared_tiles, int steps_k)
         : tiles(tiles), shared_tiles(shared_tiles), steps_k(steps_k), worker(blockIdx.x), workers(gridDim.x)
     {
-        const long long from = (long long)shared_tiles * steps_k * worker / workers;
-        const long long to = (long long)shared_tiles * steps_k * (worker + 1) / workers;
+        const long long from = find_stretch(worker);
+        const long long to = find_stretch(worker + 1);
         own_tile = int(from / steps_k);
         own_first = int(from % steps_k);
         own_end = int(to / steps_k);
@@ -42,6 +42,14 @@ struct Walk {
             go_to(own_tile, own_first);
         }
     }
+
+    // Where a worker's stretch begins. With fewer steps than workers, some stretches are empty.
+    __device__ __forceinline__ long long find_stretch(int of) const
+    {
+        return (long long)shared_tiles * steps_k * of / workers;
+    }
+
+    __device__ __forceinline__ bool has_stretch(int of) const { return find_stretch(of) < find_stretch(of + 1); }
 
     __device__ __forceinline__ void go_to(int shared_tile, int from)
     {
@@ -65,7 +73,8 @@ struct Walk {
 
     __device__ __forceinline__ bool has_work() const { return tile < tiles; }
 
-    // The first worker that contributes to the tile at hand, if its first step is not the tile's.
+    // The first worker that contributes to the tile at hand, if its first step is not the tile's. So do
+    // all up to this one that have a stretch.
     __device__ __forceinline__ int find_contributor() const
     {
         const long long steps_before = (long long)tile * steps_k;
