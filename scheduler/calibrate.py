@@ -1,8 +1,5 @@
 """Measures a profile of this machine: the CPU's line, the link, the kernels' staircases."""
 
-import statistics
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -12,13 +9,13 @@ from typing import Final
 import numpy as np
 
 from cpu.gemm import CpuPool
-from kernels.catalog import find_kernel
-from kernels.pipeline import GpuPipeline
 from scheduler.estimate import estimate_cpu
 from scheduler.execute import Executor
 from scheduler.kernel_survey import Report, measure_kernels
-from scheduler.machine import CpuModel, CpuRate, LinkModel, MachineProfile
+from scheduler.link_survey import measure_contention, measure_link
+from scheduler.machine import CpuModel, CpuRate, MachineProfile
 from scheduler.profile import complete_kernels, describe_gpu, read_key, store_profile
+from scheduler.repetition import repeat
 
 _CPU_ROWS: Final = (16, 64, 256)
 _CPU_SIDES: Final = (256, 512, 1024, 2048, 4096)
@@ -26,10 +23,7 @@ _CPU_PRODUCT_SECONDS: Final = 0.02
 _CPU_SECONDS: Final = 0.25
 _BRIEF_SECONDS: Final = 0.1
 
-_LINK_SIDE: Final = 8192
 _LINK_SHARE: Final = 0.1
-_WAKE_SECONDS: Final = 0.2
-_LINK_SECONDS: Final = 0.3
 
 
 def calibrate(
@@ -59,12 +53,16 @@ def calibrate(
     if info is not None and executor.pipeline is not None:
         tell("link", _LINK_SHARE)
         gpu, link = describe_gpu(info), measure_link(executor.pipeline, f"measured {stamp}")
+        tell("link beside the CPU", _LINK_SHARE)
+        contention = measure_contention(executor.pipeline, executor.pool_beside)
+        link = replace(link, beside_cpu_stretch=contention.link_stretch)
+        cpu = replace(cpu, beside_gpu_stretch=contention.cpu_stretch)
 
         def tell_kernel(label: str, share: float) -> None:
             tell(label, _LINK_SHARE + (1 - _LINK_SHARE) * share)
 
         kernels = measure_kernels(gpu, info, cache_dir, f"measured {stamp}", tell_kernel)
-        profile = replace(profile, device=info.name, gpu=gpu, link=link, kernels=kernels)
+        profile = replace(profile, device=info.name, cpu=cpu, gpu=gpu, link=link, kernels=kernels)
         profile = complete_kernels(profile)
     if directory is not None:
         store_profile(profile, directory)
@@ -127,7 +125,7 @@ def _time_pool(pool: CpuPool, rows: int, side: int, dtype: str, budget_seconds: 
     rng = np.random.default_rng(0)
     a, b = ((rng.random(shape) * 100).astype(dtype) for shape in ((rows, side), (side, side)))
     c = np.empty((rows, side), dtype)
-    return _repeat(partial(pool.multiply, a, b, c), budget_seconds / len(_CPU_ROWS))
+    return repeat(partial(pool.multiply, a, b, c), budget_seconds / len(_CPU_ROWS))
 
 
 def _choose_side(assumed: CpuRate) -> int:
@@ -138,54 +136,3 @@ def _choose_side(assumed: CpuRate) -> int:
     flops = assumed.gflops * 1e9 * _CPU_PRODUCT_SECONDS
     fitting = [side for side in _CPU_SIDES if 2 * _CPU_ROWS[-1] * side * side <= flops]
     return max(fitting, default=_CPU_SIDES[0])
-
-
-def _repeat(measure: Callable[[], float], budget_seconds: float) -> float:
-    """Median of what fits in the time set aside, of at least three after a warm-up."""
-    measure()
-    samples: list[float] = []
-    deadline = time.perf_counter() + budget_seconds
-    while len(samples) < 3 or time.perf_counter() < deadline:
-        samples.append(measure())
-    return statistics.median(samples)
-
-
-def measure_link(pipeline: GpuPipeline, source: str) -> LinkModel:
-    """Rates of the whole way, pageable memory through staging to the GPU and back.
-
-    A product with few columns is all copy in, one with a small K all copy out, a tiny one all
-    fixed cost. One that copies both ways with a kernel beside tells how much longer the copies
-    take together than one after the other; the rates are those of that usual case.
-    """
-    call_seconds = _time_pipeline(pipeline, 64, 64, 64)
-    side, k = _LINK_SIDE, _LINK_SIDE // 8
-    in_seconds = _time_pipeline(pipeline, side, 64, side) - call_seconds
-    out_seconds = _time_pipeline(pipeline, side, side, 16) - call_seconds
-    both_seconds = _time_pipeline(pipeline, side, side, k) - call_seconds
-    moved_bytes = 4 * side * side
-    alone_seconds = in_seconds * 2 * k / side + out_seconds
-    stretch = max(1.0, both_seconds / alone_seconds)
-    return LinkModel(
-        in_gbytes_per_second=moved_bytes / in_seconds / stretch / 1e9,
-        out_gbytes_per_second=moved_bytes / out_seconds / stretch / 1e9,
-        call_seconds=call_seconds,
-        source=source,
-    )
-
-
-def _time_pipeline(pipeline: GpuPipeline, m: int, n: int, k: int) -> float:
-    """Median wall seconds of one product through the pipeline, once the GPU has woken up."""
-    spec = find_kernel("cublas", "float32")
-    rng = np.random.default_rng(0)
-    a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
-    c = np.zeros((m, n), np.float32)
-
-    def measure() -> float:
-        start = time.perf_counter()
-        pipeline.multiply(spec, a, b, c)
-        return time.perf_counter() - start
-
-    awake = time.perf_counter() + _WAKE_SECONDS
-    while time.perf_counter() < awake:
-        measure()
-    return _repeat(measure, _LINK_SECONDS)

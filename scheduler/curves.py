@@ -13,7 +13,8 @@ EDGE_BYTES = 4 * 2**20
 def build_cpu_curve(problem: GemmProblem, profile: MachineProfile, *, beside_gpu: bool) -> CpuCurve:
     """The CPU's curve, with all its threads or with those left while the GPU is fed."""
     rate = profile.find_cpu_rate(problem.dtype)
-    share = profile.cpu.threads_beside_gpu / profile.cpu.threads if beside_gpu else 1.0
+    cpu = profile.cpu
+    share = cpu.threads_beside_gpu / cpu.threads / cpu.beside_gpu_stretch if beside_gpu else 1.0
     return CpuCurve(
         row_seconds=2 * problem.n * problem.k / (rate.gflops * 1e9 * share),
         startup_rows=rate.startup_rows,
@@ -23,7 +24,12 @@ def build_cpu_curve(problem: GemmProblem, profile: MachineProfile, *, beside_gpu
 
 
 def build_gpu_curve(
-    problem: GemmProblem, profile: MachineProfile, candidate: Candidate, sms: int | None = None
+    problem: GemmProblem,
+    profile: MachineProfile,
+    candidate: Candidate,
+    sms: int | None = None,
+    *,
+    beside_cpu: bool,
 ) -> GpuCurve:
     """The GPU's curve with one kernel.
 
@@ -33,13 +39,15 @@ def build_gpu_curve(
         candidate: The kernel, and its staircase there.
         sms: Multiprocessors that it is held to; None for all. A wave then holds as many blocks
             less, and takes as long.
+        beside_cpu: Whether the CPU computes at the same time, which makes copies take longer.
     """
     gpu, link, spec, model = profile.gpu, profile.link, candidate.spec, candidate.model
     assert gpu is not None, "only a machine with a GPU runs kernels"
     assert link is not None, "a GPU is at the end of a link"
     slots = model.slots if sms is None else max(1, model.slots * sms // gpu.sm_count)
-    in_rate = link.in_gbytes_per_second * 1e9
-    out_rate = link.out_gbytes_per_second * 1e9
+    stretch = link.beside_cpu_stretch if beside_cpu else 1.0
+    in_rate = link.in_gbytes_per_second * 1e9 / stretch
+    out_rate = link.out_gbytes_per_second * 1e9 / stretch
     return GpuCurve(
         grid=WaveGrid(problem.n, spec.tile.m, spec.tile.n, slots),
         wave_seconds=model.wave_seconds + model.wave_k_seconds * problem.k,

@@ -88,12 +88,15 @@ class LinkModel:
         out_gbytes_per_second: GPU to caller's memory, staging included.
         call_seconds: Seconds that one call of the pipeline costs beyond its bytes and waves.
         source: Where the figures come from.
+        beside_cpu_stretch: How many times as long copies take while the CPU part computes: both
+            want cores and memory.
     """
 
     in_gbytes_per_second: float
     out_gbytes_per_second: float
     call_seconds: float
     source: str
+    beside_cpu_stretch: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +128,13 @@ class CpuModel:
         threads: Threads the pool uses with the whole machine to itself.
         threads_beside_gpu: Threads it uses while other cores feed the GPU.
         rates: One entry an element type.
+        beside_gpu_stretch: How many times as long those threads take while the GPU is fed.
     """
 
     threads: int
     threads_beside_gpu: int
     rates: tuple[CpuRate, ...]
+    beside_gpu_stretch: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +202,7 @@ def _read_profile(document: Mapping[str, Any]) -> MachineProfile:
             threads=cpu["threads"],
             threads_beside_gpu=cpu["threads_beside_gpu"],
             rates=tuple(CpuRate(**rate) for rate in cpu["rates"]),
+            beside_gpu_stretch=cpu.get("beside_gpu_stretch", 1.0),
         ),
         gpu=gpu and GpuModel(**{**gpu, "compute_capability": tuple(gpu["compute_capability"])}),
         link=link and LinkModel(**link),

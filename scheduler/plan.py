@@ -8,6 +8,7 @@ or a device.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from kernels.catalog import KernelSpec
@@ -18,7 +19,7 @@ from scheduler.errors import PlanError
 from scheduler.machine import MachineProfile
 from scheduler.problem import GemmProblem
 from scheduler.split import split_rows
-from scheduler.wishes import NO_WISHES, RowsOrAuto, Wishes
+from scheduler.wishes import NO_WISHES, Wishes
 
 WORTHWHILE_GAIN: Final = 0.02
 """A split must promise at least this gain over the better single device: below it the
@@ -49,8 +50,9 @@ class Plan:
         sms: Multiprocessors that the kernel is held to; None for all.
         profile: What the decision was made from.
         predicted: Seconds of the two parts.
-        gpu_curve: Rows → seconds on the GPU with `spec` (or with the kernel it was compared
-            with, when f is M); None when no GPU runs this product.
+        gpu_curve: Rows → seconds on the GPU beside the CPU with `spec` (or with the kernel it was
+            compared with, when f is M); None when no GPU runs this product.
+        gpu_alone_curve: The same with the machine to itself.
         cpu_curve: Rows → seconds on the CPU beside the GPU.
         cpu_alone_curve: Rows → seconds on the CPU with the machine to itself.
         no_gpu_reason: Why no GPU runs this product; None where one does.
@@ -63,6 +65,7 @@ class Plan:
     profile: MachineProfile
     predicted: Prediction
     gpu_curve: GpuCurve | None
+    gpu_alone_curve: GpuCurve | None
     cpu_curve: CpuCurve
     cpu_alone_curve: CpuCurve
     no_gpu_reason: str | None = None
@@ -98,7 +101,7 @@ class Plan:
     @property
     def gpu_only_seconds(self) -> float | None:
         """Predicted seconds of the GPU alone; None where no GPU runs this product."""
-        return self.gpu_curve.seconds(self.problem.m) if self.gpu_curve else None
+        return self.gpu_alone_curve.seconds(self.problem.m) if self.gpu_alone_curve else None
 
     @property
     def cpu_only_seconds(self) -> float:
@@ -107,7 +110,11 @@ class Plan:
 
     def predict(self, f: int) -> Prediction:
         """What another F would take."""
-        return _predict(self.problem, f, self.gpu_curve, self.cpu_curve, self.cpu_alone_curve)
+        if f == self.problem.m:
+            return Prediction(0.0, self.cpu_alone_curve.seconds(f))
+        gpu = self.gpu_curve if f else self.gpu_alone_curve
+        assert gpu is not None, "rows are left to the GPU only where a kernel runs them"
+        return Prediction(gpu.seconds(self.problem.m - f), self.cpu_curve.seconds(f))
 
     def move(self, f: int, spec: KernelSpec) -> "Plan":
         """The same plan with another F, the kernel taking the other rows; without it at F = M."""
@@ -139,56 +146,64 @@ def choose_plan(problem: GemmProblem, profile: MachineProfile, wishes: Wishes = 
             raise PlanError("f", f, f'"auto" or {m}: {reason}')
         return replace(cpu_only, no_gpu_reason=reason)
     plans: list[Plan] = []
-    for spec, curve in _rank_kernels(problem, profile, candidates, wishes.sms):
+    for kernel in _rank_kernels(problem, profile, candidates, wishes.sms):
         # Most kernels need no search for their best F.
-        if f != "auto" or not plans or all(_can_beat(plan, curve) for plan in plans):
-            plans.append(_choose_rows(replace(cpu_only, gpu_curve=curve, sms=wishes.sms), spec, f))
+        if f != "auto" or not plans or all(_can_beat(plan, kernel) for plan in plans):
+            plans.append(_choose_rows(cpu_only, kernel, wishes))
     return min(plans, key=lambda plan: plan.predicted.total_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """A candidate with its curves for this product."""
+
+    spec: KernelSpec
+    alone: GpuCurve
+    beside_cpu: GpuCurve
 
 
 def _rank_kernels(
     problem: GemmProblem, profile: MachineProfile, candidates: Sequence[Candidate], sms: int | None
-) -> list[tuple[KernelSpec, GpuCurve]]:
-    """The kernels with their curves, by the seconds they take for all rows, the fastest first.
+) -> list[_Kernel]:
+    """The kernels by the seconds they take for all rows, the fastest first.
 
     Behind a slow link every kernel ends at the same time; among equals the faster one is wanted.
     Of equally fast ones the library's is: ours must be faster to be preferred.
     """
-    curves = [(one.spec, build_gpu_curve(problem, profile, one, sms)) for one in candidates]
+    build = partial(build_gpu_curve, problem, profile, sms=sms)
+    kernels = [
+        _Kernel(one.spec, build(one, beside_cpu=False), build(one, beside_cpu=True))
+        for one in candidates
+    ]
 
-    def rank(kernel: tuple[KernelSpec, GpuCurve]) -> tuple[float, bool]:
-        spec, curve = kernel
-        return curve.kernel_seconds(problem.m), spec.accuracy != "library"
+    def rank(kernel: _Kernel) -> tuple[float, bool]:
+        return kernel.alone.kernel_seconds(problem.m), kernel.spec.accuracy != "library"
 
-    return sorted(curves, key=rank)
+    return sorted(kernels, key=rank)
 
 
-def _can_beat(plan: Plan, curve: GpuCurve) -> bool:
+def _can_beat(plan: Plan, kernel: _Kernel) -> bool:
     """Whether another kernel, alone or with a split that is worthwhile, finishes before a plan."""
     m, sooner = plan.problem.m, math.nextafter(plan.predicted.total_seconds, 0.0)
-    gpu_only_seconds = curve.seconds(m)
+    gpu_only_seconds = kernel.alone.seconds(m)
     if gpu_only_seconds <= sooner:
         return True
     alone_seconds = min(gpu_only_seconds, plan.cpu_only_seconds)
     limit = min(sooner, alone_seconds * (1 - WORTHWHILE_GAIN))
-    return curve.seconds(m - rows_within(plan.cpu_curve, limit, m)) <= limit
+    return kernel.beside_cpu.seconds(m - rows_within(plan.cpu_curve, limit, m)) <= limit
 
 
-def _choose_rows(cpu_only: Plan, spec: KernelSpec, f: RowsOrAuto) -> Plan:
-    """The best plan with one kernel, or the one with F as it is given.
-
-    Args:
-        cpu_only: The plan of the CPU alone, with the kernel's curve.
-        spec: The kernel.
-        f: Rows for the CPU, or "auto".
-    """
-    m = cpu_only.problem.m
-    if f != "auto":
-        return cpu_only.move(f, spec)
-    assert cpu_only.gpu_curve is not None, "candidates run on this machine"
+def _choose_rows(cpu_only: Plan, kernel: _Kernel, wishes: Wishes) -> Plan:
+    """The best plan with one kernel, or the one with F as it is given."""
+    m, spec = cpu_only.problem.m, kernel.spec
+    cpu_only = replace(
+        cpu_only, gpu_curve=kernel.beside_cpu, gpu_alone_curve=kernel.alone, sms=wishes.sms
+    )
+    if wishes.f != "auto":
+        return cpu_only.move(wishes.f, spec)
     gpu_only = cpu_only.move(0, spec)
     alone = min(gpu_only, cpu_only, key=lambda plan: plan.predicted.total_seconds)
-    curves: list[CostCurve] = [cpu_only.gpu_curve, cpu_only.cpu_curve]
+    curves: list[CostCurve] = [kernel.beside_cpu, cpu_only.cpu_curve]
     split = cpu_only.move(split_rows(m, curves)[1], spec)
     limit = alone.predicted.total_seconds * (1 - WORTHWHILE_GAIN)
     return split if split.predicted.total_seconds <= limit else alone
@@ -196,7 +211,6 @@ def _choose_rows(cpu_only: Plan, spec: KernelSpec, f: RowsOrAuto) -> Plan:
 
 def _plan_cpu(problem: GemmProblem, profile: MachineProfile) -> Plan:
     """The plan of the CPU alone."""
-    beside = build_cpu_curve(problem, profile, beside_gpu=True)
     alone = build_cpu_curve(problem, profile, beside_gpu=False)
     return Plan(
         problem=problem,
@@ -204,17 +218,9 @@ def _plan_cpu(problem: GemmProblem, profile: MachineProfile) -> Plan:
         spec=None,
         sms=None,
         profile=profile,
-        predicted=_predict(problem, problem.m, None, beside, alone),
+        predicted=Prediction(0.0, alone.seconds(problem.m)),
         gpu_curve=None,
-        cpu_curve=beside,
+        gpu_alone_curve=None,
+        cpu_curve=build_cpu_curve(problem, profile, beside_gpu=True),
         cpu_alone_curve=alone,
     )
-
-
-def _predict(
-    problem: GemmProblem, f: int, gpu: GpuCurve | None, beside: CpuCurve, alone: CpuCurve
-) -> Prediction:
-    if f == problem.m:
-        return Prediction(0.0, alone.seconds(f))
-    assert gpu is not None, "rows are left to the GPU only where a kernel runs them"
-    return Prediction(gpu.seconds(problem.m - f), beside.seconds(f))

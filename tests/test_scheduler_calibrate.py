@@ -51,6 +51,8 @@ def test_a_gpu_is_calibrated_within_a_minute(tmp_path):
     assert profile.device == devices[0].name
     assert profile.link is not None
     assert profile.link.in_gbytes_per_second > 1
+    assert 1 <= profile.link.beside_cpu_stretch < 10
+    assert 1 <= profile.cpu.beside_gpu_stretch < 10
     for model in profile.kernels:
         assert model.slots % devices[0].sm_count == 0
         assert model.wave_k_seconds > 0, model

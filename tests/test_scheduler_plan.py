@@ -200,3 +200,24 @@ def test_behind_a_slow_link_the_fastest_kernel_is_still_the_one_taken():
     plan = choose_plan(GemmProblem(4096, 4096, 4096), profile, Wishes(f=0))
     assert plan.spec is not None
     assert plan.spec.name in ("bulk", "cublas")
+
+
+def test_a_split_pays_only_if_it_outweighs_what_the_parts_take_from_each_other():
+    profile = make_reference_profile(link_gbytes_per_second=0.1)  # bound by its copies
+    problem, wishes = GemmProblem(2048, 2048, 2048), Wishes("simple", "4")
+    undisturbed = choose_plan(problem, profile, wishes)
+    assert 0 < undisturbed.f < 2048
+    link = replace(profile.link, beside_cpu_stretch=3.0)
+    disturbed = choose_plan(problem, replace(profile, link=link), wishes)
+    assert disturbed.f == 0
+    assert disturbed.predicted == undisturbed.predict(0)
+    f = undisturbed.f
+    assert disturbed.predict(f).gpu_seconds > 2 * undisturbed.predict(f).gpu_seconds
+
+
+def test_a_slower_cpu_beside_the_gpu_is_given_fewer_rows():
+    profile = make_reference_profile()
+    problem, wishes = GemmProblem(2048, 2048, 2048), Wishes("simple", "4")
+    slower = replace(profile, cpu=replace(profile.cpu, beside_gpu_stretch=2.0))
+    fewer, more = (choose_plan(problem, one, wishes).f for one in (slower, profile))
+    assert 0 < fewer < more

@@ -1,0 +1,15 @@
+"""Measuring something several times."""
+
+import statistics
+import time
+from collections.abc import Callable
+
+
+def repeat(measure: Callable[[], float], budget_seconds: float) -> float:
+    """Median of what fits in the time set aside, of at least three after a warm-up."""
+    measure()
+    samples: list[float] = []
+    deadline = time.perf_counter() + budget_seconds
+    while len(samples) < 3 or time.perf_counter() < deadline:
+        samples.append(measure())
+    return statistics.median(samples)
