@@ -90,6 +90,7 @@ readme: $(ENVIRONMENT) figures ## write README.md's tables and sessions anew
 figures: $(ENVIRONMENT) ## fill docs/kernels.md and draw its plot, from benchmarks/results/
 	$(PY) -m benchmarks.kernel_tables
 	$(PY) -m benchmarks.stall_tables
+	$(PY) -m benchmarks.bank_tables
 	$(PY) -m benchmarks.ladder
 
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
