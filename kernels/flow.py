@@ -2,9 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kernels.arena import DeviceArena
 from kernels.catalog import KernelSpec
@@ -13,6 +13,7 @@ from kernels.errors import PipelineCancelled
 from kernels.gemm import multiply_on_device
 from kernels.memory import Matrix
 from kernels.region import DeviceRegion
+from kernels.sharing import SharedRows
 from kernels.splits import SplitMemory
 from kernels.staging import Staging
 from kernels.steps import Step
@@ -32,6 +33,7 @@ class HostProduct:
         progress: Called with the rows of C that are newly finished.
         cancelled: Asked whether to stop.
         sms: Multiprocessors that launches are held to; None for all.
+        shared: Where the rows come from, if another device takes some; None if all are ours.
     """
 
     spec: KernelSpec
@@ -43,6 +45,16 @@ class HostProduct:
     progress: Callable[[int], None] | None
     cancelled: Callable[[], bool] | None
     sms: int | None = None
+    shared: SharedRows | None = None
+
+    def cut(self, rows: range) -> "HostProduct":
+        """The part that computes some of the rows, which are all ours."""
+        part = slice(rows.start, rows.stop)
+        return replace(self, a=self.a[part], c=self.c[part], shared=None)
+
+
+PANELS_AHEAD: Final = 3
+"""Of shared rows: panels that are taken and not computed. One is being computed, one copied in."""
 
 
 class Flow:
@@ -70,7 +82,7 @@ class Flow:
         cache_dir: Path,
     ) -> None:
         self._product = product
-        self._steps = steps
+        self._steps = list(steps)
         self._arena = arena
         self._inward = inward
         self._outward = outward
@@ -81,6 +93,8 @@ class Flow:
         self._stores: dict[int, PendingCopy] = {}
         self._unreported: deque[int] = deque()
         self._finished_elements = 0
+        self._taken_rows = 0
+        self._panel_ends: list[int] = []
 
     def run(self) -> float:
         """Compute the product; returns the seconds of its kernels.
@@ -90,10 +104,13 @@ class Flow:
         """
         from cupy.cuda import get_elapsed_time
 
-        for index in range(len(self._steps)):
+        index = 0
+        while index < len(self._steps):
             self._load_ahead(index)
-            self._launch(index)
-            self._report()
+            if index < len(self._steps):  # unless there were no rows left to take
+                self._launch(index)
+                self._report()
+            index += 1
         while self._unreported:
             self._stores[self._unreported[0]].result()
             self._report()
@@ -106,7 +123,39 @@ class Flow:
             step = self._steps[ahead]
             if step.follows >= index or (self._reads_c(step) and not self._c_is_free(ahead, index)):
                 return
-            self._loads.append(self._load(step))
+            if not self._take_rows(ahead, index):
+                return
+            self._loads.append(self._load(self._steps[ahead]))
+
+    def _take_rows(self, ahead: int, index: int) -> bool:
+        """Take the rows of step `ahead`, if they are shared and it is time; False if not."""
+        shared, step = self._product.shared, self._steps[ahead]
+        if shared is None or step.rows.start < self._taken_rows:
+            return True
+        if not self._is_time(ahead, index):
+            return False
+        rows = shared.take(len(step.rows))
+        if not rows:
+            del self._steps[ahead:]
+            return False
+        panel = [one for one in self._steps[ahead:] if one.rows == step.rows]
+        if len(rows) < len(step.rows):  # and so the last ones
+            self._steps[ahead:] = [replace(one, rows=rows) for one in panel]
+        self._taken_rows = rows.stop
+        self._panel_ends.append(ahead + len(panel) - 1)
+        return True
+
+    def _is_time(self, ahead: int, index: int) -> bool:
+        """Whether so few panels are taken and not computed that another one may be taken."""
+        if len(self._panel_ends) < PANELS_AHEAD:
+            return True
+        end = self._panel_ends[-PANELS_AHEAD]
+        if end >= index:
+            return False
+        computed = self._launches[end][1]
+        if ahead == index:  # there is nothing else to do
+            computed.synchronize()
+        return bool(computed.done)
 
     def _reads_c(self, step: Step) -> bool:
         return step.first and self._product.beta != 0

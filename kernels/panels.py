@@ -49,6 +49,7 @@ class PanelProblem:
         slots: Thread blocks that run at the same time on the whole GPU.
         split_item_bytes: Bytes that the kernel puts beside each element of A and B that it
             multiplies, whole tiles of them; 0 for most kernels.
+        planned_rows: Rows after which another device is to have computed the others; 0 for all.
     """
 
     m: int
@@ -60,6 +61,12 @@ class PanelProblem:
     tile_k: int
     slots: int
     split_item_bytes: int = 0
+    planned_rows: int = 0
+
+    @property
+    def likely_rows(self) -> int:
+        """Rows that are planned for the GPU; those beyond are there in case the others are slow."""
+        return self.planned_rows or self.m
 
     @property
     def tiles_per_tile_row(self) -> int:
@@ -98,9 +105,10 @@ def choose_first_rows(problem: PanelProblem) -> int:
     copying C out is what takes long.
     """
     wanted = min(FIRST_PANEL_ROWS * problem.item_bytes, problem.k)
-    if 2 * problem.m <= wanted:
-        return problem.m
-    return round_to_waves(problem, min(wanted, -(-problem.m // 2)))
+    rows = problem.likely_rows
+    if 2 * rows <= wanted:
+        return rows
+    return min(rows, round_to_waves(problem, min(wanted, -(-rows // 2))))
 
 
 def round_to_waves(problem: PanelProblem, rows: int) -> int:
@@ -128,16 +136,19 @@ def round_to_waves(problem: PanelProblem, rows: int) -> int:
 def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> list[range]:
     """Cut M into panels: one of `first_rows`, then `panel_rows`, at last halving.
 
-    They halve to one wave where the kernels rule, to a megabyte where the copies do.
+    They halve to one wave where the kernels rule, to a megabyte where the copies do, and so small
+    are those beyond the planned rows.
     """
     quantum = problem.wave_rows
     if not problem.is_compute_bound:
         tiles = _MIN_DRAIN_BYTES // (problem.row_bytes * problem.tile_m)
         quantum = min(quantum, max(1, tiles) * problem.tile_m)
-    panels = [range(min(first_rows, problem.m))]
+    panels = [range(min(first_rows, problem.likely_rows))]
     while panels[-1].stop < problem.m:
         start = panels[-1].stop
-        left = problem.m - start
+        left = problem.likely_rows - start
+        if left <= 0:
+            left = min(quantum, problem.m - start)
         size = min(panel_rows, left, max(left // 2 // quantum, 1) * quantum)
         panels.append(range(start, start + size))
     return panels

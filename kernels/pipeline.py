@@ -22,6 +22,7 @@ from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure, OperandError
 from kernels.flow import Flow, HostProduct
 from kernels.memory import Matrix
 from kernels.panels import PanelProblem
+from kernels.sharing import SharedRows
 from kernels.splits import LEAST_K, count_split_item_bytes
 from kernels.staging import Staging
 
@@ -94,6 +95,7 @@ class GpuPipeline:
         progress: Callable[[int], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
         sms: int | None = None,
+        shared: SharedRows | None = None,
     ) -> GpuTimings:
         """C ← αA·B + βC in place, as BLAS does it: β = 0 never reads C, α = 0 neither A nor B.
 
@@ -108,6 +110,8 @@ class GpuPipeline:
             cancelled: Polled in the calling thread between panels; True ends the product.
             sms: Multiprocessors that launches are held to, if the kernel is persistent; None for
                 all.
+            shared: Where the rows to compute come from, if another device takes some of A's and
+                C's; None to compute all.
 
         Raises:
             OperandError: Element types or shapes do not fit, not one tile fits the memory, or the
@@ -119,12 +123,13 @@ class GpuPipeline:
         """
         import cupy
 
-        product = HostProduct(spec, a, b, c, alpha, beta, progress, cancelled, sms)
+        product = HostProduct(spec, a, b, c, alpha, beta, progress, cancelled, sms, shared)
         _check_operands(product)
         if alpha == 0 or c.size == 0:
-            _scale(c, beta)
+            rows = shared.take(c.shape[0]) if shared is not None else range(c.shape[0])
+            _scale(c[rows.start : rows.stop], beta)
             if progress is not None:
-                progress(c.shape[0])
+                progress(len(rows))
             return GpuTimings(0.0, 0.0, 0.0)
         with self._lock, cupy.cuda.Device(self._device.index):
             try:
@@ -148,14 +153,14 @@ class GpuPipeline:
     def _stream(self, product: HostProduct) -> GpuTimings:
         from cupy.cuda import Event, get_elapsed_time
 
-        (m, n), k, tile = product.c.shape, product.a.shape[1], product.spec.tile
-        plan = self._arena.prepare(
-            PanelProblem(
-                *(m, n, k, product.c.itemsize),
-                *(tile.m, tile.n, tile.k, product.sms or self._device.sm_count),
-                count_split_item_bytes(product.spec) if k >= LEAST_K else 0,
-            )
-        )
+        plan = self._arena.prepare(self._describe(product))
+        if product.shared is not None and not plan.is_single_pass:
+            # Rows come back for other columns of B, so all that are planned are taken now.
+            rows = product.shared.take(product.shared.planned)
+            if not rows:
+                return GpuTimings(0.0, 0.0, 0.0)
+            product = product.cut(rows)
+            plan = self._arena.prepare(self._describe(product))
         total_bytes = product.a.nbytes + product.b.nbytes + product.c.nbytes
         self._inward.alone = self._outward.alone = total_bytes <= SMALL_PRODUCT_BYTES
         started, ended = Event(), Event()
@@ -174,6 +179,16 @@ class GpuPipeline:
         transfer_seconds = self._inward.finish() + self._outward.finish()
         gpu_seconds = get_elapsed_time(started, ended) / 1e3
         return GpuTimings(kernel_seconds, transfer_seconds, gpu_seconds)
+
+    def _describe(self, product: HostProduct) -> PanelProblem:
+        """What decides how a product is cut into panels."""
+        (m, n), k, tile = product.c.shape, product.a.shape[1], product.spec.tile
+        return PanelProblem(
+            *(m, n, k, product.c.itemsize),
+            *(tile.m, tile.n, tile.k, product.sms or self._device.sm_count),
+            count_split_item_bytes(product.spec) if k >= LEAST_K else 0,
+            planned_rows=product.shared.planned if product.shared is not None else 0,
+        )
 
     def _recover(self, error: BaseException) -> DeviceFailure | None:
         """Let everything in flight end; returns what to raise instead of a CUDA error."""

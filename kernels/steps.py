@@ -62,6 +62,11 @@ class StepPlan:
     steps: tuple[Step, ...]
     buffers: Buffers
 
+    @property
+    def is_single_pass(self) -> bool:
+        """Whether each row of C is computed and gone before the next ones are begun."""
+        return len({step.columns for step in self.steps}) == 1
+
 
 @lru_cache(maxsize=256)
 def plan_steps(problem: PanelProblem, gpu_memory_bytes: int) -> StepPlan:

@@ -16,8 +16,10 @@ from cpu.gemm import CpuPool
 from kernels.device import DeviceInfo
 from kernels.errors import DeviceFailure, KernelsError, PipelineCancelled
 from kernels.pipeline import GpuPipeline, GpuTimings
+from kernels.sharing import SharedRows
 from scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
 from scheduler.estimate import count_threads_beside_gpu
+from scheduler.frontier import Frontier
 from scheduler.plan import Plan
 
 Matrix = NDArray[Any]
@@ -34,6 +36,7 @@ class Timings:
         gpu_seconds: The GPU part from its first to its last event.
         cpu_seconds: The CPU part.
         total_seconds: From the start of both parts to the end of the longer one.
+        f_actual: Rows that the CPU computed: the plan's F, unless the boundary moved.
     """
 
     kernel_seconds: float
@@ -41,6 +44,7 @@ class Timings:
     gpu_seconds: float
     cpu_seconds: float
     total_seconds: float
+    f_actual: int
 
     def as_dict(self) -> dict[str, float]:
         """JSON-ready copy."""
@@ -120,6 +124,9 @@ class Executor:
     ) -> Timings:
         """C ← αA·B + βC as the plan divides it.
 
+        Unless F was given, the boundary between the two parts moves: the GPU takes panels from the
+        top and the CPU rows from the bottom until they meet.
+
         Args:
             plan: Made for this product.
             a: M x K, any strides.
@@ -137,6 +144,7 @@ class Executor:
         """
         _check_operands(plan, a, b, c)
         split = plan.gpu_rows
+        frontier = Frontier(plan.problem.m, plan.f, moves=not plan.pinned)
         counter = RowCounter(plan.problem.m, progress)
         stop = threading.Event()
 
@@ -148,22 +156,36 @@ class Executor:
                 return GpuTimings(0.0, 0.0, 0.0)
             assert self.pipeline is not None, "a plan leaves rows to a GPU only where one is"
             assert plan.spec is not None, "a plan with GPU rows names a kernel"
+            shared = SharedRows(split, frontier.take_top) if frontier.moves else None
+            mine = slice(0, plan.problem.m if shared else split)
             return self.pipeline.multiply(
-                plan.spec, a[:split], b, c[:split],
-                alpha=alpha, beta=beta, sms=plan.sms, progress=counter.add, cancelled=is_cancelled,
+                plan.spec, a[mine], b, c[mine], alpha=alpha, beta=beta, sms=plan.sms,
+                progress=counter.add, cancelled=is_cancelled, shared=shared,
             )  # fmt: skip
 
         def compute_cpu_rows() -> float:
-            if plan.f == 0:
-                return 0.0
             pool = self.pool_beside if split else self.pool_alone
-            return pool.multiply(
-                a[split:], b, c[split:],
-                alpha=alpha, beta=beta, progress=counter.add, cancelled=is_cancelled,
-            )  # fmt: skip
+            seconds = 0.0
+            while rows := frontier.take_bottom():
+                mine = slice(rows.start, rows.stop)
+                seconds += pool.multiply(
+                    a[mine], b, c[mine],
+                    alpha=alpha, beta=beta, progress=counter.add, cancelled=is_cancelled,
+                )  # fmt: skip
+            return seconds
 
         with self._runs:
-            return _join(self._gpu_thread, compute_gpu_rows, compute_cpu_rows, stop)
+            gpu, cpu_seconds, total_seconds = _join(
+                self._gpu_thread, compute_gpu_rows, compute_cpu_rows, stop
+            )
+        return Timings(
+            kernel_seconds=gpu.kernel_seconds,
+            transfer_seconds=gpu.transfer_seconds,
+            gpu_seconds=gpu.gpu_seconds,
+            cpu_seconds=cpu_seconds,
+            total_seconds=total_seconds,
+            f_actual=frontier.f,
+        )
 
     def close(self) -> None:
         """Give back threads, streams and memory."""
@@ -179,8 +201,12 @@ def _join(
     compute_gpu_rows: Callable[[], GpuTimings],
     compute_cpu_rows: Callable[[], float],
     stop: threading.Event,
-) -> Timings:
-    """Run both parts at once; when one fails, stop the other and raise the first failure."""
+) -> tuple[GpuTimings, float, float]:
+    """Run both parts at once; when one fails, stop the other and raise the first failure.
+
+    Returns:
+        The GPU part's timings, the CPU part's seconds, and the seconds of both together.
+    """
 
     def stop_other_on_failure(part: Callable[[], Result]) -> Result:
         try:
@@ -203,14 +229,7 @@ def _join(
         failures.append(gpu_failure)
     if failures:
         _raise_translated(failures)
-    gpu = gpu_part.result()
-    return Timings(
-        kernel_seconds=gpu.kernel_seconds,
-        transfer_seconds=gpu.transfer_seconds,
-        gpu_seconds=gpu.gpu_seconds,
-        cpu_seconds=cpu_seconds,
-        total_seconds=total_seconds,
-    )
+    return gpu_part.result(), cpu_seconds, total_seconds
 
 
 def _raise_translated(failures: list[BaseException]) -> NoReturn:

@@ -56,6 +56,7 @@ class Plan:
         cpu_curve: Rows → seconds on the CPU beside the GPU.
         cpu_alone_curve: Rows → seconds on the CPU with the machine to itself.
         no_gpu_reason: Why no GPU runs this product; None where one does.
+        pinned: Whether F was given, and the boundary must not move while the plan is run.
     """
 
     problem: GemmProblem
@@ -69,6 +70,7 @@ class Plan:
     cpu_curve: CpuCurve
     cpu_alone_curve: CpuCurve
     no_gpu_reason: str | None = None
+    pinned: bool = False
 
     @property
     def gpu_rows(self) -> int:
@@ -200,7 +202,7 @@ def _choose_rows(cpu_only: Plan, kernel: _Kernel, wishes: Wishes) -> Plan:
         cpu_only, gpu_curve=kernel.beside_cpu, gpu_alone_curve=kernel.alone, sms=wishes.sms
     )
     if wishes.f != "auto":
-        return cpu_only.move(wishes.f, spec)
+        return replace(cpu_only.move(wishes.f, spec), pinned=True)
     gpu_only = cpu_only.move(0, spec)
     alone = min(gpu_only, cpu_only, key=lambda plan: plan.predicted.total_seconds)
     curves: list[CostCurve] = [kernel.beside_cpu, cpu_only.cpu_curve]

@@ -36,6 +36,7 @@ _EXAMPLE_TIMINGS: JsonDict = {
     "gpu_seconds": 0.0183,
     "cpu_seconds": 0.0171,
     "total_seconds": 0.0184,
+    "f_actual": 8,
 }
 
 
@@ -136,8 +137,8 @@ class JobView(BaseModel):
     plan: dict[str, Any] | None = Field(
         description="F, kernel, tile, accuracy, waves, predicted seconds."
     )
-    timings: dict[str, float | None] | None = Field(
-        description="Measured seconds of a succeeded job."
+    timings: dict[str, int | float | None] | None = Field(
+        description="Measured seconds of a succeeded job; f_actual: rows that the CPU computed."
     )
     verification: dict[str, Any] | None = Field(description="Outcome of the check.")
     result: str | None = Field(description="Id of the product, a matrix as any other.")

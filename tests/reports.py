@@ -50,7 +50,7 @@ def multiply_squares() -> Report:
 
 
 def split(f: int, *, passed: bool = True) -> hybrid_f.Split:
-    return hybrid_f.Split(f, 205, Timings(0.1, 0.2, 0.25, f / 64, max(0.25, f / 64)), passed)
+    return hybrid_f.Split(f, 205, Timings(0.1, 0.2, 0.25, f / 64, max(0.25, f / 64), f), passed)
 
 
 def split_rows(size: int = HYBRID_SIZE, **wishes: bool) -> Report:

@@ -1,5 +1,6 @@
 """Rows are cut into panels of whole waves that shrink at the end; pieces fit their slabs."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -54,6 +55,20 @@ def test_panels_follow_each_other_and_cover_all_rows(
 def test_panels_are_rows_of_whole_tiles_except_the_last(problem: PanelProblem) -> None:
     for panel in cut_rows(problem, choose_first_rows(problem), choose_panel_rows(problem))[:-1]:
         assert len(panel) % problem.tile_m == 0
+
+
+@given(problem=problems, data=st.data())
+def test_panels_end_where_another_device_is_to_begin_and_are_small_beyond(
+    problem: PanelProblem, data: st.DataObject
+) -> None:
+    planned = data.draw(st.integers(1, problem.m))
+    shared = replace(problem, planned_rows=planned)
+    panels = cut_rows(shared, choose_first_rows(shared), choose_panel_rows(shared))
+    assert planned in [panel.stop for panel in panels]
+    assert [row for panel in panels for row in (panel.start, panel.stop)][-1] == problem.m
+    assert all(before.stop == after.start for before, after in pairwise(panels))
+    beyond = [len(panel) for panel in panels if panel.start >= planned]
+    assert max(beyond, default=0) <= problem.wave_rows
 
 
 @given(problem=problems)

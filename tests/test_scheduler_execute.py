@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,33 @@ def test_gpu_and_cpu_rows_meet_without_a_gap(gpu_executor, m, n, k, dtype, share
     assert (timings.cpu_seconds > 0) == (plan.f > 0)
     longer = max(timings.gpu_seconds, timings.cpu_seconds)
     assert longer <= timings.total_seconds * 1.05
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("planned", [0.02, 0.4, 0.98])
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+def test_wherever_the_boundary_moves_every_row_is_computed_once(gpu_executor, planned, beta):
+    m, n, k = 3000, 1013, 509
+    a, b = make_matrix(m, k, "float32", seed=1), make_matrix(k, n, "float32", seed=2)
+    before = make_matrix(m, n, "float32", seed=3)
+    plan = replace(plan_for(gpu_executor, m, n, k, f=int(planned * m)), pinned=False)
+    for _ in range(5):
+        c = before.copy() if beta else poison(before.copy())
+        seen = []
+        timings = gpu_executor.run(plan, a, b, c, beta=beta, progress=seen.append)
+        assert verify_product(a, b, before if beta else None, c, beta=beta).passed
+        assert seen[-1] == pytest.approx(1.0)
+        assert 0 <= timings.f_actual <= m
+
+
+@pytest.mark.gpu
+def test_a_given_f_stays_where_it_is(gpu_executor):
+    m, n, k = 2000, 700, 300
+    a, b = make_matrix(m, k, "float32", seed=1), make_matrix(k, n, "float32", seed=2)
+    for f in (1, 700, 1999):
+        plan = plan_for(gpu_executor, m, n, k, f=f)
+        c = poison(np.empty((m, n), np.float32))
+        assert gpu_executor.run(plan, a, b, c).f_actual == f
 
 
 @pytest.mark.gpu
