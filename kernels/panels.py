@@ -30,6 +30,10 @@ COMPUTE_BOUND_SIZE: Final = 256
 
 _MIN_DRAIN_BYTES: Final = 1 << 20
 
+SPLIT_SHARE: Final = 4
+"""Parts of a wave that the last panels may be, where the kernel splits such waves among all slots:
+smaller ones cost more to put together than they take less to copy out."""
+
 _LINE_BYTES: Final = 128
 _VECTOR_BYTES: Final = 16
 
@@ -50,6 +54,7 @@ class PanelProblem:
         split_item_bytes: Bytes that the kernel puts beside each element of A and B that it
             multiplies, whole tiles of them; 0 for most kernels.
         planned_rows: Rows after which another device is to have computed the others; 0 for all.
+        splits_tail: Whether the kernel shares a partly filled wave among all slots.
     """
 
     m: int
@@ -62,6 +67,7 @@ class PanelProblem:
     slots: int
     split_item_bytes: int = 0
     planned_rows: int = 0
+    splits_tail: bool = False
 
     @property
     def likely_rows(self) -> int:
@@ -136,10 +142,12 @@ def round_to_waves(problem: PanelProblem, rows: int) -> int:
 def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> list[range]:
     """Cut M into panels: one of `first_rows`, then `panel_rows`, at last halving.
 
-    They halve to one wave where the kernels rule, to a megabyte where the copies do, and so small
-    are those beyond the planned rows.
+    They halve to one wave where the kernels rule, or to part of one if all slots share it, and to a
+    megabyte where the copies do; so small, too, are those beyond the planned rows.
     """
     quantum = problem.wave_rows
+    if problem.splits_tail:
+        quantum = max(1, quantum // problem.tile_m // SPLIT_SHARE) * problem.tile_m
     if not problem.is_compute_bound:
         tiles = _MIN_DRAIN_BYTES // (problem.row_bytes * problem.tile_m)
         quantum = min(quantum, max(1, tiles) * problem.tile_m)

@@ -188,6 +188,7 @@ class GpuPipeline:
             *(tile.m, tile.n, tile.k, product.sms or self._device.sm_count),
             count_split_item_bytes(product.spec) if k >= LEAST_K else 0,
             planned_rows=product.shared.planned if product.shared is not None else 0,
+            splits_tail=product.spec.splits_tail,
         )
 
     def _recover(self, error: BaseException) -> DeviceFailure | None:

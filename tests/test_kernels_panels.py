@@ -29,6 +29,7 @@ problems = st.builds(
     tile_n=st.sampled_from([4, 32, 128, 256]),
     tile_k=st.sampled_from([4, 8, 32]),
     slots=st.sampled_from([4, 8, 40, 132]),
+    splits_tail=st.booleans(),
 )
 
 
@@ -104,6 +105,13 @@ def test_the_last_panels_shrink_to_one_wave() -> None:
     assert sizes[0] == 2048
     assert sizes[-1] == problem.wave_rows == 128
     assert sizes[1:] == sorted(sizes[1:], reverse=True)
+
+
+def test_the_last_panels_shrink_to_part_of_a_wave_where_it_is_split() -> None:
+    problem = square(4096, tile_n=256, splits_tail=True)
+    assert problem.wave_rows == 1024
+    assert len(cut_rows(problem, 2048, 1024)[-1]) == 256
+    assert len(cut_rows(replace(problem, splits_tail=False), 2048, 1024)[-1]) == 1024
 
 
 def test_the_last_panels_of_a_product_bound_by_copies_shrink_below_a_wave() -> None:
