@@ -26,6 +26,8 @@ class DeviceArena:
         self._limit_bytes = gpu_memory_bytes
         self._memory: Any = None
         self._buffers: Buffers | None = None
+        self._places: dict[str, tuple[int, int]] = {}
+        self._split_memory: int | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -46,7 +48,8 @@ class DeviceArena:
         if plan.buffers.total_bytes > self.size_bytes:
             self.free()
             plan = self._allocate(problem, limit)
-        self._buffers = plan.buffers
+        if plan.buffers is not self._buffers:
+            self._lay_out(plan.buffers)
         return plan
 
     def place(self, operand: str, slot: int, columns: int) -> DeviceRegion:
@@ -58,22 +61,14 @@ class DeviceArena:
             columns: Columns of the matrix that it is to hold.
         """
         assert self._buffers is not None, "buffers are placed after they are prepared"
-        sizes = self._buffers
-        starts = {
-            "a": slot * sizes.a_bytes,
-            "b": sizes.a_slots * sizes.a_bytes + slot * sizes.b_bytes,
-            "c": sizes.total_bytes - sizes.split_bytes - (sizes.c_slots - slot) * sizes.c_bytes,
-        }
-        pitch = pitch_items(columns, sizes.item_bytes)
-        return DeviceRegion(self._memory.ptr + starts[operand], pitch)
+        start, slot_bytes = self._places[operand]
+        pitch = pitch_items(columns, self._buffers.item_bytes)
+        return DeviceRegion(start + slot * slot_bytes, pitch)
 
     def find_split_memory(self) -> int | None:
         """Address of the memory for what the kernel makes of A and B; None where it has none."""
         assert self._buffers is not None, "buffers are placed after they are prepared"
-        sizes = self._buffers
-        if sizes.split_bytes == 0:
-            return None
-        return int(self._memory.ptr) + sizes.total_bytes - sizes.split_bytes
+        return self._split_memory
 
     def view(self, region: DeviceRegion, rows: int, columns: int, dtype: np.dtype[Any]) -> Any:
         """A cupy.ndarray over a region."""
@@ -85,7 +80,20 @@ class DeviceArena:
 
     def free(self) -> None:
         """Give the memory back."""
-        self._memory = None
+        self._memory = self._buffers = None
+
+    def _lay_out(self, buffers: Buffers) -> None:
+        """Where the first buffer of each operand lies, and the bytes to the next one."""
+        start: int = self._memory.ptr
+        for operand, slots, size_bytes in (
+            ("a", buffers.a_slots, buffers.a_bytes),
+            ("b", buffers.b_slots, buffers.b_bytes),
+            ("c", buffers.c_slots, buffers.c_bytes),
+        ):
+            self._places[operand] = start, size_bytes
+            start += slots * size_bytes
+        self._split_memory = start if buffers.split_bytes else None
+        self._buffers = buffers
 
     def _allocate(self, problem: PanelProblem, limit: int) -> StepPlan:
         """Plan within what is free; where another takes it in between, once more with less."""
