@@ -53,7 +53,7 @@ serve: $(ENVIRONMENT) ## run the service in the foreground (settings: README.md)
 
 # --- checking --------------------------------------------------------------------------------
 
-.PHONY: check test test-gpu bench bench-kernels profile-kernels image-test
+.PHONY: check test test-gpu bench bench-host bench-kernels profile-kernels image-test
 check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -71,6 +71,9 @@ bench: $(ENVIRONMENT) ## measure on this machine, into benchmarks/results/
 	$(if $(filter 1,$(GPU)),$(PY) -m benchmarks.kernels)
 	$(PY) -m benchmarks.main_job
 
+bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' ways
+	$(PY) -m benchmarks.host $(ARGS)
+
 bench-kernels: $(ENVIRONMENT) ## measure every kernel beside cuBLAS; needs a CUDA GPU
 	$(PY) -m benchmarks.kernels $(ARGS)
 
@@ -87,11 +90,13 @@ readme: $(ENVIRONMENT) figures ## write README.md's tables and sessions anew
 	$(PY) -m benchmarks.tables
 	$(PY) -m docs.session
 
-figures: $(ENVIRONMENT) ## fill docs/kernels.md and draw its plot, from benchmarks/results/
+figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from benchmarks/results/
 	$(PY) -m benchmarks.kernel_tables
 	$(PY) -m benchmarks.stall_tables
 	$(PY) -m benchmarks.bank_tables
 	$(PY) -m benchmarks.ladder
+	$(PY) -m benchmarks.host_tables
+	$(PY) -m benchmarks.host_plots
 
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
 	$(UV) build --wheel --clear --require-hashes --build-constraints requirements/build.lock --out-dir dist

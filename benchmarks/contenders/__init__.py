@@ -1,0 +1,1 @@
+"""Who multiplies matrices in host memory, one way a file."""

@@ -1,0 +1,59 @@
+"""What every contender can do."""
+
+from typing import Any, ClassVar
+
+from benchmarks.host_suite import MEMORIES
+from benchmarks.operands import Matrix, Operands
+
+
+class Contender:
+    """One way to multiply matrices in host memory.
+
+    Attributes:
+        name: What rows call it.
+        memories: Kinds of host memory that it takes part with.
+        turns: Turns that it takes, if there is time.
+        warms_up: Whether its first product takes longer than those after it, and so does not count.
+        sms: Multiprocessors that the GPU is held to; None for all.
+    """
+
+    name: str
+    memories: ClassVar[tuple[str, ...]] = MEMORIES
+    turns: ClassVar[int] = 9
+    warms_up: ClassVar[bool] = True
+    sms: int | None = None
+
+    def prepare(self, operands: Operands, until: float) -> bool:
+        """Get ready for this product: allocate what is kept between turns, find settings.
+
+        Args:
+            operands: The product.
+            until: Value of time.perf_counter() by which it should be done.
+
+        Returns:
+            Whether it takes part.
+        """
+        del operands, until
+        return True
+
+    @property
+    def wakes_blas(self) -> bool:
+        """Whether it wants all threads of BLAS."""
+        return False
+
+    def multiply(self, operands: Operands) -> Matrix:
+        """A·B in host memory, complete: in `operands.c`, or in memory of its own."""
+        raise NotImplementedError
+
+    @property
+    def rows_on_cpu(self) -> tuple[int | None, int | None]:
+        """F as planned and as it became; None where nothing of the kind is chosen."""
+        return None, None
+
+    @property
+    def settings(self) -> dict[str, Any] | None:
+        """JSON-ready: what it was tuned to; None where there is nothing to tune."""
+        return None
+
+    def release(self) -> None:
+        """Give back what `prepare` and `multiply` keep; some keep nothing."""

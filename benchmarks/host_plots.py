@@ -1,0 +1,198 @@
+"""Draws docs/host-limit-<gpu>.png and docs/host-f-<gpu>.png from results/host-<gpu>.json.
+
+The first shows per cent of the GPU's limit by product, the second time over F with the model's
+choice. Run `make figures`, or `python -m benchmarks.host_plots`; it needs matplotlib. The same
+figures give the same files, which name them.
+"""
+
+import hashlib
+import io
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.host_rows import HostResults, HostRow, RegretRow, read_host_results
+from benchmarks.host_suite import ALL_SHAPES, MEMORIES, name_shape
+from benchmarks.host_summary import OURS, PEERS, find_whole
+from benchmarks.measured import ResultsError, Shape
+from benchmarks.tables import RESULTS, ROOT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DOCS: Final = ROOT / "docs"
+DRAWN_DTYPE: Final = "float32"
+DRAWN_SWEEPS: Final[tuple[tuple[Shape, str, int | None], ...]] = (
+    ((16384, 16384, 256), "float32", None),
+    ((65536, 256, 256), "float32", None),
+    ((4096, 4096, 4096), "float32", 8),
+    ((4096, 4096, 4096), "float64", 4),
+    ((3456, 4096, 4096), "float32", 32),
+    ((4224, 4224, 4224), "float64", 8),
+)
+"""Product, element type, multiprocessors (None for all) of the sweeps that are drawn."""
+
+_COLOURS: Final = dict(
+    zip(
+        (OURS, *PEERS),
+        ("#d55e00", "#56b4e9", "#0072b2", "#009e73", "#cc79a7", "#777777"),
+        strict=True,
+    )
+)
+_DOTS_PER_INCH: Final = 130
+_KEY: Final = "Figures"
+"""Of the PNG's text that names what was drawn."""
+
+
+def main() -> int:
+    """Draws both plots for each results file."""
+    try:
+        results = read_host_results(RESULTS)
+    except ResultsError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for one in results:
+        for name, draw in PLOTS.items():
+            find_plot(one, name).write_bytes(draw(one))
+    return 0
+
+
+def find_plot(results: HostResults, name: str) -> Path:
+    """Where a plot of a results file stands."""
+    return DOCS / f"host-{name}-{results.name}.png"
+
+
+def digest_figures(results: HostResults, name: str) -> str:
+    """Names what a plot shows, so that one of other figures is told from it."""
+    drawn: list[Any] = [results.caption, name]
+    if name == "limit":
+        drawn += [
+            (row.shape, row.memory, row.contender, row.limit_share) for row in pick_rows(results)
+        ]
+    else:
+        drawn += [
+            (row.shape, row.dtype, row.sms, row.f, row.best_f, [list(point) for point in row.curve])
+            for row in pick_drawn_sweeps(results)
+        ]
+    return hashlib.sha256(json.dumps(drawn).encode()).hexdigest()
+
+
+def pick_rows(results: HostResults) -> list[HostRow]:
+    """The rows that the plot of the limit shows."""
+    whole = find_whole(results.rows)
+    return [
+        row
+        for row in results.rows
+        if row.dtype == DRAWN_DTYPE
+        and row.sms == whole
+        and row.contender in _COLOURS
+        and row.limit_share is not None
+    ]
+
+
+def pick_drawn_sweeps(results: HostResults) -> list[RegretRow]:
+    """The sweeps that the plot of F shows, those of them that were measured."""
+    whole = find_whole(results.regret)
+    found = {(row.shape, row.dtype, row.sms): row for row in results.regret if row.curve}
+    wanted = ((shape, dtype, sms or whole) for shape, dtype, sms in DRAWN_SWEEPS)
+    return [found[key] for key in wanted if key in found]
+
+
+def draw_limit(results: HostResults) -> bytes:
+    """Per cent of the limit at every product: a panel for each kind of host memory."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 6.4), dpi=_DOTS_PER_INCH, layout="constrained")
+    gpu = results.document["hardware"]["gpu"]
+    figure.suptitle(f"Host to host, {DRAWN_DTYPE}, {gpu}: per cent of its limit alone", fontsize=11)
+    panels = figure.subplots(len(MEMORIES), 1, sharex=True)
+    rows = pick_rows(results)
+    for axes, memory in zip(panels, MEMORIES, strict=True):
+        _draw_shares(axes, rows, memory)
+    shapes = _list_shapes(rows)
+    panels[-1].set_xticks(
+        range(len(shapes)), list(map(name_shape, shapes)), rotation=60, fontsize=8
+    )
+    for label in panels[-1].get_xticklabels():
+        label.set_ha("right")
+    return _save(figure, digest_figures(results, "limit"))
+
+
+def draw_f(results: HostResults) -> bytes:
+    """Time over F: measured, predicted, the model's choice and the best one."""
+    from matplotlib.figure import Figure
+
+    sweeps = pick_drawn_sweeps(results)
+    columns = min(3, max(1, len(sweeps)))
+    lines = max(1, -(-len(sweeps) // columns))
+    figure = Figure(figsize=(9.0, 2.9 * lines), dpi=_DOTS_PER_INCH, layout="constrained")
+    gpu = results.document["hardware"]["gpu"]
+    figure.suptitle(f"Milliseconds over F, the CPU's rows, {gpu}, pageable memory", fontsize=11)
+    panels = figure.subplots(lines, columns, squeeze=False).flat
+    for axes, row in zip(panels, sweeps, strict=False):
+        _draw_sweep(axes, row, find_whole(results.regret))
+    for axes in list(figure.axes)[len(sweeps) :]:
+        axes.set_axis_off()
+    return _save(figure, digest_figures(results, "f"))
+
+
+PLOTS: Final = {"limit": draw_limit, "f": draw_f}
+
+
+def read_digest(png: Path) -> str | None:
+    """What `digest_figures` said when the plot was drawn."""
+    from PIL import Image
+
+    with Image.open(png) as image:
+        return image.info.get(_KEY)
+
+
+def _save(figure: "Figure", digest: str) -> bytes:
+    data = io.BytesIO()
+    figure.savefig(data, format="png", metadata={"Software": None, _KEY: digest})
+    return data.getvalue()
+
+
+def _draw_shares(axes: "Axes", rows: Sequence[HostRow], memory: str) -> None:
+    places = {shape: place for place, shape in enumerate(_list_shapes(rows))}
+    for name, colour in _COLOURS.items():
+        of = [row for row in rows if (row.contender, row.memory) == (name, memory)]
+        shares = [100 * (row.limit_share or 0.0) for row in of]
+        style: dict[str, Any] = {"marker": "D", "s": 30, "zorder": 3} if name == OURS else {"s": 18}
+        axes.scatter([places[row.shape] for row in of], shares, color=colour, label=name, **style)
+    axes.axhline(100, color="black", linewidth=0.8)
+    axes.set_title(f"{memory} memory", fontsize=9)
+    axes.set_ylim(bottom=0)
+    axes.tick_params(axis="y", labelsize=8)
+    axes.grid(alpha=0.3)
+    axes.set_axisbelow(True)
+    axes.legend(fontsize=7, ncols=len(_COLOURS), loc="upper right", frameon=False)
+
+
+def _draw_sweep(axes: "Axes", row: RegretRow, whole: int | None) -> None:
+    rows_on_cpu = [point[0] for point in row.curve]
+    axes.plot(
+        rows_on_cpu, [1e3 * point[1] for point in row.curve], ".-", color="#0072b2", ms=4, lw=1
+    )
+    axes.plot(rows_on_cpu, [1e3 * point[2] for point in row.curve], "--", color="#999999", lw=1)
+    axes.axvline(row.f, color="#d55e00", lw=1.2)
+    axes.axvline(row.best_f, color="#009e73", lw=1.2, ls=":")
+    held = "" if row.sms == whole else f", {row.sms} SMs"
+    title = f"{name_shape(row.shape)} {row.dtype}{held}\nF = {row.f}, best {row.best_f}"
+    axes.set_title(f"{title}: {row.regret:.3f}", fontsize=8)
+    axes.tick_params(labelsize=7)
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+
+
+def _list_shapes(rows: Sequence[HostRow]) -> list[Shape]:
+    measured = {row.shape for row in rows}
+    known = [shape for shape in ALL_SHAPES if shape in measured]
+    return [*known, *sorted(measured - set(known))]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,452 @@
+"""The host benchmark's decisions, its contenders that need no GPU, and one small run of it."""
+
+import ctypes
+import importlib.util
+import json
+import math
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import threadpoolctl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.blas_threads import BlasThreads
+from benchmarks.contenders.contender import Contender
+from benchmarks.contenders.cublas_xt import BLOCKS, list_settings
+from benchmarks.contenders.field import NAMES, make_contenders
+from benchmarks.contenders.plain_numpy import PlainNumpy
+from benchmarks.contenders.streamed_cupy import choose_panel_rows, cut_panels
+from benchmarks.contenders.xt_library import XtError, XtHandle, declare_functions
+from benchmarks.host_contest import (
+    LEAST_TURNS,
+    SLOW_SECONDS,
+    HostContest,
+    HostScore,
+    make_host_rows,
+)
+from benchmarks.host_results import HostRecord
+from benchmarks.host_rows import HostResults
+from benchmarks.host_suite import (
+    ALL_SHAPES,
+    DTYPES,
+    MEMORIES,
+    REGRET_SMS,
+    SUITE,
+    count_bytes,
+    estimate_seconds,
+)
+from benchmarks.limit import LinkRates, find_limit_seconds, measure_compute, measure_link
+from benchmarks.measured import ResultsError, Shape
+from benchmarks.operands import Matrix, Operands, cut_rows, draw_operands, pin_operands
+from benchmarks.projection import Projection
+from benchmarks.regret import (
+    LONGEST_SECONDS,
+    POINTS,
+    REACH,
+    USUAL_SECONDS,
+    WAVES,
+    Sweep,
+    estimate_sweep_seconds,
+    list_boundaries,
+    list_points,
+    thin,
+)
+from cpu.threads import limit_blas_threads
+from kernels.device import list_devices
+from scheduler.execute import Executor
+from scheduler.plan import choose_plan
+from scheduler.presets import PRESETS
+from scheduler.problem import GemmProblem
+from scheduler.profile import build_preset_profile, find_profile
+from scheduler.wishes import Wishes
+from tests.host_figures import invent_host_results
+
+H200 = build_preset_profile(PRESETS[0], "data sheet", 16)
+LINK = LinkRates(in_gbytes_per_second=50.0, out_gbytes_per_second=25.0)
+
+
+def plan_for(shape: Shape, dtype: str = "float32", **wishes):
+    return choose_plan(GemmProblem(*shape, dtype), H200, Wishes(**wishes))
+
+
+# --- products and time ---------------------------------------------------------------------------
+
+
+def test_the_suite_is_the_promised_one_and_ten_more() -> None:
+    assert len(SUITE) == 16
+    assert len(ALL_SHAPES) == len(set(ALL_SHAPES)) == 26
+    assert {(16384, 16384, 256), (1, 8192, 8192), (32768, 32768, 4096)} < set(SUITE)
+
+
+def test_all_contests_fit_into_nine_minutes_on_an_h200() -> None:
+    seconds = sum(
+        estimate_seconds(shape, dtype, memory)
+        for shape in ALL_SHAPES
+        for dtype in DTYPES
+        for memory in MEMORIES
+    )
+    assert 240 < seconds < 500
+
+
+def test_most_sweeps_fit_into_ten_minutes_on_an_h200() -> None:
+    estimates = [
+        estimate_sweep_seconds(plan_for(shape, dtype, sms=sms).predicted.total_seconds)
+        for shape in ALL_SHAPES
+        for dtype in DTYPES
+        for sms in REGRET_SMS
+    ]
+    assert sum(estimates) < 600
+    assert max(estimates) <= LONGEST_SECONDS + 0.1
+    assert sum(seconds > 0 for seconds in estimates) > 0.8 * len(estimates)
+
+
+def test_bytes_are_those_of_all_three_matrices() -> None:
+    assert count_bytes((2, 3, 5), "float64") == 8 * (10 + 15 + 6)
+
+
+def test_the_limit_is_the_slowest_of_computing_and_both_ways() -> None:
+    def limit(compute_seconds: float, shape: Shape) -> float:
+        return find_limit_seconds(shape, "float32", compute_seconds=compute_seconds, link=LINK)
+
+    assert limit(1.0, (10, 10, 10)) == 1.0
+    assert limit(0.0, (1000, 1000, 2000)) == pytest.approx(4 * 4_000_000 / 50e9)
+    assert limit(0.0, (1000, 1000, 10)) == pytest.approx(4 * 1_000_000 / 25e9)
+
+
+# --- operands and checks -------------------------------------------------------------------------
+
+
+@given(st.integers(1, 10**6), st.integers(0, 2**34), st.integers(1, 64))
+def test_ranges_cover_all_rows_once(rows: int, size_bytes: int, threads: int) -> None:
+    ranges = cut_rows(rows, size_bytes, threads)
+    assert len(ranges) <= threads
+    assert [edge.start for edge in ranges] == [0, *(edge.stop for edge in ranges[:-1])]
+    assert ranges[-1].stop == rows
+    assert all(edge.start < edge.stop for edge in ranges)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1500, 700, 900), (1, 3000, 3000), (3000, 3000, 1)])
+def test_right_products_pass_and_others_do_not(shape: Shape, dtype: str) -> None:
+    operands = draw_operands(shape, dtype)
+    assert operands.shape == shape
+    assert operands.dtype == dtype
+    assert np.isnan(operands.c).all()
+    assert -1 <= operands.a.min() <= operands.a.max() <= 1
+    projection = Projection(operands)
+    assert not projection.find_error(operands.c) <= 1.0
+    product = operands.a @ operands.b
+    assert projection.find_error(product) <= 0.5
+    assert projection.find_error(product[:, :-1]) == math.inf
+    product[-1, -1] += 1.0
+    assert projection.find_error(product) > 1.0
+
+
+def test_products_in_tf32_do_not_pass() -> None:
+    operands = draw_operands((512, 2048, 2048), "float32")
+
+    def cut(matrix: Matrix) -> Matrix:
+        return (matrix.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+    assert Projection(operands).find_error(cut(operands.a) @ cut(operands.b)) > 1.0
+
+
+# --- contenders ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("m", [1, 255, 256, 333, 4096, 4097, 65536, 100_003])
+def test_panels_are_whole_tiles_and_cover_all_rows(m: int) -> None:
+    rows = choose_panel_rows(m)
+    panels = list(cut_panels(m, rows))
+    assert rows == m or rows % 256 == 0
+    assert 1 <= len(panels) <= 16
+    assert sum(panel.stop - panel.start for panel in panels) == m
+
+
+def test_cublasxt_is_tried_with_all_blocks_that_differ() -> None:
+    pageable = list_settings(16384, "pageable")
+    assert {x.block for x in pageable} == set(BLOCKS)
+    assert len(pageable) == 2 * len(BLOCKS)
+    assert not any(x.pinning for x in list_settings(16384, "pinned"))
+    assert {x.block for x in list_settings(2048, "pinned")} == {1024, 2048}
+    assert {x.block for x in list_settings(1025, "pinned")} == {1024, 2048}
+    assert {x.block for x in list_settings(64, "pinned")} == {1024}
+
+
+@pytest.fixture(scope="module")
+def xt_library(tmp_path_factory: pytest.TempPathFactory):
+    """The functions of cublasXt that are called, by its prototypes; skips without a compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("a C compiler is missing")
+    library = tmp_path_factory.mktemp("xt") / "libxt.so"
+    source = Path(__file__).with_name("xt_library.c")
+    flags = ("-Wall", "-Werror", "-O1", "-shared", "-fPIC")
+    subprocess.run([compiler, *flags, "-o", library, source], check=True)
+    loaded = ctypes.CDLL(str(library))
+    declare_functions(loaded)
+    loaded.read_ratio.restype = ctypes.c_float
+    return loaded
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.2])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_cublasxt_is_asked_for_the_row_major_product(xt_library, dtype: str, ratio: float) -> None:
+    handle = XtHandle(3, xt_library)
+    assert xt_library.read_device() == 3
+    handle.set_cpu_routine(dtype)
+    handle.set_cpu_ratio(dtype, ratio)
+    handle.set_block(2048)
+    handle.set_pinning(True)
+    operands = draw_operands((37, 23, 41), dtype)
+    handle.multiply(operands)
+    assert Projection(operands).find_error(operands.c) <= 1.0
+    assert xt_library.read_ratio(DTYPES.index(dtype)) == pytest.approx(ratio)
+    assert (xt_library.read_block(), xt_library.read_pinning()) == (2048, 1)
+    handle.close()
+
+
+def test_a_refusal_of_cublasxt_names_call_and_status(xt_library) -> None:
+    with pytest.raises(XtError, match="cublasXtSetBlockDim: status 7"):
+        XtHandle(0, xt_library).set_block(0)
+
+
+def test_blas_threads_are_woken_for_a_while_only() -> None:
+    limit_blas_threads()
+
+    def count() -> set[int]:
+        return {
+            x["num_threads"] for x in threadpoolctl.threadpool_info() if x["user_api"] == "blas"
+        }
+
+    blas = BlasThreads()
+    before = count()
+    with blas.wake_all():
+        assert max(count()) >= max(before)
+    assert count() == before
+
+
+# --- turns ---------------------------------------------------------------------------------------
+
+
+class Wrong(Contender):
+    """Leaves C as it is."""
+
+    name = "wrong"
+
+    def multiply(self, operands: Operands) -> Matrix:
+        return operands.c
+
+
+class Late(PlainNumpy):
+    """Fails at its third product."""
+
+    name = "late"
+
+    def __init__(self) -> None:
+        self.products = 0
+
+    def multiply(self, operands: Operands) -> Matrix:
+        self.products += 1
+        if self.products == 3:
+            raise OSError("lost")
+        return super().multiply(operands)
+
+
+class Aside(PlainNumpy):
+    """Does not take part."""
+
+    name = "aside"
+
+    def prepare(self, operands: Operands, until: float) -> bool:
+        return False
+
+
+def run_contest(*contenders: Contender, seconds: float = 60.0):
+    operands = draw_operands((60, 70, 80), "float64")
+    refused: dict[str, str] = {}
+    scores = HostContest(operands, Projection(operands), BlasThreads()).run(
+        contenders,
+        time.perf_counter() + seconds,
+        lambda one, why: refused.update({one.name: why}),
+    )
+    rows = make_host_rows(operands, scores, limit_seconds=1e-6, sm_count=132)
+    return {row.contender: row for row in rows}, refused
+
+
+def test_contenders_take_turns_and_wrong_ones_are_refused() -> None:
+    rows, refused = run_contest(PlainNumpy(), Wrong(), Late(), Aside())
+    assert set(rows) == {"numpy"}
+    row = rows["numpy"]
+    assert (row.turns, row.sms, row.f, row.f_actual) == (PlainNumpy.turns, 132, None, None)
+    assert row.limit_share == pytest.approx(1e-6 / row.seconds)
+    assert refused["wrong"].startswith("WrongProductError: the product is off by nan")
+    assert refused["late"] == "OSError: lost"
+
+
+def test_without_time_each_still_has_the_least_turns() -> None:
+    rows, _ = run_contest(PlainNumpy(), seconds=0.0)
+    assert rows["numpy"].turns == LEAST_TURNS
+    assert HostScore(SLOW_SECONDS * 1.01).least_turns == 1
+
+
+def test_this_products_executor_tells_its_rows(tmp_path: Path) -> None:
+    refused: dict[str, str] = {}
+    with Executor(cache_dir=tmp_path) as executor:
+        threads = executor.pool_alone.threads
+        profile = find_profile(None, devices=(), directory=None, cpu_threads=threads)
+        contenders = make_contenders(executor, profile, NAMES, refused.__setitem__)
+        assert [one.name for one in contenders] == ["wavetrim", "numpy"]
+        assert set(refused) == set(NAMES) - {"wavetrim", "numpy"}
+        rows, wrong = run_contest(*contenders)
+    assert not wrong
+    assert (rows["wavetrim"].f, rows["wavetrim"].f_actual) == (60, 60)
+    assert rows["wavetrim"].settings is not None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_all_contenders_compute_the_product(tmp_path: Path, dtype: str, memory: str) -> None:
+    drawn = draw_operands((1531, 919, 1201), dtype)
+    operands = pin_operands(drawn) if memory == "pinned" else drawn
+    refused: dict[str, str] = {}
+    devices = list_devices()
+    with Executor(cache_dir=tmp_path, devices=devices) as executor:
+        threads = executor.pool_alone.threads
+        profile = find_profile(None, devices=devices, directory=None, cpu_threads=threads)
+        contenders = make_contenders(executor, profile, NAMES, refused.__setitem__)
+        scores = HostContest(operands, Projection(drawn), BlasThreads()).run(
+            [one for one in contenders if memory in one.memories],
+            time.perf_counter() + 20,
+            lambda one, why: refused.update({one.name: why}),
+        )
+        for contender in contenders:
+            contender.release()
+    allowed = {"torch"} if importlib.util.find_spec("torch") is None else set()
+    assert set(refused) <= allowed, refused
+    assert {one.name for one in scores} >= {"wavetrim", "cupy", "cupy-streams", "cublasxt"}
+
+
+@pytest.mark.gpu
+def test_a_sweep_finds_the_time_of_every_f(tmp_path: Path) -> None:
+    devices = list_devices()
+    operands = draw_operands((1500, 1024, 1024), "float32")
+    with Executor(cache_dir=tmp_path, devices=devices) as executor:
+        threads = executor.pool_alone.threads
+        profile = find_profile(None, devices=devices, directory=None, cpu_threads=threads)
+        problem = GemmProblem(1500, 1024, 1024, "float32")
+        row = Sweep(executor, profile, problem, None).measure(operands, 1.0)
+    assert row.regret >= 1.0
+    assert row.f in {point[0] for point in row.curve}
+    assert all(point[1] > 0 and point[2] > 0 for point in row.curve)
+    assert min(row.gpu_alone_seconds, row.moving_seconds, *row.measured_seconds.values()) >= 0
+
+
+@pytest.mark.gpu
+def test_the_link_and_cublas_have_rates(tmp_path: Path) -> None:
+    link = measure_link(0)
+    assert link.in_gbytes_per_second > 1
+    assert link.out_gbytes_per_second > 1
+    operands = draw_operands((512, 512, 512), "float64")
+    assert 0 < measure_compute(operands, device_index=0, cache_dir=tmp_path) < 1
+
+
+# --- sweeps of F ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sms", REGRET_SMS)
+@pytest.mark.parametrize("shape", ALL_SHAPES)
+def test_sweeps_hold_the_models_choice_and_stay_within_reach(shape: Shape, sms: int | None) -> None:
+    plan = plan_for(shape, sms=sms)
+    points = list_points(plan, most=1000)
+    assert points == sorted(set(points))
+    assert plan.f in points
+    assert 0 <= points[0] <= points[-1] <= shape[0]
+    assert len(points) <= WAVES + POINTS + 1
+    for end in (points[0], points[-1]):
+        predicted = plan.predict(end).total_seconds
+        assert predicted <= 1.0001 * REACH * plan.predicted.total_seconds
+    assert len(list_points(plan, most=10)) <= 14
+
+
+def test_every_boundary_is_a_number_of_whole_waves() -> None:
+    plan = plan_for((4096, 4096, 4096), f=0)
+    assert plan.gpu_curve is not None
+    boundaries = list_boundaries(plan)
+    assert boundaries[0] == 0
+    assert boundaries[-1] == 4096
+    grid = plan.gpu_curve.grid
+    for f in boundaries[1:]:
+        rows = 4096 - f
+        assert grid.count_waves(rows) < grid.count_waves(rows + 1)
+
+
+@given(st.lists(st.integers(), max_size=60, unique=True).map(sorted), st.integers(2, 30))
+def test_thinned_lists_keep_both_ends(values: list[int], most: int) -> None:
+    kept = thin(values, most)
+    assert len(kept) == min(most, len(values))
+    assert kept == sorted(set(kept))
+    assert set(kept) <= set(values)
+    if values:
+        assert (kept[0], kept[-1]) == (values[0], values[-1])
+
+
+def test_products_that_take_too_long_are_not_swept() -> None:
+    assert estimate_sweep_seconds(1e-3) == pytest.approx(0.1 + 0.121, abs=0.01)
+    assert estimate_sweep_seconds(0.1) == USUAL_SECONDS + 0.1
+    assert estimate_sweep_seconds(1.0) == 0.0
+
+
+# --- the file, and a run -------------------------------------------------------------------------
+
+
+def test_a_later_run_replaces_what_it_measured_again(tmp_path: Path) -> None:
+    earlier = invent_host_results()
+    record = HostRecord(tmp_path / "host-abacus.json", earlier.document)
+    record.keep(earlier)
+    again = replace(earlier.rows[0], seconds=123.0)
+    record.add(rows=[again], regret=[earlier.regret[0]])
+    record.leave_out("something", "no time")
+    record.write()
+    read = HostResults.read(tmp_path / "host-abacus.json")
+    assert len(read.rows) == len(earlier.rows)
+    assert len(read.regret) == len(earlier.regret)
+    assert read.rows[-1] == again
+    assert read.document["left_out"] == [*earlier.document["left_out"], "something: no time"]
+
+
+def test_figures_of_another_commit_are_not_mixed(tmp_path: Path) -> None:
+    earlier = invent_host_results()
+    record = HostRecord(tmp_path / "x.json", {**earlier.document, "commit": "def"})
+    with pytest.raises(ResultsError, match="commit was abc and is def"):
+        record.keep(earlier)
+
+
+def test_a_small_run_writes_rows_of_checked_products(tmp_path: Path) -> None:
+    out = tmp_path / "host-here.json"
+    profile = tmp_path / "profile.json"
+    here = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
+    profile.write_text(json.dumps(here.as_dict()), encoding="utf-8")
+    command = [sys.executable, "-m", "benchmarks.host", "--seconds", "30", "--out", str(out)]
+    command += ["--shapes", "64x48x32", "1x200x300", "--contenders", "wavetrim", "numpy"]
+    root = Path(__file__).parent.parent
+    command += ["--profile", str(profile)]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, cwd=root)
+    assert ran.returncode == 0, ran.stderr
+    results = HostResults.read(out)
+    found = {(row.shape, row.dtype, row.memory, row.contender) for row in results.rows}
+    assert {
+        (shape, dtype, "pageable", name)
+        for shape in ((64, 48, 32), (1, 200, 300))
+        for dtype in DTYPES
+        for name in ("wavetrim", "numpy")
+    } <= found
+    assert all(row.seconds > 0 and row.turns >= LEAST_TURNS for row in results.rows)
