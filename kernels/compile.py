@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from kernels.catalog import KernelSpec
 from kernels.errors import CompilationFailed
 
 ARCHITECTURES: Final = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
@@ -36,6 +35,30 @@ _OPTIONS: Final[dict[str, object]] = {
     # NVRTC's own cache lies in the home folder, and what comes out of it has no report.
     "no_cache": True,
 }
+
+
+class Compilable(Protocol):
+    """What the compiler has to know of a kernel: of a product's, or of a probe's."""
+
+    @property
+    def label(self) -> str:
+        """What it is called in messages and reports."""
+
+    @property
+    def source(self) -> str | None:
+        """File under kernels/cuda/."""
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Functions in the source, the main one first."""
+
+    @property
+    def macros(self) -> dict[str, str]:
+        """Macros that the source is compiled with."""
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether the assembler is to keep the order of instructions in the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +81,11 @@ class CompiledKernel:
     shared_bytes: int
 
 
-def compile_kernel(spec: KernelSpec, arch: str, cache_dir: Path) -> CompiledKernel:
+def compile_kernel(spec: Compilable, arch: str, cache_dir: Path) -> CompiledKernel:
     """Compile a kernel, or find it in the cache. Safe in several processes at once.
 
     Args:
-        spec: An entry of the catalog that has a source.
+        spec: An entry of a catalog that has a source.
         arch: The compiler's name of an architecture, such as "sm_90a".
         cache_dir: Folder of compiled kernels; made when it is not there.
 
@@ -99,7 +122,7 @@ def find_compiler_version() -> str:
     return f"{major}.{minor}"
 
 
-def _digest_inputs(spec: KernelSpec, arch: str) -> str:
+def _digest_inputs(spec: Compilable, arch: str) -> str:
     """A key that changes with everything that the cubin depends on."""
     assert spec.source is not None, "cuBLAS has no source"
     inputs = {
@@ -126,7 +149,7 @@ def _find_sources(name: str) -> Iterator[Path]:
             waiting += _INCLUDE.findall(path.read_text("utf-8"))
 
 
-def _run_compiler(spec: KernelSpec, arch: str) -> tuple[bytes, str]:
+def _run_compiler(spec: Compilable, arch: str) -> tuple[bytes, str]:
     """The cubin, and the compiler's log."""
     find_compiler_version()  # says what is missing, where something is
     from cuda.core import Program, ProgramOptions
@@ -136,7 +159,7 @@ def _run_compiler(spec: KernelSpec, arch: str) -> tuple[bytes, str]:
         "name": spec.source,
         "arch": arch,
         "ptxas_options": _list_assembler_options(spec),
-        "define_macro": list(spec.macros.items()),
+        "define_macro": list(spec.macros.items()) or None,
         "include_path": [str(_SOURCES)],
     }
     log = io.StringIO()
@@ -149,12 +172,12 @@ def _run_compiler(spec: KernelSpec, arch: str) -> tuple[bytes, str]:
     return bytes(cubin), log.getvalue()
 
 
-def _list_assembler_options(spec: KernelSpec) -> list[str]:
+def _list_assembler_options(spec: Compilable) -> list[str]:
     """A report; and at level 1 in place of 3, instructions stay in the order that they come in."""
     return ["-v", "-O1"] if spec.keeps_order else ["-v"]
 
 
-def _describe(spec: KernelSpec, cubin: bytes, log: str, cache_dir: Path) -> CompiledKernel:
+def _describe(spec: Compilable, cubin: bytes, log: str, cache_dir: Path) -> CompiledKernel:
     """Read the assembler's report, which has a line or two for each function."""
     return CompiledKernel(
         path=cache_dir / f"{_digest(cubin)}.cubin",

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from kernels.catalog import KernelSpec
-from kernels.compile import compile_kernel
+from kernels.compile import Compilable, compile_kernel
 from kernels.device import name_arch
 from kernels.errors import OperandError
 from kernels.operands import Product
@@ -19,7 +19,16 @@ from kernels.tiling import WarpTiling
 _MOST_BLOCKS: Final = 2**31 - 1  # gridDim.x
 _SM_COUNT: Final = 16  # cudaDevAttrMultiProcessorCount
 
-_loaded: dict[tuple[KernelSpec, int, Path], tuple[Any, ...]] = {}
+
+class Loadable(Compilable, Protocol):
+    """What loading and launching needs beside that."""
+
+    @property
+    def dynamic_shared_bytes(self) -> int:
+        """Shared memory of a block that the launch asks for."""
+
+
+_loaded: dict[tuple[Loadable, int, Path], tuple[Any, ...]] = {}
 _loading = threading.Lock()
 
 
@@ -103,7 +112,7 @@ def count_sms() -> int:
     return int(runtime.deviceGetAttribute(_SM_COUNT, runtime.getDevice()))
 
 
-def load_functions(spec: KernelSpec, cache_dir: Path) -> tuple[Any, ...]:
+def load_functions(spec: Loadable, cache_dir: Path) -> tuple[Any, ...]:
     """The kernel's functions on the current device, compiled and loaded once."""
     import cupy
 

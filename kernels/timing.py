@@ -68,7 +68,7 @@ class ResidentProduct:
 
         self._device = cupy.cuda.Device(device_index)
         self._cache_dir = cache_dir
-        with self._device, _translate_failures():
+        with self._device, translate_failures():
             self.a: DeviceArray = cupy.asarray(a, order="C")
             self.b: DeviceArray = cupy.asarray(b, order="C")
             self.c: DeviceArray = cupy.empty((a.shape[0], b.shape[1]), a.dtype)
@@ -86,7 +86,7 @@ class ResidentProduct:
             CompilationFailed: The kernel does not compile for the device.
             DeviceFailure: A CUDA error.
         """
-        with self._device, _translate_failures():
+        with self._device, translate_failures():
             self.c.fill(np.nan)
             self._launch(spec, sms)
 
@@ -122,7 +122,7 @@ class ResidentProduct:
         """
         import cupy
 
-        with self._device, _translate_failures():
+        with self._device, translate_failures():
             start, end = cupy.cuda.Event(), cupy.cuda.Event()
             self._filler.data.memset_async(0, self._filler.nbytes)
             start.record()
@@ -142,7 +142,7 @@ class ResidentProduct:
         """C as the last launch left it, in host memory."""
         import cupy
 
-        with self._device, _translate_failures():
+        with self._device, translate_failures():
             product: Matrix = cupy.asnumpy(self.c)
         return product
 
@@ -151,7 +151,7 @@ class ResidentProduct:
 
 
 @contextlib.contextmanager
-def _translate_failures() -> Iterator[None]:
+def translate_failures() -> Iterator[None]:
     """CUDA's errors as this project's."""
     import cupy
 

@@ -33,6 +33,7 @@ from service.commands import (
     fetch,
     multiply,
     plan,
+    probe,
     reproduce,
     serve,
     status,
@@ -82,7 +83,7 @@ def _register(group: typer.Typer, name: str, command: Callable[..., None], examp
     group.command(name, help=words, epilog=examples)(command)
 
 
-for _module in (serve, plan, multiply, submit, status, fetch, calibrate, devices, demo):
+for _module in (serve, plan, multiply, submit, status, fetch, calibrate, probe, devices, demo):
     _name = _module.__name__.rpartition(".")[2]
     _register(app, _name, getattr(_module, _name), _module.EXAMPLES)
 

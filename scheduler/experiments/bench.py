@@ -47,6 +47,7 @@ class Bench:
         cache_dir: Folder of compiled kernels.
         cpu_threads: Threads of the CPU path.
         gpu_memory_bytes: GPU memory that products in host memory may take; None for what is free.
+        others: Further GPUs, for what takes two.
         tell: Told the finished share, 0…1, and what is measured next.
     """
 
@@ -54,6 +55,7 @@ class Bench:
     cache_dir: Path
     cpu_threads: int
     gpu_memory_bytes: int | None = None
+    others: tuple[DeviceInfo, ...] = ()
     tell: Callable[[float, str], None] = field(default=_keep_quiet)
 
     @property

@@ -43,7 +43,7 @@ def format_csv(rows: Sequence[Row]) -> str:
 
 def format_milliseconds(seconds: float | None) -> str:
     """Four significant digits; empty for None."""
-    return "" if seconds is None else _round(1e3 * seconds)
+    return "" if seconds is None else format_digits(1e3 * seconds)
 
 
 def format_ratio(ratio: float | None) -> str:
@@ -53,10 +53,10 @@ def format_ratio(ratio: float | None) -> str:
 
 def format_gflops(gflops: float | None) -> str:
     """Four significant digits; empty for None."""
-    return "" if gflops is None else _round(gflops)
+    return "" if gflops is None else format_digits(gflops)
 
 
-def _round(value: float) -> str:
+def format_digits(value: float) -> str:
     """Four significant digits without an exponent."""
     if not math.isfinite(value) or value == 0:
         return f"{value:g}"

@@ -52,7 +52,7 @@ def compara_kernels(
     from scheduler.experiments.compara_kernels import NAME, run_experiment
 
     numbers = read_numbers("--sizes", sizes), read_numbers("--w", widths)
-    _run(NAME, out, lambda bench: run_experiment(bench, *numbers))
+    run_report(NAME, out, lambda bench: run_experiment(bench, *numbers))
 
 
 def mulmatcua(
@@ -66,7 +66,7 @@ def mulmatcua(
     from scheduler.experiments.mulmatcua import NAME, run_experiment
 
     numbers = read_numbers("--sizes", sizes), read_numbers("--w", widths)
-    _run(NAME, out, lambda bench: run_experiment(bench, *numbers, kernel))
+    run_report(NAME, out, lambda bench: run_experiment(bench, *numbers, kernel))
 
 
 def mulmat(
@@ -83,7 +83,7 @@ def mulmat(
     from scheduler.problem import GemmProblem
 
     problem = GemmProblem(m, n, k)
-    _run(NAME, out, lambda bench: run_experiment(bench, problem, w, kernel))
+    run_report(NAME, out, lambda bench: run_experiment(bench, problem, w, kernel))
 
 
 def hybrid_f(
@@ -103,7 +103,7 @@ def hybrid_f(
     from scheduler.problem import GemmProblem
 
     problem, rows = GemmProblem(m, n, k), read_numbers("--f", f, least=0)
-    _run(NAME, out, lambda bench: run_experiment(bench, problem, w, rows, kernel))
+    run_report(NAME, out, lambda bench: run_experiment(bench, problem, w, rows, kernel))
 
 
 def matmatgpu(
@@ -121,7 +121,7 @@ def matmatgpu(
     from scheduler.problem import GemmProblem
 
     problem, strides = GemmProblem(m, n, k, "float64"), LeadingDimensions(lda, ldb, ldc)
-    _run(NAME, out, lambda bench: run_experiment(bench, problem, strides))
+    run_report(NAME, out, lambda bench: run_experiment(bench, problem, strides))
 
 
 def sdk_multiply(
@@ -138,7 +138,7 @@ def sdk_multiply(
     from scheduler.problem import GemmProblem
 
     problem = GemmProblem(m, n, k)
-    _run(NAME, out, lambda bench: run_experiment(bench, problem, w, kernel))
+    run_report(NAME, out, lambda bench: run_experiment(bench, problem, w, kernel))
 
 
 EXPERIMENTS: Final[dict[str, Callable[..., None]]] = {
@@ -166,11 +166,16 @@ def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(int, words)))
 
 
-def finish_report(report: "Report", out: Path) -> None:
+def finish_report(report: "Report", out: Path, wrong: str = "the product is wrong") -> None:
     """Write the report's files and print its tables.
 
+    Args:
+        report: What to write and print.
+        out: Folder of the files.
+        wrong: What to say if the report did not pass.
+
     Raises:
-        CommandFailed: A product was wrong.
+        CommandFailed: A result was wrong.
     """
     from scheduler.experiments.report import write_report
     from service.commands.display import open_output
@@ -188,11 +193,28 @@ def finish_report(report: "Report", out: Path) -> None:
     for file in files:
         output.print(f"written: {file}", markup=False, soft_wrap=True)
     if not report.passed:
-        raise CommandFailed(f"{report.name}: the product is wrong", ExitCode.WRONG)
+        raise CommandFailed(f"{report.name}: {wrong}", ExitCode.WRONG)
 
 
-def _run(name: str, out: Path, measure: "Callable[[Bench], Report]") -> None:
-    """Run an experiment behind a progress bar, once all that it needs is there."""
+def run_report(
+    name: str,
+    out: Path,
+    measure: "Callable[[Bench], Report]",
+    wrong: str = "the product is wrong",
+) -> None:
+    """Run an experiment behind a progress bar, once all that it needs is there.
+
+    Args:
+        name: What the progress bar says.
+        out: Folder of the report's files.
+        measure: The experiment.
+        wrong: What to say if the report did not pass.
+
+    Raises:
+        DeviceUnavailable: There is no GPU.
+        DrawingUnavailable: matplotlib is not installed.
+        CommandFailed: A result was wrong.
+    """
     from dataclasses import replace
 
     from scheduler.experiments.plot import require_drawing
@@ -202,7 +224,7 @@ def _run(name: str, out: Path, measure: "Callable[[Bench], Report]") -> None:
     require_drawing()
     with show_share(open_notes(), name) as move:
         report = measure(replace(bench, tell=move))
-    finish_report(report, out)
+    finish_report(report, out, wrong)
 
 
 def _open_bench() -> "Bench":
@@ -215,8 +237,10 @@ def _open_bench() -> "Bench":
     from service.commands.machine import count_threads, find_devices, load_settings
 
     settings = load_settings()
+    devices = find_devices(settings)
     return Bench(
-        device=pick_device(find_devices(settings), settings.devices),
+        device=pick_device(devices, settings.devices),
+        others=tuple(devices[1:]),
         cache_dir=settings.kernel_cache_dir,
         cpu_threads=count_threads(settings),
         gpu_memory_bytes=settings.gpu_memory_bytes,

@@ -1,0 +1,164 @@
+"""Copies of whole memory and of parts of rows, on an idle GPU and beside a kernel that fills it.
+
+CUDA copies parts of rows by a kernel, which needs a place on a multiprocessor; a copy without gaps
+goes through a copy engine, which needs none.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from kernels.memory import Matrix
+from kernels.pinned import pin_matrix
+from kernels.stopwatch import Stopwatch
+
+_LONGER: Final = 5
+_LEAST_BUSY_SECONDS: Final = 5e-3
+_START_SECONDS: Final = 0.5e-3  # by then the kernel runs
+
+
+@dataclass(frozen=True, slots=True)
+class RowCopyReading:
+    """Copies of one size between pinned memory and the GPU.
+
+    Attributes:
+        row_bytes: Bytes of a row, of which as many are skipped behind it in host memory; 0 for one
+            copy without gaps.
+        direction: "in" or "out".
+        size_bytes: Bytes that are copied.
+        alone_seconds: Wall seconds on an idle GPU: median of the runs.
+        beside_seconds: Beside a kernel that leaves no other a place: likewise.
+        busy_seconds: How long that kernel is to run, from before the copy.
+        waited: Whether the kernel was done before the copy was, in most runs.
+        right: Whether every byte arrived.
+    """
+
+    row_bytes: int
+    direction: str
+    size_bytes: int
+    alone_seconds: float
+    beside_seconds: float
+    busy_seconds: float
+    waited: bool
+    right: bool
+
+
+def measure_row_copies(
+    watch: Stopwatch, size_bytes: int, row_bytes: Sequence[int], runs: int
+) -> tuple[RowCopyReading, ...]:
+    """Copy in and out, for each length of a row, and without gaps first.
+
+    Args:
+        watch: The GPU.
+        size_bytes: Bytes of each copy; a multiple of every row.
+        row_bytes: Bytes of a row.
+        runs: Timed runs of each, after one that is not.
+
+    Raises:
+        DeviceFailure: A CUDA error, or no memory.
+    """
+    readings = []
+    with watch.use_device():
+        copies = _RowCopies(size_bytes)
+        watch.spin(1)  # loads it
+        for length in (0, *row_bytes):
+            for direction in ("in", "out"):
+                copies.prepare(length, direction)
+                alone = [copies.time() for _ in range(runs + 1)][1:]
+                busy_seconds = max(_LONGER * statistics.median(alone), _LEAST_BUSY_SECONDS)
+                beside = [_time_beside(watch, copies.time, busy_seconds) for _ in range(runs)]
+                readings.append(
+                    RowCopyReading(
+                        length,
+                        direction,
+                        size_bytes,
+                        statistics.median(alone),
+                        statistics.median(seconds for seconds, _ in beside),
+                        busy_seconds,
+                        sum(waited for _, waited in beside) * 2 > runs,
+                        copies.is_right(),
+                    )
+                )
+    return tuple(readings)
+
+
+def _time_beside(
+    watch: Stopwatch, measure: Callable[[], float], busy_seconds: float
+) -> tuple[float, bool]:
+    """Seconds of a copy beside a kernel, and whether the kernel was done first."""
+    from cupy.cuda import Device, Event, Stream
+
+    Device().synchronize()
+    stream, ended = Stream(non_blocking=True), Event()
+    watch.spin(int(busy_seconds * watch.find_clock_hertz()), stream=stream)
+    ended.record(stream)
+    time.sleep(_START_SECONDS)
+    seconds = measure()
+    waited = bool(ended.done)
+    ended.synchronize()
+    return seconds, waited
+
+
+class _RowCopies:
+    """Pinned memory with a gap behind each row, and the rows without gaps on the GPU."""
+
+    def __init__(self, size_bytes: int) -> None:
+        import cupy
+
+        self._size_bytes = size_bytes
+        self._host: Matrix = pin_matrix(1, 2 * size_bytes, np.uint8)
+        drawn = np.random.default_rng(0).integers(0, 256, 2 * size_bytes, np.uint8)
+        self._drawn = drawn
+        self._held = cupy.empty(size_bytes, np.uint8)
+        self._stream = cupy.cuda.Stream(non_blocking=True)
+        self._length, self._direction = 0, "in"
+
+    def prepare(self, row_bytes: int, direction: str) -> None:
+        """Choose what `time` copies; the side that is written holds nothing of it yet."""
+        self._length, self._direction = row_bytes or self._size_bytes, direction
+        if direction == "in":
+            self._host[0] = self._drawn
+            self._held.fill(0)
+        else:
+            self._host.fill(0)
+            self._held.set(self._drawn[: self._size_bytes])
+        self._held.device.synchronize()
+
+    def time(self) -> float:
+        """Wall seconds of one copy."""
+        from cupy.cuda import runtime
+
+        size, length = self._size_bytes, self._length
+        incoming = self._direction == "in"
+        ends = (self._held.data.ptr, length), (self._host.ctypes.data, 2 * length)
+        (to, to_pitch), (origin, origin_pitch) = ends if incoming else ends[::-1]
+        kind = runtime.memcpyHostToDevice if incoming else runtime.memcpyDeviceToHost
+        began = time.perf_counter()
+        if length == size:
+            runtime.memcpyAsync(to, origin, size, kind, self._stream.ptr)
+        else:
+            rows = size // length
+            runtime.memcpy2DAsync(
+                *(to, to_pitch, origin, origin_pitch, length, rows, kind, self._stream.ptr)
+            )
+        self._stream.synchronize()
+        return time.perf_counter() - began
+
+    def is_right(self) -> bool:
+        """Whether the rows are where they belong, and the gaps untouched."""
+        import cupy
+
+        rows, gaps = self._split(self._host[0])
+        held: Any = cupy.asnumpy(self._held)
+        if self._direction == "in":
+            return bool((held == rows).all())
+        return bool((held == rows).all()) and not gaps.any()
+
+    def _split(self, memory: Matrix) -> tuple[Matrix, Matrix]:
+        """Rows and gaps of host memory, each one behind the other."""
+        pairs = memory.reshape(-1, 2, self._length)
+        return pairs[:, 0].reshape(-1), pairs[:, 1].reshape(-1)

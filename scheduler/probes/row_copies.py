@@ -1,0 +1,95 @@
+"""Copies of parts of rows beside a kernel: those that are kernels themselves wait for it."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from kernels.row_copy_probes import RowCopyReading, measure_row_copies
+from kernels.stopwatch import Stopwatch
+from scheduler.experiments.bench import Bench, Hardware
+from scheduler.experiments.plot import Line, Panel, Plot
+from scheduler.experiments.report import Report
+from scheduler.experiments.table import Table, format_digits, format_milliseconds
+from scheduler.probes.links import format_size
+from scheduler.probes.rates import name_wrong
+
+NAME: Final = "row-copies"
+SHOWS: Final = "copies of parts of rows, on an idle GPU and beside a kernel that fills it"
+SIZE_BYTES: Final = 32 << 20
+ROW_BYTES: Final = (256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 20)
+RUNS: Final = 5
+
+
+def run_probe(bench: Bench, size_bytes: int = SIZE_BYTES) -> Report:
+    """Measure every length of a row, in both directions.
+
+    Raises:
+        KernelsError: There is not enough memory, or a kernel or a copy fails.
+    """
+    bench.tell(0.0, f"rows of {', '.join(map(format_size, ROW_BYTES))}")
+    watch = Stopwatch(bench.device.index, bench.cache_dir)
+    return make_report(measure_row_copies(watch, size_bytes, ROW_BYTES, RUNS), bench.hardware)
+
+
+def make_report(readings: Sequence[RowCopyReading], hardware: Hardware) -> Report:
+    """Rates alone and times beside the kernel, by the length of a row."""
+    cells = tuple(
+        (
+            _name_rows(one.row_bytes),
+            one.direction,
+            format_digits(one.size_bytes / one.alone_seconds / 1e9),
+            format_milliseconds(one.alone_seconds),
+            format_milliseconds(one.beside_seconds),
+            format_milliseconds(one.busy_seconds),
+            "yes" if one.waited else "no",
+        )
+        for one in readings
+    )
+    head = ("row", "direction", "GB/s alone", "ms alone", "ms beside", "ms of kernel", "waited")
+    size = format_size(readings[0].size_bytes)
+    panels = tuple(_draw(direction, readings) for direction in ("in", "out"))
+    return Report(
+        name=NAME,
+        title=f"{size} between pinned memory and the GPU: in one piece, and in rows of which as "
+        "many bytes are skipped behind each.",
+        hardware=hardware,
+        findings=(
+            *name_wrong(
+                f"{_name_rows(one.row_bytes)} {one.direction}" for one in readings if not one.right
+            ),
+            "Beside: a kernel fills every multiprocessor before the copy is asked for.",
+            "Waited: the copy was done after that kernel, as copies are that run as kernels.",
+        ),
+        tables=(Table(f"Copies of {size}", head, cells),),
+        plots=(Plot("", f"{NAME}: alone, and beside a kernel", panels, same_y=True),),
+        rows=tuple(
+            {
+                "row_bytes": one.row_bytes,
+                "direction": one.direction,
+                "size_bytes": one.size_bytes,
+                "alone_seconds": one.alone_seconds,
+                "beside_seconds": one.beside_seconds,
+                "busy_seconds": one.busy_seconds,
+                "waited": one.waited,
+                "right": one.right,
+            }
+            for one in readings
+        ),
+        passed=all(one.right for one in readings),
+    )
+
+
+def _draw(direction: str, readings: Sequence[RowCopyReading]) -> Panel:
+    """Copies in rows; without gaps there is no length of a row."""
+    rows = [one for one in readings if one.direction == direction and one.row_bytes]
+    x = tuple(float(one.row_bytes) for one in rows)
+    lines = (
+        Line("alone", x, tuple(one.alone_seconds for one in rows)),
+        Line("beside a kernel", x, tuple(one.beside_seconds for one in rows), colour=1),
+    )
+    return Panel(
+        direction, "bytes of a row", "time", lines, powers_of_two=True, logarithmic=True, y_unit="s"
+    )
+
+
+def _name_rows(row_bytes: int) -> str:
+    return format_size(row_bytes) if row_bytes else "one piece"

@@ -1,0 +1,182 @@
+"""Reports of the probes, from figures that nobody measured."""
+
+from kernels.link_probes import DIRECTIONS, MEMORIES, LockReading
+from kernels.overlap_probes import LaunchReading, StreamReading, Timeline
+from kernels.readings import CycleReading, LinkReading, MemoryReading, RegisterReading
+from kernels.row_copy_probes import RowCopyReading
+from scheduler.experiments.report import Report
+from scheduler.machine import KernelModel
+from scheduler.probes import (
+    banks,
+    constants,
+    launches,
+    loads,
+    offsets,
+    overlap,
+    peers,
+    pitches,
+    registers,
+    row_copies,
+    strides,
+    transfers,
+    transposes,
+    waves,
+)
+from tests.reports import HARDWARE
+
+ELEMENTS = 1000
+
+
+def move(way: str, step: int, gbytes_per_second: float, *, right: bool = True) -> MemoryReading:
+    seconds = 8 * ELEMENTS / gbytes_per_second / 1e9
+    return MemoryReading(way, step, 8 * ELEMENTS, (seconds, 3 * seconds, seconds / 2), right)
+
+
+def stride_copies(*, right: bool = True) -> Report:
+    readings = [move("copy", stride, 1000 / stride, right=right) for stride in strides.STRIDES]
+    return strides.make_report(readings, HARDWARE)
+
+
+def offset_copies() -> Report:
+    readings = [move("copy", offset, 900 + offset) for offset in offsets.OFFSETS]
+    return offsets.make_report(readings, HARDWARE)
+
+
+def pitch_copies() -> Report:
+    readings = [
+        move(way, width, rate)
+        for width in (250, 1024)
+        for way, rate in (("tight", 7), ("pitched", 9))
+    ]
+    return pitches.make_report(readings, HARDWARE)
+
+
+def load_ways() -> Report:
+    sweeps = [
+        loads.Sweep(
+            varied,
+            tuple(
+                move(way, value, 100 + value)
+                for value in values
+                for way in ("cached", "non-cached", "read-only", "texture")
+                if (way, value) != ("texture", 16)
+            ),
+        )
+        for varied, values in loads.SWEEPS.items()
+    ]
+    return loads.make_report(sweeps, HARDWARE)
+
+
+def turn_matrices() -> Report:
+    readings = [
+        move(way, side, 100.0 * place)
+        for side in transposes.SIDES
+        for place, way in enumerate(("copy", "naive", "shared", "padded"), 1)
+    ]
+    return transposes.make_report(readings, HARDWARE)
+
+
+def read_banks(*, right: bool = True) -> Report:
+    readings = [
+        *(
+            CycleReading("stride", stride, 1.25 * banks.count_turns(stride), right)
+            for stride in banks.STRIDES
+        ),
+        *(CycleReading("multicast", 32 // group, 1.25, True) for group in banks.GROUPS),
+    ]
+    return banks.make_report(readings, HARDWARE)
+
+
+def read_tables() -> Report:
+    readings = [
+        CycleReading(way, words, float(words) if way == "constant" else 1.0, True)
+        for way in ("constant", "read-only")
+        for words in constants.DISTINCT
+    ]
+    return constants.make_report(readings, HARDWARE)
+
+
+def hold_registers() -> Report:
+    readings = [
+        RegisterReading(2, 168, 0, (1e-3, 2e-3, 1e-3), True),
+        RegisterReading(8, 64, 640, (2e-3, 2e-3, 9e-3), True),
+    ]
+    return registers.make_report(readings, HARDWARE)
+
+
+def copy_link(way: str, direction: str, size_bytes: int, *, right: bool = True) -> LinkReading:
+    copies = 2 if direction == "both" else 1
+    seconds = 1e-5 + copies * size_bytes / 50e9
+    return LinkReading(way, direction, size_bytes, copies, (seconds,) * 3, right)
+
+
+def transfer_memory(*, right: bool = True) -> Report:
+    readings = [
+        copy_link(memory, direction, size, right=right)
+        for memory in MEMORIES
+        for size in transfers.SIZES
+        for direction in DIRECTIONS
+    ]
+    locks = [
+        LockReading(size, size / 1e11, size / 2e11, size / 5e10) for size in (1 << 20, 1 << 30)
+    ]
+    return transfers.make_report(readings, locks, HARDWARE)
+
+
+def overlap_chunks() -> Report:
+    streams = tuple(
+        StreamReading(count, (9e-3 / count,) * 3, right=True) for count in overlap.STREAMS
+    )
+    found = Timeline(256 << 20, 16, 4e-3, 3e-3, 2e-3, streams)
+    return overlap.make_report(found, HARDWARE)
+
+
+def copy_rows() -> Report:
+    readings = [
+        RowCopyReading(length, direction, 32 << 20, 1e-3, beside, 5e-3, beside > 5e-3, right=True)
+        for length in (0, *row_copies.ROW_BYTES)
+        for direction in ("in", "out")
+        for beside in (6e-3 if length else 1.1e-3,)
+    ]
+    return row_copies.make_report(readings, HARDWARE)
+
+
+def launch_kernels() -> Report:
+    readings = [LaunchReading(n, 4e-6 * n, 1e-3 * n, 1e-3) for n in launches.COUNTS]
+    return launches.make_report(readings, HARDWARE)
+
+
+def copy_peers() -> Report:
+    readings = [
+        copy_link(way, direction, size)
+        for way in ("staged", "copied", "read by a kernel")
+        for size in peers.SIZES
+        for direction in ("0 → 1", "1 → 0", "both")
+    ]
+    return peers.make_report(readings, HARDWARE, direct=True)
+
+
+def climb_waves() -> Report:
+    model = KernelModel("shared", "float32", "32x32x32", 12, 2e-6, 1e-6, 1e-8, "nowhere")
+    tiles = (3, 6, 9, 12, 15, 18)
+    seconds = (8.1e-6, 8.1e-6, 8.1e-6, 8.2e-6, 14.3e-6, 14.3e-6)
+    return waves.make_report([waves.Staircase(model, tiles, seconds)], HARDWARE)
+
+
+def list_probe_reports() -> list[Report]:
+    return [
+        stride_copies(),
+        offset_copies(),
+        pitch_copies(),
+        load_ways(),
+        turn_matrices(),
+        read_banks(),
+        read_tables(),
+        hold_registers(),
+        transfer_memory(),
+        overlap_chunks(),
+        copy_rows(),
+        launch_kernels(),
+        copy_peers(),
+        climb_waves(),
+    ]

@@ -1,0 +1,66 @@
+"""The kernels of the probes compile for every architecture, and are what they promise."""
+
+from pathlib import Path
+
+import pytest
+
+from kernels.compile import ARCHITECTURES, CompiledKernel, compile_kernel
+from kernels.probe_catalog import REGISTERS, TRANSPOSES, ProbeSpec, list_probe_kernels
+
+CUDA = Path(__file__).parents[1] / "kernels" / "cuda"
+
+
+@pytest.fixture(scope="module")
+def compiled_probes(kernel_cache: Path) -> dict[tuple[ProbeSpec, str], CompiledKernel]:
+    return {
+        (spec, arch): compile_kernel(spec, arch, kernel_cache)
+        for spec in list_probe_kernels()
+        for arch in ARCHITECTURES
+    }
+
+
+def test_every_probe_compiles_for_every_architecture(
+    compiled_probes: dict[tuple[ProbeSpec, str], CompiledKernel],
+) -> None:
+    assert len(compiled_probes) == len(list_probe_kernels()) * len(ARCHITECTURES)
+    for (spec, _), compiled in compiled_probes.items():
+        cubin = compiled.path.read_bytes()
+        assert cubin.startswith(b"\x7fELF")
+        assert compiled.entry == spec.entries[0]
+        for entry in spec.entries:
+            assert f".text.{entry}\0".encode() in cubin
+
+
+def test_tight_launch_bounds_spill_registers_and_nothing_else_does(
+    compiled_probes: dict[tuple[ProbeSpec, str], CompiledKernel],
+) -> None:
+    for (spec, arch), compiled in compiled_probes.items():
+        spills = spec in (REGISTERS[6], REGISTERS[8])
+        assert (compiled.spill_bytes > 0) == spills, (spec.label, arch)
+    for arch in ARCHITECTURES:
+        used = [compiled_probes[spec, arch].registers for spec in REGISTERS.values()]
+        assert used == sorted(used, reverse=True)
+        for blocks, spec in REGISTERS.items():
+            assert compiled_probes[spec, arch].registers * 128 * blocks <= 65536
+
+
+def test_the_padded_tile_has_one_word_more_a_row(
+    compiled_probes: dict[tuple[ProbeSpec, str], CompiledKernel],
+) -> None:
+    for arch in ARCHITECTURES:
+        words = {
+            name: compiled_probes[spec, arch].shared_bytes // 4 for name, spec in TRANSPOSES.items()
+        }
+        assert words == {"naive": 0, "shared": 32 * 32, "padded": 32 * 33}
+
+
+def test_probes_that_differ_have_labels_that_differ() -> None:
+    labels = [spec.label for spec in list_probe_kernels()]
+    assert len(set(labels)) == len(labels)
+
+
+def test_every_source_is_of_a_probe_or_of_a_product() -> None:
+    from kernels.catalog import list_kernels
+
+    used = {spec.source for spec in (*list_probe_kernels(), *list_kernels())} - {None}
+    assert {path.name for path in CUDA.glob("*.cu")} == used
