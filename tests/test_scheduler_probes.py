@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.catalog import list_kernels
-from kernels.device import DeviceInfo
+from kernels.catalog import find_kernel, list_kernels
+from kernels.device import DeviceInfo, list_devices
 from kernels.errors import DeviceUnavailable
 from kernels.memory_probes import COPY_ELEMENTS, expect_elements
 from kernels.overlap_probes import StreamReading, Timeline
@@ -279,3 +279,16 @@ def test_the_probes_import_neither_cupy_nor_matplotlib() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert answer.stdout == "set()\n"
+
+
+@pytest.mark.gpu
+def test_a_staircase_is_measured_and_fitted(kernel_cache: Path) -> None:
+    bench = Bench(device=list_devices()[0], cache_dir=kernel_cache, cpu_threads=1)
+    report = waves.run_probe(bench, [find_kernel("shared", "float32")])
+    assert len(report.plots) == 1
+    times = [row["seconds"] for row in report.rows]
+    assert len(times) > 8
+    assert 0 < times[0] < times[-1]
+    for row in report.rows:
+        assert row["slots"] % bench.device.sm_count == 0
+        assert row["model_seconds"] == pytest.approx(row["seconds"], rel=0.8)

@@ -81,13 +81,13 @@ def make_report(readings: Sequence[RowCopyReading], hardware: Hardware) -> Repor
 def _draw(direction: str, readings: Sequence[RowCopyReading]) -> Panel:
     """Copies in rows; without gaps there is no length of a row."""
     rows = [one for one in readings if one.direction == direction and one.row_bytes]
-    x = tuple(float(one.row_bytes) for one in rows)
+    x = tuple(one.row_bytes / 1024 for one in rows)
     lines = (
         Line("alone", x, tuple(one.alone_seconds for one in rows)),
         Line("beside a kernel", x, tuple(one.beside_seconds for one in rows), colour=1),
     )
     return Panel(
-        direction, "bytes of a row", "time", lines, powers_of_two=True, logarithmic=True, y_unit="s"
+        direction, "KiB of a row", "time", lines, powers_of_two=True, logarithmic=True, y_unit="s"
     )
 
 

@@ -1,0 +1,51 @@
+"""What runs at the same time on a GPU."""
+
+from pathlib import Path
+
+import pytest
+
+from kernels.overlap_probes import measure_kernels_at_once, measure_overlap
+from kernels.row_copy_probes import measure_row_copies
+from kernels.stopwatch import Stopwatch
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture
+def watch(kernel_cache: Path) -> Stopwatch:
+    return Stopwatch(0, kernel_cache)
+
+
+def test_several_streams_are_faster_than_one_and_lose_nothing(watch: Stopwatch) -> None:
+    found = measure_overlap(watch, 64 << 20, 8, (1, 3), 3)
+    assert all(one.right for one in found.readings)
+    one, several = found.readings
+    assert min(found.in_seconds, found.kernel_seconds, found.out_seconds) > 0
+    assert several.seconds < 0.9 * one.seconds
+
+
+def test_kernels_in_streams_of_their_own_run_at_once(watch: Stopwatch) -> None:
+    (found,) = measure_kernels_at_once(watch, (4,), 3)
+    assert found.many_streams_seconds < 0.5 * found.one_stream_seconds
+    assert 0 < found.enqueue_seconds < found.one_stream_seconds
+
+
+def test_a_copy_without_gaps_does_not_wait_for_a_kernel(watch: Stopwatch) -> None:
+    readings = measure_row_copies(watch, 8 << 20, (1 << 10, 8 << 10), 3)
+    assert [(one.row_bytes, one.direction) for one in readings] == [
+        (length, direction) for length in (0, 1 << 10, 8 << 10) for direction in ("in", "out")
+    ]
+    for one in readings:
+        assert one.right, one
+        assert one.alone_seconds > 0
+        assert one.beside_seconds > 0
+        if one.row_bytes == 0:
+            assert not one.waited, one
+
+
+def test_a_busy_gpu_stays_busy_for_as_long_as_it_is_told(watch: Stopwatch) -> None:
+    cycles = int(2e-3 * watch.find_clock_hertz())
+    with watch.use_device():
+        seconds = watch.time_launches(lambda: watch.spin(cycles), 3)
+    for one in seconds:  # the clock may be slower than its highest
+        assert 1.9e-3 < one < 20e-3

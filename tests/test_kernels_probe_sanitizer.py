@@ -1,0 +1,28 @@
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+def test_compute_sanitizer_finds_nothing_in_the_probes(tool: str, kernel_cache: Path) -> None:
+    sanitizer = shutil.which("compute-sanitizer", path=f"{os.environ['PATH']}:/usr/local/cuda/bin")
+    assert sanitizer, "compute-sanitizer, which comes with the CUDA toolkit, is not on the PATH"
+    # NVIDIA's bindings ask the driver for functions of newer ones, which is no error of a kernel.
+    quiet = ("--report-api-errors", "no") if tool == "memcheck" else ()
+    driver = (sys.executable, str(ROOT / "tests" / "sanitizer_probes.py"), str(kernel_cache))
+    finished = subprocess.run(
+        [sanitizer, "--tool", tool, "--error-exitcode", "9", *quiet, *driver],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "\n28\n" in "\n" + finished.stdout
