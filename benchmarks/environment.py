@@ -13,7 +13,15 @@ from cpu.threads import usable_cores
 from kernels.device import list_devices
 
 _ROOT = Path(__file__).resolve().parent.parent
-_PACKAGES = ("numpy", "cupy-cuda13x", "cuda-core", "nvidia-cublas", "nvidia-cuda-nvrtc", "torch")
+_PACKAGES = (
+    "numpy",
+    "cupy-cuda13x",
+    "cuda-core",
+    "nvidia-cublas",
+    "nvidia-cuda-nvrtc",
+    "scipy",
+    "torch",
+)
 
 
 def describe_environment() -> dict[str, Any]:

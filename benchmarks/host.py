@@ -15,13 +15,14 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from benchmarks.contenders.field import NAMES, make_contenders
 from benchmarks.environment import describe_environment, name_host
-from benchmarks.host_bench import HostBench, as_json
+from benchmarks.host_bench import HostBench
 from benchmarks.host_results import HostRecord
 from benchmarks.host_rows import HostResults
 from benchmarks.host_suite import ALL_SHAPES, MEMORIES
@@ -55,7 +56,7 @@ def main() -> int:
                 print(error, file=sys.stderr)
                 return 1
             link = measure_link(executor.devices[0].index) if executor.devices else None
-            about = {"profile": profile.as_dict(), "link": as_json(link)}
+            about = {"profile": profile.as_dict(), "link": asdict(link) if link else None}
             record = HostRecord(out, environment | about)
             if earlier is not None:
                 try:

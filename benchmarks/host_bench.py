@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from benchmarks.blas_threads import BlasThreads
 from benchmarks.contenders.contender import Contender
 from benchmarks.contenders.field import hold_contenders
+from benchmarks.gpu_waker import GpuWaker
 from benchmarks.host_contest import HostContest, make_host_rows
 from benchmarks.host_results import HostRecord
 from benchmarks.host_rows import HostRow, RegretRow
@@ -75,6 +75,8 @@ class HostBench:
         self._record = record
         self._until = until
         self._blas = BlasThreads()
+        devices = executor.devices
+        self._wake_gpu = GpuWaker(devices[0].index).wake if devices else None
 
     def compare(self, shapes: Sequence[Shape], memories: Sequence[str] = MEMORIES) -> None:
         """Let all contenders take turns at every product, from every kind of host memory."""
@@ -167,7 +169,7 @@ class HostBench:
         where = f"{name_shape(operands.shape)} {operands.dtype} {operands.memory}"
         limit_seconds = self._find_limit(operands, sms)
         try:
-            scores = HostContest(operands, projection, self._blas).run(
+            scores = HostContest(operands, projection, self._blas, self._wake_gpu).run(
                 contenders, until, lambda one, why: self._record.refuse(one.name, where, why)
             )
             gpu = self._profile.gpu
@@ -242,8 +244,3 @@ def describe_regret(row: RegretRow) -> str:
         f"{row.regret:.3f}, {row.over_better_alone:.3f} of the better device alone; predicted "
         f"{predicted * 1e3:.3f} ms, measured {measured * 1e3:.3f} ms, {len(row.curve)} points"
     )
-
-
-def as_json(link: LinkRates | None) -> dict[str, float] | None:
-    """JSON-ready rates."""
-    return None if link is None else asdict(link)

@@ -44,12 +44,20 @@ class HostContest:
         operands: The product, in the memory that all of them use.
         projection: Checks their products.
         blas: Wakes the BLAS threads for those that want them.
+        wake_gpu: Called after the turns of these, in which the GPU idles; None without one.
     """
 
-    def __init__(self, operands: Operands, projection: Projection, blas: BlasThreads) -> None:
+    def __init__(
+        self,
+        operands: Operands,
+        projection: Projection,
+        blas: BlasThreads,
+        wake_gpu: Callable[[], None] | None = None,
+    ) -> None:
         self._operands = operands
         self._projection = projection
         self._blas = blas
+        self._wake_gpu = wake_gpu
 
     def run(
         self, contenders: Sequence[Contender], until: float, refuse: Refuse
@@ -112,7 +120,10 @@ class HostContest:
         with awake:
             started = time.perf_counter()
             product = contender.multiply(self._operands)
-            return time.perf_counter() - started, product
+            seconds = time.perf_counter() - started
+        if contender.wakes_blas and self._wake_gpu is not None:
+            self._wake_gpu()
+        return seconds, product
 
 
 class WrongProductError(Exception):

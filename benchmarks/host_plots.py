@@ -136,6 +136,8 @@ def draw_f(results: HostResults) -> bytes:
         _draw_sweep(axes, row, find_whole(results.regret))
     for axes in list(figure.axes)[len(sweeps) :]:
         axes.set_axis_off()
+    if sweeps:
+        figure.axes[0].legend(fontsize=7, loc="lower right", frameon=False)
     return _save(figure, digest_figures(results, "f"))
 
 
@@ -165,7 +167,7 @@ def _draw_shares(axes: "Axes", rows: Sequence[HostRow], memory: str) -> None:
         axes.scatter([places[row.shape] for row in of], shares, color=colour, label=name, **style)
     axes.axhline(100, color="black", linewidth=0.8)
     axes.set_title(f"{memory} memory", fontsize=9)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.18 * max([100.0, *(100 * (row.limit_share or 0.0) for row in rows)]))
     axes.tick_params(axis="y", labelsize=8)
     axes.grid(alpha=0.3)
     axes.set_axisbelow(True)
@@ -174,12 +176,11 @@ def _draw_shares(axes: "Axes", rows: Sequence[HostRow], memory: str) -> None:
 
 def _draw_sweep(axes: "Axes", row: RegretRow, whole: int | None) -> None:
     rows_on_cpu = [point[0] for point in row.curve]
-    axes.plot(
-        rows_on_cpu, [1e3 * point[1] for point in row.curve], ".-", color="#0072b2", ms=4, lw=1
-    )
-    axes.plot(rows_on_cpu, [1e3 * point[2] for point in row.curve], "--", color="#999999", lw=1)
-    axes.axvline(row.f, color="#d55e00", lw=1.2)
-    axes.axvline(row.best_f, color="#009e73", lw=1.2, ls=":")
+    measured, predicted = ([1e3 * point[of] for point in row.curve] for of in (1, 2))
+    axes.plot(rows_on_cpu, measured, ".-", color="#0072b2", ms=4, lw=1, label="measured")
+    axes.plot(rows_on_cpu, predicted, "--", color="#999999", lw=1, label="predicted")
+    axes.axvline(row.f, color="#d55e00", lw=1.2, label="the model's F")
+    axes.axvline(row.best_f, color="#009e73", lw=1.2, ls=":", label="the best F")
     held = "" if row.sms == whole else f", {row.sms} SMs"
     title = f"{name_shape(row.shape)} {row.dtype}{held}\nF = {row.f}, best {row.best_f}"
     axes.set_title(f"{title}: {row.regret:.3f}", fontsize=8)

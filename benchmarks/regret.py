@@ -23,7 +23,9 @@ WAVES: Final = 24
 """Wave boundaries at most; of more, every second, third… is left out."""
 
 REACH: Final = 2.5
-"""The sweep goes as far as the model expects at most so many times the plan's time."""
+LEAST_REACH_SECONDS: Final = 5e-3
+"""The sweep goes as far as the model expects at most so many times the plan's time, or so little
+time that it does not matter."""
 
 LOOKS: Final = 512
 """F at which the model is asked how far that is."""
@@ -34,6 +36,10 @@ FINALISTS: Final = 4
 plan whose boundary may move."""
 
 FINAL_TURNS: Final = 5
+MOST_FINAL_TURNS: Final = 25
+FINAL_SECONDS: Final = 0.4
+"""Where turns are short there are more of them: medians of few differ by chance."""
+
 LEAST_FINAL_TURNS: Final = 3
 LEAST_RUNS: Final = 2 * LEAST_POINTS + LEAST_FINAL_TURNS * (FINALISTS + 4)
 """Fewer products than these are no sweep."""
@@ -50,10 +56,21 @@ def estimate_sweep_seconds(total_seconds: float) -> float:
         total_seconds: What the plan should take.
     """
     runs = 1.5 * (WAVES + POINTS) + FINAL_TURNS * (FINALISTS + 4)
+    usual = max(total_seconds, LEAST_REACH_SECONDS / REACH)
     least_seconds = LEAST_RUNS * total_seconds
     if least_seconds > LONGEST_SECONDS:
         return 0.0
-    return max(min(runs * total_seconds, USUAL_SECONDS), least_seconds) + 0.1
+    return max(min(runs * usual, USUAL_SECONDS), least_seconds) + 0.1 + FINAL_SECONDS
+
+
+def count_final_turns(total_seconds: float) -> int:
+    """Turns of the best ones, if there is time.
+
+    Args:
+        total_seconds: What one product takes.
+    """
+    fitting = int(FINAL_SECONDS / (total_seconds * (FINALISTS + 4)))
+    return max(FINAL_TURNS, min(fitting, MOST_FINAL_TURNS))
 
 
 class Sweep:
@@ -98,7 +115,7 @@ class Sweep:
         finalists = sorted(curve, key=curve.__getitem__)[:FINALISTS]
         alone = [0] + [m] * self._is_cpu_worthwhile()
         again: list[int | None] = [None, *dict.fromkeys([chosen, *alone, *finalists])]
-        timings = self._repeat(again, operands, deadline)
+        timings = self._repeat(again, count_final_turns(total_seconds), operands, deadline)
         moving_seconds = find_median(timings[None])["total"]
         medians = {f: find_median(of) for f, of in timings.items() if f is not None}
         best = min(medians, key=lambda f: medians[f]["total"])
@@ -124,12 +141,12 @@ class Sweep:
         )
 
     def _repeat(
-        self, rows: Sequence[int | None], operands: Operands, deadline: float
+        self, rows: Sequence[int | None], turns: int, operands: Operands, deadline: float
     ) -> dict[int | None, list[Timings]]:
         """Some F in turns, in another order each time."""
         timings: dict[int | None, list[Timings]] = {f: [] for f in rows}
         order = list(rows)
-        for turn in range(FINAL_TURNS):
+        for turn in range(turns):
             if turn >= LEAST_FINAL_TURNS and time.perf_counter() > deadline:
                 break
             random.Random(turn).shuffle(order)
@@ -205,8 +222,8 @@ def find_median(timings: Sequence[Timings]) -> dict[str, float]:
 
 
 def _find_reach(plan: Plan) -> _Reach:
-    """The first and the last F for which the model expects at most REACH times the plan's time."""
-    limit = REACH * plan.predicted.total_seconds
+    """The first and the last F for which the model does not expect too long a time."""
+    limit = max(REACH * plan.predicted.total_seconds, LEAST_REACH_SECONDS)
     m = plan.problem.m
     looked_at = {*range(0, m, max(1, m // LOOKS)), m, plan.f}
     within = [f for f in looked_at if plan.predict(f).total_seconds <= limit]

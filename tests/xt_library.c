@@ -15,6 +15,7 @@ typedef void (*Dgemm)(const char *, const char *, const int *, const int *, cons
                       const double *, double *, const int *);
 
 static Context only;
+static int refused;
 
 int cublasXtCreate(Context **handle) {
   *handle = &only;
@@ -35,7 +36,7 @@ int cublasXtSetBlockDim(Context *handle, int block) {
 
 int cublasXtSetPinningMemMode(Context *handle, int mode) {
   handle->pinning = mode;
-  return mode == 0 || mode == 1 ? 0 : 7;
+  return mode == 0 || (mode == 1 && !refused) ? 0 : 7;
 }
 
 int cublasXtSetCpuRoutine(Context *handle, int operation, int type, void *routine) {
@@ -48,6 +49,7 @@ int cublasXtSetCpuRatio(Context *handle, int operation, int type, float ratio) {
   return operation == 0 && ratio >= 0 && ratio <= 1 ? 0 : 7;
 }
 
+void refuse_pinning(int refuse) { refused = refuse; }
 float read_ratio(int type) { return only.ratio[type]; }
 int read_block(void) { return only.block; }
 int read_pinning(void) { return only.pinning; }

@@ -1,6 +1,7 @@
 """cublasXt, tuned for each product."""
 
 import contextlib
+import math
 import multiprocessing
 import sys
 import time
@@ -10,7 +11,7 @@ from typing import Any, Final
 
 from benchmarks.blas_threads import BlasThreads
 from benchmarks.contenders.contender import Contender
-from benchmarks.contenders.xt_library import XtHandle
+from benchmarks.contenders.xt_library import XtError, XtHandle
 from benchmarks.operands import Matrix, Operands, draw_operands
 from benchmarks.projection import Projection
 
@@ -66,18 +67,25 @@ class CublasXt(Contender):
         self._blas = BlasThreads()
         self._settings = XtSettings(BLOCKS[0])
         self._tried = 0
+        self._refusal: XtError | None = None
 
     def prepare(self, operands: Operands, until: float) -> bool:
-        """Find the best settings, or the best of those that there is time to try."""
+        """Find the best settings, or the best of those that there is time to try.
+
+        Raises:
+            XtError: All of them are refused.
+        """
         candidates = list_settings(max(operands.shape), operands.memory)
-        best_seconds, best = float("inf"), candidates[0]
-        self._tried = 0
+        best_seconds, best = math.inf, candidates[0]
+        self._tried, self._refusal = 0, None
         for candidate in candidates:
-            if self._tried and time.perf_counter() > until:
+            if math.isfinite(best_seconds) and time.perf_counter() > until:
                 break
             best_seconds, best = min(
                 (best_seconds, best), self._try(candidate, operands), key=_rank
             )
+        if self._refusal is not None and not math.isfinite(best_seconds):
+            raise self._refusal
         for ratio in CPU_RATIOS if self._shares_with_cpu else ():
             if time.perf_counter() > until:
                 break
@@ -104,12 +112,17 @@ class CublasXt(Contender):
         return {**asdict(self._settings), "tried": self._tried}
 
     def _try(self, settings: XtSettings, operands: Operands) -> tuple[float, XtSettings]:
-        self._apply(settings, operands.dtype)
+        """Seconds with some settings; infinite where they are refused, as locked pages may be."""
         self._tried += 1
-        with self._blas.wake_all() if settings.cpu_ratio > 0 else contextlib.nullcontext():
-            seconds = self._time(operands)
-            if seconds < _BRIEF_SECONDS:
-                seconds = min(seconds, self._time(operands))
+        try:
+            self._apply(settings, operands.dtype)
+            with self._blas.wake_all() if settings.cpu_ratio > 0 else contextlib.nullcontext():
+                seconds = self._time(operands)
+                if seconds < _BRIEF_SECONDS:
+                    seconds = min(seconds, self._time(operands))
+        except XtError as error:
+            self._refusal = error
+            return math.inf, settings
         return seconds, settings
 
     def _time(self, operands: Operands) -> float:
