@@ -1,8 +1,10 @@
 """Keeps what `wavetrim reproduce` wrote in docs/reproduced/<gpu>/, and lists it in reproduce.md.
 
+What `wavetrim probe` wrote goes into docs/probed/<gpu>/, and is listed in probes.md.
+
 Run `python -m benchmarks.reproduce_pages FOLDER [FOLDER ...]` with the folders that `--out` named.
-Experiments that they hold replace those of the same GPU; a wrong product, or a file that is
-missing, is refused before anything is written. Without a folder only the list is written anew.
+Reports that they hold replace those of the same GPU; a wrong product, or a file that is missing,
+is refused before anything is written. Without a folder only the lists are written anew.
 """
 
 import argparse
@@ -17,15 +19,19 @@ from typing import Final
 
 from benchmarks.environment import name_gpu
 from benchmarks.tables import ROOT, fill_section, render_table
+from scheduler.probes.catalog import PROBES
 from service.commands.reproduce import EXPERIMENTS
 
 DOCS: Final = ROOT / "docs"
 PAGE: Final = DOCS / "reproduce.md"
 KEPT: Final = DOCS / "reproduced"
+PROBES_PAGE: Final = DOCS / "probes.md"
+PROBES_KEPT: Final = DOCS / "probed"
 
 _MEASURED_ON: Final = re.compile(r"Measured on (.*)\.")
 _IMAGE: Final = re.compile(r"^!\[.*\]\(([^()]+)\)$", re.MULTILINE)
 _VERDICTS: Final = ("passed", "padding_kept")
+_PROBE_NAMES: Final = tuple(probe.name for probe in PROBES)
 
 
 class RunError(Exception):
@@ -68,42 +74,53 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         for folder in arguments.folders:
-            for run in publish_runs(folder, KEPT):
+            for run in publish_runs(folder, KEPT, PROBES_KEPT):
                 print(f"{run.name} on {run.hardware}")
-        text = fill_page(PAGE.read_text(encoding="utf-8"), KEPT)
+        pages = {
+            page: fill_page(page.read_text(encoding="utf-8"), kept, kept.name)
+            for page, kept in ((PAGE, KEPT), (PROBES_PAGE, PROBES_KEPT))
+        }
     except RunError as error:
         print(error, file=sys.stderr)
         return 1
-    PAGE.write_text(text, encoding="utf-8")
+    for page, text in pages.items():
+        page.write_text(text, encoding="utf-8")
     return 0
 
 
-def publish_runs(folder: Path, kept: Path) -> list[Run]:
-    """Copy a folder's experiments into <kept>/<gpu>/.
+def publish_runs(folder: Path, kept: Path, probes_kept: Path | None = None) -> list[Run]:
+    """Copy a folder's experiments into <kept>/<gpu>/, and its probes beside or elsewhere.
+
+    Args:
+        folder: What `--out` named.
+        kept: Folder of the experiments that are kept.
+        probes_kept: Folder of the probes that are kept; `kept` when None.
 
     Raises:
         RunError: There is none, or one is not whole or wrong.
     """
     runs = read_runs(folder)
     if not runs:
-        raise RunError(f"{folder}: no NAME.md of {', '.join(EXPERIMENTS)}")
+        names = ", ".join((*EXPERIMENTS, *_PROBE_NAMES))
+        raise RunError(f"{folder}: no NAME.md of {names}")
     for run in runs:
-        target = kept / name_gpu(run.gpu)
+        home = kept if run.name in EXPERIMENTS else probes_kept or kept
+        target = home / name_gpu(run.gpu)
         target.mkdir(parents=True, exist_ok=True)
         for file in run.files:
             shutil.copyfile(file, target / file.name)
     return runs
 
 
-def fill_page(text: str, kept: Path) -> str:
-    """docs/reproduce.md with the list of all experiments that are kept."""
+def fill_page(text: str, kept: Path, section: str = "reproduced") -> str:
+    """A page with the list of all runs that are kept, in the section of that name."""
     folders = sorted(kept.iterdir()) if kept.is_dir() else []
     runs = [run for folder in folders if folder.is_dir() for run in read_runs(folder)]
-    return fill_section(text, "reproduced", render_runs(runs, kept.parent))
+    return fill_section(text, section, render_runs(runs, kept.parent))
 
 
 def render_runs(runs: Sequence[Run], docs: Path) -> str:
-    """A table for each machine, the experiments in the order of the command's help."""
+    """A table for each machine, the reports in the order of the command's help."""
     if not runs:
         return "No run is kept here yet."
     machines = dict.fromkeys(run.hardware for run in runs)
@@ -114,12 +131,13 @@ def render_runs(runs: Sequence[Run], docs: Path) -> str:
 
 
 def read_runs(folder: Path) -> list[Run]:
-    """The experiments that a folder holds, whole and right.
+    """The experiments and probes that a folder holds, whole and right.
 
     Raises:
         RunError: One is not.
     """
-    return [_read_run(folder, name) for name in EXPERIMENTS if (folder / f"{name}.md").exists()]
+    names = (*EXPERIMENTS, *_PROBE_NAMES)
+    return [_read_run(folder, name) for name in names if (folder / f"{name}.md").exists()]
 
 
 def _read_run(folder: Path, name: str) -> Run:
@@ -128,7 +146,8 @@ def _read_run(folder: Path, name: str) -> Run:
     matches = [_MEASURED_ON.fullmatch(part) for part in paragraphs]
     place, match = next(((at, one) for at, one in enumerate(matches) if one), (0, None))
     if paragraphs[0] != f"# {name}" or match is None or place != 2:
-        raise RunError(f"{file}: it is not what `wavetrim reproduce {name}` writes")
+        command = "reproduce" if name in EXPERIMENTS else "probe"
+        raise RunError(f"{file}: it is not what `wavetrim {command} {name}` writes")
     rest = paragraphs[place + 1 :]
     images = tuple(image for part in rest for image in _IMAGE.findall(part))
     shown = [at for at, part in enumerate(rest) if part.startswith(("![", "**", "|"))]
@@ -151,7 +170,10 @@ def _read_gpu(folder: Path, name: str) -> str:
     gpus = {row.get("gpu") or "" for row in rows}
     if len(gpus) != 1 or "" in gpus:
         raise RunError(f"{file}: gpu is {sorted(gpus)}; every row must name the same one")
-    if any(row[verdict] != "True" for row in rows for verdict in _VERDICTS if verdict in row):
+    # Rows of a probe that moved nothing have no verdict.
+    if any(row.get("right") == "False" for row in rows) or any(
+        row[verdict] != "True" for row in rows for verdict in _VERDICTS if verdict in row
+    ):
         raise RunError(f"{file}: a product was wrong")
     return gpus.pop()
 
