@@ -109,11 +109,21 @@ def render_budgets(results: Results) -> str:
     lines = []
     for entry in dict.fromkeys(row.entry for row in rows):
         held = {row.sms: row for row in rows if row.entry == entry}
-        full = held[max(budgets)].tflops if max(budgets) in held else None
-        shares = (_show(held[sms].rate_share) if sms in held else "" for sms in budgets)
+        full = held.get(max(budgets))
+        shares = (_show_share(held[sms], full) if sms in held else "" for sms in budgets)
         kernel, tile, dtype = entry
-        lines.append([f"{kernel} {tile}", dtype, _show(full, ".1f"), *shares])
+        lines.append(
+            [f"{kernel} {tile}", dtype, _show(full.tflops if full else None, ".1f"), *shares]
+        )
     return render_table(head, lines)
+
+
+def _show_share(row: Row, full: Row | None) -> str:
+    """A share of the full rate; in brackets what it would be at the clock of the full launch."""
+    share = _show(row.rate_share)
+    if row.rate_share is None or full is None or not row.clock_mhz or not full.clock_mhz:
+        return share
+    return f"{share} ({_show(row.rate_share * full.clock_mhz / row.clock_mhz)})"
 
 
 def render_power(results: Results) -> str:

@@ -65,8 +65,8 @@ def invent_results(pace: float = 1.0) -> Results:
         for entry in ENTRIES
     ]
     rows += [
-        invent_row(*ENTRIES[1][:4], rate, sms=sms, rate_share=share)
-        for sms, rate, share in ((1, 7.5, 0.9), (12, 100.0, 1.0))
+        invent_row(*ENTRIES[1][:4], rate, sms=sms, rate_share=share, clock_mhz=clock)
+        for sms, rate, share, clock in ((1, 7.5, 0.9, 1700.0), (12, 100.0, 1.0, 1530.0))
     ]
     document = HEAD | {"rows": [asdict(row) for row in rows]}
     return Results("abacus", document, tuple(rows))
