@@ -9,6 +9,7 @@ from scheduler.machine import KernelModel
 from scheduler.probes import (
     banks,
     constants,
+    cpu_rows,
     launches,
     loads,
     offsets,
@@ -22,6 +23,7 @@ from scheduler.probes import (
     transposes,
     waves,
 )
+from scheduler.problem import GemmProblem
 from tests.reports import HARDWARE
 
 ELEMENTS = 1000
@@ -163,6 +165,15 @@ def climb_waves() -> Report:
     return waves.make_report([waves.Staircase(model, tiles, seconds)], HARDWARE)
 
 
+def multiply_rows(*, right: bool = True) -> Report:
+    readings = [
+        cpu_rows.RowsReading(GemmProblem(m, 64, 64, dtype), (1e-6 * m,) * 3, right)
+        for dtype in cpu_rows.DTYPES
+        for m in cpu_rows.ROWS
+    ]
+    return cpu_rows.make_report(readings, HARDWARE)
+
+
 def list_probe_reports() -> list[Report]:
     return [
         stride_copies(),
@@ -179,4 +190,5 @@ def list_probe_reports() -> list[Report]:
         launch_kernels(),
         copy_peers(),
         climb_waves(),
+        multiply_rows(),
     ]

@@ -26,12 +26,24 @@ def test_without_a_name_it_lists_what_can_be_measured(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "cpu-rows"])
 def test_every_probe_says_that_there_is_no_gpu(name: str, tmp_path: Path) -> None:
     refused = invoke_command("probe", name, folder=tmp_path)
     assert refused.exit_code == ExitCode.FAILED
     assert refused.stderr.endswith("and there is none: WAVETRIM_DEVICES is 'none'\n")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_cpu_is_measured_without_a_gpu(tmp_path: Path) -> None:
+    done = run_command("probe", "cpu-rows", "--out", "found", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "found").iterdir()} == {
+        "cpu-rows.md",
+        "cpu-rows.csv",
+        "cpu-rows.png",
+    }
+    assert "Every result was right." in done.stdout
+    assert "multiprocessors" not in done.stdout
 
 
 def test_a_probe_that_there_is_not_is_refused(tmp_path: Path) -> None:
@@ -55,8 +67,8 @@ def test_tables_are_printed_whole(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_wrong_byte_is_written_and_ends_with_3(tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match="strides: what was moved is wrong") as failure:
-        finish_report(stride_copies(right=False), tmp_path, "what was moved is wrong")
+    with pytest.raises(CommandFailed, match="strides: some bytes are wrong") as failure:
+        finish_report(stride_copies(right=False), tmp_path, "some bytes are wrong")
     assert failure.value.code == ExitCode.WRONG
     assert (tmp_path / "strides.csv").is_file()
 

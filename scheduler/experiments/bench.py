@@ -3,10 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from cpu.model import find_cpu_name
 from kernels.device import DeviceInfo, explain_no_devices
 from kernels.errors import DeviceUnavailable
+
+NO_GPU: Final = "none"
+"""Name of the GPU where none was used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +18,7 @@ class Hardware:
     """What figures were measured on.
 
     Attributes:
-        gpu: Name of the GPU.
+        gpu: Name of the GPU; "none" where none was used.
         sm_count: Its multiprocessors.
         driver: Version of its driver.
         cpu: Name of the CPU.
@@ -28,6 +32,8 @@ class Hardware:
     cpu_threads: int
 
     def __str__(self) -> str:
+        if self.gpu == NO_GPU:
+            return f"{self.cpu} ({self.cpu_threads} threads)"
         return (
             f"{self.gpu} ({self.sm_count} multiprocessors, driver {self.driver}), "
             f"{self.cpu} ({self.cpu_threads} threads)"
@@ -69,6 +75,24 @@ class Bench:
             find_cpu_name(),
             self.cpu_threads,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CpuBench:
+    """A machine without a GPU to measure.
+
+    Attributes:
+        cpu_threads: Threads of the CPU path.
+        tell: Told the finished share, 0…1, and what is measured next.
+    """
+
+    cpu_threads: int
+    tell: Callable[[float, str], None] = field(default=_keep_quiet)
+
+    @property
+    def hardware(self) -> Hardware:
+        """What is measured here."""
+        return Hardware(NO_GPU, 0, "", find_cpu_name(), self.cpu_threads)
 
 
 def pick_device(devices: Sequence[DeviceInfo], choice: str | None) -> DeviceInfo:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler.errors import FieldError
-from scheduler.experiments.bench import Bench
+from scheduler.experiments.bench import Bench, CpuBench
 from scheduler.experiments.report import Report
 from scheduler.probes import (
     banks,
     constants,
+    cpu_rows,
     launches,
     loads,
     offsets,
@@ -33,33 +34,38 @@ class Probe:
         name: Its name in the command.
         shows: What it shows, in words.
         run: Measures it.
+        run_without_gpu: Measures it where there is no GPU; None if it needs one.
     """
 
     name: str
     shows: str
     run: Callable[[Bench], Report]
+    run_without_gpu: Callable[[CpuBench], Report] | None = None
 
 
-PROBES: Final = tuple(
-    Probe(module.NAME, module.SHOWS, module.run_probe)
-    for module in (
-        strides,
-        offsets,
-        pitches,
-        loads,
-        transposes,
-        banks,
-        constants,
-        registers,
-        transfers,
-        overlap,
-        row_copies,
-        launches,
-        peers,
-        waves,
-    )
+PROBES: Final = (
+    *(
+        Probe(module.NAME, module.SHOWS, module.run_probe)
+        for module in (
+            strides,
+            offsets,
+            pitches,
+            loads,
+            transposes,
+            banks,
+            constants,
+            registers,
+            transfers,
+            overlap,
+            row_copies,
+            launches,
+            peers,
+            waves,
+        )
+    ),
+    Probe(cpu_rows.NAME, cpu_rows.SHOWS, cpu_rows.run_probe, cpu_rows.run_probe),
 )
-"""Global memory first, then what is on a multiprocessor, then the links, then the kernels."""
+"""Global memory first, then what is on a multiprocessor, then the links, the kernels, the CPU."""
 
 
 def find_probe(name: str) -> Probe:

@@ -8,7 +8,7 @@ from scheduler.experiments.plot import Line, Panel
 from scheduler.experiments.table import Row, Table, format_digits, format_ratio
 from scheduler.probes.reference import MACHINE
 
-RIGHT: Final = "Every byte was right."
+RIGHT: Final = "Every result was right."
 
 
 def name_wrong(wrong: Iterable[str]) -> tuple[str, ...]:

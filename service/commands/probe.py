@@ -1,9 +1,14 @@
 """`wavetrim probe`: the memory-hierarchy probes, on this machine."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+
+if TYPE_CHECKING:
+    from scheduler.experiments.bench import CpuBench
+    from scheduler.experiments.report import Report
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -13,6 +18,7 @@ wavetrim probe transfers --out figures
 """
 
 _OUT: Final = Path("wavetrim-probe")
+_WRONG: Final = "what was moved or computed is wrong"
 
 
 def probe(
@@ -31,19 +37,37 @@ def probe(
         ),
     ] = _OUT,
 ) -> None:
-    """Measure one part of this machine's memory hierarchy, links or kernels on its GPU.
+    """Measure one part of this machine: its memory hierarchy, links, kernels or CPU.
 
     Prints tables and writes them as Markdown, CSV and PNG, beside the reference's figures where
     there are some. Without NAME it lists what can be measured.
     """
     from scheduler.probes.catalog import find_probe
+    from service.commands.machine import find_devices, load_settings
     from service.commands.reproduce import run_report
 
     if name is None:
         _list_probes()
         return
     found = find_probe(name)
-    run_report(found.name, out, found.run, "what was moved is wrong")
+    if found.run_without_gpu is not None and not find_devices(load_settings()):
+        _run_without_gpu(found.name, out, found.run_without_gpu)
+    else:
+        run_report(found.name, out, found.run, _WRONG)
+
+
+def _run_without_gpu(name: str, out: Path, measure: "Callable[[CpuBench], Report]") -> None:
+    """Run a probe that needs no GPU behind a progress bar."""
+    from scheduler.experiments.bench import CpuBench
+    from scheduler.experiments.plot import require_drawing
+    from service.commands.display import open_notes, show_share
+    from service.commands.machine import count_threads, load_settings
+    from service.commands.reproduce import finish_report
+
+    require_drawing()
+    with show_share(open_notes(), name) as move:
+        report = measure(CpuBench(count_threads(load_settings()), tell=move))
+    finish_report(report, out, _WRONG)
 
 
 def _list_probes() -> None:
