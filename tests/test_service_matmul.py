@@ -49,7 +49,7 @@ def test_the_product_is_numpys(server: RunningServer, m: int, k: int, n: int, dt
     # Small whole numbers: every order of summation gives the exact product.
     np.testing.assert_array_equal(product, a @ b)
     assert response.headers["content-type"] == "application/x-npy"
-    assert response.headers["wavetrim-f"] == str(m)
+    assert response.headers["wavetrim-f"] == response.headers["wavetrim-f-actual"] == str(m)
     check_nothing_left(server)
 
 

@@ -153,6 +153,8 @@ def _describe(job: Job) -> dict[str, str]:
     shown = [f"{part};dur={s * 1e3:.3f}" for part, s in timings.items() if s is not None]
     plan = job.plan or {}
     headers = {"Server-Timing": ", ".join(shown), "Wavetrim-F": str(plan.get("f"))}
+    if (f_actual := (job.timings or {}).get("f_actual")) is not None:
+        headers["Wavetrim-F-Actual"] = f"{f_actual:.0f}"
     if (accuracy := plan.get("accuracy")) is not None:
         headers["Wavetrim-Accuracy"] = accuracy
     return headers
