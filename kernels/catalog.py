@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from kernels.errors import UnknownKernel
-from kernels.tiling import BulkTiling, RegisterTiling, SplitTiling, Tile, Tiling, WarpTiling
+from kernels.tiling import (
+    LEAST_SPLIT_K,
+    BulkTiling,
+    RegisterTiling,
+    SplitTiling,
+    Tile,
+    Tiling,
+    WarpTiling,
+)
 
 _ITEM_BYTES: Final = {"float16": 2, "float32": 4, "float64": 8}
 _C_TYPES: Final = {"float32": "float", "float64": "double"}
@@ -55,6 +63,11 @@ class KernelSpec:
     def splits_tail(self) -> bool:
         """Whether the last, partly filled wave is split along K among all multiprocessors."""
         return isinstance(self.tiling, BulkTiling)
+
+    @property
+    def least_k(self) -> int:
+        """The K from which on it computes itself; below, another kernel does in its place."""
+        return LEAST_SPLIT_K if isinstance(self.tiling, SplitTiling) else 1
 
     @property
     def label(self) -> str:

@@ -23,7 +23,7 @@ from kernels.flow import Flow, HostProduct
 from kernels.memory import Matrix
 from kernels.panels import PanelProblem
 from kernels.sharing import SharedRows
-from kernels.splits import LEAST_K, count_split_item_bytes
+from kernels.splits import count_split_item_bytes
 from kernels.staging import Staging
 
 SMALL_PRODUCT_BYTES: Final = 12 << 20
@@ -186,7 +186,7 @@ class GpuPipeline:
         return PanelProblem(
             *(m, n, k, product.c.itemsize),
             *(tile.m, tile.n, tile.k, product.sms or self._device.sm_count),
-            count_split_item_bytes(product.spec) if k >= LEAST_K else 0,
+            count_split_item_bytes(product.spec) if k >= product.spec.least_k else 0,
             planned_rows=product.shared.planned if product.shared is not None else 0,
             splits_tail=product.spec.splits_tail,
         )

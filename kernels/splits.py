@@ -10,9 +10,6 @@ from typing import Final
 from kernels.catalog import KernelSpec
 from kernels.tiling import SplitTiling, Tile
 
-LEAST_K: Final = 128
-"""Below it, where memory is the limit, float64 sums are affordable, and no error is smaller."""
-
 VERDICT_BYTES: Final = 256
 """What splits and products tell one another (struct Verdict in split.cuh), before the splits."""
 

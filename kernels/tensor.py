@@ -21,9 +21,9 @@ from kernels.catalog import KernelSpec, find_kernel
 from kernels.errors import DeviceFailure
 from kernels.launch import count_sms, launch_tiles, load_functions
 from kernels.operands import Product
-from kernels.splits import LEAST_K, VERDICT_BYTES, Cut, SplitMemory, choose_cut
+from kernels.splits import VERDICT_BYTES, Cut, SplitMemory, choose_cut
 from kernels.strict import launch_strict
-from kernels.tiling import RegisterTiling, SplitTiling, Tile
+from kernels.tiling import LEAST_SPLIT_K, RegisterTiling, SplitTiling, Tile
 
 SHORT: Final = replace(
     find_kernel("register", "float32", "64x64x16"),
@@ -32,7 +32,7 @@ SHORT: Final = replace(
     tiling=RegisterTiling(4, 8, stages=3, blocks_per_sm=3, wide_sums=True),
     keeps_order=False,
 )
-"""The kernel for fewer than LEAST_K steps of k."""
+"""The kernel for fewer than LEAST_SPLIT_K steps of k."""
 
 SHORT_HELD: Final = replace(
     SHORT,
@@ -72,7 +72,7 @@ def launch_splits(
     """
     if memory is not None:
         _Launch(spec, product, memory, cache_dir, sms).enqueue()
-    elif product.k < LEAST_K:
+    elif product.k < LEAST_SPLIT_K:
         launch_tiles(_choose_short(sms), product, cache_dir, sms=sms)
     else:
         shape = product.c.rows, product.c.columns, product.k
@@ -126,7 +126,7 @@ class _Launch:
         """Enqueue the splits, the product, and the kernel that computes where splits cannot."""
         if self._memory.fresh:
             self._enqueue_split_columns()
-        if self._product.k < LEAST_K:
+        if self._product.k < LEAST_SPLIT_K:
             launch_tiles(_choose_short(self._sms), self._product, self._cache_dir, sms=self._sms)
             return
         self._enqueue_split_rows()

@@ -4,13 +4,16 @@ Knows neither NumPy nor CuPy, like the catalog.
 """
 
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 _VECTOR_BYTES = 16
 _SPLIT_BYTES = 2  # of a bfloat16
 _SPLITS = 3
 _BARRIER_BYTES = 8
 _WARPGROUP = 128
+
+LEAST_SPLIT_K: Final = 128
+"""Below it, where memory is the limit, float64 sums are affordable, and no error is smaller."""
 
 
 @dataclass(frozen=True, slots=True)

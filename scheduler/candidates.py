@@ -92,7 +92,11 @@ def _find_accurate(problem: GemmProblem, wishes: Wishes) -> list[KernelSpec]:
         if wishes.tile is not None:
             raise PlanError("tile", wishes.tile, 'left out while kernel is "auto"')
         allowed = _LOOSER[wishes.accuracy or DEFAULT_ACCURACY]
-        return [spec for spec in list_kernels(dtype=problem.dtype) if spec.accuracy in allowed]
+        return [
+            spec
+            for spec in list_kernels(dtype=problem.dtype)
+            if spec.accuracy in allowed and problem.k >= spec.least_k
+        ]
     named = _find_named(problem, wishes)
     if wishes.accuracy is None:
         return named

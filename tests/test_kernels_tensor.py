@@ -17,7 +17,6 @@ from kernels.gemm import multiply_on_device
 from kernels.launch import count_sms, hold
 from kernels.panels import PanelProblem
 from kernels.splits import (
-    LEAST_K,
     VERDICT_BYTES,
     choose_cut,
     count_split_bytes,
@@ -26,7 +25,7 @@ from kernels.splits import (
 from kernels.steps import plan_steps
 from kernels.strict import STRICT, STRICT_HELD
 from kernels.tensor import SHORT, SHORT_HELD
-from kernels.tiling import RegisterTiling
+from kernels.tiling import LEAST_SPLIT_K, RegisterTiling
 from tests.matrices import Array, assert_product, make_matrix, make_output
 
 TENSOR = find_kernel("tensor", "float32")
@@ -224,7 +223,7 @@ def test_sums_that_overflow_or_vanish_are_left_to_the_strict_kernel(
 
 @pytest.mark.gpu
 @on_hopper
-@pytest.mark.parametrize("k", [1, 31, LEAST_K - 1])
+@pytest.mark.parametrize("k", [1, 31, LEAST_SPLIT_K - 1])
 def test_elements_of_few_products_are_rounded_once(k: int, kernel_cache: Path) -> None:
     a, b = draw("wide", 201, 300, k)
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)

@@ -68,6 +68,15 @@ def test_tensor_cores_compute_float32_once_its_errors_suffice():
     assert chosen == {"strict": "bulk", "library": "bulk", "float32": "tensor"}
 
 
+def test_kernels_are_not_chosen_for_a_k_at_which_another_one_stands_in():
+    for k, chosen in ((127, False), (128, True)):
+        problem = GemmProblem(4096, 4096, k)
+        names = {c.spec.name for c in find_candidates(problem, H200, Wishes(accuracy="float32"))}
+        assert ("tensor" in names) == chosen
+        named = find_candidates(problem, H200, Wishes(kernel="tensor"))
+        assert {candidate.spec.name for candidate in named} == {"tensor"}
+
+
 def test_a_gpu_without_such_a_kernel_computes_more_exactly():
     plan = choose_plan(GemmProblem(8192, 8192, 8192), T4, Wishes(accuracy="float32", f=0))
     assert plan.spec.accuracy in ("strict", "library")
