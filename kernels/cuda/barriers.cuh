@@ -1,4 +1,6 @@
 // mbarriers in shared memory: who waits for what a bulk copy brings, or for who has read it.
+//
+// Compiled with STAGES defined: tiles in shared memory at the same time, each with two barriers.
 #pragma once
 
 constexpr int BARRIER_BYTES = 8;
@@ -33,3 +35,17 @@ __device__ __forceinline__ void wait_for_phase(unsigned barrier, int parity)
         "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
         "@!done bra AGAIN;\n}" ::"r"(barrier), "r"(parity) : "memory");
 }
+
+// A stage's number and the parity of its barriers, which changes with every round.
+struct Turn {
+    int stage = 0;
+    int parity = 0;
+
+    __device__ __forceinline__ void advance()
+    {
+        if (++stage == STAGES) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};

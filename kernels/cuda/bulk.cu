@@ -65,20 +65,6 @@ static_assert(BLOCK_M % WARP_M == 0 && BLOCK_N % WARP_N == 0, "warps must fill t
 static_assert(BLOCK_M <= 256 && BLOCK_N <= 256, "a tensor map's box has at most 256 of each");
 static_assert(STAGES * (STAGE_BYTES + 2 * BARRIER_BYTES) == SHARED_BYTES, "the launch must agree");
 
-// A stage's number and the parity of its barriers, which changes with every round.
-struct Turn {
-    int stage = 0;
-    int parity = 0;
-
-    __device__ __forceinline__ void advance()
-    {
-        if (++stage == STAGES) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-};
-
 // Where things lie in shared memory.
 struct Shared {
     unsigned base;

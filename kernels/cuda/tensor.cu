@@ -101,20 +101,6 @@ __device__ __forceinline__ void pin(float (&d)[SUMS])
     for (int i = 0; i < SUMS; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// A stage's number and the parity of its barriers, which changes with every round.
-struct Turn {
-    int stage = 0;
-    int parity = 0;
-
-    __device__ __forceinline__ void advance()
-    {
-        if (++stage == STAGES) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-};
-
 // Where things lie in shared memory.
 struct Shared {
     unsigned base;
