@@ -11,13 +11,14 @@ import numpy as np
 from kernels.link_probes import hold_memory
 from kernels.memory import Matrix
 from kernels.probe_catalog import SPIN
+from kernels.readings import Timed
 from kernels.stopwatch import Stopwatch
 
 _SMALL_KERNEL_SECONDS: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class StreamReading:
+class StreamReading(Timed):
     """The same work, spread over so many streams.
 
     Attributes:
@@ -29,11 +30,6 @@ class StreamReading:
     streams: int
     run_seconds: tuple[float, ...]
     right: bool
-
-    @property
-    def seconds(self) -> float:
-        """Median of the runs."""
-        return statistics.median(self.run_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,21 @@ import statistics
 from dataclasses import dataclass
 
 
+class Timed:
+    """Something that was timed several times."""
+
+    __slots__ = ()
+
+    run_seconds: tuple[float, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Median of the runs."""
+        return statistics.median(self.run_seconds)
+
+
 @dataclass(frozen=True, slots=True)
-class MemoryReading:
+class MemoryReading(Timed):
     """Launches of a kernel that moves memory.
 
     Attributes:
@@ -22,11 +35,6 @@ class MemoryReading:
     moved_bytes: int
     run_seconds: tuple[float, ...]
     right: bool
-
-    @property
-    def seconds(self) -> float:
-        """Median of the launches."""
-        return statistics.median(self.run_seconds)
 
     @property
     def gbytes_per_second(self) -> float:
@@ -53,7 +61,7 @@ class CycleReading:
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterReading:
+class RegisterReading(Timed):
     """A kernel that holds many values, compiled for so many blocks a multiprocessor.
 
     Attributes:
@@ -70,14 +78,9 @@ class RegisterReading:
     run_seconds: tuple[float, ...]
     right: bool
 
-    @property
-    def seconds(self) -> float:
-        """Median of the launches."""
-        return statistics.median(self.run_seconds)
-
 
 @dataclass(frozen=True, slots=True)
-class LinkReading:
+class LinkReading(Timed):
     """Copies over a link: between host and GPU, or between two GPUs.
 
     Attributes:
@@ -95,11 +98,6 @@ class LinkReading:
     copies: int
     run_seconds: tuple[float, ...]
     right: bool
-
-    @property
-    def seconds(self) -> float:
-        """Median of the runs."""
-        return statistics.median(self.run_seconds)
 
     @property
     def gbytes_per_second(self) -> float:

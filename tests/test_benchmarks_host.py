@@ -69,6 +69,7 @@ from scheduler.presets import PRESETS
 from scheduler.problem import GemmProblem
 from scheduler.profile import build_preset_profile, find_profile
 from scheduler.wishes import Wishes
+from tests.c_library import build_library
 from tests.host_figures import invent_host_results
 
 H200 = build_preset_profile(PRESETS[0], "data sheet", 16)
@@ -186,13 +187,8 @@ def test_cublasxt_is_tried_with_all_blocks_that_differ() -> None:
 @pytest.fixture(scope="module")
 def xt_library(tmp_path_factory: pytest.TempPathFactory):
     """The functions of cublasXt that are called, by its prototypes; skips without a compiler."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("a C compiler is missing")
-    library = tmp_path_factory.mktemp("xt") / "libxt.so"
-    source = Path(__file__).with_name("xt_library.c")
-    flags = ("-Wall", "-Werror", "-O1", "-shared", "-fPIC")
-    subprocess.run([compiler, *flags, "-o", library, source], check=True)
+    source = shutil.copy(Path(__file__).with_name("xt_library.c"), tmp_path_factory.mktemp("xt"))
+    library = build_library(Path(source))
     loaded = ctypes.CDLL(str(library))
     declare_functions(loaded)
     loaded.read_ratio.restype = ctypes.c_float

@@ -1,9 +1,6 @@
 """The kernel benchmark's decisions: who takes part, for how long, and what is made of it."""
 
-import ctypes
 import math
-import shutil
-import subprocess
 from fractions import Fraction
 from pathlib import Path
 
@@ -46,6 +43,7 @@ from benchmarks.summary import find_best, find_mean, format_summary, summarize
 from kernels.catalog import find_kernel, list_kernels
 from kernels.errors import DeviceFailure, OperandError
 from kernels.timing import Burst
+from tests.c_library import build_library
 from tests.measured import ENTRIES, invent_results, invent_row
 
 HOPPER = list_kernels(dtype="float32", compute_capability=(9, 0))
@@ -316,7 +314,9 @@ int nvmlDeviceGetPowerUsage(void *device, unsigned *power) { *power = 512000; re
 def test_clock_and_power_are_read_from_the_driver(
     status: int, watts: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library = build_library(NVML.replace("INSTANT", str(status)), tmp_path)
+    source = tmp_path / "libdriver.c"
+    source.write_text(NVML.replace("INSTANT", str(status)), encoding="utf-8")
+    library = build_library(source)
     monkeypatch.setattr(meter, "_LIBRARY", str(library))
     assert Meter("GPU-1").read() == Reading(1755.0, watts)
     assert not Meter("GPU-2").works
@@ -337,16 +337,3 @@ def test_reading_takes_a_small_part_of_the_time(monkeypatch: pytest.MonkeyPatch)
     assert slow.read_if_due() is None
     now[0] += 0.02
     assert slow.read_if_due() == Reading(1.0, 2.0)
-
-
-def build_library(source: str, folder: Path) -> Path:
-    """A shared library from C; skips where there is no compiler."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("a C compiler is missing")
-    file = folder / "library.c"
-    file.write_text(source, encoding="utf-8")
-    library = folder / f"libdriver-{hash(source) & 0xFFFF}.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, file], check=True)
-    assert ctypes.CDLL(str(library))
-    return library

@@ -1,12 +1,13 @@
 """What every contender can do."""
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from benchmarks.host_suite import MEMORIES
 from benchmarks.operands import Matrix, Operands
 
 
-class Contender:
+class Contender(ABC):
     """One way to multiply matrices in host memory.
 
     Attributes:
@@ -41,9 +42,9 @@ class Contender:
         """Whether it wants all threads of BLAS."""
         return False
 
+    @abstractmethod
     def multiply(self, operands: Operands) -> Matrix:
         """A·B in host memory, complete: in `operands.c`, or in memory of its own."""
-        raise NotImplementedError
 
     @property
     def rows_on_cpu(self) -> tuple[int | None, int | None]:
@@ -57,3 +58,4 @@ class Contender:
 
     def release(self) -> None:
         """Give back what `prepare` and `multiply` keep; some keep nothing."""
+        return

@@ -1,6 +1,5 @@
 """The CPU path's curve: seconds over the rows of C that the CPU computes."""
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -8,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from cpu.gemm import CpuPool
+from kernels.readings import Timed
 from scheduler.experiments.bench import Bench, CpuBench, Hardware
 from scheduler.experiments.operands import draw_operands
 from scheduler.experiments.plot import Line, Panel, Plot
@@ -26,7 +26,7 @@ RUNS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class RowsReading:
+class RowsReading(Timed):
     """Products of some rows with one B.
 
     Attributes:
@@ -38,11 +38,6 @@ class RowsReading:
     problem: GemmProblem
     run_seconds: tuple[float, ...]
     right: bool
-
-    @property
-    def seconds(self) -> float:
-        """Median of the runs."""
-        return statistics.median(self.run_seconds)
 
     @property
     def gflops(self) -> float:
