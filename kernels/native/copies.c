@@ -1,0 +1,280 @@
+// Copies of matrices in host memory, each shared by several threads.
+//
+// A copy is a matrix of rows × columns elements, at any strides in bytes on either side. Rows whose
+// elements lie close together on both sides are copied by memcpy; other layouts element by element,
+// in squares small enough that both sides stay in the first cache.
+//
+// The threads of a team take part in all copies that are under way; so does each caller, in its own
+// copy. They spin for a moment after a copy, because the next piece of a matrix follows soon, and
+// then sleep until there is one.
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    COPIES = 4,  // under way at one time; one more waits
+    CHUNK_BYTES = 128 << 10,
+    SQUARE = 32,
+    SPIN_NANOSECONDS = 50000,
+    LOOKS = 64,  // for news, before the clock is read again or the core is offered to others
+};
+
+typedef struct {
+    char* target;
+    const char* source;
+    int64_t rows, columns;
+    int64_t target_row, target_column;  // bytes from one element to the next
+    int64_t source_row, source_column;
+    int64_t item;  // bytes of an element
+    int64_t chunk_rows, chunk_columns, chunks_across;
+    int64_t chunks;
+    _Atomic int64_t next;
+} Copy;
+
+typedef struct {
+    atomic_int taken;  // by a caller
+    _Atomic(Copy*) copy;
+    atomic_int users;  // threads that may be looking at it
+} Slot;
+
+typedef struct {
+    Slot slots[COPIES];
+    _Atomic unsigned news;  // counts copies that began, and the end
+    atomic_int sleeping;
+    atomic_int closing;
+    pthread_mutex_t lock;
+    pthread_cond_t woken;
+    int threads;
+    pthread_t thread[];
+} Team;
+
+static void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+// One more turn of a loop that waits for a thread: it may need this core.
+static void wait_for_thread(unsigned* turns)
+{
+    if (++*turns % LOOKS == 0) {
+        sched_yield();
+    } else {
+        pause_briefly();
+    }
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// memcpy of a length that the compiler knows is one move, at any alignment.
+#define COPY_SQUARE(bytes)                                                      \
+    for (int64_t i = 0; i < rows; ++i)                                          \
+        for (int64_t j = 0; j < columns; ++j)                                   \
+            memcpy(target + i * copy->target_row + j * copy->target_column,     \
+                   source + i * copy->source_row + j * copy->source_column, bytes)
+
+static void copy_square(const Copy* copy, char* target, const char* source, int64_t rows, int64_t columns)
+{
+    switch (copy->item) {
+        case 1: COPY_SQUARE(1); break;
+        case 2: COPY_SQUARE(2); break;
+        case 4: COPY_SQUARE(4); break;
+        default: COPY_SQUARE(8); break;
+    }
+}
+
+static void copy_chunk(const Copy* copy, int64_t chunk)
+{
+    const int64_t top = chunk / copy->chunks_across * copy->chunk_rows;
+    const int64_t left = chunk % copy->chunks_across * copy->chunk_columns;
+    const int64_t rows = least(copy->chunk_rows, copy->rows - top);
+    const int64_t columns = least(copy->chunk_columns, copy->columns - left);
+    char* target = copy->target + top * copy->target_row + left * copy->target_column;
+    const char* source = copy->source + top * copy->source_row + left * copy->source_column;
+    if (copy->target_column == copy->item && copy->source_column == copy->item) {
+        for (int64_t i = 0; i < rows; ++i) {
+            memcpy(target + i * copy->target_row, source + i * copy->source_row, columns * copy->item);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < rows; i += SQUARE) {
+        for (int64_t j = 0; j < columns; j += SQUARE) {
+            copy_square(
+                copy, target + i * copy->target_row + j * copy->target_column,
+                source + i * copy->source_row + j * copy->source_column, least(SQUARE, rows - i),
+                least(SQUARE, columns - j));
+        }
+    }
+}
+
+static void take_part(Copy* copy)
+{
+    for (;;) {
+        const int64_t chunk = atomic_fetch_add(&copy->next, 1);
+        if (chunk >= copy->chunks) return;
+        copy_chunk(copy, chunk);
+    }
+}
+
+// A slot's copy is gone only when nobody uses it, so a thread says first that it does.
+static void look_around(Team* team)
+{
+    for (int i = 0; i < COPIES; ++i) {
+        Slot* slot = &team->slots[i];
+        if (atomic_load(&slot->copy) == NULL) continue;
+        atomic_fetch_add(&slot->users, 1);
+        Copy* copy = atomic_load(&slot->copy);
+        if (copy != NULL) take_part(copy);
+        atomic_fetch_sub(&slot->users, 1);
+    }
+}
+
+static int64_t read_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+// Whether there is news within the time that threads stay awake.
+static int spin(Team* team, unsigned seen)
+{
+    const int64_t until = read_clock() + SPIN_NANOSECONDS;
+    do {
+        for (int i = 0; i < LOOKS; ++i) {
+            if (atomic_load(&team->news) != seen) return 1;
+            pause_briefly();
+        }
+    } while (read_clock() < until);
+    return 0;
+}
+
+static void sleep_until_news(Team* team, unsigned seen)
+{
+    pthread_mutex_lock(&team->lock);
+    atomic_fetch_add(&team->sleeping, 1);  // before the news are read: who has some reads it after
+    while (atomic_load(&team->news) == seen) pthread_cond_wait(&team->woken, &team->lock);
+    atomic_fetch_sub(&team->sleeping, 1);
+    pthread_mutex_unlock(&team->lock);
+}
+
+static void* work(void* argument)
+{
+    Team* team = argument;
+    unsigned seen = 0;
+    while (!atomic_load(&team->closing)) {
+        if (!spin(team, seen)) sleep_until_news(team, seen);
+        seen = atomic_load(&team->news);
+        look_around(team);
+    }
+    return NULL;
+}
+
+static void tell(Team* team)
+{
+    atomic_fetch_add(&team->news, 1);
+    if (atomic_load(&team->sleeping) == 0) return;
+    pthread_mutex_lock(&team->lock);
+    pthread_cond_broadcast(&team->woken);
+    pthread_mutex_unlock(&team->lock);
+}
+
+static Slot* take_slot(Team* team)
+{
+    for (unsigned turns = 0;; wait_for_thread(&turns)) {
+        for (int i = 0; i < COPIES; ++i) {
+            int expected = 0;
+            if (atomic_compare_exchange_strong(&team->slots[i].taken, &expected, 1)) return &team->slots[i];
+        }
+    }
+}
+
+static void swap(int64_t* a, int64_t* b)
+{
+    const int64_t old = *a;
+    *a = *b;
+    *b = old;
+}
+
+// Cut a copy into chunks of whole rows, or of parts of rows that are longer than a chunk. Matrices
+// that both lie in memory by columns are copied as their transposes.
+static void cut(Copy* copy)
+{
+    if (copy->target_row == copy->item && copy->source_row == copy->item) {
+        swap(&copy->rows, &copy->columns);
+        swap(&copy->target_row, &copy->target_column);
+        swap(&copy->source_row, &copy->source_column);
+    }
+    const int64_t chunk_items = CHUNK_BYTES / copy->item;
+    const int plain = copy->target_column == copy->item && copy->source_column == copy->item;
+    if (plain && copy->target_row == copy->columns * copy->item && copy->source_row == copy->target_row) {
+        copy->columns *= copy->rows;
+        copy->rows = 1;
+    }
+    // Where one side is stored by columns, chunks are as wide as high.
+    const int64_t height = plain ? 1 : least(copy->rows, 8 * SQUARE);
+    copy->chunk_columns = least(copy->columns, chunk_items / height);
+    copy->chunk_rows = least(copy->rows, chunk_items / copy->chunk_columns);
+    copy->chunks_across = divide_up(copy->columns, copy->chunk_columns);
+    copy->chunks = copy->chunks_across * divide_up(copy->rows, copy->chunk_rows);
+    atomic_init(&copy->next, 0);
+}
+
+// End the threads and free the team; no copy may be under way.
+void close_team(Team* team)
+{
+    atomic_store(&team->closing, 1);
+    tell(team);
+    for (int i = 0; i < team->threads; ++i) pthread_join(team->thread[i], NULL);
+    pthread_mutex_destroy(&team->lock);
+    pthread_cond_destroy(&team->woken);
+    free(team);
+}
+
+// A team of so many threads beside the callers; NULL if there is no memory, fewer if no more start.
+Team* open_team(int threads)
+{
+    Team* team = calloc(1, sizeof(Team) + threads * sizeof(pthread_t));
+    if (team == NULL) return NULL;
+    pthread_mutex_init(&team->lock, NULL);
+    pthread_cond_init(&team->woken, NULL);
+    while (team->threads < threads && pthread_create(&team->thread[team->threads], NULL, work, team) == 0) {
+        ++team->threads;
+    }
+    return team;
+}
+
+// Copy, and return when all is there. Strides are in bytes; items have 1, 2, 4 or 8 bytes. Any thread
+// may call it.
+void copy_matrix(
+    Team* team, char* target, int64_t target_row, int64_t target_column, const char* source,
+    int64_t source_row, int64_t source_column, int64_t rows, int64_t columns, int64_t item)
+{
+    if (rows == 0 || columns == 0) return;
+    Copy copy = {
+        .target = target, .source = source, .rows = rows, .columns = columns,
+        .target_row = target_row, .target_column = target_column,
+        .source_row = source_row, .source_column = source_column, .item = item,
+    };
+    cut(&copy);
+    if (copy.chunks == 1 || team->threads == 0) {
+        take_part(&copy);
+        return;
+    }
+    Slot* slot = take_slot(team);
+    atomic_store(&slot->copy, &copy);
+    tell(team);
+    take_part(&copy);
+    atomic_store(&slot->copy, NULL);
+    for (unsigned turns = 0; atomic_load(&slot->users) != 0;) wait_for_thread(&turns);
+    atomic_store(&slot->taken, 0);
+}

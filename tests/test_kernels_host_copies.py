@@ -1,0 +1,141 @@
+"""Copies between host matrices: by the native team and by Python's threads."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from kernels.errors import CompilationFailed
+from kernels.host_copies import CopyTeam
+from kernels.host_library import compile_library, load_library, name_library
+
+Matrix = NDArray[Any]
+
+LAYOUTS: dict[str, Callable[[Matrix], Matrix]] = {
+    "row-major": np.ascontiguousarray,
+    "column-major": np.asfortranarray,
+    "padded": lambda matrix: np.pad(matrix, ((0, 0), (0, 5)))[:, : matrix.shape[1]],
+    "skipping": lambda matrix: np.repeat(np.repeat(matrix, 2, 0), 3, 1)[::2, ::3],
+    "backwards": lambda matrix: np.ascontiguousarray(matrix[::-1, ::-1])[::-1, ::-1],
+}
+
+
+@pytest.fixture(scope="module", params=["native", "python"])
+def team(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    native = request.param == "native"
+    opened = CopyTeam(3, cache_dir=tmp_path_factory.mktemp("compiled"), native=native)
+    if native and not opened.is_native:
+        pytest.skip("needs a C compiler on the PATH")
+    yield opened
+    opened.close()
+
+
+@given(
+    rows=st.sampled_from([1, 2, 31, 33, 257, 1031]),
+    columns=st.sampled_from([1, 2, 31, 33, 257, 1031]),
+    dtype=st.sampled_from(["uint8", "float16", "float32", "float64"]),
+    source=st.sampled_from(sorted(LAYOUTS)),
+    target=st.sampled_from(sorted(LAYOUTS)),
+)
+def test_a_shared_copy_between_any_two_layouts_keeps_every_element(
+    team: CopyTeam, rows: int, columns: int, dtype: str, source: str, target: str
+) -> None:
+    values = np.random.default_rng(rows + columns).integers(0, 250, (rows, columns)).astype(dtype)
+    copied = LAYOUTS[target](np.full_like(values, 251))
+    team.copy(copied, LAYOUTS[source](values))
+    assert np.array_equal(copied, values)
+
+
+def test_nothing_beside_the_target_is_written(team: CopyTeam) -> None:
+    around = np.zeros((700, 1100), np.float32)
+    team.copy(around[10:690, 7:1090], np.ones((680, 1083), np.float32))
+    assert around.sum() == 680 * 1083
+    assert around[10:690, 7:1090].all()
+
+
+def test_a_matrix_without_elements_is_copied(team: CopyTeam) -> None:
+    team.copy(np.empty((0, 7)), np.empty((0, 7)))
+    team.copy(np.empty((7, 0)), np.empty((7, 0)))
+
+
+def test_more_callers_than_the_team_has_places_copy_at_once(team: CopyTeam) -> None:
+    sources = [np.full((500, 1500), value, np.float32) for value in range(12)]
+    targets = [np.zeros_like(source) for source in sources]
+    start = threading.Barrier(len(sources))
+
+    def copy_often(index: int) -> None:
+        start.wait()
+        for _ in range(10):
+            targets[index].fill(-1)
+            team.copy(targets[index], sources[index])
+            assert np.array_equal(targets[index], sources[index])
+
+    with ThreadPoolExecutor(len(sources)) as callers:
+        list(callers.map(copy_often, range(len(sources))))
+
+
+def test_a_team_that_slept_wakes_up(team: CopyTeam) -> None:
+    source, target = np.ones(3 << 20, np.uint8)[None], np.zeros(3 << 20, np.uint8)[None]
+    for _ in range(5):
+        threading.Event().wait(0.02)  # longer than its threads stay awake
+        target.fill(0)
+        team.copy(target, source)
+        assert target.all()
+
+
+def test_a_team_of_one_is_the_caller(tmp_path: Path) -> None:
+    alone = CopyTeam(0, cache_dir=tmp_path)
+    target = np.zeros((300, 3000))
+    alone.copy(target, np.ones_like(target))
+    alone.close()
+    assert target.all()
+
+
+def test_the_library_is_compiled_once_and_loaded_again(tmp_path: Path) -> None:
+    try:
+        library = compile_library(tmp_path)
+    except CompilationFailed as error:
+        pytest.skip(str(error))
+    assert library.name == name_library()
+    assert [path.name for path in tmp_path.iterdir()] == [library.name]
+    written = library.stat().st_mtime_ns
+    assert load_library(tmp_path) is not None
+    assert library.stat().st_mtime_ns == written
+
+
+def test_without_a_compiler_copies_run_in_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))
+    with pytest.raises(CompilationFailed, match="no C compiler"):
+        compile_library(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        team = CopyTeam(2, cache_dir=tmp_path / "empty")
+    if team.is_native:  # beside its source there is one that was compiled before
+        pytest.skip("the library lies beside its source")
+    target = np.zeros((1000, 1000))
+    team.copy(target, np.ones_like(target))
+    team.close()
+    assert target.all()
+    assert "no C compiler" in caplog.text
+
+
+def test_a_damaged_library_is_compiled_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / name_library()).write_bytes(b"no library")
+    with caplog.at_level(logging.WARNING):
+        team = CopyTeam(1, cache_dir=tmp_path)
+    target = np.zeros((1000, 1000))
+    team.copy(target, np.ones_like(target))
+    team.close()
+    assert target.all()
+    assert "cannot be loaded" in caplog.text
