@@ -118,9 +118,13 @@ def list_budgets(sm_count: int) -> tuple[int, ...]:
 
 
 def hold_contestants(specs: Iterable[KernelSpec], budgets: Sequence[int]) -> tuple[Contestant, ...]:
-    """Every kernel that can be held, with every budget."""
-    held = [spec for spec in specs if spec.persistent]
-    return tuple(Contestant(spec, HELD_TURNS, sms) for spec in held for sms in budgets)
+    """Every kernel that can be held, with every budget that it can be held to."""
+    return tuple(
+        Contestant(spec, HELD_TURNS, sms)
+        for spec in specs
+        for sms in budgets
+        if spec.persistent and sms >= spec.sms_quantum
+    )
 
 
 def estimate_seconds(shape: Shape) -> float:

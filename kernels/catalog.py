@@ -21,6 +21,9 @@ from kernels.tiling import (
 _ITEM_BYTES: Final = {"float16": 2, "float32": 4, "float64": 8}
 _C_TYPES: Final = {"float32": "float", "float64": "double"}
 _HOPPER: Final = (9, 0)
+_PARTITION_SMS: Final = 8
+"""Multiprocessors that a driver puts into a partition together: Hopper's and newer ones'. Older
+GPUs put fewer together, of which 8 is a multiple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,18 @@ class KernelSpec:
     def persistent(self) -> bool:
         """Whether a launch can be held to some of the multiprocessors."""
         return self.source is None or (self.tiling is not None and self.tiling.holdable)
+
+    @property
+    def sms_quantum(self) -> int:
+        """What the multiprocessors that it is held to are a multiple of, unless they are all."""
+        return _PARTITION_SMS if self.source is None else 1
+
+    def count_held_sms(self, sms: int, sm_count: int) -> int:
+        """Multiprocessors that it runs on where it is held to `sms` of `sm_count`; 0 if it cannot.
+
+        Only of a kernel that is `persistent`.
+        """
+        return sms if sms == sm_count else sms - sms % self.sms_quantum
 
     @property
     def splits_tail(self) -> bool:
@@ -216,6 +231,14 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
         WarpTiling(32, 32, step=16, stages=2, blocks_per_sm=3, holdable=True),
         until=_HOPPER,
     ),
+    _tensor_float64(
+        Tile(128, 128, 32),
+        WarpTiling(64, 32, step=16, stages=2, blocks_per_sm=1, holdable=True),
+        until=_HOPPER,
+    ),
+    _tensor_float64(
+        Tile(128, 64, 16), WarpTiling(64, 32, step=8, stages=3, blocks_per_sm=2, holdable=True)
+    ),
     _tensor_float64(Tile(64, 128, 16), WarpTiling(64, 32, step=8, stages=3, blocks_per_sm=2)),
     # cuBLAS picks among many kernels; these are its tiles for large products on Hopper.
     _cublas("float32", Tile(128, 256, 8), threads=256),
@@ -247,7 +270,8 @@ def find_kernel(name: str, dtype: str, tile: str | None = None) -> KernelSpec:
     Args:
         name: Name of the kernel.
         dtype: NumPy's name of the element type.
-        tile: "32" (W of a square tile), "64x128" or "64x128x16"; None for the kernel's default.
+        tile: "32" (W of a square tile), "64x128" (the first entry of that size) or "64x128x16";
+            None for the kernel's default.
 
     Raises:
         UnknownKernel: There is no such name, it has no such element type, or no such tile.

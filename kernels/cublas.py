@@ -3,6 +3,7 @@
 import ctypes
 import sys
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, Final
 
@@ -10,7 +11,9 @@ import numpy as np
 
 from kernels.catalog import KernelSpec
 from kernels.errors import DeviceFailure, DeviceUnavailable, OperandError
+from kernels.launch import count_sms
 from kernels.operands import Product
+from kernels.partitions import hold_stream
 
 _MOST: Final = 2**31 - 1  # its sizes are 32 bits wide
 _FAILED: Final = "EXECUTION_FAILED"
@@ -27,12 +30,19 @@ _TYPES: Final[dict[str, tuple[int, int, type[np.floating[Any]]]]] = {
 def launch_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -> None:
     """Let cuBLAS, which is column-major, compute Cᵀ ← αBᵀ·Aᵀ + βCᵀ: the same memory, row-major.
 
-    `sms` multiprocessors are what it then chooses a kernel for; None for all.
+    Held to some multiprocessors, it runs on a stream that has no others, and is told of them. (Told
+    alone, it chooses another kernel, which runs on all.)
+
+    Args:
+        spec: The entry.
+        product: What it computes.
+        sms: Multiprocessors that it is held to, the largest multiple of the entry's `sms_quantum`
+            of them; None for all.
 
     Raises:
-        OperandError: A size is too large for it.
+        OperandError: A size is too large for it, or it cannot be held to so few multiprocessors.
         DeviceFailure: It refuses the product.
-        DeviceUnavailable: It is not installed.
+        DeviceUnavailable: It is not installed, or the driver cannot hold it.
     """
     try:
         from cupy.cuda import cublas, device
@@ -45,15 +55,20 @@ def launch_cublas(spec: KernelSpec, product: Product, sms: int | None = None) ->
     data_type, compute_type, scalar = _TYPES[spec.dtype]
     factors = np.array([product.alpha, product.beta], scalar)
     handle = device.get_cublas_handle()
+    if sms is None or sms == count_sms():
+        held: AbstractContextManager[int] = nullcontext(0)
+    else:
+        held = hold_stream(sms, spec.sms_quantum)
     try:
-        _set_sm_count_target(handle, sms)
-        cublas.gemmEx(
-            *(handle, _NOT_TRANSPOSED, _NOT_TRANSPOSED),
-            *(c.columns, c.rows, product.k, factors[0:].ctypes.data),
-            *(b.pointer, data_type, b.leading_dimension),
-            *(a.pointer, data_type, a.leading_dimension, factors[1:].ctypes.data),
-            *(c.pointer, data_type, c.leading_dimension, compute_type, _DEFAULT_ALGORITHM),
-        )
+        with held as target:  # CuPy gives the handle the current stream at every call
+            _set_sm_count_target(handle, target)
+            cublas.gemmEx(
+                *(handle, _NOT_TRANSPOSED, _NOT_TRANSPOSED),
+                *(c.columns, c.rows, product.k, factors[0:].ctypes.data),
+                *(b.pointer, data_type, b.leading_dimension),
+                *(a.pointer, data_type, a.leading_dimension, factors[1:].ctypes.data),
+                *(c.pointer, data_type, c.leading_dimension, compute_type, _DEFAULT_ALGORITHM),
+            )
     except cublas.CUBLASError as error:
         raise DeviceFailure(f"{spec.label}: {error}", poisoned=_FAILED in str(error)) from error
 
@@ -61,19 +76,18 @@ def launch_cublas(spec: KernelSpec, product: Product, sms: int | None = None) ->
 _targets = threading.local()
 
 
-def _set_sm_count_target(handle: int, sms: int | None) -> None:
+def _set_sm_count_target(handle: int, sms: int) -> None:
     """Tell cuBLAS, through its own function, which CuPy does not have; 0 means all.
 
     Handles belong to threads, as CuPy makes them, and each keeps its target.
     """
     targets: dict[int, int] = _targets.__dict__.setdefault("of", {})
-    wanted = sms or 0
-    if targets.get(handle, 0) == wanted:
+    if targets.get(handle, 0) == sms:
         return
-    status = _load_library().cublasSetSmCountTarget(ctypes.c_void_p(handle), ctypes.c_int(wanted))
+    status = _load_library().cublasSetSmCountTarget(ctypes.c_void_p(handle), ctypes.c_int(sms))
     if status != 0:
         raise DeviceFailure(f"cuBLAS refuses to be held to {sms} multiprocessors: status {status}")
-    targets[handle] = wanted
+    targets[handle] = sms
 
 
 @cache

@@ -40,7 +40,8 @@ def multiply_on_device(
         c: C[M, N], likewise; written in place. It may not overlap A or B.
         alpha: Factor of the product.
         beta: Factor of the old C.
-        sms: Multiprocessors that the launch is held to, if the kernel is persistent; None for all.
+        sms: Multiprocessors that the launch is held to, if the kernel is persistent, in multiples
+            of its `sms_quantum`; None for all.
         stream: The cupy.cuda.Stream to enqueue on; CuPy's current stream when None.
         cache_dir: Folder of compiled kernels.
         splits: Memory for splits, if the kernel makes any; None to take it from CuPy's pool.
@@ -50,7 +51,7 @@ def multiply_on_device(
             held to `sms` multiprocessors.
         CompilationFailed: The kernel does not compile for the device.
         DeviceFailure: CUDA or cuBLAS refuses the launch, or there is no memory for splits.
-        DeviceUnavailable: cuBLAS is not installed.
+        DeviceUnavailable: cuBLAS is not installed, or the driver cannot hold it.
     """
     import cupy
 
@@ -88,3 +89,6 @@ def _check_sms(spec: KernelSpec, sms: int | None) -> None:
         raise OperandError(f"sms is {sms}; {spec.label} cannot be held to some multiprocessors")
     if not 1 <= sms <= count_sms():
         raise OperandError(f"sms is {sms}; it must be 1…{count_sms()}, this GPU's multiprocessors")
+    if spec.count_held_sms(sms, count_sms()) == 0:
+        least = f"at least {spec.sms_quantum} multiprocessors"
+        raise OperandError(f"sms is {sms}; {spec.label} can be held to {least}")

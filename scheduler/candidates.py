@@ -16,11 +16,12 @@ from scheduler.wishes import ACCURACIES, DEFAULT_ACCURACY, Wishes, find_accuracy
 
 _LOOSER: Final[dict[str, tuple[str, ...]]] = {
     "strict": ("strict",),
-    "library": ("strict", "library"),
+    "library": ("strict", "library", "float64"),
     "float32": ("strict", "library", "float32"),
     "float64": ("strict", "library", "float64"),
 }
-"""Accuracies of the catalog that meet the one that is asked for."""
+"""Accuracies of the catalog that meet the one that is asked for. In float64, tensor cores are what
+libraries use, too: each product and sum is one of the element type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +134,24 @@ def _find_held(
     """Those that can be held to some of the multiprocessors."""
     if profile.gpu is None:
         raise PlanError("sms", wishes.sms, "left out: there is no GPU")
-    count = profile.gpu.sm_count
-    if not 1 <= (wishes.sms or 0) <= count:
-        raise PlanError("sms", wishes.sms, f"1…{count}, the multiprocessors of {profile.device}")
-    held = [candidate for candidate in candidates if candidate.spec.persistent]
+    sms, count = wishes.sms or 0, profile.gpu.sm_count
+    if not 1 <= sms <= count:
+        raise PlanError("sms", sms, f"1…{count}, the multiprocessors of {profile.device}")
+    able = [candidate for candidate in candidates if candidate.spec.persistent]
+    held = [one for one in able if one.spec.count_held_sms(sms, count)]
     if held:
         return held
+    if able:
+        least = min(candidate.spec.sms_quantum for candidate in able)
+        names = _name(candidate.spec for candidate in able)
+        raise PlanError("sms", sms, f"{least}…{count} with {names}")
     if not candidates:
         reason = explain_no_kernel(problem, profile, wishes)
-        raise PlanError("sms", wishes.sms, f"left out: {reason}")
-    able = _name(spec for spec in list_kernels(dtype=problem.dtype) if spec.persistent)
+        raise PlanError("sms", sms, f"left out: {reason}")
+    others = _name(spec for spec in list_kernels(dtype=problem.dtype) if spec.persistent)
     refused = _name(candidate.spec for candidate in candidates)
-    limit = f"left out with {refused}; {able} can be held to some multiprocessors"
-    raise PlanError("sms", wishes.sms, limit)
+    limit = f"left out with {refused}; {others} can be held to some multiprocessors"
+    raise PlanError("sms", sms, limit)
 
 
 def _name(specs: Iterable[KernelSpec]) -> str:

@@ -44,7 +44,8 @@ def build_gpu_curve(
     gpu, link, spec, model = profile.gpu, profile.link, candidate.spec, candidate.model
     assert gpu is not None, "only a machine with a GPU runs kernels"
     assert link is not None, "a GPU is at the end of a link"
-    slots = model.slots if sms is None else max(1, model.slots * sms // gpu.sm_count)
+    held = gpu.sm_count if sms is None else spec.count_held_sms(sms, gpu.sm_count)
+    slots = max(1, model.slots * held // gpu.sm_count)
     stretch = link.beside_cpu_stretch if beside_cpu else 1.0
     in_rate = link.in_gbytes_per_second * 1e9 / stretch
     out_rate = link.out_gbytes_per_second * 1e9 / stretch

@@ -85,6 +85,11 @@ def test_persistent_kernels_are_held_to_one_some_and_all_multiprocessors() -> No
     assert [one.sms for one in held[:2]] == [8, 132]
 
 
+def test_cublas_is_held_only_to_as_many_multiprocessors_as_it_can_be() -> None:
+    held = {one.sms for one in hold_contestants(HOPPER, (1, 8, 66)) if one.spec.name == "cublas"}
+    assert held == {8, 66}
+
+
 @given(
     st.floats(0, 300),
     st.lists(st.floats(0.1, 30), min_size=1, max_size=40),

@@ -94,14 +94,6 @@ def test_many_blocks_share_one_tile(spec: KernelSpec, kernel_cache: Path) -> Non
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_cublas_is_held_to_some_multiprocessors_and_let_go(dtype: str, kernel_cache: Path) -> None:
-    spec = find_kernel("cublas", dtype)
-    for sms in (1, 8, list_devices()[0].sm_count, 3):
-        multiply(spec, (300, 200, 500), kernel_cache, sms)
-
-
-@pytest.mark.gpu
 def test_what_cannot_be_held_to_some_multiprocessors_says_so(kernel_cache: Path) -> None:
     import cupy
 

@@ -30,7 +30,9 @@ def test_every_type_has_a_library_kernel_to_fall_back_on() -> None:
 @pytest.mark.parametrize("spec", list_kernels(), ids=name_spec)
 def test_an_entry_is_found_by_its_own_description(spec: KernelSpec) -> None:
     assert find_kernel(spec.name, spec.dtype, str(spec.tile)) is spec
-    assert find_kernel(spec.name, spec.dtype, f"{spec.tile.m}x{spec.tile.n}") is spec
+    short = find_kernel(spec.name, spec.dtype, f"{spec.tile.m}x{spec.tile.n}")
+    same = [x for x in list_kernels(dtype=spec.dtype) if x.name == spec.name]
+    assert short is next(x for x in same if (x.tile.m, x.tile.n) == (spec.tile.m, spec.tile.n))
 
 
 def test_a_textbook_tile_is_its_width() -> None:
@@ -82,6 +84,13 @@ def test_a_kernel_for_one_architecture_is_not_listed_for_newer_ones() -> None:
 def test_only_tensor_cores_are_of_another_than_strict_accuracy() -> None:
     for spec in COMPILED:
         assert spec.accuracy == (spec.dtype if spec.name == "tensor" else "strict")
+
+
+def test_cublas_is_held_to_whole_partitions_and_other_kernels_to_any_number() -> None:
+    cublas, bulk = find_kernel("cublas", "float64"), find_kernel("bulk", "float32")
+    asked = (1, 7, 8, 13, 64, 131, 132)
+    assert [cublas.count_held_sms(sms, 132) for sms in asked] == [0, 0, 8, 8, 64, 128, 132]
+    assert [bulk.count_held_sms(sms, 132) for sms in asked] == list(asked)
 
 
 def test_warps_share_out_the_tile_of_the_float64_tensor_kernel() -> None:

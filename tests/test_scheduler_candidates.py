@@ -23,9 +23,9 @@ T4 = find_profile("T4", devices=(), directory=None, cpu_threads=8)
 PROFILES = st.sampled_from([build_preset_profile(gpu, "test", 16) for gpu in PRESETS])
 SIZES = st.integers(1, 20_000)
 MEETING = {
-    None: {"strict", "library"},
+    None: {"strict", "library", "float64"},
     "strict": {"strict"},
-    "library": {"strict", "library"},
+    "library": {"strict", "library", "float64"},
     "float32": {"strict", "library", "float32"},
     "float64": {"strict", "library", "float64"},
 }
@@ -107,8 +107,8 @@ def test_an_unknown_accuracy_is_refused_with_the_known_ones():
     [
         ("cublas", "float32", "strict"),
         ("tensor", "float32", "strict"),
+        ("tensor", "float64", "strict"),
         ("tensor", "float32", "library"),
-        ("tensor", "float64", "library"),
     ],
 )
 def test_a_named_kernel_that_is_less_exact_is_refused(kernel, dtype, accuracy):
@@ -138,11 +138,29 @@ def test_the_cpu_computes_what_no_kernel_computes_so_exactly():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("sms", [1, 66, 132])
+@pytest.mark.parametrize("sms", [8, 66, 132])
 def test_only_persistent_kernels_are_held_to_some_multiprocessors(dtype, sms):
     found = find(dtype, sms=sms)
     assert found
     assert all(candidate.spec.persistent for candidate in found)
+
+
+@pytest.mark.parametrize(("dtype", "others"), [("float32", {"bulk"}), ("float64", {"tensor"})])
+@pytest.mark.parametrize("sms", [1, 7])
+def test_cublas_is_no_candidate_for_fewer_multiprocessors_than_a_partition_has(dtype, others, sms):
+    assert {candidate.spec.name for candidate in find(dtype, sms=sms)} == others
+    assert {candidate.spec.name for candidate in find(dtype, sms=8)} == others | {"cublas"}
+    assert refuse(dtype, kernel="cublas", sms=sms).limit == "8…132 with cublas"
+    assert refuse("float16", sms=sms).limit == "8…132 with cublas"
+
+
+def test_cublas_has_slots_on_whole_partitions_only():
+    problem = GemmProblem(8192, 8192, 4096)
+    slots = {
+        sms: choose_plan(problem, H200, Wishes("cublas", f=0, sms=sms)).gpu_curve.grid.slots
+        for sms in (8, 13, 15, 16, 131, 132)
+    }
+    assert slots == {8: 8, 13: 8, 15: 8, 16: 16, 131: 128, 132: 132}
 
 
 def test_fewer_multiprocessors_take_longer_by_their_share():

@@ -1,0 +1,120 @@
+"""cuBLAS held to some multiprocessors: what it computes, how fast, and in which order."""
+
+import statistics
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.catalog import find_kernel
+from kernels.errors import OperandError
+from kernels.gemm import multiply_on_device
+from kernels.launch import count_sms
+from kernels.timing import ResidentProduct
+from tests.matrices import Array, assert_product, make_matrix
+
+pytestmark = pytest.mark.gpu
+
+CUBLAS = {dtype: find_kernel("cublas", dtype) for dtype in ("float16", "float32", "float64")}
+in_each_type = pytest.mark.parametrize("dtype", ["float32", "float64"])
+
+
+def multiply(a: Array, b: Array, cache_dir: Path, **options: Any) -> Array:
+    """A·B by cuBLAS, written over NaN."""
+    import cupy
+
+    c = cupy.full((a.shape[0], b.shape[1]), np.nan, a.dtype)
+    operands = cupy.asarray(a), cupy.asarray(b), c
+    multiply_on_device(CUBLAS[str(a.dtype)], *operands, cache_dir=cache_dir, **options)
+    return np.asarray(cupy.asnumpy(c))
+
+
+@in_each_type
+@pytest.mark.parametrize("shape", [(1, 1, 1), (300, 200, 500), (333, 1021, 257)], ids=str)
+def test_a_held_product_is_right_and_the_same_again(
+    shape: tuple[int, int, int], dtype: str, kernel_cache: Path
+) -> None:
+    m, n, k = shape
+    a, b = make_matrix(m, k, dtype, 1), make_matrix(k, n, dtype, 2)
+    for sms in (8, 13, 64, count_sms() - 1, count_sms(), None):
+        most = None if sms is None else min(sms, count_sms())
+        held = multiply(a, b, kernel_cache, sms=most)
+        assert_product(held, a, b)
+        np.testing.assert_array_equal(multiply(a, b, kernel_cache, sms=most), held)
+
+
+def test_a_held_product_in_float16_is_right(kernel_cache: Path) -> None:
+    a, b = (np.full(shape, 0.5, np.float16) for shape in ((70, 90), (90, 50)))
+    assert (multiply(a, b, kernel_cache, sms=8) == 22.5).all()
+
+
+@in_each_type
+def test_the_rate_is_in_proportion_to_the_multiprocessors(dtype: str, kernel_cache: Path) -> None:
+    operands = (make_matrix(4096, 4096, dtype, seed) for seed in (1, 2))
+    product = ResidentProduct(*operands, device_index=0, cache_dir=kernel_cache)
+    seconds = {
+        sms: statistics.median(product.time_launches(CUBLAS[dtype], 5, sms=sms))
+        for sms in (None, 8, 64)
+        if sms is None or sms < count_sms()
+    }
+    whole = seconds.pop(None)
+    for sms, held in seconds.items():
+        share = sms / count_sms()
+        assert 0.8 * share < whole / held < 1.25 * share
+
+
+@pytest.mark.parametrize("sms", [1, 5, 7])
+def test_fewer_multiprocessors_than_a_partition_has_are_refused(
+    sms: int, kernel_cache: Path
+) -> None:
+    a = make_matrix(8, 8, "float32", 1)
+    message = rf"sms is {sms}; cublas .* can be held to at least 8 multiprocessors"
+    with pytest.raises(OperandError, match=message):
+        multiply(a, a, kernel_cache, sms=sms)
+
+
+def test_what_comes_before_on_a_stream_is_done_first_and_what_comes_after_waits(
+    kernel_cache: Path,
+) -> None:
+    import cupy
+
+    size = 1024
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        filler = cupy.empty(1 << 29, np.uint8)
+        a, b, c = (cupy.zeros((size, size), np.float32) for _ in range(3))
+        b.fill(1)
+        for _ in range(20):
+            filler.fill(1)
+        a.fill(1)
+        multiply_on_device(CUBLAS["float32"], a, b, c, sms=8, cache_dir=kernel_cache)
+        doubled = c * 2
+        a.fill(0)
+        assert cupy.cuda.get_current_stream() == stream
+        stream.synchronize()
+        assert (cupy.asnumpy(doubled) == 2 * size).all()
+
+
+def test_threads_share_a_partition(kernel_cache: Path) -> None:
+    import cupy
+
+    a, b = make_matrix(700, 300, "float64", 1), make_matrix(300, 500, "float64", 2)
+
+    def work(sms: int) -> Array:
+        with cupy.cuda.Stream(non_blocking=True):
+            return multiply(a, b, kernel_cache, sms=sms)
+
+    with ThreadPoolExecutor(4) as threads:
+        for product in threads.map(work, [8, 16, 8, 24] * 10):
+            assert_product(product, a, b)
+
+
+def test_a_kernel_launched_after_a_held_product_has_all_multiprocessors(kernel_cache: Path) -> None:
+    a = make_matrix(4096, 4096, "float32", 1)
+    product = ResidentProduct(a, a, device_index=0, cache_dir=kernel_cache)
+    measure = partial(product.time_launches, CUBLAS["float32"], 5)
+    before = statistics.median(measure())
+    measure(sms=8)
+    assert statistics.median(measure()) < 1.2 * before
