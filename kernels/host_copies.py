@@ -17,7 +17,8 @@ from kernels.host_library import load_library
 from kernels.memory import Matrix, copy_matrix
 
 _LEAST_SHARE_BYTES: Final = 1 << 20
-_NATIVE_ITEM_BYTES: Final = (1, 2, 4, 8)
+NATIVE_ITEM_BYTES: Final = (1, 2, 4, 8)
+"""The elements that the C library copies."""
 
 _COPY_ARGUMENTS: Final = (
     *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64),
@@ -51,9 +52,11 @@ class CopyTeam:
             self._pool = ThreadPoolExecutor(max(1, threads), "copy")
 
     @property
-    def is_native(self) -> bool:
-        """Whether the C library does the work."""
-        return self._team is not None
+    def native(self) -> tuple[ctypes.CDLL, int] | None:
+        """The C library and its team's address; None where Python's threads do the work."""
+        if self._library is None or self._team is None:
+            return None
+        return self._library, self._team
 
     def copy(self, target: Matrix, source: Matrix) -> None:
         """Copy a matrix between any two layouts, and return when all is there.
@@ -64,13 +67,13 @@ class CopyTeam:
         """
         assert target.shape == source.shape, "a copy has the shape of what is copied"
         assert target.dtype == source.dtype, "a copy has the elements of what is copied"
-        if self._library is None or target.itemsize not in _NATIVE_ITEM_BYTES:
+        if self._library is None or target.itemsize not in NATIVE_ITEM_BYTES:
             self._copy_shares(target, source)
             return
         rows, columns = target.shape
         self._library.copy_matrix(
-            *(self._team, target.ctypes.data, *_count_strides(target)),
-            *(source.ctypes.data, *_count_strides(source)),
+            *(self._team, target.ctypes.data, *count_strides(target)),
+            *(source.ctypes.data, *count_strides(source)),
             *(rows, columns, target.itemsize),
         )
 
@@ -103,7 +106,7 @@ class CopyTeam:
                 share.result()
 
 
-def _count_strides(matrix: Matrix) -> tuple[int, int]:
+def count_strides(matrix: Matrix) -> tuple[int, int]:
     """Bytes from one row to the next, and from one column; those of a single one do not matter."""
     down, across = matrix.strides
     rows, columns = matrix.shape

@@ -8,6 +8,7 @@ import ctypes
 import hashlib
 import logging
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,8 +22,11 @@ from kernels.errors import CompilationFailed
 
 logger = logging.getLogger(__name__)
 
-_SOURCE: Final = Path(__file__).parent / "native" / "copies.c"
+_FOLDER: Final = Path(__file__).parent / "native"
+_SOURCES: Final = ("copies.c", "staging.c")
+_HEADERS: Final = ("copies.h",)
 _FLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-shared", "-fPIC", "-pthread")
+_LIBRARIES: Final = ("-ldl",)
 _COMPILERS: Final = ("cc", "gcc", "clang")
 _DIGEST_CHARACTERS: Final = 16
 
@@ -35,7 +39,7 @@ def load_library(cache_dir: Path) -> ctypes.CDLL | None:
         cache_dir: Folder to compile into where it is not there yet.
     """
     name = name_library()
-    for folder in (_SOURCE.parent, cache_dir):
+    for folder in (_FOLDER, cache_dir):
         library = _try_load(folder / name)
         if library is not None:
             return library
@@ -60,7 +64,8 @@ def compile_library(folder: Path) -> Path:
     target = folder / name_library()
     with tempfile.TemporaryDirectory(dir=folder, prefix=".compiling-") as scratch:
         fresh = Path(scratch) / target.name
-        command = [compiler, *_FLAGS, "-o", str(fresh), str(_SOURCE)]
+        sources = (str(_FOLDER / source) for source in _SOURCES)
+        command = [*compiler, *_FLAGS, "-o", str(fresh), *sources, *_LIBRARIES]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise CompilationFailed(f"{' '.join(command)} failed:\n{done.stderr}")
@@ -71,14 +76,17 @@ def compile_library(folder: Path) -> Path:
 @cache
 def name_library() -> str:
     """File name: what was compiled, how, and for which platform."""
-    about = "\0".join((_SOURCE.read_text(encoding="utf-8"), *_FLAGS, sysconfig.get_platform()))
+    texts = ((_FOLDER / name).read_text(encoding="utf-8") for name in (*_HEADERS, *_SOURCES))
+    about = "\0".join((*texts, *_FLAGS, *_LIBRARIES, sysconfig.get_platform()))
     digest = hashlib.sha256(about.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-    return f"copies-{digest}.so"
+    return f"host-{digest}.so"
 
 
-def _find_compiler() -> str | None:
+def _find_compiler() -> list[str] | None:
+    """The command, which may have arguments: "python -m ziglang cc" is a compiler, too."""
     named = os.environ.get("CC")
-    return next(filter(None, map(shutil.which, (named,) if named else _COMPILERS)), None)
+    commands = (shlex.split(named),) if named else ([name] for name in _COMPILERS)
+    return next((command for command in commands if shutil.which(command[0])), None)
 
 
 def _try_load(path: Path) -> ctypes.CDLL | None:
@@ -93,6 +101,6 @@ def _try_load(path: Path) -> ctypes.CDLL | None:
 
 if __name__ == "__main__":
     try:
-        print(compile_library(_SOURCE.parent))
+        print(compile_library(_FOLDER))
     except (CompilationFailed, OSError) as failure:
         sys.exit(str(failure))

@@ -164,7 +164,8 @@ class GpuPipeline:
             product = product.cut(rows)
             plan = self._arena.prepare(self._describe(product))
         total_bytes = product.a.nbytes + product.b.nbytes + product.c.nbytes
-        self._inward.alone = self._outward.alone = total_bytes <= SMALL_PRODUCT_BYTES
+        for direction in (self._inward, self._outward):
+            direction.hurry(total_bytes <= SMALL_PRODUCT_BYTES)
         started, ended = Event(), Event()
         started.record(self._inward.stream)
         flow = Flow(

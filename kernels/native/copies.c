@@ -7,10 +7,11 @@
 // The threads of a team take part in all copies that are under way; so does each caller, in its own
 // copy. They spin for a moment after a copy, because the next piece of a matrix follows soon, and
 // then sleep until there is one.
+#include "copies.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -41,7 +42,7 @@ typedef struct {
     atomic_int users;  // threads that may be looking at it
 } Slot;
 
-typedef struct {
+struct Team {
     Slot slots[COPIES];
     _Atomic unsigned news;  // counts copies that began, and the end
     atomic_int sleeping;
@@ -50,16 +51,7 @@ typedef struct {
     pthread_cond_t woken;
     int threads;
     pthread_t thread[];
-} Team;
-
-static void pause_briefly(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
+};
 
 // One more turn of a loop that waits for a thread: it may need this core.
 static void wait_for_thread(unsigned* turns)
@@ -70,10 +62,6 @@ static void wait_for_thread(unsigned* turns)
         pause_briefly();
     }
 }
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // memcpy of a length that the compiler knows is one move, at any alignment.
 #define COPY_SQUARE(bytes)                                                      \
@@ -138,7 +126,7 @@ static void look_around(Team* team)
     }
 }
 
-static int64_t read_clock(void)
+int64_t read_clock(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -229,7 +217,6 @@ static void cut(Copy* copy)
     atomic_init(&copy->next, 0);
 }
 
-// End the threads and free the team; no copy may be under way.
 void close_team(Team* team)
 {
     atomic_store(&team->closing, 1);
@@ -240,7 +227,6 @@ void close_team(Team* team)
     free(team);
 }
 
-// A team of so many threads beside the callers; NULL if there is no memory, fewer if no more start.
 Team* open_team(int threads)
 {
     Team* team = calloc(1, sizeof(Team) + threads * sizeof(pthread_t));
@@ -253,8 +239,6 @@ Team* open_team(int threads)
     return team;
 }
 
-// Copy, and return when all is there. Strides are in bytes; items have 1, 2, 4 or 8 bytes. Any thread
-// may call it.
 void copy_matrix(
     Team* team, char* target, int64_t target_row, int64_t target_column, const char* source,
     int64_t source_row, int64_t source_column, int64_t rows, int64_t columns, int64_t item)

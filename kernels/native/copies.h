@@ -1,0 +1,35 @@
+// Copies of matrices in host memory (copies.c), and what its neighbours share with it.
+#pragma once
+
+#include <stdint.h>
+
+typedef struct Team Team;
+
+// A team of so many threads beside the callers; NULL if there is no memory, fewer if no more start.
+Team* open_team(int threads);
+
+// End the threads and free the team; no copy may be under way.
+void close_team(Team* team);
+
+// Copy, and return when all is there. Strides are in bytes; items have 1, 2, 4 or 8 bytes. Any thread
+// may call it.
+void copy_matrix(
+    Team* team, char* target, int64_t target_row, int64_t target_column, const char* source,
+    int64_t source_row, int64_t source_column, int64_t rows, int64_t columns, int64_t item);
+
+// Nanoseconds of a clock that only goes forward.
+int64_t read_clock(void);
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// One turn of a loop that waits, without a call to the system.
+static inline void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}

@@ -1,0 +1,82 @@
+"""Transfers between page-locked memory and the device, timed by events."""
+
+import threading
+from typing import Any, Final
+
+from kernels.memory import Matrix
+from kernels.region import DeviceRegion
+
+_TO_DEVICE: Final = 1  # cudaMemcpyHostToDevice
+_TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
+
+
+class Transfers:
+    """Enqueues transfers in one stream. Safe to use from several threads.
+
+    Args:
+        stream: CuPy's stream.
+
+    Attributes:
+        sleeps: Whether a thread that waits for a transfer sleeps; else it looks again and again,
+            and knows sooner.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self.sleeps = True
+        self._stream = stream
+        self._enqueuing = threading.Lock()
+        self._timers: list[tuple[Any, Any]] = []
+
+    def copy_in(self, source: Matrix, target: DeviceRegion, after: Any = None) -> Any:
+        """Enqueue a transfer to the device; returns the event of its end.
+
+        Args:
+            source: In page-locked memory.
+            target: Where to.
+            after: CUDA event that must have passed before; None for none.
+        """
+        return self._enqueue(_TO_DEVICE, source, target, after)
+
+    def copy_out(self, source: DeviceRegion, target: Matrix, after: Any = None) -> Any:
+        """Enqueue a transfer from the device; as `copy_in`."""
+        return self._enqueue(_TO_HOST, target, source, after)
+
+    def finish(self) -> float:
+        """Wait for all; returns the seconds that they took together since the last time."""
+        from cupy.cuda import get_elapsed_time
+
+        self._stream.synchronize()
+        with self._enqueuing:
+            timers, self._timers = self._timers, []
+        return float(sum(get_elapsed_time(start, end) for start, end in timers)) / 1e3
+
+    def forget(self) -> None:
+        """Count none of those that were enqueued."""
+        with self._enqueuing:
+            self._timers = []
+
+    def _enqueue(self, direction: int, matrix: Matrix, region: DeviceRegion, after: Any) -> Any:
+        from cupy.cuda import Event, runtime
+
+        rows, columns = matrix.shape
+        row_bytes = columns * matrix.itemsize
+        ends = region.pointer, matrix.ctypes.data
+        pitches = region.pitch * matrix.itemsize, matrix.strides[0]
+        if direction == _TO_HOST:
+            ends, pitches = ends[::-1], pitches[::-1]
+        start, end = Event(), Event(block=self.sleeps)
+        with self._enqueuing:  # else the two events might time another thread's transfer
+            if after is not None:
+                self._stream.wait_event(after)
+            start.record(self._stream)
+            if rows == 1 or pitches[0] == pitches[1]:
+                size_bytes = (rows - 1) * pitches[0] + row_bytes
+                runtime.memcpyAsync(*ends, size_bytes, direction, self._stream.ptr)
+            else:
+                runtime.memcpy2DAsync(
+                    *(ends[0], pitches[0], ends[1], pitches[1]),
+                    *(row_bytes, rows, direction, self._stream.ptr),
+                )
+            end.record(self._stream)
+            self._timers.append((start, end))
+        return end
