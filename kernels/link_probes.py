@@ -1,6 +1,7 @@
 """Copies between host and GPU: rates and latencies by kind of host memory, each way and both."""
 
 import contextlib
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,7 @@ DIRECTIONS: Final = ("in", "out", "both")
 
 @dataclass(frozen=True, slots=True)
 class LockReading:
-    """What it takes to have page-locked memory.
+    """What it takes to have page-locked memory: medians of the runs.
 
     Attributes:
         size_bytes: Bytes of the memory.
@@ -82,24 +83,39 @@ def measure_transfers(
     return tuple(readings)
 
 
-def measure_locking(device_index: int, sizes: Sequence[int]) -> tuple[LockReading, ...]:
-    """Seconds to lock memory in place, to unlock it, and to allocate it locked."""
+def measure_locking(device_index: int, sizes: Sequence[int], runs: int) -> tuple[LockReading, ...]:
+    """Seconds to lock memory in place, to unlock it, and to allocate it locked.
+
+    Args:
+        device_index: The GPU.
+        sizes: Bytes of the memory.
+        runs: Timed runs of each, after one that is not.
+
+    Raises:
+        DeviceFailure: That much memory cannot be locked.
+    """
     import cupy
 
     readings = []
     with translate_failures(), cupy.cuda.Device(device_index):
         for size in sizes:
-            matrix = np.empty((1, size), np.uint8)
-            matrix.fill(1)
-            began = time.perf_counter()
-            with lock_matrix(matrix):
-                locked = time.perf_counter()
-            unlocked = time.perf_counter()
-            pin_matrix(1, size, np.uint8)
-            allocated = time.perf_counter()
-            spans = locked - began, unlocked - locked, allocated - unlocked
-            readings.append(LockReading(size, *spans))
+            spans = zip(*[_time_locking(size) for _ in range(runs + 1)][1:], strict=True)
+            readings.append(LockReading(size, *map(statistics.median, spans)))
     return tuple(readings)
+
+
+def _time_locking(size_bytes: int) -> tuple[float, float, float]:
+    """Seconds of locking, unlocking and allocating; new memory each time, its pages touched."""
+    matrix = np.empty((1, size_bytes), np.uint8)
+    matrix.fill(1)
+    began = time.perf_counter()
+    with lock_matrix(matrix):
+        locked = time.perf_counter()
+    unlocked = time.perf_counter()
+    kept = pin_matrix(1, size_bytes, np.uint8)
+    allocated = time.perf_counter()
+    del kept
+    return locked - began, unlocked - locked, allocated - unlocked
 
 
 class _Link:

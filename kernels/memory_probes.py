@@ -7,7 +7,14 @@ from typing import Any, Final
 import numpy as np
 
 from kernels.operands import DeviceArray
-from kernels.probe_catalog import LOADS, OFFSET_COPY, PITCHED_COPY, STRIDED_COPY, TRANSPOSES
+from kernels.probe_catalog import (
+    LOADS,
+    OFFSET_COPY,
+    PITCHED_COPY,
+    STRIDED_COPY,
+    TRANSPOSES,
+    VECTOR_COPIES,
+)
 from kernels.readings import MemoryReading
 from kernels.stopwatch import Stopwatch
 
@@ -74,6 +81,38 @@ def measure_offset_copies(
             moved = 2 * _ITEM_BYTES * elements
             right = _holds(copied, expect_elements(elements, 1, offset))
             readings.append(MemoryReading("copy", offset, moved, seconds, right))
+    return tuple(readings)
+
+
+def measure_vector_copies(
+    watch: Stopwatch, elements: int, launches: int
+) -> tuple[MemoryReading, ...]:
+    """out[i] = in[i] for `elements` elements of float32, by 1, 2 and 4 elements a load.
+
+    Args:
+        watch: The GPU.
+        elements: Elements that are copied; a multiple of 4.
+        launches: Timed launches of each.
+
+    Returns:
+        Readings "1 load" and "4 loads", of each thread before its first store; their step is the
+        bytes of a load.
+    """
+    expected = expect_elements(elements, 1, 0)
+    with watch.use_device():
+        source, target = _allocate_pair(elements)
+        readings = []
+        for loads, spec in VECTOR_COPIES.items():
+            for width, copy in zip((1, 2, 4), watch.load(spec), strict=True):
+                target.fill(np.nan)
+                count = elements // width
+                arguments = (*_point(target, source), np.int64(count))
+                threads = -(-count // loads)
+                seconds = watch.time_launches(partial(_launch, copy, threads, arguments), launches)
+                way = "1 load" if loads == 1 else f"{loads} loads"
+                moved = 2 * _ITEM_BYTES * elements
+                right = _holds(target, expected)
+                readings.append(MemoryReading(way, _ITEM_BYTES * width, moved, seconds, right))
     return tuple(readings)
 
 
@@ -176,7 +215,7 @@ def measure_transposes(
             (transpose,) = watch.load(spec)
             target.fill(np.nan)
             seconds = watch.time_launches(partial(transpose, grid, (_TILE, _TILE), sizes), launches)
-            right = _holds(target.reshape(columns, rows), matrix.T)
+            right = _holds(target.reshape(columns, rows).T, matrix)
             readings.append(MemoryReading(name, columns, moved, seconds, right))
     return tuple(readings)
 

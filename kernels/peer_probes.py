@@ -1,7 +1,8 @@
 """Copies between two GPUs: directly, by the driver's choice, and staged through host memory."""
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,11 +52,9 @@ def measure_peers(
     """
     direct = can_access_peer(first, second)
     readings = []
-    with translate_failures():
-        if direct:
-            _enable_access(first, second)
+    with translate_failures(), _let_access(first, second) if direct else contextlib.nullcontext():
         ends = tuple(_End(index, max(sizes), cache_dir) for index in (first, second))
-        ways: dict[str, Callable[[_End, _End, int], None]] = {"staged": _stage, "copied": _copy}
+        ways: dict[str, _Enqueue] = {"staged": _stage, "copied": _copy}
         if direct:
             ways["read by a kernel"] = _pull
         pairs = (ends, ends[::-1])
@@ -98,25 +97,40 @@ class _End:
             return np.array_equal(cupy.asnumpy(self.incoming[: values.size]), values)
 
 
-def _enable_access(first: int, second: int) -> None:
-    """Let each GPU read and write the other's memory; harmless when it can already."""
+_Flows = Sequence[tuple[_End, ...]]
+"""A source and a sink each; all at once."""
+
+_Enqueue = Callable[[_Flows, int], None]
+"""Enqueues what moves so many bytes along each flow."""
+
+
+@contextlib.contextmanager
+def _let_access(first: int, second: int) -> Iterator[None]:
+    """Let each GPU read and write the other's memory; in the end only those that could before."""
     from cupy.cuda import Device, runtime
 
-    for index, peer in ((first, second), (second, first)):
-        with Device(index):
-            try:
-                runtime.deviceEnablePeerAccess(peer)
-            except runtime.CUDARuntimeError as error:
-                if error.status != _ALREADY_ENABLED:
-                    raise
+    with contextlib.ExitStack() as undoing:
+        for index, peer in ((first, second), (second, first)):
+            with Device(index):
+                try:
+                    runtime.deviceEnablePeerAccess(peer)
+                except runtime.CUDARuntimeError as error:
+                    if error.status != _ALREADY_ENABLED:
+                        raise
+                else:
+                    undoing.callback(_end_access, index, peer)
+        yield
 
 
-def _time_flows(
-    enqueue: Callable[[_End, _End, int], None],
-    flows: Sequence[tuple[_End, ...]],
-    size_bytes: int,
-    runs: int,
-) -> tuple[float, ...]:
+def _end_access(index: int, peer: int) -> None:
+    from cupy.cuda import Device, runtime
+
+    with Device(index):
+        runtime.deviceSynchronize()
+        runtime.deviceDisablePeerAccess(peer)
+
+
+def _time_flows(enqueue: _Enqueue, flows: _Flows, size_bytes: int, runs: int) -> tuple[float, ...]:
     """Wall seconds of each run but the first; what was received before is gone."""
     for _, sink in flows:
         with sink.device:
@@ -125,8 +139,7 @@ def _time_flows(
     seconds = []
     for _ in range(runs + 1):
         began = time.perf_counter()
-        for source, sink in flows:
-            enqueue(source, sink, size_bytes)
+        enqueue(flows, size_bytes)
         for source, sink in flows:
             for end, stream in ((source, source.sending), (sink, sink.receiving)):
                 with end.device:
@@ -135,38 +148,44 @@ def _time_flows(
     return tuple(seconds[1:])
 
 
-def _copy(source: _End, sink: _End, size_bytes: int) -> None:
+def _copy(flows: _Flows, size_bytes: int) -> None:
     from cupy.cuda import runtime
 
-    with source.device:
-        ends = sink.incoming.data.ptr, sink.index, source.outgoing.data.ptr, source.index
-        runtime.memcpyPeerAsync(*ends, size_bytes, source.sending.ptr)
+    for source, sink in flows:
+        with source.device:
+            ends = sink.incoming.data.ptr, sink.index, source.outgoing.data.ptr, source.index
+            runtime.memcpyPeerAsync(*ends, size_bytes, source.sending.ptr)
 
 
-def _stage(source: _End, sink: _End, size_bytes: int) -> None:
-    """In stages: one leaves the source while the one before reaches the sink."""
+def _stage(flows: _Flows, size_bytes: int) -> None:
+    """In stages, the flows in turn: one leaves its source while the one before reaches the sink."""
+    for first in range(0, size_bytes, _STAGE_BYTES):
+        for source, sink in flows:
+            _move_stage(source, sink, first, min(_STAGE_BYTES, size_bytes - first))
+
+
+def _move_stage(source: _End, sink: _End, first: int, length: int) -> None:
     from cupy.cuda import Event, runtime
 
-    slab = source.slab.ctypes.data
-    for first in range(0, size_bytes, _STAGE_BYTES):
-        length = min(_STAGE_BYTES, size_bytes - first)
-        with source.device:
-            ends = slab + first, source.outgoing.data.ptr + first
-            runtime.memcpyAsync(*ends, length, runtime.memcpyDeviceToHost, source.sending.ptr)
-            left = Event(disable_timing=True)
-            left.record(source.sending)
-        with sink.device:
-            sink.receiving.wait_event(left)
-            ends = sink.incoming.data.ptr + first, slab + first
-            runtime.memcpyAsync(*ends, length, runtime.memcpyHostToDevice, sink.receiving.ptr)
+    staged = source.slab.ctypes.data + first
+    with source.device:
+        ends = staged, source.outgoing.data.ptr + first
+        runtime.memcpyAsync(*ends, length, runtime.memcpyDeviceToHost, source.sending.ptr)
+        left = Event(disable_timing=True)
+        left.record(source.sending)
+    with sink.device:
+        sink.receiving.wait_event(left)
+        ends = sink.incoming.data.ptr + first, staged
+        runtime.memcpyAsync(*ends, length, runtime.memcpyHostToDevice, sink.receiving.ptr)
 
 
-def _pull(source: _End, sink: _End, size_bytes: int) -> None:
-    """A kernel of the sink reads the memory of the source."""
+def _pull(flows: _Flows, size_bytes: int) -> None:
+    """A kernel of each sink reads the memory of its source."""
     elements = size_bytes // 4
-    arguments = (
-        *(np.uint64(sink.incoming.data.ptr), np.uint64(source.outgoing.data.ptr)),
-        *(np.int64(elements), np.int64(1)),
-    )
-    with sink.device, sink.receiving:
-        sink.kernel((-(-elements // _THREADS),), (_THREADS,), arguments)
+    for source, sink in flows:
+        arguments = (
+            *(np.uint64(sink.incoming.data.ptr), np.uint64(source.outgoing.data.ptr)),
+            *(np.int64(elements), np.int64(1)),
+        )
+        with sink.device, sink.receiving:
+            sink.kernel((-(-elements // _THREADS),), (_THREADS,), arguments)

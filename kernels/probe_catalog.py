@@ -42,6 +42,17 @@ class ProbeSpec:
 STRIDED_COPY: Final = ProbeSpec("strided copy", "copy_strided.cu", ("copy",))
 OFFSET_COPY: Final = ProbeSpec("offset copy", "copy_offset.cu", ("copy",))
 PITCHED_COPY: Final = ProbeSpec("pitched copy", "copy_pitched.cu", ("copy",))
+VECTOR_COPIES: Final = {
+    loads: ProbeSpec(
+        f"copy of vectors, {loads} a thread",
+        "copy_vectors.cu",
+        ("copy_1", "copy_2", "copy_4"),
+        (("LOADS", loads),),
+    )
+    for loads in (1, 4)
+}
+"""By the vectors that a thread loads before it stores the first."""
+
 LOADS: Final = ProbeSpec(
     "loads", "loads.cu", ("read_cached", "read_uncached", "read_only", "read_texture")
 )
@@ -78,4 +89,4 @@ REGISTERS: Final = {
 def list_probe_kernels() -> tuple[ProbeSpec, ...]:
     """Every kernel of the probes."""
     singles = (STRIDED_COPY, OFFSET_COPY, PITCHED_COPY, LOADS, BANKS, TABLES, SPIN)
-    return (*singles, *TRANSPOSES.values(), *REGISTERS.values())
+    return (*singles, *VECTOR_COPIES.values(), *TRANSPOSES.values(), *REGISTERS.values())

@@ -1,20 +1,23 @@
 """Copies of whole memory and of parts of rows, on an idle GPU and beside a kernel that fills it.
 
-CUDA copies parts of rows by a kernel, which needs a place on a multiprocessor; a copy without gaps
-goes through a copy engine, which needs none.
+A copy engine needs no place on a multiprocessor. CUDA may also copy parts of rows by a kernel,
+which does; which of the two it takes, no call tells, but such a copy waits for the other kernel.
 """
 
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from kernels.memory import Matrix
 from kernels.pinned import pin_matrix
 from kernels.stopwatch import Stopwatch
+
+GAPS: Final = ("none", "host", "both")
+"""Nowhere, in host memory, there and in the GPU's memory."""
 
 _LONGER: Final = 5
 _LEAST_BUSY_SECONDS: Final = 5e-3
@@ -26,8 +29,8 @@ class RowCopyReading:
     """Copies of one size between pinned memory and the GPU.
 
     Attributes:
-        row_bytes: Bytes of a row, of which as many are skipped behind it in host memory; 0 for one
-            copy without gaps.
+        row_bytes: Bytes of a row; 0 for one copy without gaps.
+        gaps: Where as many bytes are skipped behind each row: one of `GAPS`.
         direction: "in" or "out".
         size_bytes: Bytes that are copied.
         alone_seconds: Wall seconds on an idle GPU: median of the runs.
@@ -38,6 +41,7 @@ class RowCopyReading:
     """
 
     row_bytes: int
+    gaps: str
     direction: str
     size_bytes: int
     alone_seconds: float
@@ -50,7 +54,7 @@ class RowCopyReading:
 def measure_row_copies(
     watch: Stopwatch, size_bytes: int, row_bytes: Sequence[int], runs: int
 ) -> tuple[RowCopyReading, ...]:
-    """Copy in and out, for each length of a row, and without gaps first.
+    """Copy in and out, without gaps first, then for each length of a row and place of gaps.
 
     Args:
         watch: The GPU.
@@ -65,15 +69,18 @@ def measure_row_copies(
     with watch.use_device():
         copies = _RowCopies(size_bytes)
         watch.spin(1)  # loads it
-        for length in (0, *row_bytes):
+        none, *places = GAPS
+        kinds = [(0, none), *((length, gaps) for length in row_bytes for gaps in places)]
+        for length, gaps in kinds:
             for direction in ("in", "out"):
-                copies.prepare(length, direction)
+                copies.prepare(length, gaps, direction)
                 alone = [copies.time() for _ in range(runs + 1)][1:]
                 busy_seconds = max(_LONGER * statistics.median(alone), _LEAST_BUSY_SECONDS)
                 beside = [_time_beside(watch, copies.time, busy_seconds) for _ in range(runs)]
                 readings.append(
                     RowCopyReading(
                         length,
+                        gaps,
                         direction,
                         size_bytes,
                         statistics.median(alone),
@@ -104,28 +111,26 @@ def _time_beside(
 
 
 class _RowCopies:
-    """Pinned memory with a gap behind each row, and the rows without gaps on the GPU."""
+    """Pinned memory and the GPU's, each with room for rows and as long a gap behind each."""
 
     def __init__(self, size_bytes: int) -> None:
         import cupy
 
         self._size_bytes = size_bytes
-        self._host: Matrix = pin_matrix(1, 2 * size_bytes, np.uint8)
-        drawn = np.random.default_rng(0).integers(0, 256, 2 * size_bytes, np.uint8)
-        self._drawn = drawn
-        self._held = cupy.empty(size_bytes, np.uint8)
+        self._drawn: Matrix = np.random.default_rng(0).integers(0, 256, 2 * size_bytes, np.uint8)
+        self._host: Matrix = pin_matrix(1, 2 * size_bytes, np.uint8)[0]
+        self._held = cupy.empty(2 * size_bytes, np.uint8)
         self._stream = cupy.cuda.Stream(non_blocking=True)
-        self._length, self._direction = 0, "in"
+        self._length = self._host_pitch = self._held_pitch = size_bytes
+        self._direction = "in"
 
-    def prepare(self, row_bytes: int, direction: str) -> None:
+    def prepare(self, row_bytes: int, gaps: str, direction: str) -> None:
         """Choose what `time` copies; the side that is written holds nothing of it yet."""
         self._length, self._direction = row_bytes or self._size_bytes, direction
-        if direction == "in":
-            self._host[0] = self._drawn
-            self._held.fill(0)
-        else:
-            self._host.fill(0)
-            self._held.set(self._drawn[: self._size_bytes])
+        self._host_pitch = self._length * (1 if gaps == "none" else 2)
+        self._held_pitch = self._length * (2 if gaps == "both" else 1)
+        self._host[:] = self._drawn if direction == "in" else 0
+        self._held.set(self._drawn if direction == "out" else np.zeros_like(self._drawn))
         self._held.device.synchronize()
 
     def time(self) -> float:
@@ -134,7 +139,7 @@ class _RowCopies:
 
         size, length = self._size_bytes, self._length
         incoming = self._direction == "in"
-        ends = (self._held.data.ptr, length), (self._host.ctypes.data, 2 * length)
+        ends = (self._held.data.ptr, self._held_pitch), (self._host.ctypes.data, self._host_pitch)
         (to, to_pitch), (origin, origin_pitch) = ends if incoming else ends[::-1]
         kind = runtime.memcpyHostToDevice if incoming else runtime.memcpyDeviceToHost
         began = time.perf_counter()
@@ -149,16 +154,17 @@ class _RowCopies:
         return time.perf_counter() - began
 
     def is_right(self) -> bool:
-        """Whether the rows are where they belong, and the gaps untouched."""
+        """Whether the rows are where they belong, and nothing else was written."""
         import cupy
 
-        rows, gaps = self._split(self._host[0])
-        held: Any = cupy.asnumpy(self._held)
-        if self._direction == "in":
-            return bool((held == rows).all())
-        return bool((held == rows).all()) and not gaps.any()
+        held: Matrix = cupy.asnumpy(self._held)
+        ends = (held, self._held_pitch), (self._host, self._host_pitch)
+        (found, to_pitch), (_, origin_pitch) = ends if self._direction == "in" else ends[::-1]
+        expected = np.zeros_like(found)
+        self._cut_rows(expected, to_pitch)[:] = self._cut_rows(self._drawn, origin_pitch)
+        return np.array_equal(found, expected)
 
-    def _split(self, memory: Matrix) -> tuple[Matrix, Matrix]:
-        """Rows and gaps of host memory, each one behind the other."""
-        pairs = memory.reshape(-1, 2, self._length)
-        return pairs[:, 0].reshape(-1), pairs[:, 1].reshape(-1)
+    def _cut_rows(self, memory: Matrix, pitch: int) -> Matrix:
+        """The rows in memory where they begin so far apart."""
+        rows = self._size_bytes // self._length
+        return memory[: rows * pitch].reshape(rows, pitch)[:, : self._length]

@@ -3,7 +3,7 @@
 from kernels.link_probes import DIRECTIONS, MEMORIES, LockReading
 from kernels.overlap_probes import LaunchReading, StreamReading, Timeline
 from kernels.readings import CycleReading, LinkReading, MemoryReading, RegisterReading
-from kernels.row_copy_probes import RowCopyReading
+from kernels.row_copy_probes import GAPS, RowCopyReading
 from scheduler.experiments.report import Report
 from scheduler.machine import KernelModel
 from scheduler.probes import (
@@ -21,6 +21,7 @@ from scheduler.probes import (
     strides,
     transfers,
     transposes,
+    vectors,
     waves,
 )
 from scheduler.problem import GemmProblem
@@ -42,6 +43,15 @@ def stride_copies(*, right: bool = True) -> Report:
 def offset_copies() -> Report:
     readings = [move("copy", offset, 900 + offset) for offset in offsets.OFFSETS]
     return offsets.make_report(readings, HARDWARE)
+
+
+def vector_copies() -> Report:
+    readings = [
+        move(way, width, rate * width)
+        for way, rate in (("1 load", 9), ("4 loads", 12))
+        for width in (4, 8, 16)
+    ]
+    return vectors.make_report(readings, HARDWARE)
 
 
 def pitch_copies() -> Report:
@@ -135,10 +145,13 @@ def overlap_chunks() -> Report:
 
 def copy_rows() -> Report:
     readings = [
-        RowCopyReading(length, direction, 32 << 20, 1e-3, beside, 5e-3, beside > 5e-3, right=True)
+        RowCopyReading(
+            length, gaps, direction, 32 << 20, 1e-3, beside, 5e-3, beside > 5e-3, right=True
+        )
         for length in (0, *row_copies.ROW_BYTES)
+        for gaps in (GAPS[1:] if length else GAPS[:1])
         for direction in ("in", "out")
-        for beside in (6e-3 if length else 1.1e-3,)
+        for beside in (6e-3 if gaps == "both" else 1.1e-3,)
     ]
     return row_copies.make_report(readings, HARDWARE)
 
@@ -178,6 +191,7 @@ def list_probe_reports() -> list[Report]:
     return [
         stride_copies(),
         offset_copies(),
+        vector_copies(),
         pitch_copies(),
         load_ways(),
         turn_matrices(),

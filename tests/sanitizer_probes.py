@@ -19,6 +19,7 @@ def main() -> None:
     readings = [
         *memory_probes.measure_strided_copies(watch, 1001, (1, 3, 8), 1),
         *memory_probes.measure_offset_copies(watch, 1001, (0, 5), 1),
+        *memory_probes.measure_vector_copies(watch, 1028, 1),
         *memory_probes.measure_pitched_copies(watch, 70_000, (1, 257), 1),
         *memory_probes.measure_transposes(watch, 45, 67, 1),
         *cycle_probes.measure_banks(watch, [(0, 1), (33, 1), (1, 2)], 1),

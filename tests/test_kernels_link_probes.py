@@ -29,7 +29,7 @@ def test_every_kind_of_memory_brings_every_byte_in_every_direction() -> None:
 
 
 def test_locking_memory_takes_time() -> None:
-    for one in measure_locking(0, (1 << 20, 64 << 20)):
+    for one in measure_locking(0, (1 << 20, 64 << 20), 2):
         assert one.register_seconds > 0
         assert one.unregister_seconds > 0
         assert one.allocate_seconds > 0

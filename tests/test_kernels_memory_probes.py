@@ -12,6 +12,7 @@ from kernels.memory_probes import (
     measure_pitched_copies,
     measure_strided_copies,
     measure_transposes,
+    measure_vector_copies,
 )
 from kernels.readings import MemoryReading
 from kernels.stopwatch import Stopwatch
@@ -44,6 +45,20 @@ def test_strided_copies_are_slower_than_contiguous_ones(watch: Stopwatch) -> Non
     readings = measure_strided_copies(watch, MANY, (1, 8), 5)
     check(readings)
     assert readings[1].gbytes_per_second < 0.6 * readings[0].gbytes_per_second
+
+
+@pytest.mark.parametrize("elements", [4, 1020, 1028, 100_004])
+def test_vectors_of_every_width_are_copied_whole(watch: Stopwatch, elements: int) -> None:
+    readings = measure_vector_copies(watch, elements, 2)
+    check(readings)
+    assert [(one.way, one.step) for one in readings] == [
+        (way, width) for way in ("1 load", "4 loads") for width in (4, 8, 16)
+    ]
+
+
+def test_more_bytes_under_way_are_no_slower(watch: Stopwatch) -> None:
+    first, *_, last = measure_vector_copies(watch, MANY, 5)
+    assert last.gbytes_per_second > 0.9 * first.gbytes_per_second
 
 
 @pytest.mark.parametrize("width", [1, 31, 256, 257, 1000])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernels.overlap_probes import measure_kernels_at_once, measure_overlap
-from kernels.row_copy_probes import measure_row_copies
+from kernels.row_copy_probes import GAPS, measure_row_copies
 from kernels.stopwatch import Stopwatch
 
 pytestmark = pytest.mark.gpu
@@ -32,8 +32,9 @@ def test_kernels_in_streams_of_their_own_run_at_once(watch: Stopwatch) -> None:
 
 def test_a_copy_without_gaps_does_not_wait_for_a_kernel(watch: Stopwatch) -> None:
     readings = measure_row_copies(watch, 8 << 20, (1 << 10, 8 << 10), 3)
-    assert [(one.row_bytes, one.direction) for one in readings] == [
-        (length, direction) for length in (0, 1 << 10, 8 << 10) for direction in ("in", "out")
+    kinds = [(0, "none"), *((length, gaps) for length in (1 << 10, 8 << 10) for gaps in GAPS[1:])]
+    assert [(one.row_bytes, one.gaps, one.direction) for one in readings] == [
+        (*kind, direction) for kind in kinds for direction in ("in", "out")
     ]
     for one in readings:
         assert one.right, one

@@ -25,4 +25,4 @@ def test_compute_sanitizer_finds_nothing_in_the_probes(tool: str, kernel_cache: 
         check=False,
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert "\n28\n" in "\n" + finished.stdout
+    assert "\n34\n" in "\n" + finished.stdout

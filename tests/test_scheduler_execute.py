@@ -3,7 +3,6 @@
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,9 +26,8 @@ def cpu_executor(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def gpu_executor():
-    cache_dir = Path("~/.cache/wavetrim/kernels").expanduser()
-    with Executor(cache_dir=cache_dir, devices=list_devices()) as executor:
+def gpu_executor(kernel_cache):
+    with Executor(cache_dir=kernel_cache, devices=list_devices()) as executor:
         yield executor
 
 
@@ -172,13 +170,12 @@ def test_both_parts_run_at_the_same_time(gpu_executor):
 
 
 @pytest.mark.gpu
-def test_matrices_larger_than_the_gpus_memory_are_streamed():
-    cache_dir = Path("~/.cache/wavetrim/kernels").expanduser()
+def test_matrices_larger_than_the_gpus_memory_are_streamed(kernel_cache):
     side = 1500
     a, b = (make_matrix(side, side, "float32", seed=seed) for seed in (1, 2))
     c = poison(np.zeros((side, side), np.float32))
     with Executor(
-        cache_dir=cache_dir, devices=list_devices(), gpu_memory_bytes=8 * 2**20
+        cache_dir=kernel_cache, devices=list_devices(), gpu_memory_bytes=8 * 2**20
     ) as executor:
         executor.run(plan_for(executor, side, side, side, f=100), a, b, c)
     assert verify_product(a, b, None, c).passed

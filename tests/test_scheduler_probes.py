@@ -21,6 +21,7 @@ from kernels.overlap_probes import StreamReading, Timeline
 from scheduler.errors import FieldError
 from scheduler.experiments.bench import Bench, CpuBench
 from scheduler.experiments.report import Report, format_report, write_report
+from scheduler.machine import KernelModel
 from scheduler.probes import banks, cpu_rows, loads, peers, strides, waves
 from scheduler.probes.catalog import PROBES, find_probe
 from scheduler.probes.links import format_size
@@ -42,6 +43,7 @@ from tests.probe_reports import (
     stride_copies,
     transfer_memory,
     turn_matrices,
+    vector_copies,
 )
 from tests.reports import HARDWARE
 
@@ -147,6 +149,7 @@ def test_one_thing_is_varied_at_a_time() -> None:
 
 
 def test_wide_tables_have_all_ways() -> None:
+    assert vector_copies().tables[0].head == ("bytes of a load", "1 load", "4 loads")
     assert pitch_copies().tables[0].head == ("columns", "tight", "pitched")
     assert turn_matrices().tables[0].head == ("side", "copy", "naive", "shared", "padded")
 
@@ -160,11 +163,15 @@ def test_spills_and_times_stand_beside_launch_bounds() -> None:
 
 def test_transfers_show_rates_of_large_copies_and_latencies_of_small_ones() -> None:
     rates, latencies, locks = transfer_memory().tables
-    assert [row[0] for row in rates.rows] == ["64 KiB", "1 MiB", "16 MiB", "128 MiB"]
-    assert [row[0] for row in latencies.rows] == ["4 B", "4 KiB"]
-    assert len(rates.head) == 1 + 3 * 3
-    assert float(latencies.rows[0][1]) == pytest.approx(10, rel=1e-3)
-    assert float(rates.rows[-1][1]) == pytest.approx(50, rel=0.01)
+    assert [row[1] for row in rates.rows] == ["64 KiB", "1 MiB", "16 MiB", "128 MiB"] * 3
+    assert [row[:2] for row in latencies.rows] == [
+        (memory, size)
+        for memory in ("pageable", "registered", "pinned")
+        for size in ("4 B", "4 KiB")
+    ]
+    assert rates.head == ("memory", "size", "in", "out", "both")
+    assert float(latencies.rows[0][2]) == pytest.approx(10, rel=1e-3)
+    assert float(rates.rows[-1][2]) == pytest.approx(50, rel=0.01)
     assert locks.rows[0][0] == "1 MiB"
 
 
@@ -194,10 +201,12 @@ def test_overlap_is_shown_as_a_share_of_the_least() -> None:
 
 
 def test_copies_that_waited_are_told_from_those_that_did_not() -> None:
-    rows = copy_rows().tables[0].rows
-    assert rows[0][0] == "one piece"
-    assert rows[0][-1] == "no"
-    assert {row[-1] for row in rows[2:]} == {"yes"}
+    report = copy_rows()
+    rows = report.tables[0].rows
+    assert rows[0][:3] == ("one piece", "none", "in")
+    assert {(row[1], row[-1]) for row in rows} == {("none", "no"), ("host", "no"), ("both", "yes")}
+    (told,) = [line for line in report.findings if "copies waited" in line]
+    assert told.startswith("12 of 26 copies waited: 256 B in, gaps both; 256 B out, gaps both; ")
 
 
 def test_kernels_at_once_are_compared_with_kernels_in_a_row() -> None:
@@ -240,6 +249,15 @@ def test_the_model_climbs_at_whole_waves() -> None:
     times = [row["model_seconds"], *(one["model_seconds"] for one in rest)]
     assert len(set(times[:4])) == 1  # 12 tiles are one wave
     assert times[4] == times[5] > times[3]
+
+
+def test_the_model_of_a_kernel_that_splits_its_last_wave_climbs_with_what_it_holds() -> None:
+    model = KernelModel("bulk", "float32", "128x256x16", 132, 0.0, 0.0, 1e-8, "nowhere")
+    stairs = waves.Staircase(model, (), ())
+    whole = stairs.predict(132)
+    assert whole == pytest.approx(512e-8)
+    assert whole < stairs.predict(140) < stairs.predict(200) < stairs.predict(264)
+    assert stairs.predict(264) == pytest.approx(2 * whole)
 
 
 def test_staircases_are_those_of_the_first_kernel_of_each_name() -> None:

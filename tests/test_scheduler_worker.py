@@ -17,7 +17,7 @@ from tests.matrices import make_matrix, poison
 
 
 class WorkerProcess:
-    def __init__(self, folder, *arguments, device="none"):
+    def __init__(self, folder, *arguments, cache, device="none"):
         self.connection, theirs = socket.socketpair()
         self.connection.settimeout(60)
         self.lines = self.connection.makefile("rb")
@@ -25,7 +25,7 @@ class WorkerProcess:
             self.process = subprocess.Popen(
                 [
                     sys.executable, "-m", "scheduler.worker", "--fd", str(theirs.fileno()),
-                    "--cache-dir", str(folder), "--profile-dir", str(folder), "--device", device,
+                    "--cache-dir", str(cache), "--profile-dir", str(folder), "--device", device,
                     *arguments,
                 ],
                 pass_fds=[theirs.fileno()],
@@ -54,12 +54,12 @@ class WorkerProcess:
 
 
 @pytest.fixture
-def start(tmp_path):
+def start(tmp_path, kernel_cache):
     """Starts workers, and ends them whatever the test has done to them."""
     workers = []
 
     def start_worker(*arguments, device="none"):
-        workers.append(WorkerProcess(tmp_path, *arguments, device=device))
+        workers.append(WorkerProcess(tmp_path, *arguments, cache=kernel_cache, device=device))
         return workers[-1]
 
     yield start_worker

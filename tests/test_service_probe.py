@@ -64,6 +64,10 @@ def test_tables_are_printed_whole(tmp_path: Path, capsys: pytest.CaptureFixture[
         shown = capsys.readouterr().out
         assert str(tmp_path / f"{report.name}.md") in shown
         assert report.tables[0].title in shown.replace("\n", " ")
+        assert "…" not in shown, shown  # nothing is cut at 80 columns
+        for table in report.tables:
+            for row in table.rows:
+                assert all(cell in shown for cell in row)
 
 
 def test_a_wrong_byte_is_written_and_ends_with_3(tmp_path: Path) -> None:
@@ -75,9 +79,14 @@ def test_a_wrong_byte_is_written_and_ends_with_3(tmp_path: Path) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ALONE)
-def test_probes_run_and_move_every_byte(name: str, tmp_path: Path) -> None:
-    done = run_command("probe", name, "--out", "found", folder=tmp_path, WAVETRIM_DEVICES="0")
-    assert done.returncode == 0, done.stderr
+def test_probes_run_and_move_every_byte(name: str, tmp_path: Path, kernel_cache: Path) -> None:
+    done = invoke_command(
+        *("probe", name, "--out", "found"),
+        folder=tmp_path,
+        WAVETRIM_DEVICES="0",
+        WAVETRIM_KERNEL_CACHE_DIR=str(kernel_cache),
+    )
+    assert done.exit_code == 0, (done.stderr, done.exception)
     assert {path.suffix for path in (tmp_path / "found").iterdir()} == {".md", ".csv", ".png"}
     with (tmp_path / "found" / f"{name}.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -90,6 +99,7 @@ def test_probes_run_and_move_every_byte(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.gpu
 def test_peers_are_measured_or_refused(tmp_path: Path) -> None:
+    """In a process of its own, as users run it."""
     done = run_command("probe", "peers", folder=tmp_path, WAVETRIM_DEVICES="")
     if len(list_devices()) > 1:
         assert done.returncode == 0, done.stderr

@@ -16,7 +16,7 @@ from scheduler.probes.rates import name_wrong
 
 NAME: Final = "banks"
 SHOWS: Final = "bank conflicts of shared memory, broadcasts and multicasts, in cycles"
-STRIDES: Final = (0, 1, 2, 3, 4, 8, 16, 31, 32, 33)
+STRIDES: Final = tuple(range(34))
 GROUPS: Final = (2, 4, 8, 16)
 LAUNCHES: Final = 5
 

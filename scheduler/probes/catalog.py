@@ -22,6 +22,7 @@ from scheduler.probes import (
     strides,
     transfers,
     transposes,
+    vectors,
     waves,
 )
 
@@ -49,6 +50,7 @@ PROBES: Final = (
         for module in (
             strides,
             offsets,
+            vectors,
             pitches,
             loads,
             transposes,

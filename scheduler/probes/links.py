@@ -10,15 +10,19 @@ from scheduler.experiments.table import Row, Table, format_digits
 _LEAST_DRAWN: Final = 1024
 
 
-def list_columns(readings: Sequence[LinkReading]) -> tuple[tuple[str, str], ...]:
-    """Each way with each of its directions, in their order."""
-    return tuple(dict.fromkeys((one.way, one.direction) for one in readings))
+def tabulate_links(
+    title: str, way: str, readings: Sequence[LinkReading], *, latency: bool
+) -> Table:
+    """Microseconds, or GB/s in all directions together, by way and size.
 
-
-def tabulate_links(title: str, readings: Sequence[LinkReading], *, latency: bool) -> Table:
-    """Microseconds, or GB/s in all directions together, by size."""
-    columns = list_columns(readings)
-    known = {(one.way, one.direction, one.size_bytes): one for one in readings}
+    Args:
+        title: What is shown; the unit is added.
+        way: What the ways are: "memory".
+        readings: A way may lack some sizes.
+        latency: Whether to show microseconds.
+    """
+    directions = tuple(dict.fromkeys(one.direction for one in readings))
+    known = {(one.way, one.size_bytes, one.direction): one for one in readings}
 
     def show(one: LinkReading | None) -> str:
         if one is None:
@@ -26,25 +30,23 @@ def tabulate_links(title: str, readings: Sequence[LinkReading], *, latency: bool
         return format_digits(1e6 * one.seconds if latency else one.gbytes_per_second)
 
     rows = tuple(
-        (format_size(size), *(show(known.get((*column, size))) for column in columns))
-        for size in dict.fromkeys(one.size_bytes for one in readings)
+        (name, format_size(size), *(show(known.get((name, size, to))) for to in directions))
+        for name, size in dict.fromkeys((one.way, one.size_bytes) for one in readings)
     )
     unit = "µs" if latency else "GB/s"
-    return Table(f"{title}, {unit}", ("size", *(" ".join(column) for column in columns)), rows)
+    return Table(f"{title}, {unit}", (way, "size", *directions), rows)
 
 
 def draw_links(title: str, readings: Sequence[LinkReading]) -> Panel:
-    """Bytes a second over the size, from 1 KiB on, a line for each way and direction."""
+    """Bytes a second of one way over the size, from 1 KiB on, a line for each direction."""
     lines = []
-    for colour, column in enumerate(list_columns(readings)):
+    for colour, direction in enumerate(dict.fromkeys(one.direction for one in readings)):
         points = [
-            one
-            for one in readings
-            if (one.way, one.direction) == column and one.size_bytes >= _LEAST_DRAWN
+            one for one in readings if one.direction == direction and one.size_bytes >= _LEAST_DRAWN
         ]
         x = tuple(one.size_bytes / 1024 for one in points)
         y = tuple(1e9 * one.gbytes_per_second for one in points)
-        lines.append(Line(" ".join(column), x, y, colour=colour))
+        lines.append(Line(direction, x, y, colour=colour))
     return Panel(
         title,
         "size, KiB",

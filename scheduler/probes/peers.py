@@ -40,6 +40,7 @@ def make_report(readings: Sequence[LinkReading], hardware: Hardware, *, direct: 
     access = "can" if direct else "cannot"
     least = min(one.size_bytes for one in readings)
     small = [one for one in readings if one.size_bytes == least]
+    large = [one for one in readings if one.size_bytes > least] or readings
     return Report(
         name=NAME,
         title="Copies between two GPUs; both: one each way at once, rates of both together.",
@@ -49,8 +50,8 @@ def make_report(readings: Sequence[LinkReading], hardware: Hardware, *, direct: 
             f"The GPUs {access} access each other's memory directly.",
         ),
         tables=(
-            tabulate_links("Rates", readings, latency=False),
-            tabulate_links("Latencies", small, latency=True),
+            tabulate_links("Rates", "way", large, latency=False),
+            tabulate_links("Latencies", "way", small, latency=True),
         ),
         plots=(Plot("", f"{NAME}: ways from GPU to GPU", panels, same_y=True),),
         rows=make_rows(readings),

@@ -30,7 +30,7 @@ def run_probe(bench: Bench, elements: int = COPY_ELEMENTS) -> Report:
 
 def make_report(readings: Sequence[MemoryReading], hardware: Hardware) -> Report:
     """Rates over the width, tight and pitched."""
-    panel = draw_rates("elements of the matrix only", "columns", readings)
+    panel = draw_rates("elements of the matrix only", "columns", readings, logarithmic=False)
     return Report(
         name=NAME,
         title="Copies of float32 matrices; tight: rows right behind one another, pitched: rows "

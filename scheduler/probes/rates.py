@@ -62,6 +62,7 @@ def draw_rates(
     reference: Mapping[int, float] | None = None,
     *,
     powers_of_two: bool = False,
+    logarithmic: bool = True,
 ) -> Panel:
     """Bytes a second over the steps, a line for each way; the reference's dashed."""
     lines = []
@@ -80,7 +81,7 @@ def draw_rates(
         "bytes a second",
         tuple(lines),
         powers_of_two=powers_of_two,
-        logarithmic=True,
+        logarithmic=logarithmic,
         y_unit="B/s",
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kernels.row_copy_probes import RowCopyReading, measure_row_copies
+from kernels.row_copy_probes import GAPS, RowCopyReading, measure_row_copies
 from kernels.stopwatch import Stopwatch
 from scheduler.experiments.bench import Bench, Hardware
 from scheduler.experiments.plot import Line, Panel, Plot
@@ -35,35 +35,44 @@ def make_report(readings: Sequence[RowCopyReading], hardware: Hardware) -> Repor
     cells = tuple(
         (
             _name_rows(one.row_bytes),
+            one.gaps,
             one.direction,
             format_digits(one.size_bytes / one.alone_seconds / 1e9),
             format_milliseconds(one.alone_seconds),
             format_milliseconds(one.beside_seconds),
-            format_milliseconds(one.busy_seconds),
             "yes" if one.waited else "no",
         )
         for one in readings
     )
-    head = ("row", "direction", "GB/s alone", "ms alone", "ms beside", "ms of kernel", "waited")
+    head = (
+        "row",
+        "gaps",
+        "direction",
+        "GB/s alone",
+        "ms alone",
+        "ms beside",
+        "waited",
+    )
     size = format_size(readings[0].size_bytes)
+    busy = format_milliseconds(min(one.busy_seconds for one in readings))
     panels = tuple(_draw(direction, readings) for direction in ("in", "out"))
     return Report(
         name=NAME,
-        title=f"{size} between pinned memory and the GPU: in one piece, and in rows of which as "
-        "many bytes are skipped behind each.",
+        title=f"{size} between pinned memory and the GPU: in one piece, and in rows with gaps as "
+        "long as they are, in host memory or on both sides.",
         hardware=hardware,
         findings=(
-            *name_wrong(
-                f"{_name_rows(one.row_bytes)} {one.direction}" for one in readings if not one.right
-            ),
-            "Beside: a kernel fills every multiprocessor before the copy is asked for.",
+            *name_wrong(_name_copy(one) for one in readings if not one.right),
+            f"Beside: before the copy is asked for, a kernel fills the GPU, for {busy} ms or more.",
             "Waited: the copy was done after that kernel, as copies are that run as kernels.",
+            _tell_waiting(readings),
         ),
         tables=(Table(f"Copies of {size}", head, cells),),
         plots=(Plot("", f"{NAME}: alone, and beside a kernel", panels, same_y=True),),
         rows=tuple(
             {
                 "row_bytes": one.row_bytes,
+                "gaps": one.gaps,
                 "direction": one.direction,
                 "size_bytes": one.size_bytes,
                 "alone_seconds": one.alone_seconds,
@@ -80,15 +89,31 @@ def make_report(readings: Sequence[RowCopyReading], hardware: Hardware) -> Repor
 
 def _draw(direction: str, readings: Sequence[RowCopyReading]) -> Panel:
     """Copies in rows; without gaps there is no length of a row."""
-    rows = [one for one in readings if one.direction == direction and one.row_bytes]
-    x = tuple(one.row_bytes / 1024 for one in rows)
-    lines = (
-        Line("alone", x, tuple(one.alone_seconds for one in rows)),
-        Line("beside a kernel", x, tuple(one.beside_seconds for one in rows), colour=1),
-    )
-    return Panel(
-        direction, "KiB of a row", "time", lines, powers_of_two=True, logarithmic=True, y_unit="s"
-    )
+    lines: list[Line] = []
+    for gaps in GAPS[1:]:
+        rows = [one for one in readings if (one.direction, one.gaps) == (direction, gaps)]
+        x = tuple(one.row_bytes / 1024 for one in rows)
+        alone, beside = (
+            tuple(one.alone_seconds for one in rows),
+            tuple(one.beside_seconds for one in rows),
+        )
+        lines += [
+            Line(f"gaps {gaps}, alone", x, alone, colour=len(lines)),
+            Line(f"gaps {gaps}, beside a kernel", x, beside, colour=len(lines) + 1),
+        ]
+    return Panel(direction, "KiB of a row", "time", tuple(lines), powers_of_two=True, y_unit="s")
+
+
+def _tell_waiting(readings: Sequence[RowCopyReading]) -> str:
+    waited = [_name_copy(one) for one in readings if one.waited]
+    if not waited:
+        return "No copy waited."
+    return f"{len(waited)} of {len(readings)} copies waited: {'; '.join(waited)}."
+
+
+def _name_copy(one: RowCopyReading) -> str:
+    gaps = f", gaps {one.gaps}" if one.row_bytes else ""
+    return f"{_name_rows(one.row_bytes)} {one.direction}{gaps}"
 
 
 def _name_rows(row_bytes: int) -> str:

@@ -23,6 +23,7 @@ SHOWS: Final = "copies of pageable, registered and pinned memory: in, out, both;
 SIZES: Final = (4, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 128 << 20)
 LOCK_SIZES: Final = (1 << 20, 16 << 20, 256 << 20)
 RUNS: Final = 9
+LOCK_RUNS: Final = 3
 
 _LATENCY_SIZE: Final = 4 << 10
 
@@ -38,7 +39,8 @@ def run_probe(
     bench.tell(0.0, "copies")
     readings = measure_transfers(bench.device.index, sizes, RUNS)
     bench.tell(0.8, "locking memory")
-    return make_report(readings, measure_locking(bench.device.index, lock_sizes), bench.hardware)
+    locks = measure_locking(bench.device.index, lock_sizes, LOCK_RUNS)
+    return make_report(readings, locks, bench.hardware)
 
 
 def make_report(
@@ -50,7 +52,7 @@ def make_report(
     panels = tuple(
         draw_links(memory, [one for one in readings if one.way == memory]) for memory in MEMORIES
     )
-    latencies = (tabulate_links("Latencies", small, latency=True),) if small else ()
+    latencies = (tabulate_links("Latencies", "memory", small, latency=True),) if small else ()
     return Report(
         name=NAME,
         title="Copies between host memory and the GPU, from the call to the last byte; both: one "
@@ -58,7 +60,7 @@ def make_report(
         hardware=hardware,
         findings=name_wrong(name_wrong_copies(readings)),
         tables=(
-            tabulate_links("Rates", large, latency=False),
+            tabulate_links("Rates", "memory", large, latency=False),
             *latencies,
             *((_tabulate_locks(locks),) if locks else ()),
         ),

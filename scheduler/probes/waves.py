@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kernels.catalog import KernelSpec, list_kernels
+from kernels.catalog import KernelSpec, find_kernel, list_kernels
 from kernels.probes import KernelProbe
+from kernels.tails import divide_tiles
 from scheduler.experiments.bench import Bench, Hardware
 from scheduler.experiments.plot import Line, Panel, Plot
 from scheduler.experiments.report import Report
@@ -41,10 +42,14 @@ class Staircase:
     seconds: tuple[float, ...]
 
     def predict(self, tiles: int) -> float:
-        """Seconds by the model: the launch, and whole waves."""
+        """Seconds by the model: the launch, and whole waves or what the kernel makes of them."""
         model = self.model
-        wave_seconds = model.wave_seconds + model.wave_k_seconds * K
-        return model.launch_seconds + divide_up(tiles, model.slots) * wave_seconds
+        spec = find_kernel(model.kernel, model.dtype, model.tile)
+        waves: float = divide_up(tiles, model.slots)
+        if spec.splits_tail:
+            steps_k = divide_up(K, spec.tile.k)
+            waves = divide_tiles(tiles, steps_k, model.slots).steps / steps_k
+        return model.launch_seconds + waves * (model.wave_seconds + model.wave_k_seconds * K)
 
 
 def run_probe(bench: Bench, specs: Sequence[KernelSpec] | None = None) -> Report:
@@ -83,7 +88,7 @@ def choose_tiles(sm_count: int, slots: int) -> tuple[int, tuple[int, ...]]:
 
 
 def make_report(stairs: Sequence[Staircase], hardware: Hardware) -> Report:
-    """The fitted models as a table, and each staircase as a plot beside its model."""
+    """The fitted models as a table, and each staircase beside its model."""
     cells = tuple(
         (
             f"{one.model.kernel} {one.model.tile} {one.model.dtype}",
@@ -99,9 +104,14 @@ def make_report(stairs: Sequence[Staircase], hardware: Hardware) -> Report:
         name=NAME,
         title=f"Products of K = {K} on the GPU, by the tiles of C.",
         hardware=hardware,
-        findings=("A kernel that splits its last wave along K has no steps: its model has.",),
+        findings=(
+            "Where a kernel splits its last wave along K, that wave counts by what it holds.",
+        ),
         tables=(Table(f"Waves at K = {K}", head, cells),),
-        plots=tuple(map(_plot, stairs)),
+        plots=tuple(
+            _plot(name, [one for one in stairs if one.model.kernel == name])
+            for name in dict.fromkeys(one.model.kernel for one in stairs)
+        ),
         rows=tuple(row for one in stairs for row in _make_rows(one)),
         passed=True,
     )
@@ -122,16 +132,20 @@ def _measure(bench: Bench, spec: KernelSpec) -> Staircase:
     )
 
 
-def _plot(one: Staircase) -> Plot:
+def _plot(kernel: str, stairs: Sequence[Staircase]) -> Plot:
+    """A kernel's staircases side by side."""
+    return Plot(kernel, f"{NAME}: {kernel}, K = {K}", tuple(map(_draw, stairs)))
+
+
+def _draw(one: Staircase) -> Panel:
     model = one.model
     x = tuple(map(float, one.tiles))
     lines = (
         Line("measured", x, one.seconds),
         Line("model", x, tuple(map(one.predict, one.tiles)), colour=1),
     )
-    panel = Panel(f"{model.slots} tiles a wave", "tiles of C", "time", lines, y_unit="s")
-    title = f"{NAME}: {model.kernel} {model.tile} {model.dtype}, K = {K}"
-    return Plot(f"{model.kernel}-{model.dtype}", title, (panel,))
+    title = f"{model.dtype}, {model.tile}, {model.slots} tiles a wave"
+    return Panel(title, "tiles of C", "time", lines, y_unit="s")
 
 
 def _make_rows(one: Staircase) -> tuple[Row, ...]:

@@ -252,7 +252,9 @@ def _make_table(table: "Table") -> "RichTable":
 
     shown = RichTable()
     for column, name in enumerate(table.head):
-        shown.add_column(name, justify="right" if column else "left", no_wrap=True)
+        # Heads may take several lines, figures never do.
+        least = max(map(len, (*name.split(), *(row[column] for row in table.rows))))
+        shown.add_column(name, justify="right" if column else "left", min_width=least)
     for row in table.rows:
         shown.add_row(*row)
     return shown
