@@ -19,7 +19,7 @@ PEAK_SHARE: Final[dict[tuple[str, str], float]] = {
     ("register", "float64"): 0.70,
     ("bulk", "float32"): 0.80,
     ("tensor", "float32"): 1.70,
-    ("tensor", "float64"): 0.80,
+    ("tensor", "float64"): 0.85,
     ("cublas", "float32"): 0.77,
     ("cublas", "float64"): 0.90,
     ("cublas", "float16"): 0.73,
