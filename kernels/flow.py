@@ -173,10 +173,7 @@ class Flow:
         product, rows, columns, depth = self._product, *_index(step)
         after = self._launches[step.follows][1] if step.follows >= 0 else None
         a, b, c = self._place(step)
-        loads = []
-        if step.a_depth:
-            whole = slice(step.a_depth.start, step.a_depth.stop)
-            loads.append(self._inward.copy_in(product.a[rows, whole], a, after=after))
+        loads = [self._inward.copy_in(product.a[rows, depth], a, after=after)]
         if step.loads_b:
             loads.append(self._inward.copy_in(product.b[depth, columns], b, after=after))
         if self._reads_c(step):

@@ -18,11 +18,12 @@ MIN_PANEL_BYTES: Final = 4 << 20
 MAX_PANEL_BYTES: Final = 64 << 20
 """Bytes of A and C in a panel above which filling and draining the pipeline takes too long."""
 
-FIRST_PANEL_ROWS: Final = 512
+FIRST_PANEL_ROWS: Final = 1024
 """Rows of the first panel for each byte of an element, where K is as long.
 
-r rows make 2 r operations of each element of B. At so many, a link of 55 GB/s and a GPU of
-56 TFLOP/s take equally long, so the GPU is kept busy while B arrives.
+r rows make 2 r operations of each element of B, and r elements of A come with N of B. At about so
+many, a link of 55 GB/s and a GPU of 56 TFLOP/s take equally long, so the GPU is kept busy while B
+arrives.
 """
 
 COMPUTE_BOUND_SIZE: Final = 256

@@ -8,8 +8,8 @@ from typing import Final
 from kernels.buffers import Buffers, fit_buffers
 from kernels.panels import PanelProblem, choose_panel_rows, cut_rows
 
-_B_STEP_BYTES: Final = 16 << 20
-_LEADING_STEPS: Final = 6
+_B_STEP_BYTES: Final = 8 << 20
+_LEADING_STEPS: Final = 8
 """The first panel waits for at least so many bytes of B, and takes about so many steps. Each step
 reads and writes C once more, and its kernel starts and ends once more."""
 
@@ -29,9 +29,7 @@ class Step:
         a_slot: Buffer of A.
         b_slot: Buffer of B.
         c_slot: Buffer of C.
-        a_depth: Columns of A[rows] that must be copied in before: `depth`, or where all of K fits
-            all of it at once, for the steps that follow too.
-        loads_b: Whether B[depth, columns] must be copied in before.
+        loads_b: Whether B[depth, columns] must be copied in before; A[rows, depth] always is.
         first: Whether it is the first into this part of C: β counts here, later ones add.
         last: Whether it is the last into this part of C, which leaves then.
         follows: Index of the step after which A and B may be copied in, because it is the last
@@ -47,7 +45,6 @@ class Step:
     a_slot: int
     b_slot: int
     c_slot: int
-    a_depth: range
     loads_b: bool
     first: bool
     last: bool
@@ -74,8 +71,7 @@ def plan_steps(problem: PanelProblem, gpu_memory_bytes: int) -> StepPlan:
 
     Columns are outermost (one group where B fits), then panels of rows, then K. The first panel
     of a group goes through K in steps even where K fits, so that the GPU starts when the first
-    rows of B have arrived and not the last. Its rows of A arrive whole before: CUDA copies parts of
-    rows by a kernel, which waits for the one that multiplies.
+    rows of B have arrived and not the last.
 
     Raises:
         OperandError: Not even one tile fits; the message names the least `gpu_memory_bytes`.
@@ -140,7 +136,6 @@ def _assign_slots(problem: PanelProblem, buffers: Buffers, parts: list[_Part]) -
             a_slot=fill["a"] % buffers.a_slots,
             b_slot=fill["b"] % buffers.b_slots,
             c_slot=fill["c"] % buffers.c_slots,
-            a_depth=part.depth if cuts_k else range(0 if part.depth.start else problem.k),
             loads_b=cuts_k or part.leads,
             first=part.depth.start == 0,
             last=part.depth.stop == problem.k,

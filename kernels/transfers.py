@@ -8,6 +8,7 @@ from kernels.region import DeviceRegion
 
 _TO_DEVICE: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
+_MOST_PADDING_BYTES: Final = 127
 
 
 class Transfers:
@@ -64,12 +65,16 @@ class Transfers:
         pitches = region.pitch * matrix.itemsize, matrix.strides[0]
         if direction == _TO_HOST:
             ends, pitches = ends[::-1], pitches[::-1]
+        # Padding may travel along to the device's buffers; between the caller's rows lies what is
+        # the caller's.
+        gap_bytes = region.pitch * matrix.itemsize - row_bytes
+        most_gap_bytes = _MOST_PADDING_BYTES if direction == _TO_DEVICE else 0
         start, end = Event(), Event(block=self.sleeps)
         with self._enqueuing:  # else the two events might time another thread's transfer
             if after is not None:
                 self._stream.wait_event(after)
             start.record(self._stream)
-            if rows == 1 or pitches[0] == pitches[1]:
+            if rows == 1 or (pitches[0] == pitches[1] and gap_bytes <= most_gap_bytes):
                 size_bytes = (rows - 1) * pitches[0] + row_bytes
                 runtime.memcpyAsync(*ends, size_bytes, direction, self._stream.ptr)
             else:

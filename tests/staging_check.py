@@ -1,4 +1,4 @@
-"""Copies matrices in and out with the native stage, beside a driver that does nothing before it must.
+"""Copies matrices in and out natively, beside a driver that does nothing before it must.
 
 A program of its own, because the driver takes the name of CUDA's: its argument is that library.
 """

@@ -96,3 +96,17 @@ def test_parts_of_a_pinned_matrix_are_written_and_nothing_else(pipeline: GpuPipe
     assert_product(whole[50:350, 40:540], a, b)
     whole[50:350, 40:540] = 7
     assert (whole == 7).all()
+
+
+@pytest.mark.parametrize("columns", [1020, 1024, 900])
+def test_what_lies_behind_the_rows_of_pinned_matrices_stays(
+    pipeline: GpuPipeline, columns: int
+) -> None:
+    """Rows of 1020 elements lie as far apart on the device as here: 1024."""
+    whole = pin_copy(np.full((300, 1024), 7, "float32"))
+    a, b = make_matrix(300, 200, "float32", 1), make_matrix(200, columns, "float32", 2)
+    pipeline.multiply(
+        SPEC, pin_copy(a), pin_copy(np.pad(b, ((0, 0), (0, 4))))[:, :columns], whole[:, :columns]
+    )
+    assert_product(whole[:, :columns], a, b)
+    assert (whole[:, columns:] == 7).all()

@@ -115,23 +115,6 @@ def test_what_the_kernel_makes_of_any_step_has_room(problem: PanelProblem, budge
         assert step.depth_offset % problem.tile_k == 0
 
 
-@settings(max_examples=40)
-@given(problem=problems, budget=budgets)
-def test_all_of_a_that_a_step_reads_has_been_loaded_once(
-    problem: PanelProblem, budget: int
-) -> None:
-    loaded: dict[int, tuple[Any, set[int]]] = {}
-    for step in plan_steps(problem, budget).steps:
-        whole = step.buffer_depth == problem.k
-        content = step.columns, step.rows, None if whole else step.depth
-        held, columns = loaded.get(step.a_slot, (None, set()))
-        if step.a_depth:
-            assert held != content, "what is there is not copied again"
-            columns = set(step.a_depth)
-        assert set(step.depth) <= columns
-        loaded[step.a_slot] = content, columns
-
-
 def test_b_that_fits_is_loaded_once() -> None:
     problem = PanelProblem(8192, 8192, 8192, 4, 128, 128, 8, 132)
     plan = plan_steps(problem, 1 << 34)
