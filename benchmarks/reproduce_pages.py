@@ -1,6 +1,7 @@
 """Keeps what `wavetrim reproduce` wrote in docs/reproduced/<gpu>/, and lists it in reproduce.md.
 
-What `wavetrim probe` wrote goes into docs/probed/<gpu>/, and is listed in probes.md.
+What `wavetrim probe` wrote goes into docs/probed/<gpu>/, and is listed in probes.md, with what one
+learns from it.
 
 Run `python -m benchmarks.reproduce_pages FOLDER [FOLDER ...]` with the folders that `--out` named.
 Reports that they hold replace those of the same GPU; a wrong product, or a file that is missing,
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.environment import name_gpu
+from benchmarks.probe_lessons import read_lessons
 from benchmarks.tables import ROOT, fill_section, render_table
 from scheduler.probes.catalog import PROBES
 from service.commands.reproduce import EXPERIMENTS
@@ -80,6 +82,7 @@ def main() -> int:
             page: fill_page(page.read_text(encoding="utf-8"), kept, kept.name)
             for page, kept in ((PAGE, KEPT), (PROBES_PAGE, PROBES_KEPT))
         }
+        pages[PROBES_PAGE] = fill_lessons(pages[PROBES_PAGE], PROBES_KEPT)
     except RunError as error:
         print(error, file=sys.stderr)
         return 1
@@ -107,6 +110,9 @@ def publish_runs(folder: Path, kept: Path, probes_kept: Path | None = None) -> l
         home = kept if run.name in EXPERIMENTS else probes_kept or kept
         target = home / name_gpu(run.gpu)
         target.mkdir(parents=True, exist_ok=True)
+        if (target / run.files[0].name).exists():
+            for file in _read_run(target, run.name).files:
+                file.unlink()
         for file in run.files:
             shutil.copyfile(file, target / file.name)
     return runs
@@ -117,6 +123,18 @@ def fill_page(text: str, kept: Path, section: str = "reproduced") -> str:
     folders = sorted(kept.iterdir()) if kept.is_dir() else []
     runs = [run for folder in folders if folder.is_dir() for run in read_runs(folder)]
     return fill_section(text, section, render_runs(runs, kept.parent))
+
+
+def fill_lessons(text: str, kept: Path) -> str:
+    """A page with what one learns from the probes that are kept, in the section "learned"."""
+    parts = []
+    for folder in sorted(kept.iterdir()) if kept.is_dir() else []:
+        runs = [run for run in read_runs(folder) if run.name in _PROBE_NAMES]
+        lessons = read_lessons(folder, [run.name for run in runs])
+        if runs:
+            lines = "\n".join(f"- `{name}`: {lesson}" for name, lesson in lessons)
+            parts.append(f"On {runs[0].gpu}:\n\n{lines}")
+    return fill_section(text, "learned", "\n\n".join(parts) or "No run is kept here yet.")
 
 
 def render_runs(runs: Sequence[Run], docs: Path) -> str:

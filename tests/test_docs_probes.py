@@ -5,15 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.probe_lessons import read_lessons
 from benchmarks.reproduce_pages import (
     PROBES_KEPT,
     PROBES_PAGE,
     RunError,
+    fill_lessons,
     fill_page,
     publish_runs,
 )
 from scheduler.experiments.report import write_report
-from tests.probe_reports import list_probe_reports, read_banks
+from tests.probe_reports import climb_waves, list_probe_reports, read_banks
 from tests.reports import split_rows
 
 EMPTY = "before\n<!-- probed -->\n<!-- /probed -->\nafter\n"
@@ -22,6 +24,38 @@ EMPTY = "before\n<!-- probed -->\n<!-- /probed -->\nafter\n"
 def test_the_page_lists_the_probes_that_are_kept() -> None:
     page = PROBES_PAGE.read_text(encoding="utf-8")
     assert fill_page(page, PROBES_KEPT, "probed") == page
+
+
+def test_what_one_learns_stands_there_with_the_figures_that_are_kept() -> None:
+    page = PROBES_PAGE.read_text(encoding="utf-8")
+    assert fill_lessons(page, PROBES_KEPT) == page
+    empty = "<!-- learned -->\n<!-- /learned -->"
+    assert "No run is kept here yet." in fill_lessons(empty, PROBES_KEPT / "none")
+
+
+def test_every_probe_teaches_something_with_its_own_figures(tmp_path: Path) -> None:
+    names = []
+    for report in list_probe_reports():
+        write_report(report, tmp_path)
+        names.append(report.name)
+    lessons = dict(read_lessons(tmp_path, names))
+    assert list(lessons) == names
+    assert lessons["strides"].startswith("At the strides 2, 8 and 32 a copy keeps 50%, 12% and 3%")
+    assert "stride 32) take 32.0 times" in lessons["banks"]
+    assert "640 bytes spill, and the same work takes 2.0 times" in lessons["registers"]
+    assert "12 of 26 copies waited" in lessons["row-copies"]
+    assert "12 tiles take 8 µs and 15 take 14: a wave more" in lessons["waves"]
+
+
+def test_a_later_run_leaves_no_plot_of_the_one_before(tmp_path: Path) -> None:
+    found, kept = tmp_path / "found", tmp_path / "kept"
+    write_report(climb_waves(), found)
+    publish_runs(found, kept)
+    (kept / "9" / "waves-shared.png").rename(kept / "9" / "waves-old.png")
+    page = kept / "9" / "waves.md"
+    page.write_text(page.read_text("utf-8").replace("waves-shared.png", "waves-old.png"), "utf-8")
+    publish_runs(found, kept)
+    assert {file.name for file in (kept / "9").iterdir()} == {file.name for file in found.iterdir()}
 
 
 def test_links_of_the_page_and_of_the_probes_lead_somewhere() -> None:

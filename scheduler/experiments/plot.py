@@ -19,6 +19,7 @@ _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4
 
 _MARKERS: Final = "osD^v*"
 _DOTS_PER_INCH: Final = 150
+_PALETTE: Final = 48
 _TITLE_CHARACTERS: Final = 62
 """Characters of a title that fit the width of one panel."""
 
@@ -120,7 +121,18 @@ def draw_plot(plot: Plot, hardware: str) -> bytes:
             axes.label_outer()
     data = io.BytesIO()
     figure.savefig(data, format="png")
-    return data.getvalue()
+    return _reduce_colours(data)
+
+
+def _reduce_colours(png: io.BytesIO) -> bytes:
+    """The picture with a palette: a third of the bytes, and the lines look as before."""
+    from PIL import Image
+
+    reduced = io.BytesIO()
+    with Image.open(png) as image:
+        palette = image.convert("RGB").quantize(_PALETTE, dither=Image.Dither.NONE)
+        palette.save(reduced, format="png", optimize=True)
+    return reduced.getvalue()
 
 
 def _draw_panel(axes: "Axes", panel: Panel) -> None:
