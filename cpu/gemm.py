@@ -78,6 +78,7 @@ class CpuPool:
         *,
         alpha: float = 1.0,
         beta: float = 0.0,
+        threads: int | None = None,
         progress: Callable[[float], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
     ) -> float:
@@ -89,6 +90,8 @@ class CpuPool:
             c: C[M,N], any strides, writable, sharing no memory with A and B.
             alpha: Factor of the product; a whole number for integers.
             beta: Factor of C; a whole number for integers.
+            threads: Threads of the pool that take part, from 1, the caller's among them; None for
+                all. The others sleep.
             progress: Called in the calling thread with the rows newly finished (elements of C
                 over N, so fractions occur); the calls add up to M.
             cancelled: Polled in the calling thread; True ends the product.
@@ -104,13 +107,14 @@ class CpuPool:
         """
         started = time.perf_counter()
         check_operands(a, b, c, alpha=alpha, beta=beta)
-        product = _Product(a, b, c, alpha=alpha, beta=beta, threads=self.threads)
+        threads = min(threads or self.threads, self.threads)
+        product = _Product(a, b, c, alpha=alpha, beta=beta, threads=threads)
         if product.blocks:
             call = _Call(product)
             with self._closing:
                 if self._closed:
                     raise CpuError("the pool of CPU threads is closed")
-                for _ in range(min(self.threads, len(product.blocks)) - 1):
+                for _ in range(min(threads, len(product.blocks)) - 1):
                     self._calls.put(call)
             call.follow(progress, cancelled)
             product.finish()

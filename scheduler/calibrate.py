@@ -9,16 +9,21 @@ from typing import Final
 import numpy as np
 
 from cpu.gemm import CpuPool
-from scheduler.estimate import estimate_cpu
+from scheduler.contention import measure_contention
+from scheduler.estimate import count_threads_beside_gpu, estimate_cpu, share_cpu
 from scheduler.execute import Executor
 from scheduler.kernel_survey import Report, measure_kernels
-from scheduler.link_survey import measure_contention, measure_link
-from scheduler.machine import CpuModel, CpuRate, MachineProfile
+from scheduler.link_survey import measure_link
+from scheduler.machine import CpuModel, CpuRate, CpuShare, LinkModel, MachineProfile
+from scheduler.problem import ITEM_BYTES, MEMORIES
 from scheduler.profile import complete_kernels, describe_gpu, read_key, store_profile
 from scheduler.repetition import repeat
+from scheduler.row_cost import fit_row_cost
 
 _CPU_ROWS: Final = (16, 64, 256)
 _CPU_SIDES: Final = (256, 512, 1024, 2048, 4096)
+_SHALLOW_ROWS: Final = 1024
+_SHALLOWER: Final = 16
 _CPU_PRODUCT_SECONDS: Final = 0.02
 _CPU_SECONDS: Final = 0.25
 _BRIEF_SECONDS: Final = 0.1
@@ -52,17 +57,15 @@ def calibrate(
     )
     if info is not None and executor.pipeline is not None:
         tell("link", _LINK_SHARE)
-        gpu, link = describe_gpu(info), measure_link(executor.pipeline, f"measured {stamp}")
-        tell("link beside the CPU", _LINK_SHARE)
-        contention = measure_contention(executor.pipeline, executor.pool_beside)
-        link = replace(link, beside_cpu_stretch=contention.link_stretch)
-        cpu = replace(cpu, beside_gpu_stretch=contention.cpu_stretch)
+        gpu = describe_gpu(info)
+        cpu, links = measure_links(executor, cpu, f"measured {stamp}")
 
         def tell_kernel(label: str, share: float) -> None:
             tell(label, _LINK_SHARE + (1 - _LINK_SHARE) * share)
 
         kernels = measure_kernels(gpu, info, cache_dir, f"measured {stamp}", tell_kernel)
-        profile = replace(profile, device=info.name, cpu=cpu, gpu=gpu, link=link, kernels=kernels)
+        profile = replace(profile, device=info.name, cpu=cpu, gpu=gpu, links=links)
+        profile = replace(profile, kernels=kernels)
         profile = complete_kernels(profile)
     if directory is not None:
         store_profile(profile, directory)
@@ -72,10 +75,31 @@ def calibrate(
 
 def measure_cpu(executor: Executor, source: str) -> CpuModel:
     """The CPU's line for every element type: seconds over rows, fitted by least squares."""
-    pool, beside = executor.pool_alone, executor.pool_beside
+    pool = executor.pool
     assumed = estimate_cpu(pool.threads)
     rates = tuple(_measure_rate(pool, rate, source, _CPU_SECONDS) for rate in assumed.rates)
-    return CpuModel(pool.threads, beside.threads, rates)
+    return CpuModel(pool.threads, rates, share_cpu(pool.threads))
+
+
+def measure_links(
+    executor: Executor, cpu: CpuModel, source: str
+) -> tuple[CpuModel, tuple[LinkModel, ...]]:
+    """The way to the GPU from every kind of memory, and what it and the CPU part take from another.
+
+    Returns:
+        The CPU with what is left of it beside the GPU, and the links.
+    """
+    pipeline, pool = executor.pipeline, executor.pool
+    assert pipeline is not None, "links are measured where there is a GPU"
+    rate = next(rate for rate in cpu.rates if rate.dtype == "float32")
+    shares, links = [], []
+    for memory in MEMORIES:
+        threads = count_threads_beside_gpu(pool.threads, memory)
+        link = measure_link(pipeline, memory, source)
+        contention = measure_contention(pipeline, pool, memory, threads=threads, rate=rate)
+        links.append(replace(link, beside_cpu_stretch=contention.link_stretch))
+        shares.append(CpuShare(memory, threads, contention.cpu_stretch, contention.element_stretch))
+    return replace(cpu, beside_gpu=tuple(shares)), tuple(links)
 
 
 def measure_cpu_briefly(executor: Executor) -> CpuModel:
@@ -83,48 +107,64 @@ def measure_cpu_briefly(executor: Executor) -> CpuModel:
 
     The other element types keep the ratio to float32 that the estimate gives them.
     """
-    pool, beside = executor.pool_alone, executor.pool_beside
+    pool = executor.pool
     assumed = {rate.dtype: rate for rate in estimate_cpu(pool.threads).rates}
     measured = _measure_rate(pool, assumed["float32"], "", _BRIEF_SECONDS)
     ratio = measured.gflops / assumed["float32"].gflops
     source = "scaled from a brief measurement of float32 when the engine started"
     rates = tuple(
-        replace(rate, gflops=rate.gflops * ratio, startup_rows=measured.startup_rows, source=source)
+        replace(
+            rate,
+            gflops=rate.gflops * ratio,
+            startup_rows=measured.startup_rows,
+            element_seconds=measured.element_seconds * ITEM_BYTES[rate.dtype] / 4,
+            source=source,
+        )
         for rate in assumed.values()
     )
-    return CpuModel(pool.threads, beside.threads, rates)
+    return CpuModel(pool.threads, rates, share_cpu(pool.threads))
 
 
 def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, budget_seconds: float) -> CpuRate:
-    """One element type's line, from products over few and many rows and one of a quarter the side.
+    """One element type's line, from products over few and many rows and two smaller ones.
 
     The time that the first row costs on top is part rows' worth of time, as B must be read, and
-    part the same for every product; the smaller product tells them apart.
+    part the same for every product: one of a quarter the side tells them apart. What an element of
+    C costs by itself shows where K is a sixteenth.
     """
     side = _choose_side(assumed)
-    seconds = [_time_pool(pool, rows, side, assumed.dtype, budget_seconds) for rows in _CPU_ROWS]
+    seconds = [_time_pool(pool, (m, side, side), assumed.dtype, budget_seconds) for m in _CPU_ROWS]
     slope, intercept = map(float, np.polyfit(_CPU_ROWS, seconds, 1))
     most = _CPU_ROWS[-1]
     row_seconds = max(slope, seconds[-1] / most / 2)
     small_row_seconds = row_seconds / 16
-    small_seconds = _time_pool(pool, most, side // 4, assumed.dtype, budget_seconds)
+    small = most, side // 4, side // 4
+    small_seconds = _time_pool(pool, small, assumed.dtype, budget_seconds)
     beyond = intercept - (small_seconds - most * small_row_seconds)
     startup_rows = max(0.0, beyond / (row_seconds - small_row_seconds))
     call_seconds = max(0.0, intercept - startup_rows * row_seconds)
+    m, k = _SHALLOW_ROWS, side // _SHALLOWER
+    shallow_seconds = _time_pool(pool, (m, side, k), assumed.dtype, budget_seconds) - call_seconds
+    shallow_row_seconds = max(0.0, shallow_seconds) / (m + startup_rows)
+    cost = fit_row_cost(side, (side, row_seconds), (k, shallow_row_seconds))
     return replace(
         assumed,
-        gflops=2 * side * side / row_seconds / 1e9,
+        gflops=1e-9 / cost.flop_seconds,
         startup_rows=startup_rows,
         call_seconds=call_seconds,
         source=source,
+        element_seconds=cost.element_seconds,
     )
 
 
-def _time_pool(pool: CpuPool, rows: int, side: int, dtype: str, budget_seconds: float) -> float:
-    """Median seconds of `rows` rows against a B of `side` x `side`."""
+def _time_pool(
+    pool: CpuPool, shape: tuple[int, int, int], dtype: str, budget_seconds: float
+) -> float:
+    """Median seconds of a product of M, N, K."""
+    m, n, k = shape
     rng = np.random.default_rng(0)
-    a, b = ((rng.random(shape) * 100).astype(dtype) for shape in ((rows, side), (side, side)))
-    c = np.empty((rows, side), dtype)
+    a, b = ((rng.random(size) * 100).astype(dtype) for size in ((m, k), (k, n)))
+    c = np.zeros((m, n), dtype)
     return repeat(partial(pool.multiply, a, b, c), budget_seconds / len(_CPU_ROWS))
 
 

@@ -1,8 +1,9 @@
 """Cost curves: rows of C → seconds on one device, never decreasing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from scheduler.stream import ONE_STEP, Stream
 from scheduler.waves import WaveGrid, divide_up
 
 
@@ -55,7 +56,7 @@ class CpuCurve:
     many: below `startup_rows` the product is bound by memory rather than by arithmetic.
 
     Attributes:
-        row_seconds: Seconds for one more row at full rate, 2 N K / rate.
+        row_seconds: Seconds for one more row at full rate, 2 N K / rate, and to write it.
         startup_rows: Rows' worth of time that the first row costs on top.
         call_seconds: Seconds to start and join the pool.
         row_quantum: Rows that the blocks round up to.
@@ -85,10 +86,16 @@ class GpuCurve:
     A kernel that splits its last wave along K makes the steps of the staircase finer: rows of tiles
     in place of waves.
 
-    Copies overlap kernels, so the slower of the two rules; copies in and out add up, since the same
-    threads stage both. B arrives while the first rows are already computed, so it counts among the
-    copies. Around all this stand the copy of the first rows, before which nothing can be computed,
-    and that of the last ones, which nothing hides.
+    Copies in, kernels and copies out overlap, so the busiest of them rules, behind what it has to
+    wait for and before what has to wait for it (docs/performance.md):
+
+    - The kernels wait for the first rows of A and of B. The first panel goes through K as B
+      arrives, so it ends neither before all of B is there and its last step computed, nor before
+      all its steps are. Behind the last kernel the last rows are copied out.
+    - Behind the copies in, the last panel is computed and copied out.
+    - The copies out begin when the first panel ends.
+
+    Where the same threads stage both ways, their times add up; else each way is busy by itself.
 
     Attributes:
         grid: Tiles and slots of the kernel on this GPU.
@@ -99,8 +106,10 @@ class GpuCurve:
         b_seconds: Seconds to copy B in.
         row_in_seconds: Seconds to copy one row of A in (and of C, when it is read).
         row_out_seconds: Seconds to copy one row of C out.
-        edge_rows: Rows that are copied in before the first kernel and out after the last.
+        stream: How the pipeline cuts the product into steps.
+        step_seconds: Seconds that each step costs beyond its waves.
         call_seconds: Seconds that a call costs around the pipeline.
+        duplex: Whether copies in and out run at the same time.
     """
 
     grid: WaveGrid
@@ -110,8 +119,19 @@ class GpuCurve:
     b_seconds: float = 0.0
     row_in_seconds: float = 0.0
     row_out_seconds: float = 0.0
-    edge_rows: int = 1
+    stream: Stream = ONE_STEP
+    step_seconds: float = 0.0
     call_seconds: float = 0.0
+    duplex: bool = False
+
+    def stretch_copies(self, factor: float) -> "GpuCurve":
+        """The curve where copies take so many times as long, as beside the CPU part."""
+        return replace(
+            self,
+            b_seconds=factor * self.b_seconds,
+            row_in_seconds=factor * self.row_in_seconds,
+            row_out_seconds=factor * self.row_out_seconds,
+        )
 
     def kernel_seconds(self, rows: int) -> float:
         """Seconds of the kernels alone."""
@@ -133,19 +153,33 @@ class GpuCurve:
         """Seconds for `rows` rows, from the caller's memory back into it."""
         if rows == 0:
             return 0.0
-        row_seconds = self.row_in_seconds + self.row_out_seconds
-        edge = min(rows, self.edge_rows)
-        overlapped = max(
-            self.b_seconds + (rows - edge) * row_seconds,
-            self.kernel_seconds(rows),
+        stream = self.stream
+        first, last = min(rows, stream.first_rows), min(rows, stream.last_rows)
+        first_seconds = self.kernel_seconds(first)
+        lead_seconds = stream.first_steps * self.step_seconds + first_seconds
+        led_seconds = first * self.row_in_seconds + max(
+            self.b_seconds + lead_seconds / stream.first_steps,
+            self.b_seconds / stream.first_steps + lead_seconds,
         )
-        return self.call_seconds + edge * row_seconds + overlapped
+        drain_seconds = last * self.row_out_seconds
+        in_seconds = self.b_seconds + rows * self.row_in_seconds
+        out_seconds = rows * self.row_out_seconds
+        steps = stream.count_steps(rows) - stream.first_steps
+        computed = led_seconds + steps * self.step_seconds
+        computed += self.kernel_seconds(rows) - first_seconds
+        arrived = in_seconds + self.step_seconds + self.kernel_seconds(last)
+        return self.call_seconds + max(
+            computed + drain_seconds,
+            arrived + (drain_seconds if self.duplex else out_seconds),
+            led_seconds + out_seconds,
+        )
 
     def estimate_rows(self, seconds: float) -> float:
         """About how many rows take `seconds`: what both the waves and the copies allow."""
-        row_seconds = self.row_in_seconds + self.row_out_seconds
+        way_seconds = self.row_in_seconds, self.row_out_seconds
+        row_seconds = max(way_seconds) if self.duplex else sum(way_seconds)
         left = seconds - self.call_seconds
-        computing = left - self.launch_seconds - self.edge_rows * row_seconds
+        computing = left - self.launch_seconds - self.b_seconds / self.stream.first_steps
         waves = max(0.0, computing / self.wave_seconds)
         whole = int(waves) if self.split_steps is None else waves
         rows = self.grid.rows_in_tiles(int(whole * self.grid.slots))

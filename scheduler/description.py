@@ -19,6 +19,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
     total = plan.predicted.total_seconds
     gpu_only = plan.gpu_only_seconds
     return {
+        "memory": plan.problem.memory,
         "f": plan.f,
         "gpu_rows": plan.gpu_rows,
         "kernel": plan.spec.name if plan.spec else None,
@@ -46,7 +47,8 @@ def describe_profile(plan: Plan) -> dict[str, Any]:
     profile: MachineProfile = plan.profile
     rate = profile.find_cpu_rate(plan.problem.dtype)
     model = profile.find_kernel_model(plan.spec) if plan.spec else None
-    link = profile.link
+    memory = plan.problem.memory
+    link = profile.find_link(memory)
     return {
         "device": profile.device,
         "source": profile.source,
@@ -61,14 +63,16 @@ def describe_profile(plan: Plan) -> dict[str, Any]:
         },
         "link": link
         and {
+            "memory": memory,
             "in_gbytes_per_second": link.in_gbytes_per_second,
             "out_gbytes_per_second": link.out_gbytes_per_second,
             "call_seconds": link.call_seconds,
+            "step_seconds": link.step_seconds,
             "source": link.source,
         },
         "cpu": {
             "threads": profile.cpu.threads,
-            "threads_beside_gpu": profile.cpu.threads_beside_gpu,
+            "threads_beside_gpu": profile.cpu.find_share(memory).threads,
             "gflops": rate.gflops,
             "source": rate.source,
         },

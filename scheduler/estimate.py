@@ -3,8 +3,8 @@
 from typing import Final
 
 from kernels.catalog import KernelSpec, list_kernels
-from scheduler.machine import CpuModel, CpuRate, GpuModel, KernelModel, LinkModel
-from scheduler.problem import ITEM_BYTES
+from scheduler.machine import CpuModel, CpuRate, CpuShare, GpuModel, KernelModel, LinkModel
+from scheduler.problem import ITEM_BYTES, MEMORIES, Memory
 
 PEAK_SHARE: Final[dict[tuple[str, str], float]] = {
     ("naive", "float32"): 0.01,
@@ -31,17 +31,24 @@ TILE_SHARE: Final = {("bulk", "float32", "128x128x16"): 0.75}
 """Where a tile reaches another share than the kernel's first one."""
 
 LAUNCH_SECONDS: Final = 5e-6
-LINK_SHARE: Final = 0.6
-CALL_SECONDS: Final = 300e-6
+LINK_SHARE: Final[dict[Memory, float]] = {"pageable": 0.75, "pinned": 0.85}
+"""Share of the rate of the link's standard that copies keep up, seen on an H200 with 16 cores."""
+
+CALL_SECONDS: Final[dict[Memory, float]] = {"pageable": 300e-6, "pinned": 50e-6}
+STEP_SECONDS: Final = 80e-6
 CPU_THREAD_GFLOPS: Final = 60.0
 """float32 on one thread: 16 lanes, 2 operations, 2.5 GHz, three quarters of it kept up."""
 
-BESIDE_STRETCH: Final = 1.5
-"""How many times as long staged copies take beside the CPU part: 1.4 to 1.7 on an H200 with 16
-cores, 4096³ and 8192³ from pageable memory."""
+BESIDE_STRETCH: Final[dict[Memory, float]] = {"pageable": 1.5, "pinned": 1.02}
+"""How many times as long copies take beside the CPU part: staged ones 1.4 to 1.7 on an H200 with 16
+cores, 4096³ and 8192³; those of page-locked memory need no core."""
 
-_FEEDING_THREADS: Final = 7
-"""Four that copy, one for each direction and one that launches."""
+CPU_WRITE_GBYTES_PER_SECOND: Final = 4.0
+"""What one thread writes of C where K is short."""
+
+_STAGING_THREADS: Final = 8
+_DISPATCHING_THREADS: Final = 3
+"""One for each direction of staged copies, and one that launches."""
 _THREADS_AN_SM: Final = 1024
 _BLOCKS_AN_SM: Final = 16
 
@@ -88,24 +95,38 @@ def _find_peak_gflops(gpu: GpuModel, spec: KernelSpec) -> float:
     return gpu.float32_gflops
 
 
-def estimate_link(gpu: GpuModel) -> LinkModel:
-    """The link at the share of its standard's rate that staged copies keep up."""
-    rate = LINK_SHARE * gpu.link_gbytes_per_second
-    return LinkModel(
-        in_gbytes_per_second=rate,
-        out_gbytes_per_second=rate,
-        call_seconds=CALL_SECONDS,
-        source=f"assumed: {LINK_SHARE:.0%} of {gpu.link_gbytes_per_second:g} GB/s (PCIe standard)",
-        beside_cpu_stretch=BESIDE_STRETCH,
+def estimate_links(gpu: GpuModel) -> tuple[LinkModel, ...]:
+    """The link at the share of its standard's rate that copies keep up, by kind of memory."""
+    standard = gpu.link_gbytes_per_second
+    return tuple(
+        LinkModel(
+            memory=memory,
+            in_gbytes_per_second=LINK_SHARE[memory] * standard,
+            out_gbytes_per_second=LINK_SHARE[memory] * standard,
+            call_seconds=CALL_SECONDS[memory],
+            source=f"assumed: {LINK_SHARE[memory]:.0%} of {standard:g} GB/s (PCIe standard)",
+            step_seconds=STEP_SECONDS,
+            beside_cpu_stretch=BESIDE_STRETCH[memory],
+        )
+        for memory in MEMORIES
     )
 
 
-def count_threads_beside_gpu(threads: int) -> int:
-    """Threads left to the CPU part while others stage the GPU's operands.
+def count_staging_threads(cores: int) -> int:
+    """Threads that copy between pageable memory and page-locked slabs."""
+    return max(1, min(_STAGING_THREADS, cores // 2))
 
-    Each has a core: a thread that waits for one holds all others up.
+
+def count_threads_beside_gpu(cores: int, memory: Memory) -> int:
+    """Threads left to the CPU part while others feed the GPU.
+
+    Each has a core: a thread that waits for one holds all others up. Page-locked memory needs only
+    the thread that launches, which mostly sleeps, and one core in eight for it and the system.
     """
-    return max(1, threads - min(_FEEDING_THREADS, threads // 2))
+    if memory == "pinned":
+        return max(1, cores - max(1, cores // 8))
+    feeding = count_staging_threads(cores) + _DISPATCHING_THREADS
+    return max(1, cores // 4, cores - feeding)
 
 
 def estimate_cpu(threads: int) -> CpuModel:
@@ -118,10 +139,16 @@ def estimate_cpu(threads: int) -> CpuModel:
             call_seconds=50e-6,
             row_quantum=1,
             source=f"assumed: {CPU_THREAD_GFLOPS:g} GFLOP/s of float32 a thread, {threads} threads",
+            element_seconds=item_bytes / (threads * CPU_WRITE_GBYTES_PER_SECOND * 1e9),
         )
-        for dtype in ITEM_BYTES
+        for dtype, item_bytes in ITEM_BYTES.items()
     )
-    return CpuModel(threads, count_threads_beside_gpu(threads), rates)
+    return CpuModel(threads, rates, share_cpu(threads))
+
+
+def share_cpu(threads: int) -> tuple[CpuShare, ...]:
+    """The threads that are left beside the GPU; what else it takes from them is not known."""
+    return tuple(CpuShare(memory, count_threads_beside_gpu(threads, memory)) for memory in MEMORIES)
 
 
 def _compare_with_float32(dtype: str) -> float:

@@ -18,8 +18,9 @@ from kernels.errors import DeviceFailure, KernelsError, PipelineCancelled
 from kernels.pipeline import GpuPipeline, GpuTimings
 from kernels.sharing import SharedRows
 from scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
-from scheduler.estimate import count_threads_beside_gpu
+from scheduler.estimate import count_staging_threads, count_threads_beside_gpu
 from scheduler.frontier import Frontier
+from scheduler.pieces import Pieces
 from scheduler.plan import Plan
 
 Matrix = NDArray[Any]
@@ -89,14 +90,14 @@ class Executor:
         gpu_memory_bytes: int | None = None,
     ) -> None:
         self.devices = tuple(devices)
-        self.pool_alone = CpuPool(cpu_threads)
-        self.pool_beside = (
-            CpuPool(count_threads_beside_gpu(self.pool_alone.threads))
-            if devices
-            else self.pool_alone
-        )
+        self.pool = CpuPool(cpu_threads)
         self.pipeline = (
-            GpuPipeline(devices[0].index, cache_dir=cache_dir, gpu_memory_bytes=gpu_memory_bytes)
+            GpuPipeline(
+                devices[0].index,
+                cache_dir=cache_dir,
+                gpu_memory_bytes=gpu_memory_bytes,
+                staging_threads=count_staging_threads(self.pool.threads),
+            )
             if devices
             else None
         )
@@ -143,41 +144,43 @@ class Executor:
             ExecutionError: A device failed; C is unfinished.
         """
         _check_operands(plan, a, b, c)
-        split = plan.gpu_rows
-        frontier = Frontier(plan.problem.m, plan.f, moves=not plan.pinned)
-        counter = RowCounter(plan.problem.m, progress)
+        problem, split = plan.problem, plan.gpu_rows
+        frontier = Frontier(problem.m, plan.f, _choose_pieces(plan))
+        counter = RowCounter(problem.m, progress)
+        threads = (
+            count_threads_beside_gpu(self.pool.threads, problem.memory)
+            if split
+            else self.pool.threads
+        )
         stop = threading.Event()
 
         def is_cancelled() -> bool:
             return stop.is_set() or (cancelled is not None and cancelled())
 
         def compute_gpu_rows() -> GpuTimings:
-            if split == 0:
-                return GpuTimings(0.0, 0.0, 0.0)
             assert self.pipeline is not None, "a plan leaves rows to a GPU only where one is"
             assert plan.spec is not None, "a plan with GPU rows names a kernel"
             shared = SharedRows(split, frontier.take_top) if frontier.moves else None
-            mine = slice(0, plan.problem.m if shared else split)
+            mine = slice(0, problem.m if shared else split)
             return self.pipeline.multiply(
                 plan.spec, a[mine], b, c[mine], alpha=alpha, beta=beta, sms=plan.sms,
                 progress=counter.add, cancelled=is_cancelled, shared=shared,
             )  # fmt: skip
 
         def compute_cpu_rows() -> float:
-            pool = self.pool_beside if split else self.pool_alone
             seconds = 0.0
-            while rows := frontier.take_bottom():
+            while rows := frontier.take_bottom(time.perf_counter() - start):
                 mine = slice(rows.start, rows.stop)
-                seconds += pool.multiply(
-                    a[mine], b, c[mine],
-                    alpha=alpha, beta=beta, progress=counter.add, cancelled=is_cancelled,
+                seconds += self.pool.multiply(
+                    a[mine], b, c[mine], alpha=alpha, beta=beta, threads=threads,
+                    progress=counter.add, cancelled=is_cancelled,
                 )  # fmt: skip
             return seconds
 
         with self._runs:
-            gpu, cpu_seconds, total_seconds = _join(
-                self._gpu_thread, compute_gpu_rows, compute_cpu_rows, stop
-            )
+            start = time.perf_counter()
+            gpu, cpu_seconds = self._compute(plan, compute_gpu_rows, compute_cpu_rows, stop)
+            total_seconds = time.perf_counter() - start
         return Timings(
             kernel_seconds=gpu.kernel_seconds,
             transfer_seconds=gpu.transfer_seconds,
@@ -187,13 +190,31 @@ class Executor:
             f_actual=frontier.f,
         )
 
+    def _compute(
+        self,
+        plan: Plan,
+        compute_gpu_rows: Callable[[], GpuTimings],
+        compute_cpu_rows: Callable[[], float],
+        stop: threading.Event,
+    ) -> tuple[GpuTimings, float]:
+        """Both parts at once; one by itself in the calling thread, which saves handing it over."""
+        if plan.f and plan.gpu_rows:
+            return _join(self._gpu_thread, compute_gpu_rows, compute_cpu_rows, stop)
+        try:
+            if plan.gpu_rows == 0:
+                return GpuTimings(0.0, 0.0, 0.0), compute_cpu_rows()
+            if plan.spec is not None and plan.spec.source is None:
+                return self._gpu_thread.submit(compute_gpu_rows).result(), 0.0
+            return compute_gpu_rows(), 0.0
+        except BaseException as error:
+            _raise_translated([error])
+
     def close(self) -> None:
         """Give back threads, streams and memory."""
         self._gpu_thread.shutdown()
         if self.pipeline is not None:
             self.pipeline.close()
-        self.pool_beside.close()
-        self.pool_alone.close()
+        self.pool.close()
 
 
 def _join(
@@ -201,11 +222,11 @@ def _join(
     compute_gpu_rows: Callable[[], GpuTimings],
     compute_cpu_rows: Callable[[], float],
     stop: threading.Event,
-) -> tuple[GpuTimings, float, float]:
+) -> tuple[GpuTimings, float]:
     """Run both parts at once; when one fails, stop the other and raise the first failure.
 
     Returns:
-        The GPU part's timings, the CPU part's seconds, and the seconds of both together.
+        The GPU part's timings and the CPU part's seconds.
     """
 
     def stop_other_on_failure(part: Callable[[], Result]) -> Result:
@@ -215,7 +236,6 @@ def _join(
             stop.set()
             raise
 
-    start = time.perf_counter()
     gpu_part = gpu_thread.submit(stop_other_on_failure, compute_gpu_rows)
     failures: list[BaseException] = []
     cpu_seconds = 0.0
@@ -224,12 +244,19 @@ def _join(
     except BaseException as error:
         failures.append(error)
     gpu_failure = gpu_part.exception()
-    total_seconds = time.perf_counter() - start
     if gpu_failure is not None:
         failures.append(gpu_failure)
     if failures:
         _raise_translated(failures)
-    return gpu_part.result(), cpu_seconds, total_seconds
+    return gpu_part.result(), cpu_seconds
+
+
+def _choose_pieces(plan: Plan) -> Pieces | None:
+    """How the CPU takes its rows, where the boundary may move."""
+    if plan.pinned or plan.gpu_curve is None or not 0 < plan.f < plan.problem.m:
+        return None
+    seconds = plan.predicted.total_seconds
+    return Pieces(plan.gpu_curve, plan.cpu_curve, plan.problem.m, seconds)
 
 
 def _raise_translated(failures: list[BaseException]) -> NoReturn:

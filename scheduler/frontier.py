@@ -5,10 +5,8 @@ taken yet, so a wrong prediction or a busy core costs about a panel.
 """
 
 import threading
-from typing import Final
 
-LEAST_ROWS: Final = 64
-"""Rows that the CPU takes at a time, at least: it reads all of B for each of them together."""
+from scheduler.pieces import Pieces
 
 
 class Frontier:
@@ -17,12 +15,13 @@ class Frontier:
     Args:
         rows: M, the rows of C.
         f: Rows planned for the CPU, 0…M.
-        moves: Whether either part may take rows that were planned for the other.
+        pieces: How many rows the CPU takes at a time where the boundary may move; None where
+            neither part may take rows that were planned for the other.
     """
 
-    def __init__(self, rows: int, f: int, *, moves: bool) -> None:
+    def __init__(self, rows: int, f: int, pieces: Pieces | None) -> None:
         self._planned = rows - f
-        self._moves = moves and 0 < f < rows
+        self._pieces = pieces if 0 < f < rows else None
         self._top = 0
         self._bottom = rows
         self._rows = rows
@@ -31,7 +30,7 @@ class Frontier:
     @property
     def moves(self) -> bool:
         """Whether the boundary may move."""
-        return self._moves
+        return self._pieces is not None
 
     @property
     def f(self) -> int:
@@ -42,23 +41,23 @@ class Frontier:
     def take_top(self, most: int) -> range:
         """The next rows from the top, at most so many; empty when there are none left."""
         with self._lock:
-            limit = self._bottom if self._moves else self._planned
+            limit = self._bottom if self.moves else self._planned
             start, self._top = self._top, min(self._top + most, limit)
             return range(start, self._top)
 
-    def take_bottom(self) -> range:
-        """The next rows from the bottom; empty when there are none left.
+    def take_bottom(self, elapsed_seconds: float) -> range:
+        """The next rows from the bottom; empty when none are left that are worth taking.
 
-        Without a moving boundary all planned ones at once; with it half of those that are left, so
-        that the GPU can have the others if the CPU is slow, and few at a time beyond them.
+        Without a moving boundary all planned ones at once.
+
+        Args:
+            elapsed_seconds: Seconds since both parts began.
         """
         with self._lock:
-            planned = self._bottom - self._planned
-            if not self._moves:
-                most = planned
-            elif planned > 0:
-                most = min(planned, max(LEAST_ROWS, -(-planned // 2)))
-            else:
-                most = LEAST_ROWS
+            most = self._bottom - self._planned
+            if self._pieces is not None:
+                most = self._pieces.choose_rows(
+                    self._top, self._bottom, self._planned, elapsed_seconds
+                )
             stop, self._bottom = self._bottom, max(self._bottom - max(most, 0), self._top)
             return range(self._bottom, stop)

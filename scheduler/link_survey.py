@@ -1,103 +1,87 @@
-"""Measures the way to the GPU and back: its rates, and what the CPU part does to them."""
+"""Measures the way to the GPU and back, from each kind of host memory."""
 
-import statistics
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cpu.gemm import CpuPool
 from kernels.catalog import find_kernel
+from kernels.pinned import pin_matrix
 from kernels.pipeline import GpuPipeline
 from scheduler.machine import LinkModel
+from scheduler.problem import GemmProblem, Memory
 from scheduler.repetition import repeat
+from scheduler.stream import Stream, outline_stream
+from scheduler.waves import WaveGrid
 
-_LINK_SIDE: Final = 8192
+LINK_SIDE: Final = 8192
+
 _WAKE_SECONDS: Final = 0.2
 _LINK_SECONDS: Final = 0.3
-_CPU_ROWS: Final = 256
-_CPU_SIDE: Final = 4096
+_TINY: Final = 64
+_MANY_ROWS: Final = 65536
+"""Times columns so few that the steps take longer than the bytes."""
 
 
-def measure_link(pipeline: GpuPipeline, source: str) -> LinkModel:
-    """Rates of the whole way, pageable memory through staging to the GPU and back.
+def measure_link(pipeline: GpuPipeline, memory: Memory, source: str) -> LinkModel:
+    """Rates of the whole way, staging included where there is any.
 
-    A product with few columns is all copy in, one with a small K all copy out, a tiny one all
-    fixed cost. One that copies both ways with a kernel beside tells how much longer the copies
-    take together than one after the other; the rates are those of that usual case.
+    A tiny product is all fixed cost, one of many rows and few columns all steps, one with few
+    columns all copy in. The rates are those of the usual case, copies both ways with kernels
+    beside: one such product tells how much longer staged copies take together than one after the
+    other, and how fast those of page-locked memory go out while others come in.
     """
-    call_seconds = _time_pipeline(pipeline, 64, 64, 64)
-    side, k = _LINK_SIDE, _LINK_SIDE // 8
-    in_seconds = _time_pipeline(pipeline, side, 64, side) - call_seconds
-    out_seconds = _time_pipeline(pipeline, side, side, 16) - call_seconds
-    both_seconds = _time_pipeline(pipeline, side, side, k) - call_seconds
+    tiny_seconds = _time_pipeline(pipeline, memory, _TINY, _TINY, _TINY)
+    side, k = LINK_SIDE, LINK_SIDE // 8
+    in_seconds = _time_pipeline(pipeline, memory, side, _TINY, side) - tiny_seconds
+    both_seconds = _time_pipeline(pipeline, memory, side, side, k) - tiny_seconds
     moved_bytes = 4 * side * side
-    alone_seconds = in_seconds * 2 * k / side + out_seconds
-    stretch = max(1.0, both_seconds / alone_seconds)
+    in_rate = moved_bytes / in_seconds
+    if memory == "pinned":
+        # Nothing goes out before B and the first rows of A are there.
+        first_bytes = 4 * k * (side + _outline(side, side, k).first_rows)
+        out_rate = moved_bytes / (both_seconds - first_bytes / in_rate)
+    else:
+        out_seconds = _time_pipeline(pipeline, memory, side, side, 16) - tiny_seconds
+        stretch = max(1.0, both_seconds / (in_seconds * 2 * k / side + out_seconds))
+        in_rate, out_rate = in_rate / stretch, moved_bytes / out_seconds / stretch
+    step_seconds = _measure_step(pipeline, memory, tiny_seconds, in_rate, out_rate)
     return LinkModel(
-        in_gbytes_per_second=moved_bytes / in_seconds / stretch / 1e9,
-        out_gbytes_per_second=moved_bytes / out_seconds / stretch / 1e9,
-        call_seconds=call_seconds,
+        memory=memory,
+        in_gbytes_per_second=in_rate / 1e9,
+        out_gbytes_per_second=out_rate / 1e9,
+        call_seconds=max(0.0, tiny_seconds - step_seconds),
         source=source,
+        step_seconds=step_seconds,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Contention:
-    """How many times as long the two parts take side by side.
-
-    Attributes:
-        link_stretch: The GPU part, where it is bound by its copies.
-        cpu_stretch: The CPU part, with the threads that it has beside the GPU.
-    """
-
-    link_stretch: float
-    cpu_stretch: float
-
-
-def measure_contention(pipeline: GpuPipeline, pool: CpuPool) -> Contention:
-    """Copies through the link, both ways, while the CPU computes one product after another."""
-    copy = _prepare_copies(pipeline, _LINK_SIDE, _LINK_SIDE, _LINK_SIDE // 8)
-    rng = np.random.default_rng(0)
-    a, b = (rng.random((rows, _CPU_SIDE), np.float32) for rows in (_CPU_ROWS, _CPU_SIDE))
-    compute = partial(pool.multiply, a, b, np.empty_like(a))
-    copy_seconds, compute_seconds = repeat(copy, _LINK_SECONDS), repeat(compute, _LINK_SECONDS)
-    beside: list[float] = []
-    copied = threading.Event()
-
-    def compute_on() -> None:
-        while not copied.is_set():
-            beside.append(compute())
-
-    with ThreadPoolExecutor(1) as thread:
-        computing = thread.submit(compute_on)
-        try:
-            copy_seconds_beside = repeat(copy, _LINK_SECONDS)
-        finally:
-            copied.set()
-        computing.result()
-    return Contention(
-        link_stretch=max(1.0, copy_seconds_beside / copy_seconds),
-        cpu_stretch=max(1.0, statistics.median(beside) / compute_seconds),
-    )
+def _measure_step(
+    pipeline: GpuPipeline, memory: Memory, tiny_seconds: float, in_rate: float, out_rate: float
+) -> float:
+    """What a step costs by itself: the tiny product has one, one of many rows several."""
+    many_seconds = _time_pipeline(pipeline, memory, _MANY_ROWS, _TINY, _TINY) - tiny_seconds
+    moved_bytes = 4 * _MANY_ROWS * _TINY
+    if memory == "pageable":  # the threads that copy hold up the one that launches
+        many_seconds -= moved_bytes / in_rate + moved_bytes / out_rate
+    steps = _outline(_MANY_ROWS, _TINY, _TINY).count_steps(_MANY_ROWS)
+    return max(0.0, many_seconds / (steps - 1))
 
 
-def _time_pipeline(pipeline: GpuPipeline, m: int, n: int, k: int) -> float:
-    """Median wall seconds of one product through the pipeline."""
-    return repeat(_prepare_copies(pipeline, m, n, k), _LINK_SECONDS)
+def _outline(m: int, n: int, k: int) -> Stream:
+    spec = find_kernel("cublas", "float32")
+    grid = WaveGrid(n, spec.tile.m, spec.tile.n, slots=1)
+    return outline_stream(GemmProblem(m, n, k), grid, splits_tail=spec.splits_tail)
 
 
-def _prepare_copies(pipeline: GpuPipeline, m: int, n: int, k: int) -> Callable[[], float]:
+def prepare_copies(
+    pipeline: GpuPipeline, memory: Memory, m: int, n: int, k: int
+) -> Callable[[], float]:
     """A product through the pipeline, which returns its wall seconds; the GPU has woken up."""
     spec = find_kernel("cublas", "float32")
-    rng = np.random.default_rng(0)
-    a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
-    c = np.zeros((m, n), np.float32)
+    a, b, c = (_make_matrix(memory, *shape) for shape in ((m, k), (k, n), (m, n)))
 
     def measure() -> float:
         start = time.perf_counter()
@@ -108,3 +92,19 @@ def _prepare_copies(pipeline: GpuPipeline, m: int, n: int, k: int) -> Callable[[
     while time.perf_counter() < awake:
         measure()
     return measure
+
+
+def _time_pipeline(pipeline: GpuPipeline, memory: Memory, m: int, n: int, k: int) -> float:
+    """Median wall seconds of one product through the pipeline."""
+    return repeat(prepare_copies(pipeline, memory, m, n, k), _LINK_SECONDS)
+
+
+def _make_matrix(memory: Memory, rows: int, columns: int) -> NDArray[np.float32]:
+    """A matrix whose pages are there."""
+    matrix: NDArray[np.float32] = (
+        pin_matrix(rows, columns, np.float32)
+        if memory == "pinned"
+        else np.empty((rows, columns), np.float32)
+    )
+    matrix.fill(0.5)
+    return matrix

@@ -10,8 +10,10 @@ from typing import Any
 
 from kernels.catalog import KernelSpec
 from scheduler.errors import ProfileError
+from scheduler.problem import Memory
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Since 2, link and threads beside the GPU by the memory of the operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +83,32 @@ class KernelModel:
 
 @dataclass(frozen=True, slots=True)
 class LinkModel:
-    """The way between the caller's memory and the GPU's, as the pipeline goes it.
+    """The way between one kind of host memory and the GPU's, as the pipeline goes it.
 
     Attributes:
+        memory: The kind of host memory.
         in_gbytes_per_second: Caller's memory to GPU, staging included, 1e9 bytes a second.
         out_gbytes_per_second: GPU to caller's memory, staging included.
-        call_seconds: Seconds that one call of the pipeline costs beyond its bytes and waves.
+        call_seconds: Seconds that one call of the pipeline costs beyond its bytes and steps.
         source: Where the figures come from.
+        step_seconds: Seconds that each step of the pipeline costs beyond its bytes and waves:
+            it has to be enqueued, and its kernel waits for the copies.
         beside_cpu_stretch: How many times as long copies take while the CPU part computes: both
-            want cores and memory.
+            want memory, and staged copies cores.
     """
 
+    memory: Memory
     in_gbytes_per_second: float
     out_gbytes_per_second: float
     call_seconds: float
     source: str
+    step_seconds: float = 0.0
     beside_cpu_stretch: float = 1.0
+
+    @property
+    def is_duplex(self) -> bool:
+        """Whether copies in and out run at the same time, not by the same threads in turn."""
+        return self.memory == "pinned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +117,12 @@ class CpuRate:
 
     Attributes:
         dtype: Element type.
-        gflops: Rate with many rows and all threads.
+        gflops: Rate of the arithmetic, with many rows and all threads.
         startup_rows: Rows' worth of time that the first row costs on top.
         call_seconds: Seconds to start and join the pool.
         row_quantum: Rows that the blocks round up to.
         source: Where the figures come from.
+        element_seconds: Seconds that each element of C costs however short K is: it is written.
     """
 
     dtype: str
@@ -118,6 +131,24 @@ class CpuRate:
     call_seconds: float
     row_quantum: int
     source: str
+    element_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CpuShare:
+    """What is left of the CPU while the GPU is fed from one kind of memory.
+
+    Attributes:
+        memory: The kind of memory.
+        threads: Threads that the CPU part uses then.
+        stretch: How many times as long their arithmetic takes as without the GPU.
+        element_stretch: The same for what each element of C costs however short K is.
+    """
+
+    memory: Memory
+    threads: int
+    stretch: float = 1.0
+    element_stretch: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +157,17 @@ class CpuModel:
 
     Attributes:
         threads: Threads the pool uses with the whole machine to itself.
-        threads_beside_gpu: Threads it uses while other cores feed the GPU.
         rates: One entry an element type.
-        beside_gpu_stretch: How many times as long those threads take while the GPU is fed.
+        beside_gpu: One entry a kind of memory.
     """
 
     threads: int
-    threads_beside_gpu: int
     rates: tuple[CpuRate, ...]
-    beside_gpu_stretch: float = 1.0
+    beside_gpu: tuple[CpuShare, ...]
+
+    def find_share(self, memory: Memory) -> CpuShare:
+        """What is left beside a GPU that is fed from such memory."""
+        return next(share for share in self.beside_gpu if share.memory == memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +179,7 @@ class MachineProfile:
         source: One line that says where the profile as a whole comes from.
         cpu: The CPU.
         gpu: The GPU; None where there is none.
-        link: The way to it; None where there is none.
+        links: The ways to it, one a kind of memory; none where there is no GPU.
         kernels: Staircases, one a kernel, element type and tile.
         key: What a measured profile was measured on (GPU UUID, driver, libraries).
         measured_at: ISO 8601 time of the measurement; None for a preset.
@@ -156,7 +189,7 @@ class MachineProfile:
     source: str
     cpu: CpuModel
     gpu: GpuModel | None = None
-    link: LinkModel | None = None
+    links: tuple[LinkModel, ...] = ()
     kernels: tuple[KernelModel, ...] = ()
     key: Mapping[str, str] = field(default_factory=dict)
     measured_at: str | None = None
@@ -168,6 +201,10 @@ class MachineProfile:
     def index_kernels(self) -> dict[tuple[str, str, str], KernelModel]:
         """The staircases by kernel, element type and tile: to look many up at once."""
         return {(model.kernel, model.dtype, model.tile): model for model in self.kernels}
+
+    def find_link(self, memory: Memory) -> LinkModel | None:
+        """The way from such memory to the GPU; None where there is no GPU."""
+        return next((link for link in self.links if link.memory == memory), None)
 
     def find_cpu_rate(self, dtype: str) -> CpuRate:
         """The CPU's rate for an element type."""
@@ -194,18 +231,17 @@ class MachineProfile:
 def _read_profile(document: Mapping[str, Any]) -> MachineProfile:
     if document["format"] != FORMAT_VERSION:
         raise ValueError(f"format is {document['format']!r}")
-    cpu, gpu, link = document["cpu"], document["gpu"], document["link"]
+    cpu, gpu = document["cpu"], document["gpu"]
     return MachineProfile(
         device=document["device"],
         source=document["source"],
         cpu=CpuModel(
             threads=cpu["threads"],
-            threads_beside_gpu=cpu["threads_beside_gpu"],
             rates=tuple(CpuRate(**rate) for rate in cpu["rates"]),
-            beside_gpu_stretch=cpu.get("beside_gpu_stretch", 1.0),
+            beside_gpu=tuple(CpuShare(**share) for share in cpu["beside_gpu"]),
         ),
         gpu=gpu and GpuModel(**{**gpu, "compute_capability": tuple(gpu["compute_capability"])}),
-        link=link and LinkModel(**link),
+        links=tuple(LinkModel(**link) for link in document["links"]),
         kernels=tuple(KernelModel(**model) for model in document["kernels"]),
         key=dict(document["key"]),
         measured_at=document["measured_at"],

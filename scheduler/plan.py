@@ -5,10 +5,8 @@ predicted seconds; the fastest is the choice. Pure: nothing here touches an arra
 or a device.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 from kernels.catalog import KernelSpec
@@ -22,8 +20,9 @@ from scheduler.split import split_rows
 from scheduler.wishes import NO_WISHES, Wishes
 
 WORTHWHILE_GAIN: Final = 0.02
-"""A split must promise at least this gain over the better single device: below it the
-prediction's own error decides, and one device alone is the steadier choice."""
+"""A split must promise at least this gain over the better single device, and a kernel over one that
+is faster by itself: below it the prediction's own error decides. One device alone is the steadier
+choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,21 +146,23 @@ def choose_plan(problem: GemmProblem, profile: MachineProfile, wishes: Wishes = 
         if f not in ("auto", m):
             raise PlanError("f", f, f'"auto" or {m}: {reason}')
         return replace(cpu_only, no_gpu_reason=reason)
-    plans: list[Plan] = []
+    best: Plan | None = None
     for kernel in _rank_kernels(problem, profile, candidates, wishes.sms):
         # Most kernels need no search for their best F.
-        if f != "auto" or not plans or all(_can_beat(plan, kernel) for plan in plans):
-            plans.append(_choose_rows(cpu_only, kernel, wishes))
-    return min(plans, key=lambda plan: plan.predicted.total_seconds)
+        if best is None or f != "auto" or _can_beat(best, kernel):
+            plan = _choose_rows(cpu_only, kernel, wishes)
+            if best is None or _is_worthwhile(plan, best.predicted):
+                best = plan
+    assert best is not None, "there is a candidate"
+    return best
 
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """A candidate with its curves for this product."""
+    """A candidate with its curve for this product, with the machine to itself."""
 
     spec: KernelSpec
-    alone: GpuCurve
-    beside_cpu: GpuCurve
+    curve: GpuCurve
 
 
 def _rank_kernels(
@@ -172,43 +173,58 @@ def _rank_kernels(
     Behind a slow link every kernel ends at the same time; among equals the faster one is wanted.
     Of equally fast ones the library's is: ours must be faster to be preferred.
     """
-    build = partial(build_gpu_curve, problem, profile, sms=sms)
     kernels = [
-        _Kernel(one.spec, build(one, beside_cpu=False), build(one, beside_cpu=True))
-        for one in candidates
+        _Kernel(one.spec, build_gpu_curve(problem, profile, one, sms=sms)) for one in candidates
     ]
 
     def rank(kernel: _Kernel) -> tuple[float, bool]:
-        return kernel.alone.kernel_seconds(problem.m), kernel.spec.accuracy != "library"
+        return kernel.curve.kernel_seconds(problem.m), kernel.spec.accuracy != "library"
 
     return sorted(kernels, key=rank)
 
 
 def _can_beat(plan: Plan, kernel: _Kernel) -> bool:
-    """Whether another kernel, alone or with a split that is worthwhile, finishes before a plan."""
-    m, sooner = plan.problem.m, math.nextafter(plan.predicted.total_seconds, 0.0)
-    gpu_only_seconds = kernel.alone.seconds(m)
+    """Whether another kernel, alone or with a split that is worthwhile, is worth taking instead.
+
+    Behind a slow link all kernels end at about the same time, and then the fastest by itself is to
+    be preferred.
+    """
+    m, sooner = plan.problem.m, plan.predicted.total_seconds * (1 - WORTHWHILE_GAIN)
+    gpu_only_seconds = kernel.curve.seconds(m)
     if gpu_only_seconds <= sooner:
         return True
     alone_seconds = min(gpu_only_seconds, plan.cpu_only_seconds)
     limit = min(sooner, alone_seconds * (1 - WORTHWHILE_GAIN))
-    return kernel.beside_cpu.seconds(m - rows_within(plan.cpu_curve, limit, m)) <= limit
+    rows = m - rows_within(plan.cpu_curve, limit, m)
+    if kernel.curve.seconds(rows) > limit:
+        return False
+    return _stretch_beside_cpu(kernel, plan).seconds(rows) <= limit
 
 
 def _choose_rows(cpu_only: Plan, kernel: _Kernel, wishes: Wishes) -> Plan:
     """The best plan with one kernel, or the one with F as it is given."""
     m, spec = cpu_only.problem.m, kernel.spec
-    cpu_only = replace(
-        cpu_only, gpu_curve=kernel.beside_cpu, gpu_alone_curve=kernel.alone, sms=wishes.sms
-    )
+    beside_cpu = _stretch_beside_cpu(kernel, cpu_only)
+    cpu_only = replace(cpu_only, gpu_curve=beside_cpu, gpu_alone_curve=kernel.curve, sms=wishes.sms)
     if wishes.f != "auto":
         return replace(cpu_only.move(wishes.f, spec), pinned=True)
     gpu_only = cpu_only.move(0, spec)
     alone = min(gpu_only, cpu_only, key=lambda plan: plan.predicted.total_seconds)
-    curves: list[CostCurve] = [kernel.beside_cpu, cpu_only.cpu_curve]
+    curves: list[CostCurve] = [beside_cpu, cpu_only.cpu_curve]
     split = cpu_only.move(split_rows(m, curves)[1], spec)
-    limit = alone.predicted.total_seconds * (1 - WORTHWHILE_GAIN)
-    return split if split.predicted.total_seconds <= limit else alone
+    return split if _is_worthwhile(split, alone.predicted) else alone
+
+
+def _stretch_beside_cpu(kernel: _Kernel, plan: Plan) -> GpuCurve:
+    """The kernel's curve while the CPU computes, too."""
+    link = plan.profile.find_link(plan.problem.memory)
+    assert link is not None, "a GPU is at the end of a link"
+    return kernel.curve.stretch_copies(link.beside_cpu_stretch)
+
+
+def _is_worthwhile(plan: Plan, than: Prediction) -> bool:
+    """Whether a plan should be so much faster than what else there is that it is."""
+    return plan.predicted.total_seconds <= than.total_seconds * (1 - WORTHWHILE_GAIN)
 
 
 def _plan_cpu(problem: GemmProblem, profile: MachineProfile) -> Plan:

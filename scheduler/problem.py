@@ -1,7 +1,7 @@
 """The product to be computed: its sizes, its element type, what it costs to do and to move."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, get_args
 
 from scheduler.errors import ProblemError
 
@@ -21,6 +21,16 @@ ITEM_BYTES: Final[dict[str, int]] = {
 """Bytes of one element, for every element type the product can be asked for."""
 
 
+Memory = Literal["pageable", "pinned"]
+"""The host memory that the operands lie in.
+
+- pageable: any array, or a mapped file. Threads copy it through page-locked slabs.
+- pinned: page-locked; the GPU reads and writes it by itself, both ways at once.
+"""
+
+MEMORIES: Final[tuple[Memory, ...]] = get_args(Memory)
+
+
 @dataclass(frozen=True, slots=True)
 class GemmProblem:
     """C[M,N] = A[M,K] B[K,N] with all three matrices of one element type.
@@ -30,15 +40,18 @@ class GemmProblem:
         n: Columns of B and C, at least 1.
         k: Columns of A and rows of B, at least 1.
         dtype: NumPy's name of the element type, one of `ITEM_BYTES`.
+        memory: Where all three lie on the host, one of `MEMORIES`.
 
     Raises:
-        ProblemError: A size is below 1, or the element type is not one of `ITEM_BYTES`.
+        ProblemError: A size is below 1, the element type is not one of `ITEM_BYTES`, or the
+            memory is not one of `MEMORIES`.
     """
 
     m: int
     n: int
     k: int
     dtype: str = "float32"
+    memory: Memory = "pageable"
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k"):
@@ -47,6 +60,8 @@ class GemmProblem:
                 raise ProblemError(name, size, "at least 1")
         if self.dtype not in ITEM_BYTES:
             raise ProblemError("dtype", self.dtype, f"one of {', '.join(ITEM_BYTES)}")
+        if self.memory not in MEMORIES:
+            raise ProblemError("memory", self.memory, f"one of {', '.join(MEMORIES)}")
 
     @property
     def item_bytes(self) -> int:

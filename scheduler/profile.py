@@ -6,6 +6,7 @@ new driver or library never runs on old figures.
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,9 +16,11 @@ from typing import Final
 
 from kernels.device import DeviceInfo
 from scheduler.errors import PlanError, ProfileError
-from scheduler.estimate import estimate_cpu, estimate_kernels, estimate_link
+from scheduler.estimate import estimate_cpu, estimate_kernels, estimate_links
 from scheduler.machine import GpuModel, MachineProfile
 from scheduler.presets import PRESETS, find_preset
+
+logger = logging.getLogger(__name__)
 
 _LANES_AN_SM: Final[dict[tuple[int, int], int]] = {(7, 5): 64, (8, 0): 64}
 _LIBRARIES: Final = ("wavetrim", "numpy", "cupy-cuda13x", "nvidia-cublas")
@@ -67,7 +70,7 @@ def build_preset_profile(gpu: GpuModel, source: str, cpu_threads: int) -> Machin
         source=source,
         cpu=estimate_cpu(cpu_threads),
         gpu=gpu,
-        link=estimate_link(gpu),
+        links=estimate_links(gpu),
         kernels=estimate_kernels(gpu),
     )
 
@@ -144,11 +147,16 @@ def load_profile(path: Path) -> MachineProfile:
 def _find_local(
     info: DeviceInfo | None, directory: Path | None, cpu_threads: int
 ) -> MachineProfile:
+    hint = "run `wavetrim calibrate` to measure this machine"
     if directory is not None:
         path = directory / _name_file(read_key(info, cpu_threads))
-        if path.is_file():
+        try:
             return complete_kernels(load_profile(path))
-    hint = "run `wavetrim calibrate` to measure this machine"
+        except FileNotFoundError:
+            pass
+        except ProfileError as error:
+            logger.warning("%s is passed over: %s", path, error)
+            hint = "the stored calibration cannot be read; run `wavetrim calibrate` again"
     if info is None:
         return MachineProfile("cpu", f"estimate, no GPU; {hint}", estimate_cpu(cpu_threads))
     gpu = describe_gpu(info)

@@ -11,7 +11,8 @@ def split_rows(m: int, curves: Sequence[CostCurve]) -> tuple[int, ...]:
 
     The answer is exact for any non-decreasing curves. The smallest feasible time T is a value
     that some curve takes, T being feasible when the rows that all devices finish within T reach
-    `m`; on each curve the least such value is found by bisection over its rows. The devices then
+    `m`; on each curve the least such value is found by bisection over its rows. Two devices need
+    one bisection: where they end at the same time. The devices then
     take, in order, all that they finish within T, so among equally fast splits the one that
     leaves the fewest rows to the last device (the CPU, hence the smallest F) is returned.
 
@@ -22,9 +23,12 @@ def split_rows(m: int, curves: Sequence[CostCurve]) -> tuple[int, ...]:
     Returns:
         Rows for each device, in the order of `curves`; they add up to `m`.
     """
-    best = math.inf
-    for curve in curves:
-        best = min(best, _find_least_feasible(m, curve, curves, best))
+    if len(curves) == 2:
+        best = _find_meeting(m, *curves)
+    else:
+        best = math.inf
+        for curve in curves:
+            best = min(best, _find_least_feasible(m, curve, curves, best))
     shares = []
     rest = m
     for curve in curves:
@@ -33,6 +37,21 @@ def split_rows(m: int, curves: Sequence[CostCurve]) -> tuple[int, ...]:
         rest -= share
     assert rest == 0, "the chosen time is feasible, so no row is left"
     return tuple(shares)
+
+
+def _find_meeting(m: int, first: CostCurve, second: CostCurve) -> float:
+    """The least time of two devices: where the one curve falls below the other, or just before."""
+    before, behind = -1, m
+    while behind - before > 1:
+        middle = (before + behind) // 2
+        if second.seconds(middle) >= first.seconds(m - middle):
+            behind = middle
+        else:
+            before = middle
+    if before < 0:
+        return max(first.seconds(m), second.seconds(0))
+    at = max(first.seconds(m - behind), second.seconds(behind))
+    return min(at, first.seconds(m - before))
 
 
 def _find_least_feasible(

@@ -57,7 +57,7 @@ class Worker:
                 "type": "ready",
                 "pid": os.getpid(),
                 "devices": [asdict(device) for device in self._executor.devices],
-                "cpu_threads": self._executor.pool_alone.threads,
+                "cpu_threads": self._executor.pool.threads,
                 "profile": self._find_profile(cpu_only=False).as_dict(),
             }
         )
@@ -113,7 +113,7 @@ class Worker:
             "cpu" if cpu_only else None,
             devices=self._executor.devices,
             directory=self._profile_dir,
-            cpu_threads=self._executor.pool_alone.threads,
+            cpu_threads=self._executor.pool.threads,
         )
         return profile if profile.measured_at is not None else replace(profile, cpu=self._cpu)
 

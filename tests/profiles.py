@@ -2,9 +2,16 @@
 
 from dataclasses import replace
 
-from scheduler.machine import CpuModel, KernelModel, LinkModel, MachineProfile
+from scheduler.machine import CpuModel, CpuShare, KernelModel, LinkModel, MachineProfile
 from scheduler.presets import PRESETS
+from scheduler.problem import MEMORIES
 from scheduler.profile import build_preset_profile
+
+
+def make_links(gbytes_per_second: float, call_seconds: float = 1e-4) -> tuple[LinkModel, ...]:
+    """Links of one rate, both ways, from every kind of memory."""
+    rate = gbytes_per_second
+    return tuple(LinkModel(memory, rate, rate, call_seconds, "R4") for memory in MEMORIES)
 
 
 def make_reference_profile(
@@ -17,6 +24,8 @@ def make_reference_profile(
     """
     profile = build_preset_profile(PRESETS[0], "reference", 8)
     model = KernelModel("simple", "float32", "4x4x4", 1280, 0.0, 0.0, 1.2e-3 / 2048, "R4")
-    link = LinkModel(link_gbytes_per_second, link_gbytes_per_second, 1e-4, "R4")
+    links = make_links(link_gbytes_per_second)
     rates = tuple(replace(rate, gflops=cpu_gflops) for rate in profile.cpu.rates)
-    return replace(profile, link=link, kernels=(model,), cpu=CpuModel(8, 8, rates))
+    shares = tuple(CpuShare(memory, threads=8) for memory in MEMORIES)
+    cpu = CpuModel(8, rates, shares)
+    return replace(profile, links=links, kernels=(model,), cpu=cpu)

@@ -99,14 +99,14 @@ def test_all_contests_fit_into_nine_minutes_on_an_h200() -> None:
     assert 240 < seconds < 500
 
 
-def test_most_sweeps_fit_into_ten_minutes_on_an_h200() -> None:
+def test_most_sweeps_fit_into_eleven_minutes_on_an_h200() -> None:
     estimates = [
         estimate_sweep_seconds(plan_for(shape, dtype, sms=sms).predicted.total_seconds)
         for shape in ALL_SHAPES
         for dtype in DTYPES
         for sms in REGRET_SMS
     ]
-    assert sum(estimates) < 600
+    assert sum(estimates) < 660
     assert max(estimates) <= LONGEST_SECONDS + 0.1 + FINAL_SECONDS
     assert sum(seconds > 0 for seconds in estimates) > 0.8 * len(estimates)
 
@@ -316,7 +316,7 @@ def test_without_time_each_still_has_the_least_turns() -> None:
 def test_this_products_executor_tells_its_rows(tmp_path: Path) -> None:
     refused: dict[str, str] = {}
     with Executor(cache_dir=tmp_path) as executor:
-        threads = executor.pool_alone.threads
+        threads = executor.pool.threads
         profile = find_profile(None, devices=(), directory=None, cpu_threads=threads)
         contenders = make_contenders(executor, profile, NAMES, refused.__setitem__)
         assert [one.name for one in contenders] == ["wavetrim", "numpy"]
@@ -336,7 +336,7 @@ def test_all_contenders_compute_the_product(tmp_path: Path, dtype: str, memory: 
     refused: dict[str, str] = {}
     devices = list_devices()
     with Executor(cache_dir=tmp_path, devices=devices) as executor:
-        threads = executor.pool_alone.threads
+        threads = executor.pool.threads
         profile = find_profile(None, devices=devices, directory=None, cpu_threads=threads)
         contenders = make_contenders(executor, profile, NAMES, refused.__setitem__)
         scores = HostContest(operands, Projection(drawn), BlasThreads()).run(
@@ -356,7 +356,7 @@ def test_a_sweep_finds_the_time_of_every_f(tmp_path: Path) -> None:
     devices = list_devices()
     operands = draw_operands((1500, 1024, 1024), "float32")
     with Executor(cache_dir=tmp_path, devices=devices) as executor:
-        threads = executor.pool_alone.threads
+        threads = executor.pool.threads
         profile = find_profile(None, devices=devices, directory=None, cpu_threads=threads)
         problem = GemmProblem(1500, 1024, 1024, "float32")
         row = Sweep(executor, profile, problem, None).measure(operands, 1.0)

@@ -9,7 +9,7 @@ from kernels.device import list_devices
 from scheduler.calibrate import calibrate, measure_cpu_briefly
 from scheduler.execute import Executor
 from scheduler.plan import choose_plan
-from scheduler.problem import ITEM_BYTES, GemmProblem
+from scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from scheduler.profile import find_profile
 
 
@@ -49,10 +49,14 @@ def test_a_gpu_is_calibrated_within_a_minute(tmp_path, kernel_cache):
         profile = calibrate(executor, cache_dir=kernel_cache, directory=tmp_path)
         assert time.perf_counter() - start < 60
     assert profile.device == devices[0].name
-    assert profile.link is not None
-    assert profile.link.in_gbytes_per_second > 1
-    assert 1 <= profile.link.beside_cpu_stretch < 10
-    assert 1 <= profile.cpu.beside_gpu_stretch < 10
+    assert [link.memory for link in profile.links] == list(MEMORIES)
+    for link, share in zip(profile.links, profile.cpu.beside_gpu, strict=True):
+        assert link.memory == share.memory
+        assert link.in_gbytes_per_second > 1
+        assert link.out_gbytes_per_second > 1
+        assert 0 <= link.step_seconds < 1e-3
+        assert 1 <= link.beside_cpu_stretch < 10
+        assert 0.5 <= share.stretch < 10
     for model in profile.kernels:
         assert model.slots % devices[0].sm_count == 0
         assert model.wave_k_seconds > 0, model

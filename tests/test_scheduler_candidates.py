@@ -10,12 +10,13 @@ from kernels.catalog import list_kernels
 from scheduler.candidates import find_candidates
 from scheduler.description import describe_plan
 from scheduler.errors import PlanError
-from scheduler.machine import KernelModel, LinkModel
-from scheduler.plan import choose_plan
+from scheduler.machine import KernelModel
+from scheduler.plan import WORTHWHILE_GAIN, choose_plan
 from scheduler.presets import PRESETS
 from scheduler.problem import GemmProblem
 from scheduler.profile import build_preset_profile, find_profile
 from scheduler.wishes import Wishes
+from tests.profiles import make_links
 
 CPU_ONLY = find_profile(None, devices=(), directory=None, cpu_threads=8)
 H200 = build_preset_profile(PRESETS[0], "test", 16)
@@ -221,10 +222,12 @@ def with_rates(**gflops):
     ],
 )
 def test_our_own_kernel_is_preferred_only_where_it_is_faster(bulk, cublas, winner):
-    problem = GemmProblem(132 * 128, 256 * 16, 4096)  # whole waves: no tail to gain from
+    # Whole waves, so there is no tail to gain from, and enough of them for the last copies to count
+    # for little.
+    problem = GemmProblem(4 * 132 * 128, 256 * 16, 4096, memory="pinned")
     for profile in (with_rates(bulk=bulk, cublas=cublas), with_rates(cublas=cublas, bulk=bulk)):
         assert choose_plan(problem, profile, Wishes(f=0)).spec.name == winner
-        slow = replace(profile, link=LinkModel(0.1, 0.1, 1e-4, "slow"))
+        slow = replace(profile, links=make_links(0.1))
         assert choose_plan(problem, slow, Wishes(f=0)).spec.name == winner
 
 
@@ -267,7 +270,7 @@ def test_narrow_products_have_narrow_tiles_and_wide_ones_wide_tiles():
 
 @settings(max_examples=60, deadline=None)
 @given(SIZES, SIZES, SIZES, PROFILES, st.sampled_from([None, "float32"]))
-def test_no_kernel_would_make_a_faster_plan(m, n, k, profile, accuracy):
+def test_no_kernel_would_make_a_plan_that_is_worth_more(m, n, k, profile, accuracy):
     problem = GemmProblem(m, n, k)
     plan = choose_plan(problem, profile, Wishes(accuracy=accuracy))
     named = (
@@ -275,4 +278,4 @@ def test_no_kernel_would_make_a_faster_plan(m, n, k, profile, accuracy):
         for candidate in find_candidates(problem, profile, Wishes(accuracy=accuracy))
     )
     best = min(other.predicted.total_seconds for other in named)
-    assert plan.predicted.total_seconds == best
+    assert plan.predicted.total_seconds * (1 - WORTHWHILE_GAIN) <= best

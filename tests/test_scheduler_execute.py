@@ -33,7 +33,7 @@ def gpu_executor(kernel_cache):
 
 def plan_for(executor, m, n, k, dtype="float32", **wishes):
     profile = find_profile(
-        None, devices=executor.devices, directory=None, cpu_threads=executor.pool_alone.threads
+        None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
     )
     return choose_plan(GemmProblem(m, n, k, dtype), profile, Wishes(**wishes))
 

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from scheduler.description import describe_curve, describe_plan
 from scheduler.errors import PlanError, ProblemError
-from scheduler.machine import LinkModel, MachineProfile
+from scheduler.machine import MachineProfile
 from scheduler.plan import WORTHWHILE_GAIN, choose_plan
 from scheduler.presets import PRESETS
-from scheduler.problem import ITEM_BYTES, GemmProblem
+from scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from scheduler.profile import build_preset_profile, find_profile
 from scheduler.wishes import Wishes
-from tests.profiles import make_reference_profile
+from tests.profiles import make_links, make_reference_profile
 
 CPU_ONLY = find_profile(None, devices=(), directory=None, cpu_threads=8)
 SIZES = st.integers(1, 20_000)
@@ -127,6 +127,39 @@ def test_a_size_below_one_is_refused(field):
     assert caught.value.field == field
 
 
+def test_an_unknown_memory_is_refused():
+    with pytest.raises(
+        ProblemError, match="memory is 'mapped'; it must be one of pageable, pinned"
+    ):
+        GemmProblem(1, 1, 1, memory="mapped")
+
+
+@settings(max_examples=100, deadline=None)
+@given(SIZES, SIZES, SIZES, PROFILES)
+def test_pinned_operands_are_never_planned_to_take_longer(m, n, k, profile):
+    pageable, pinned = (choose_plan(GemmProblem(m, n, k, memory=one), profile) for one in MEMORIES)
+    gain = 1 - WORTHWHILE_GAIN  # how far a plan may be from the best one
+    assert pinned.predicted.total_seconds * gain**2 <= pageable.predicted.total_seconds
+
+
+def test_the_memory_of_the_operands_decides_link_and_threads():
+    profile = build_preset_profile(PRESETS[0], "test", 16)
+    described = {
+        memory: describe_plan(choose_plan(GemmProblem(4096, 4096, 4096, memory=memory), profile))
+        for memory in MEMORIES
+    }
+    for memory, plan in described.items():
+        assert plan["memory"] == memory
+        assert plan["profile"]["link"]["memory"] == memory
+    assert [plan["profile"]["cpu"]["threads_beside_gpu"] for plan in described.values()] == [5, 14]
+
+
+def test_the_cpu_takes_rows_where_copies_out_hold_the_gpu_up():
+    profile = build_preset_profile(next(p for p in PRESETS if p.name == "H200"), "test", 16)
+    plan = choose_plan(GemmProblem(16384, 16384, 256, memory="pinned"), profile)
+    assert 0.03 * 16384 < plan.f < 0.5 * 16384
+
+
 def test_an_unknown_element_type_is_refused():
     with pytest.raises(ProblemError, match="complex64"):
         GemmProblem(1, 1, 1, "complex64")
@@ -171,6 +204,20 @@ def test_a_plan_for_a_million_rows_is_made_at_once():
     assert time.perf_counter() - start < 0.5
 
 
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize(
+    "shape", [(10**6, 4096, 4096), (10**6, 64, 64), (65536, 256, 256), (4224,) * 3]
+)
+def test_a_plan_takes_less_than_a_millisecond(shape, memory):
+    profile = build_preset_profile(PRESETS[0], "test", 16)
+    seconds = []
+    for _ in range(20):
+        start = time.thread_time()
+        choose_plan(GemmProblem(*shape, memory=memory), profile)
+        seconds.append(time.thread_time() - start)
+    assert min(seconds) < 2e-3  # here, on a slower and busier machine than most
+
+
 def test_the_curve_of_a_giant_product_is_drawn_at_once():
     profile = build_preset_profile(PRESETS[0], "test", 16)
     problem = GemmProblem(10**7, 10**7, 100)
@@ -194,9 +241,7 @@ def test_a_split_tail_makes_finer_steps_than_a_wave():
 
 
 def test_behind_a_slow_link_the_fastest_kernel_is_still_the_one_taken():
-    profile = replace(
-        build_preset_profile(PRESETS[0], "test", 16), link=LinkModel(0.1, 0.1, 1e-4, "slow")
-    )
+    profile = replace(build_preset_profile(PRESETS[0], "test", 16), links=make_links(0.1))
     plan = choose_plan(GemmProblem(4096, 4096, 4096), profile, Wishes(f=0))
     assert plan.spec is not None
     assert plan.spec.name in ("bulk", "cublas")
@@ -207,8 +252,8 @@ def test_a_split_pays_only_if_it_outweighs_what_the_parts_take_from_each_other()
     problem, wishes = GemmProblem(2048, 2048, 2048), Wishes("simple", "4")
     undisturbed = choose_plan(problem, profile, wishes)
     assert 0 < undisturbed.f < 2048
-    link = replace(profile.link, beside_cpu_stretch=3.0)
-    disturbed = choose_plan(problem, replace(profile, link=link), wishes)
+    links = tuple(replace(link, beside_cpu_stretch=3.0) for link in profile.links)
+    disturbed = choose_plan(problem, replace(profile, links=links), wishes)
     assert disturbed.f == 0
     assert disturbed.predicted == undisturbed.predict(0)
     f = undisturbed.f
@@ -218,6 +263,7 @@ def test_a_split_pays_only_if_it_outweighs_what_the_parts_take_from_each_other()
 def test_a_slower_cpu_beside_the_gpu_is_given_fewer_rows():
     profile = make_reference_profile()
     problem, wishes = GemmProblem(2048, 2048, 2048), Wishes("simple", "4")
-    slower = replace(profile, cpu=replace(profile.cpu, beside_gpu_stretch=2.0))
+    shares = tuple(replace(share, stretch=2.0) for share in profile.cpu.beside_gpu)
+    slower = replace(profile, cpu=replace(profile.cpu, beside_gpu=shares))
     fewer, more = (choose_plan(problem, one, wishes).f for one in (slower, profile))
     assert 0 < fewer < more

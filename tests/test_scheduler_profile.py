@@ -72,7 +72,7 @@ def test_an_unknown_device_is_refused_with_the_known_ones():
 
 def test_every_group_of_figures_names_its_source():
     profile = find("L4")
-    groups = [profile, profile.gpu, profile.link, *profile.kernels, *profile.cpu.rates]
+    groups = [profile, profile.gpu, *profile.links, *profile.kernels, *profile.cpu.rates]
     assert all(group.source for group in groups)
 
 
@@ -97,18 +97,16 @@ def test_what_a_calibration_lacks_is_assumed(tmp_path):
     assert {model.kernel for model in found.kernels if not model.assumed} == {"cublas"}
 
 
-def test_a_calibration_of_an_earlier_version_is_read(tmp_path):
-    """Every staircase was measured, none said so, and nothing told of contention."""
+def test_a_calibration_that_cannot_be_read_is_passed_over(tmp_path):
+    """Format 1 knew of one link and one number of threads beside the GPU."""
     profile = replace(find(None, [H200]), measured_at="2026-01-01", key=read_key(H200, 8))
     path = store_profile(profile, tmp_path)
     document = json.loads(path.read_text())
-    document["kernels"] = [m for m in document["kernels"] if m["kernel"] != "bulk"]
-    for model in document["kernels"]:
-        del model["assumed"]
-    del document["link"]["beside_cpu_stretch"], document["cpu"]["beside_gpu_stretch"]
-    path.write_text(json.dumps(document))
-    found = find(None, [H200], tmp_path)
-    assert {model.kernel for model in found.kernels if model.assumed} == {"bulk"}
+    for text in (json.dumps({**document, "format": 1}), "{", ""):
+        path.write_text(text)
+        found = find(None, [H200], tmp_path)
+        assert found.measured_at is None
+        assert "calibrate` again" in found.source
 
 
 def test_a_profile_survives_its_json():
@@ -116,7 +114,7 @@ def test_a_profile_survives_its_json():
     assert MachineProfile.from_dict(json.loads(json.dumps(profile.as_dict()))) == profile
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"format": 99}', "[1]", '{"format": 1}'])
+@pytest.mark.parametrize("text", ["", "{}", '{"format": 99}', "[1]", '{"format": 2}'])
 def test_a_damaged_profile_is_refused(tmp_path, text):
     path = tmp_path / "profile.json"
     path.write_text(text)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.cost import CpuCurve, GpuCurve, rows_within
 from scheduler.split import split_rows
+from scheduler.stream import ONE_STEP, Stream
 from scheduler.waves import WaveGrid
 
 
@@ -93,8 +94,14 @@ GPU_CURVES = st.builds(
     b_seconds=st.floats(0, 1e-2),
     row_in_seconds=st.floats(0, 1e-5),
     row_out_seconds=st.floats(0, 1e-5),
-    edge_rows=st.integers(1, 4000),
+    stream=st.just(ONE_STEP)
+    | st.builds(
+        lambda first, steps, panel, last: Stream(first, steps, panel, min(last, panel)),
+        *(st.integers(1, 5000), st.integers(1, 8), st.integers(1, 5000), st.integers(1, 5000)),
+    ),
+    step_seconds=st.floats(0, 1e-4),
     call_seconds=st.floats(0, 1e-3),
+    duplex=st.booleans(),
 )
 CPU_CURVES = st.builds(
     CpuCurve,

@@ -60,11 +60,12 @@ def _print_profile(profile: "MachineProfile", output: "Console") -> None:
     for rate in profile.cpu.rates:
         cpu.add_row(rate.dtype, format_gflops(rate.gflops), f"{rate.startup_rows:.0f}")
     output.print(cpu)
-    if profile.link is not None:
+    for link in profile.links:
         output.print(
-            f"link: {profile.link.in_gbytes_per_second:.1f} GB/s in, "
-            f"{profile.link.out_gbytes_per_second:.1f} GB/s out, "
-            f"{format_seconds(profile.link.call_seconds)} a call"
+            f"link, {link.memory} memory: {link.in_gbytes_per_second:.1f} GB/s in, "
+            f"{link.out_gbytes_per_second:.1f} GB/s out, "
+            f"{format_seconds(link.call_seconds)} a call, {format_seconds(link.step_seconds)} a "
+            f"step; {profile.cpu.find_share(link.memory).threads} CPU threads beside it"
         )
     measured = [model for model in profile.kernels if not model.assumed]
     if measured:

@@ -1,0 +1,92 @@
+"""How the pipeline cuts a product into steps, as far as the GPU's curve depends on it.
+
+`kernels/panels.py` and `kernels/steps.py` decide the cut; this is its outline, in a few operations,
+since a plan compares many kernels in less than a millisecond. A test holds it against them.
+"""
+
+from dataclasses import dataclass
+from math import log2
+
+from kernels.panels import (
+    COMPUTE_BOUND_SIZE,
+    FIRST_PANEL_ROWS,
+    MAX_PANEL_BYTES,
+    MIN_PANEL_BYTES,
+    PANELS,
+    SPLIT_SHARE,
+)
+from scheduler.problem import GemmProblem
+from scheduler.waves import WaveGrid, divide_up
+
+LEADING_STEPS = 6
+"""Steps of the first panel, while each has enough of B."""
+
+_B_STEP_BYTES = 16 << 20
+_DRAIN_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The cut of one product.
+
+    Attributes:
+        first_rows: Rows of the first panel, which goes through K in steps as B arrives.
+        first_steps: Steps of it.
+        panel_rows: Rows of the panels behind it.
+        last_rows: Rows of the last one, the smallest.
+    """
+
+    first_rows: int
+    first_steps: int
+    panel_rows: int
+    last_rows: int
+
+    def count_steps(self, rows: int) -> int:
+        """Steps for `rows` rows: the first panel's, one for each other, and those that halve."""
+        if rows <= self.first_rows:
+            return self.first_steps
+        panels = divide_up(rows - self.first_rows, self.panel_rows)
+        return self.first_steps + panels + round(log2(self.panel_rows / self.last_rows))
+
+
+ONE_STEP = Stream(first_rows=1 << 60, first_steps=1, panel_rows=1 << 60, last_rows=1)
+"""Everything at once."""
+
+
+def outline_stream(problem: GemmProblem, grid: WaveGrid, *, splits_tail: bool) -> Stream:
+    """The cut of a product for one kernel.
+
+    Args:
+        problem: The product.
+        grid: The kernel's tiles and slots.
+        splits_tail: Whether the kernel shares a partly filled wave among all slots.
+    """
+    m, tile_m, item_bytes = problem.m, grid.tile_m, problem.item_bytes
+    row_bytes = problem.a_row_bytes + problem.c_row_bytes
+    wave_rows = max(1, grid.slots // grid.tiles_per_tile_row) * tile_m
+    wanted_bytes = min(max(m * row_bytes // PANELS, MIN_PANEL_BYTES), MAX_PANEL_BYTES)
+    last_rows = wave_rows
+    if splits_tail:
+        last_rows = max(1, wave_rows // tile_m // SPLIT_SHARE) * tile_m
+    if min(problem.n, problem.k) >= COMPUTE_BOUND_SIZE * item_bytes:
+        wanted_bytes = min(max(wanted_bytes, wave_rows * row_bytes), MAX_PANEL_BYTES)
+    else:
+        last_rows = min(last_rows, max(1, _DRAIN_BYTES // (row_bytes * tile_m)) * tile_m)
+    panel_rows = _round_rows(max(1, wanted_bytes // row_bytes), tile_m, wave_rows)
+    first_rows = min(FIRST_PANEL_ROWS * item_bytes, problem.k)
+    if 2 * m > first_rows:
+        first_rows = max(panel_rows, _round_rows(min(first_rows, -(-m // 2)), tile_m, wave_rows))
+    panel_rows, first_rows = min(panel_rows, m), min(first_rows, m)
+    depth_bytes = max(_B_STEP_BYTES, problem.b_bytes // LEADING_STEPS)
+    return Stream(
+        first_rows=first_rows,
+        first_steps=divide_up(problem.b_bytes, depth_bytes) if item_bytes > 2 else 1,
+        panel_rows=panel_rows,
+        last_rows=min(last_rows, panel_rows),
+    )
+
+
+def _round_rows(rows: int, tile_m: int, wave_rows: int) -> int:
+    """Whole waves near `rows`, or whole rows of tiles where a wave covers more than twice that."""
+    quantum = wave_rows if wave_rows <= 2 * rows else tile_m
+    return max(1, round(rows / quantum)) * quantum
