@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Self
 
+from kernels.events import await_event
+
 
 class PendingCopy:
     """A copy on its way.
@@ -11,18 +13,22 @@ class PendingCopy:
     Args:
         events: A future of the CUDA events that end its transfers, or of none once it has arrived.
         awaited: Whether the copy is over only when these events have passed.
+        awake: Whether who waits for that looks all the time.
     """
 
-    def __init__(self, events: Future[list[Any]], *, awaited: bool = False) -> None:
+    def __init__(
+        self, events: Future[list[Any]], *, awaited: bool = False, awake: bool = False
+    ) -> None:
         self._events = events
         self._awaited = awaited
+        self._awake = awake
 
     @classmethod
-    def enqueued(cls, events: Sequence[Any], *, awaited: bool) -> Self:
+    def enqueued(cls, events: Sequence[Any], *, awaited: bool = False, awake: bool = False) -> Self:
         """A copy all of whose transfers are enqueued, or done."""
         known: Future[list[Any]] = Future()
         known.set_result(list(events))
-        return cls(known, awaited=awaited)
+        return cls(known, awaited=awaited, awake=awake)
 
     def done(self) -> bool:
         """Whether `result` would return at once."""
@@ -40,5 +46,5 @@ class PendingCopy:
         events = self._events.result()
         if self._awaited:
             for event in events:
-                event.synchronize()
+                await_event(event, awake=self._awake)
         return events

@@ -1,10 +1,6 @@
 """Products by cuBLAS on the current device and stream."""
 
-import ctypes
-import sys
-import threading
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -30,8 +26,8 @@ _TYPES: Final[dict[str, tuple[int, int, type[np.floating[Any]]]]] = {
 def launch_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -> None:
     """Let cuBLAS, which is column-major, compute Cᵀ ← αBᵀ·Aᵀ + βCᵀ: the same memory, row-major.
 
-    Held to some multiprocessors, it runs on a stream that has no others, and is told of them. (Told
-    alone, it chooses another kernel, which runs on all.)
+    Held to some multiprocessors, it runs on a stream that has no others. Its own target for their
+    number is left alone: told of one, it chooses a slower kernel, which runs on all.
 
     Args:
         spec: The entry.
@@ -56,12 +52,11 @@ def launch_cublas(spec: KernelSpec, product: Product, sms: int | None = None) ->
     factors = np.array([product.alpha, product.beta], scalar)
     handle = device.get_cublas_handle()
     if sms is None or sms == count_sms():
-        held: AbstractContextManager[int] = nullcontext(0)
+        held: AbstractContextManager[object] = nullcontext()
     else:
         held = hold_stream(sms, spec.sms_quantum)
     try:
-        with held as target:  # CuPy gives the handle the current stream at every call
-            _set_sm_count_target(handle, target)
+        with held:  # CuPy gives the handle the current stream at every call
             cublas.gemmEx(
                 *(handle, _NOT_TRANSPOSED, _NOT_TRANSPOSED),
                 *(c.columns, c.rows, product.k, factors[0:].ctypes.data),
@@ -72,32 +67,3 @@ def launch_cublas(spec: KernelSpec, product: Product, sms: int | None = None) ->
     except cublas.CUBLASError as error:
         raise DeviceFailure(f"{spec.label}: {error}", poisoned=_FAILED in str(error)) from error
 
-
-_targets = threading.local()
-
-
-def _set_sm_count_target(handle: int, sms: int) -> None:
-    """Tell cuBLAS, through its own function, which CuPy does not have; 0 means all.
-
-    Handles belong to threads, as CuPy makes them, and each keeps its target.
-    """
-    targets: dict[int, int] = _targets.__dict__.setdefault("of", {})
-    if targets.get(handle, 0) == sms:
-        return
-    status = _load_library().cublasSetSmCountTarget(ctypes.c_void_p(handle), ctypes.c_int(sms))
-    if status != 0:
-        raise DeviceFailure(f"cuBLAS refuses to be held to {sms} multiprocessors: status {status}")
-    targets[handle] = sms
-
-
-@cache
-def _load_library() -> ctypes.CDLL:
-    """The library that CuPy has loaded, by the name that its version gives it."""
-    from cupy.cuda import cublas, device
-
-    major = cublas.getVersion(device.get_cublas_handle()) // 10_000
-    name = f"cublas64_{major}.dll" if sys.platform == "win32" else f"libcublas.so.{major}"
-    try:
-        return ctypes.CDLL(name)
-    except OSError as error:
-        raise DeviceUnavailable(f"{name} is not found: {error}") from error

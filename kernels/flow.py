@@ -10,6 +10,7 @@ from kernels.arena import DeviceArena
 from kernels.catalog import KernelSpec
 from kernels.copies import PendingCopy
 from kernels.errors import PipelineCancelled
+from kernels.events import await_event
 from kernels.gemm import multiply_on_device
 from kernels.memory import Matrix
 from kernels.region import DeviceRegion
@@ -34,6 +35,7 @@ class HostProduct:
         cancelled: Asked whether to stop.
         sms: Multiprocessors that launches are held to; None for all.
         shared: Where the rows come from, if another device takes some; None if all are ours.
+        copiers: Threads that share in a copy; None for all that there are.
     """
 
     spec: KernelSpec
@@ -46,6 +48,7 @@ class HostProduct:
     cancelled: Callable[[], bool] | None
     sms: int | None = None
     shared: SharedRows | None = None
+    copiers: int | None = None
 
     def cut(self, rows: range) -> "HostProduct":
         """The part that computes some of the rows, which are all ours."""
@@ -154,7 +157,7 @@ class Flow:
             return False
         computed = self._launches[end][1]
         if ahead == index:  # there is nothing else to do
-            computed.synchronize()
+            await_event(computed)
         return bool(computed.done)
 
     def _reads_c(self, step: Step) -> bool:

@@ -21,7 +21,7 @@ NATIVE_ITEM_BYTES: Final = (1, 2, 4, 8)
 """The elements that the C library copies."""
 
 _COPY_ARGUMENTS: Final = (
-    *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64),
+    *(ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64),
     *(ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64),
     *(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64),
 )
@@ -52,6 +52,11 @@ class CopyTeam:
             self._pool = ThreadPoolExecutor(max(1, threads), "copy")
 
     @property
+    def threads(self) -> int:
+        """Threads beside the caller's."""
+        return self._threads
+
+    @property
     def native(self) -> tuple[ctypes.CDLL, int] | None:
         """The C library and its team's address; None where Python's threads do the work."""
         if self._library is None or self._team is None:
@@ -72,7 +77,7 @@ class CopyTeam:
             return
         rows, columns = target.shape
         self._library.copy_matrix(
-            *(self._team, target.ctypes.data, *count_strides(target)),
+            *(self._team, self._threads, target.ctypes.data, *count_strides(target)),
             *(source.ctypes.data, *count_strides(source)),
             *(rows, columns, target.itemsize),
         )

@@ -12,8 +12,9 @@ from typing import Final
 PANELS: Final = 16
 """Panels that a product is cut into while each still has a sensible size."""
 
-MIN_PANEL_BYTES: Final = 4 << 20
-"""Bytes of A and C in a panel below which its copies and launches cost more than they overlap."""
+MIN_PANEL_BYTES: Final = 16 << 20
+"""Bytes of A and C in a panel below which the host takes longer to enqueue its copies and launches,
+about 150 µs, than the link for the copies."""
 
 MAX_PANEL_BYTES: Final = 64 << 20
 """Bytes of A and C in a panel above which filling and draining the pipeline takes too long."""
@@ -29,7 +30,7 @@ arrives.
 COMPUTE_BOUND_SIZE: Final = 256
 """N and K, for each byte of an element, from which on the kernels and not the copies take long."""
 
-_MIN_DRAIN_BYTES: Final = 1 << 20
+_MIN_DRAIN_BYTES: Final = 4 << 20
 
 SPLIT_SHARE: Final = 4
 """Parts of a wave that the last panels may be, where the kernel splits such waves among all slots:

@@ -6,6 +6,7 @@ each step when its operands are on their way, and hands the finished part of C t
 bring it back. Streams and events put the device's side in order.
 """
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,8 +30,8 @@ from kernels.staging import Staging
 SMALL_PRODUCT_BYTES: Final = 12 << 20
 """Up to so many bytes of A, B and C the calling thread walks through all copies itself."""
 
-STAGING_THREADS: Final = 8
-"""Together they copy as fast as a link of 55 GB/s transfers."""
+STAGING_THREADS: Final = 12
+"""Eight copy as fast as a link of 55 GB/s transfers one way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class GpuPipeline:
         gpu_memory_bytes: The most device memory for the matrices, and for their splits where the
             kernel makes some; None for what is free. Larger products stream through it.
         staging_threads: Threads that share in each copy between the caller's memory and pinned
-            slabs.
+            slabs; None for STAGING_THREADS, or as many as there are cores.
 
     Raises:
         DeviceUnavailable: There is no such device.
@@ -71,7 +72,7 @@ class GpuPipeline:
         *,
         cache_dir: Path,
         gpu_memory_bytes: int | None = None,
-        staging_threads: int = STAGING_THREADS,
+        staging_threads: int | None = None,
     ) -> None:
         import cupy
 
@@ -80,7 +81,8 @@ class GpuPipeline:
         self._lock = threading.Lock()
         with cupy.cuda.Device(device_index):
             self._compute = cupy.cuda.Stream(non_blocking=True)
-            self._team = CopyTeam(staging_threads - 1, cache_dir=cache_dir)
+            threads = staging_threads or min(STAGING_THREADS, len(os.sched_getaffinity(0)))
+            self._team = CopyTeam(threads - 1, cache_dir=cache_dir)
             self._inward = Staging(device_index, team=self._team, name="gpu-in")
             self._outward = Staging(device_index, team=self._team, name="gpu-out")
         self._arena = DeviceArena(gpu_memory_bytes)
@@ -98,6 +100,7 @@ class GpuPipeline:
         cancelled: Callable[[], bool] | None = None,
         sms: int | None = None,
         shared: SharedRows | None = None,
+        copiers: int | None = None,
     ) -> GpuTimings:
         """C ← αA·B + βC in place, as BLAS does it: β = 0 never reads C, α = 0 neither A nor B.
 
@@ -114,6 +117,8 @@ class GpuPipeline:
                 all.
             shared: Where the rows to compute come from, if another device takes some of A's and
                 C's; None to compute all.
+            copiers: Threads that share in a copy between the caller's memory and pinned slabs; None
+                for all of them. Fewer leave cores to others.
 
         Raises:
             OperandError: Element types or shapes do not fit, not one tile fits the memory, or the
@@ -125,7 +130,7 @@ class GpuPipeline:
         """
         import cupy
 
-        product = HostProduct(spec, a, b, c, alpha, beta, progress, cancelled, sms, shared)
+        product = HostProduct(spec, a, b, c, alpha, beta, progress, cancelled, sms, shared, copiers)
         _check_operands(product)
         if alpha == 0 or c.size == 0:
             rows = shared.take(c.shape[0]) if shared is not None else range(c.shape[0])
@@ -164,8 +169,9 @@ class GpuPipeline:
             product = product.cut(rows)
             plan = self._arena.prepare(self._describe(product))
         total_bytes = product.a.nbytes + product.b.nbytes + product.c.nbytes
+        helpers = self._team.threads if product.copiers is None else product.copiers - 1
         for direction in (self._inward, self._outward):
-            direction.hurry(total_bytes <= SMALL_PRODUCT_BYTES)
+            direction.prepare(alone=total_bytes <= SMALL_PRODUCT_BYTES, helpers=helpers)
         started, ended = Event(), Event()
         started.record(self._inward.stream)
         flow = Flow(
@@ -188,11 +194,15 @@ class GpuPipeline:
         (m, n), k, tile = product.c.shape, product.a.shape[1], product.spec.tile
         return PanelProblem(
             *(m, n, k, product.c.itemsize),
-            *(tile.m, tile.n, tile.k, product.sms or self._device.sm_count),
+            *(tile.m, tile.n, tile.k, self._count_sms(product)),
             count_split_item_bytes(product.spec) if k >= product.spec.least_k else 0,
             planned_rows=product.shared.planned if product.shared is not None else 0,
             splits_tail=product.spec.splits_tail,
         )
+
+    def _count_sms(self, product: HostProduct) -> int:
+        count = self._device.sm_count
+        return count if product.sms is None else product.spec.count_held_sms(product.sms, count)
 
     def _recover(self, error: BaseException) -> DeviceFailure | None:
         """Let everything in flight end; returns what to raise instead of a CUDA error."""

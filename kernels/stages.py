@@ -11,14 +11,15 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
+from kernels.events import await_event
 from kernels.host_copies import NATIVE_ITEM_BYTES, CopyTeam, count_strides
 from kernels.memory import Matrix, PinnedSlab, PinnedSlabs
 from kernels.panels import cut_pieces, pitch_items
 from kernels.region import DeviceRegion
 from kernels.transfers import Transfers
 
-NATIVE_SLAB_BYTES: Final = 2 << 20
-NATIVE_SLABS: Final = 8
+NATIVE_SLAB_BYTES: Final = 4 << 20
+NATIVE_SLABS: Final = 6
 SLAB_BYTES: Final = 8 << 20
 SLABS: Final = 4
 """Python takes longer for a piece, whatever its size."""
@@ -39,8 +40,11 @@ class Stage(Protocol):
     def stop(self, stopping: bool) -> None:
         """Have copies that are under way end early, or from now on not; from any thread."""
 
-    def finish(self) -> float:
-        """Wait for all transfers; returns the seconds that they took since the last time."""
+    def limit(self, helpers: int) -> None:
+        """Have so many of the team's threads help from now on, if they can be told apart."""
+
+    def finish(self) -> None:
+        """Wait for all transfers."""
 
     def close(self) -> None:
         """Free the slabs; no copy may be under way."""
@@ -88,12 +92,15 @@ class NativeStage:
         """As `Stage` says."""
         self._library.stop_stage(self._stage, int(stopping))
 
-    def finish(self) -> float:
+    def limit(self, helpers: int) -> None:
         """As `Stage` says."""
-        milliseconds: float = self._library.finish_stage(self._stage)
-        if milliseconds < 0:
-            _raise(-int(milliseconds))
-        return milliseconds / 1e3
+        self._library.limit_helpers(self._stage, helpers)
+
+    def finish(self) -> None:
+        """As `Stage` says."""
+        status: int = self._library.finish_stage(self._stage)
+        if status != 0:
+            _raise(status)
 
     def close(self) -> None:
         """As `Stage` says."""
@@ -146,7 +153,7 @@ class SlabStage:
         def copy_first() -> None:
             end, piece, staged, slab = arriving.popleft()
             try:
-                end.synchronize()
+                await_event(end)
                 self._team.copy(piece, staged)
             finally:
                 self._slabs.release(slab)
@@ -166,9 +173,12 @@ class SlabStage:
         """As `Stage` says."""
         self._stopping = stopping
 
-    def finish(self) -> float:
+    def limit(self, helpers: int) -> None:
         """As `Stage` says."""
-        return self._transfers.finish()
+
+    def finish(self) -> None:
+        """As `Stage` says."""
+        self._transfers.finish()
 
     def close(self) -> None:
         """As `Stage` says."""
@@ -207,7 +217,8 @@ def _declare(library: ctypes.CDLL) -> None:
         (library.send_matrix, walk, count),
         (library.fetch_matrix, walk, count),
         (library.stop_stage, (address, count), None),
-        (library.finish_stage, (address,), ctypes.c_double),
+        (library.limit_helpers, (address, count), None),
+        (library.finish_stage, (address,), count),
         (library.close_stage, (address,), None),
     ):
         function.argtypes, function.restype = arguments, result

@@ -34,6 +34,7 @@ class Staging:
 
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self._alone = False
+        self._helpers = team.threads
         self._team = team
         self._stage: Stage | None = None
         self._transfers = Transfers(self.stream)
@@ -42,26 +43,31 @@ class Staging:
         )
         self._copies: list[Future[list[Any]]] = []
 
-    def hurry(self, alone: bool) -> None:
-        """Have the calling thread do the copies itself, at once, and stay awake; or not.
+    def prepare(self, *, alone: bool, helpers: int) -> None:
+        """Say how the copies of the next product are done.
 
-        Waking another thread takes longer than copying a few megabytes.
+        Args:
+            alone: Whether the calling thread does them itself, at once, and stays awake. Waking
+                another takes longer than copying a few megabytes.
+            helpers: Threads of the team that share in each.
         """
         self._alone = alone
-        self._transfers.sleeps = not alone
+        self._helpers = helpers
+        if self._stage is not None:
+            self._stage.limit(helpers)
 
     def copy_in(self, source: Matrix, target: DeviceRegion, *, after: Any = None) -> PendingCopy:
         """Copy a matrix to the device, not before the CUDA event `after` has passed there."""
         if is_pinned(source):
             end = self._transfers.copy_in(source, target, after)
-            return PendingCopy.enqueued([end], awaited=False)
+            return PendingCopy.enqueued([end])
         return self._start(self._send, source, target, after)
 
     def copy_out(self, source: DeviceRegion, target: Matrix, *, after: Any) -> PendingCopy:
         """Copy a matrix from the device once the CUDA event `after` has passed there."""
         if is_pinned(target):
             end = self._transfers.copy_out(source, target, after)
-            return PendingCopy.enqueued([end], awaited=True)
+            return PendingCopy.enqueued([end], awaited=True, awake=self._alone)
         return self._start(self._fetch, target, source, after)
 
     def finish(self) -> float:
@@ -72,8 +78,9 @@ class Staging:
         for copy in self._copies:
             copy.result()
         self._copies = []
-        staged_seconds = self._stage.finish() if self._stage is not None else 0.0
-        return self._transfers.finish() + staged_seconds
+        if self._stage is not None:
+            self._stage.finish()
+        return self._transfers.finish()
 
     def abandon(self) -> None:
         """Drop the copies that have not begun and wait for the thread to end the other."""
@@ -95,25 +102,21 @@ class Staging:
     def _start(self, walk: Any, matrix: Matrix, region: DeviceRegion, after: Any) -> PendingCopy:
         if self._stage is None:  # not before there is something to stage: slabs take time to lock
             self._stage = open_stage(self._team, self.stream)
+            self._stage.limit(self._helpers)
         if self._alone:
-            return PendingCopy.enqueued(walk(self._stage, matrix, region, after), awaited=False)
+            return PendingCopy.enqueued(walk(self._stage, matrix, region, after))
         events: Future[list[Any]] = self._thread.submit(walk, self._stage, matrix, region, after)
         self._copies.append(events)
         return PendingCopy(events)
 
     def _send(self, stage: Stage, source: Matrix, target: DeviceRegion, after: Any) -> list[Any]:
         """Copy in; returns the event behind the last transfer."""
-        from cupy.cuda import Event
-
-        if after is not None:
-            self.stream.wait_event(after)
-        stage.send(source, target)
-        end = Event(disable_timing=True)
-        end.record(self.stream)
+        with self._transfers.timed(after) as end:
+            stage.send(source, target)
         return [end]
 
     def _fetch(self, stage: Stage, target: Matrix, source: DeviceRegion, after: Any) -> list[Any]:
         """Copy out; it has arrived when this returns."""
-        self.stream.wait_event(after)
-        stage.fetch(target, source)
+        with self._transfers.timed(after):
+            stage.fetch(target, source)
         return []

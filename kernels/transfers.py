@@ -1,6 +1,8 @@
 """Transfers between page-locked memory and the device, timed by events."""
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Any, Final
 
 from kernels.memory import Matrix
@@ -16,14 +18,9 @@ class Transfers:
 
     Args:
         stream: CuPy's stream.
-
-    Attributes:
-        sleeps: Whether a thread that waits for a transfer sleeps; else it looks again and again,
-            and knows sooner.
     """
 
     def __init__(self, stream: Any) -> None:
-        self.sleeps = True
         self._stream = stream
         self._enqueuing = threading.Lock()
         self._timers: list[tuple[Any, Any]] = []
@@ -36,52 +33,66 @@ class Transfers:
             target: Where to.
             after: CUDA event that must have passed before; None for none.
         """
-        return self._enqueue(_TO_DEVICE, source, target, after)
+        with self._enqueuing, self.timed(after) as end:
+            self._enqueue(_TO_DEVICE, source, target)
+        return end
 
     def copy_out(self, source: DeviceRegion, target: Matrix, after: Any = None) -> Any:
         """Enqueue a transfer from the device; as `copy_in`."""
-        return self._enqueue(_TO_HOST, target, source, after)
+        with self._enqueuing, self.timed(after) as end:
+            self._enqueue(_TO_HOST, target, source)
+        return end
+
+    @contextlib.contextmanager
+    def timed(self, after: Any = None) -> Iterator[Any]:
+        """Count the time from what is enqueued in this context to its end as that of transfers.
+
+        Args:
+            after: CUDA event that must have passed before; None for none.
+
+        Yields:
+            The event of the end, recorded when the context is left.
+        """
+        from cupy.cuda import Event
+
+        start, end = Event(), Event()
+        if after is not None:
+            self._stream.wait_event(after)
+        start.record(self._stream)
+        yield end
+        end.record(self._stream)
+        self._timers.append((start, end))
 
     def finish(self) -> float:
         """Wait for all; returns the seconds that they took together since the last time."""
         from cupy.cuda import get_elapsed_time
 
         self._stream.synchronize()
-        with self._enqueuing:
-            timers, self._timers = self._timers, []
+        timers, self._timers = self._timers, []
         return float(sum(get_elapsed_time(start, end) for start, end in timers)) / 1e3
 
     def forget(self) -> None:
         """Count none of those that were enqueued."""
-        with self._enqueuing:
-            self._timers = []
+        self._timers = []
 
-    def _enqueue(self, direction: int, matrix: Matrix, region: DeviceRegion, after: Any) -> Any:
-        from cupy.cuda import Event, runtime
+    def _enqueue(self, direction: int, matrix: Matrix, region: DeviceRegion) -> None:
+        from cupy.cuda import runtime
 
         rows, columns = matrix.shape
         row_bytes = columns * matrix.itemsize
         ends = region.pointer, matrix.ctypes.data
         pitches = region.pitch * matrix.itemsize, matrix.strides[0]
-        if direction == _TO_HOST:
-            ends, pitches = ends[::-1], pitches[::-1]
         # Padding may travel along to the device's buffers; between the caller's rows lies what is
         # the caller's.
-        gap_bytes = region.pitch * matrix.itemsize - row_bytes
+        gap_bytes = pitches[0] - row_bytes
         most_gap_bytes = _MOST_PADDING_BYTES if direction == _TO_DEVICE else 0
-        start, end = Event(), Event(block=self.sleeps)
-        with self._enqueuing:  # else the two events might time another thread's transfer
-            if after is not None:
-                self._stream.wait_event(after)
-            start.record(self._stream)
-            if rows == 1 or (pitches[0] == pitches[1] and gap_bytes <= most_gap_bytes):
-                size_bytes = (rows - 1) * pitches[0] + row_bytes
-                runtime.memcpyAsync(*ends, size_bytes, direction, self._stream.ptr)
-            else:
-                runtime.memcpy2DAsync(
-                    *(ends[0], pitches[0], ends[1], pitches[1]),
-                    *(row_bytes, rows, direction, self._stream.ptr),
-                )
-            end.record(self._stream)
-            self._timers.append((start, end))
-        return end
+        if direction == _TO_HOST:
+            ends, pitches = ends[::-1], pitches[::-1]
+        if rows == 1 or (pitches[0] == pitches[1] and gap_bytes <= most_gap_bytes):
+            size_bytes = (rows - 1) * pitches[0] + row_bytes
+            runtime.memcpyAsync(*ends, size_bytes, direction, self._stream.ptr)
+        else:
+            runtime.memcpy2DAsync(
+                *(ends[0], pitches[0], ends[1], pitches[1]),
+                *(row_bytes, rows, direction, self._stream.ptr),
+            )

@@ -57,7 +57,7 @@ static int add(void* target, size_t target_pitch, const void* source, size_t sou
 int cuEventCreate(void** event, unsigned flags)
 {
     *event = calloc(1, sizeof(Event));
-    return flags == 1 && *event != NULL ? 0 : 1;
+    return flags == 2 && *event != NULL ? 0 : 1;
 }
 
 int cuEventDestroy_v2(void* event)
@@ -79,15 +79,6 @@ int cuEventQuery(void* event)
     Event* const one = event;
     if (done < one->recorded && ++one->looks < PATIENCE) return NOT_READY;
     return carry_out(one->recorded);
-}
-
-int cuEventSynchronize(void* event) { return carry_out(((Event*)event)->recorded); }
-
-int cuEventElapsedTime(float* milliseconds, void* start, void* end)
-{
-    (void)start;
-    *milliseconds = 1;
-    return done < ((Event*)end)->recorded ? NOT_READY : 0;
 }
 
 int cuMemcpyHtoDAsync_v2(unsigned long long device, const void* host, size_t size, void* stream)

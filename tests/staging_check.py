@@ -46,7 +46,7 @@ def check(stage: NativeStage, shape: tuple[int, int], pitch: int, layout: str) -
     ]
     device = np.full((rows, pitch), -1, np.float32)
     stage.send(source, DeviceRegion(device.ctypes.data, pitch))
-    assert stage.finish() > 0
+    stage.finish()
     assert np.array_equal(device[:, :columns], source), (shape, pitch, layout)
     # Padding travels where rows are padded in the slab, too; never beyond the last element.
     assert pitch - columns < 32 or (device[:, columns:] == -1).all()

@@ -34,6 +34,7 @@ typedef struct {
     int64_t chunk_rows, chunk_columns, chunks_across;
     int64_t chunks;
     _Atomic int64_t next;
+    atomic_int places;  // for helpers
 } Copy;
 
 typedef struct {
@@ -121,7 +122,7 @@ static void look_around(Team* team)
         if (atomic_load(&slot->copy) == NULL) continue;
         atomic_fetch_add(&slot->users, 1);
         Copy* copy = atomic_load(&slot->copy);
-        if (copy != NULL) take_part(copy);
+        if (copy != NULL && atomic_fetch_sub(&copy->places, 1) > 0) take_part(copy);
         atomic_fetch_sub(&slot->users, 1);
     }
 }
@@ -240,7 +241,7 @@ Team* open_team(int threads)
 }
 
 void copy_matrix(
-    Team* team, char* target, int64_t target_row, int64_t target_column, const char* source,
+    Team* team, int helpers, char* target, int64_t target_row, int64_t target_column, const char* source,
     int64_t source_row, int64_t source_column, int64_t rows, int64_t columns, int64_t item)
 {
     if (rows == 0 || columns == 0) return;
@@ -250,7 +251,8 @@ void copy_matrix(
         .source_row = source_row, .source_column = source_column, .item = item,
     };
     cut(&copy);
-    if (copy.chunks == 1 || team->threads == 0) {
+    atomic_init(&copy.places, helpers);
+    if (copy.chunks == 1 || team->threads == 0 || helpers <= 0) {
         take_part(&copy);
         return;
     }

@@ -11,10 +11,10 @@ Team* open_team(int threads);
 // End the threads and free the team; no copy may be under way.
 void close_team(Team* team);
 
-// Copy, and return when all is there. Strides are in bytes; items have 1, 2, 4 or 8 bytes. Any thread
-// may call it.
+// Copy with at most so many of the team's threads, and return when all is there. Strides are in bytes;
+// items have 1, 2, 4 or 8 bytes. Any thread may call it.
 void copy_matrix(
-    Team* team, char* target, int64_t target_row, int64_t target_column, const char* source,
+    Team* team, int helpers, char* target, int64_t target_row, int64_t target_column, const char* source,
     int64_t source_row, int64_t source_column, int64_t rows, int64_t columns, int64_t item);
 
 // Nanoseconds of a clock that only goes forward.

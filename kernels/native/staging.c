@@ -7,9 +7,11 @@
 #include "copies.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <time.h>
 
 typedef struct {
     size_t source_left, source_top;
@@ -33,9 +35,10 @@ enum {
     NOT_READY = 600,  // CUresult
     NO_DRIVER = -1,  // this file's own
     STOPPED = -2,
-    BLOCKING = 1,  // CUevent_flags: a thread that waits sleeps
+    UNTIMED = 2,  // CUevent_flags
     LINE_BYTES = 128,
-    AWAKE_NANOSECONDS = 100000,  // a thread that waits looks so long before it sleeps
+    AWAKE_NANOSECONDS = 200000,  // a thread that waits looks so long before it sleeps
+    NAP_NANOSECONDS = 20000,
     PAUSES = 32,  // between two looks
 };
 
@@ -44,8 +47,6 @@ static struct {
     int (*destroy_event)(void* event);
     int (*record_event)(void* event, void* stream);
     int (*query_event)(void* event);
-    int (*await_event)(void* event);
-    int (*read_milliseconds)(float* milliseconds, void* start, void* end);
     int (*copy_in)(unsigned long long device, const void* host, size_t size, void* stream);
     int (*copy_out)(void* host, unsigned long long device, size_t size, void* stream);
     int (*copy_rows)(const Copy2D* copy, void* stream);
@@ -53,16 +54,15 @@ static struct {
 
 typedef struct {
     char* memory;
-    void* start;  // events around its last transfer
-    void* end;
-    int busy;  // with a transfer whose time is not added up yet
+    void* end;  // event behind its last transfer
+    int busy;  // with that, for all that is known
 } Slab;
 
 typedef struct {
     Team* team;
     void* stream;
     int64_t slab_bytes;
-    double transfer_milliseconds;
+    int helpers;
     atomic_int stopping;
     int slabs;
     int next;
@@ -97,8 +97,6 @@ static int load_driver(void)
         {(void**)&driver.destroy_event, "cuEventDestroy_v2"},
         {(void**)&driver.record_event, "cuEventRecord"},
         {(void**)&driver.query_event, "cuEventQuery"},
-        {(void**)&driver.await_event, "cuEventSynchronize"},
-        {(void**)&driver.read_milliseconds, "cuEventElapsedTime"},
         {(void**)&driver.copy_in, "cuMemcpyHtoDAsync_v2"},
         {(void**)&driver.copy_out, "cuMemcpyDtoHAsync_v2"},
         {(void**)&driver.copy_rows, "cuMemcpy2DAsync_v2"},
@@ -110,27 +108,28 @@ static int load_driver(void)
     return 0;
 }
 
+// Events that a thread could sleep for would hold the copy engine up: each takes it 20 µs (H200).
 static int await_event(void* event)
 {
     const int64_t until = read_clock() + AWAKE_NANOSECONDS;
-    do {
+    const struct timespec nap = {0, NAP_NANOSECONDS};
+    for (;;) {
         const int status = driver.query_event(event);
         if (status != NOT_READY) return status;
-        for (int i = 0; i < PAUSES; ++i) pause_briefly();
-    } while (read_clock() < until);
-    return driver.await_event(event);
+        if (read_clock() > until) {
+            nanosleep(&nap, NULL);
+        } else {
+            for (int i = 0; i < PAUSES; ++i) pause_briefly();
+        }
+    }
 }
 
 // Wait until the device has done with a slab.
-static int reclaim(Stage* stage, Slab* slab)
+static int reclaim(Slab* slab)
 {
     if (!slab->busy) return 0;
-    int status = await_event(slab->end);
-    float milliseconds = 0;
-    if (status == 0) status = driver.read_milliseconds(&milliseconds, slab->start, slab->end);
-    stage->transfer_milliseconds += milliseconds;
     slab->busy = 0;
-    return status;
+    return await_event(slab->end);
 }
 
 // Whole rows in a piece where one fits a slab. Rows that are padded on the device are so in the slab:
@@ -166,8 +165,7 @@ static int transfer(Stage* stage, Slab* slab, const Way* way, const Piece* piece
 {
     const unsigned long long device = way->device + piece->top * way->device_pitch + piece->left * way->item;
     const size_t row_bytes = piece->columns * way->item;
-    int status = driver.record_event(slab->start, stage->stream);
-    if (status != 0) return status;
+    int status;
     if (piece->rows == 1 || piece->pitch == way->device_pitch) {
         const size_t size = (piece->rows - 1) * piece->pitch + row_bytes;
         status = inwards ? driver.copy_in(device, slab->memory, size, stage->stream)
@@ -208,11 +206,11 @@ static void copy_piece(Stage* stage, Slab* slab, const Way* way, const Piece* pi
     char* host = way->host + piece->top * way->host_row + piece->left * way->host_column;
     if (inwards) {
         copy_matrix(
-            stage->team, slab->memory, piece->pitch, way->item, host, way->host_row, way->host_column,
+            stage->team, stage->helpers, slab->memory, piece->pitch, way->item, host, way->host_row, way->host_column,
             piece->rows, piece->columns, way->item);
     } else {
         copy_matrix(
-            stage->team, host, way->host_row, way->host_column, slab->memory, piece->pitch, way->item,
+            stage->team, stage->helpers, host, way->host_row, way->host_column, slab->memory, piece->pitch, way->item,
             piece->rows, piece->columns, way->item);
     }
 }
@@ -228,10 +226,10 @@ Stage* open_stage(Team* team, void* stream, void* const* memories, int slabs, in
     stage->stream = stream;
     stage->slab_bytes = slab_bytes;
     stage->slabs = slabs;
+    stage->helpers = INT_MAX;
     for (int i = 0; i < slabs; ++i) {
         stage->slab[i].memory = memories[i];
-        if (driver.create_event(&stage->slab[i].start, BLOCKING) != 0) return NULL;
-        if (driver.create_event(&stage->slab[i].end, BLOCKING) != 0) return NULL;
+        if (driver.create_event(&stage->slab[i].end, UNTIMED) != 0) return NULL;
     }
     return stage;
 }
@@ -248,7 +246,7 @@ int send_matrix(
         const Piece piece = find_piece(&way, i);
         Slab* slab = &stage->slab[stage->next];
         stage->next = (stage->next + 1) % stage->slabs;
-        int status = reclaim(stage, slab);
+        int status = reclaim(slab);
         if (status != 0) return status;
         copy_piece(stage, slab, &way, &piece, 1);
         status = transfer(stage, slab, &way, &piece, 1);
@@ -270,40 +268,38 @@ int fetch_matrix(
             if (atomic_load(&stage->stopping)) return STOPPED;
             const Piece ahead = find_piece(&way, begun);
             Slab* slab = &stage->slab[begun % stage->slabs];
-            int status = reclaim(stage, slab);
+            int status = reclaim(slab);
             if (status == 0) status = transfer(stage, slab, &way, &ahead, 0);
             if (status != 0) return status;
         }
         const Piece piece = find_piece(&way, i);
         Slab* slab = &stage->slab[i % stage->slabs];
-        const int status = reclaim(stage, slab);
+        const int status = reclaim(slab);
         if (status != 0) return status;
         copy_piece(stage, slab, &way, &piece, 0);
     }
     return 0;
 }
 
+// Have so many of the team's threads help the caller from now on.
+void limit_helpers(Stage* stage, int helpers) { stage->helpers = helpers; }
+
 // Have copies that are under way end early, or not.
 void stop_stage(Stage* stage, int stopping) { atomic_store(&stage->stopping, stopping); }
 
-// Wait for all transfers; the milliseconds that they took since the last time, below 0 for an error.
-double finish_stage(Stage* stage)
+// Wait for all transfers: 0, or what the driver says.
+int finish_stage(Stage* stage)
 {
     int status = 0;
     for (int i = 0; i < stage->slabs; ++i) {
-        const int one = reclaim(stage, &stage->slab[i]);
+        const int one = reclaim(&stage->slab[i]);
         if (status == 0) status = one;
     }
-    const double milliseconds = stage->transfer_milliseconds;
-    stage->transfer_milliseconds = 0;
-    return status == 0 ? milliseconds : -status;
+    return status;
 }
 
 void close_stage(Stage* stage)
 {
-    for (int i = 0; i < stage->slabs; ++i) {
-        driver.destroy_event(stage->slab[i].start);
-        driver.destroy_event(stage->slab[i].end);
-    }
+    for (int i = 0; i < stage->slabs; ++i) driver.destroy_event(stage->slab[i].end);
     free(stage);
 }
