@@ -6,25 +6,22 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cpu.errors import CpuError, ProductCancelled
+from cpu.errors import CpuError
 from cpu.gemm import CpuPool
 from kernels.device import DeviceInfo
-from kernels.errors import DeviceFailure, KernelsError, PipelineCancelled
-from kernels.pipeline import GpuPipeline, GpuTimings
-from kernels.sharing import SharedRows
+from kernels.errors import DeviceFailure, KernelsError
+from kernels.pipeline import GpuPipeline
 from scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
-from scheduler.estimate import count_staging_threads, count_threads_beside_gpu
-from scheduler.frontier import Frontier
-from scheduler.pieces import Pieces
+from scheduler.estimate import count_staging_threads
+from scheduler.execution import CANCELLATIONS, Execution
 from scheduler.plan import Plan
 
 Matrix = NDArray[Any]
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +47,6 @@ class Timings:
     def as_dict(self) -> dict[str, float]:
         """JSON-ready copy."""
         return asdict(self)
-
-
-class RowCounter:
-    """Adds up the rows that both parts finish, and reports their share of all rows."""
-
-    def __init__(self, rows: int, report: Callable[[float], None] | None) -> None:
-        self._rows = rows
-        self._done = 0.0
-        self._report = report
-        self._lock = threading.Lock()
-
-    def add(self, rows: float) -> None:
-        """Count newly finished rows; may be called from any thread."""
-        if self._report is None:
-            return
-        with self._lock:
-            self._done += rows
-            share = min(1.0, self._done / self._rows)
-            self._report(share)
 
 
 class Executor:
@@ -144,42 +122,16 @@ class Executor:
             ExecutionError: A device failed; C is unfinished.
         """
         _check_operands(plan, a, b, c)
-        problem, split = plan.problem, plan.gpu_rows
-        frontier = Frontier(problem.m, plan.f, _choose_pieces(plan))
-        counter = RowCounter(problem.m, progress)
-        threads = (
-            count_threads_beside_gpu(self.pool.threads, problem.memory)
-            if split
-            else self.pool.threads
-        )
-        stop = threading.Event()
-
-        def is_cancelled() -> bool:
-            return stop.is_set() or (cancelled is not None and cancelled())
-
-        def compute_gpu_rows() -> GpuTimings:
-            assert self.pipeline is not None, "a plan leaves rows to a GPU only where one is"
-            assert plan.spec is not None, "a plan with GPU rows names a kernel"
-            shared = SharedRows(split, frontier.take_top) if frontier.moves else None
-            mine = slice(0, problem.m if shared else split)
-            return self.pipeline.multiply(
-                plan.spec, a[mine], b, c[mine], alpha=alpha, beta=beta, sms=plan.sms,
-                progress=counter.add, cancelled=is_cancelled, shared=shared,
-            )  # fmt: skip
-
-        def compute_cpu_rows() -> float:
-            seconds = 0.0
-            while rows := frontier.take_bottom(time.perf_counter() - start):
-                mine = slice(rows.start, rows.stop)
-                seconds += self.pool.multiply(
-                    a[mine], b, c[mine], alpha=alpha, beta=beta, threads=threads,
-                    progress=counter.add, cancelled=is_cancelled,
-                )  # fmt: skip
-            return seconds
-
+        execution = Execution(
+            plan, a, b, c, alpha=alpha, beta=beta, progress=progress, cancelled=cancelled,
+            pipeline=self.pipeline, pool=self.pool, gpu_thread=self._gpu_thread,
+        )  # fmt: skip
         with self._runs:
             start = time.perf_counter()
-            gpu, cpu_seconds = self._compute(plan, compute_gpu_rows, compute_cpu_rows, stop)
+            try:
+                gpu, cpu_seconds = execution.compute()
+            except BaseException as error:
+                _raise_translated(error)
             total_seconds = time.perf_counter() - start
         return Timings(
             kernel_seconds=gpu.kernel_seconds,
@@ -187,27 +139,8 @@ class Executor:
             gpu_seconds=gpu.gpu_seconds,
             cpu_seconds=cpu_seconds,
             total_seconds=total_seconds,
-            f_actual=frontier.f,
+            f_actual=execution.f,
         )
-
-    def _compute(
-        self,
-        plan: Plan,
-        compute_gpu_rows: Callable[[], GpuTimings],
-        compute_cpu_rows: Callable[[], float],
-        stop: threading.Event,
-    ) -> tuple[GpuTimings, float]:
-        """Both parts at once; one by itself in the calling thread, which saves handing it over."""
-        if plan.f and plan.gpu_rows:
-            return _join(self._gpu_thread, compute_gpu_rows, compute_cpu_rows, stop)
-        try:
-            if plan.gpu_rows == 0:
-                return GpuTimings(0.0, 0.0, 0.0), compute_cpu_rows()
-            if plan.spec is not None and plan.spec.source is None:
-                return self._gpu_thread.submit(compute_gpu_rows).result(), 0.0
-            return compute_gpu_rows(), 0.0
-        except BaseException as error:
-            _raise_translated([error])
 
     def close(self) -> None:
         """Give back threads, streams and memory."""
@@ -217,53 +150,9 @@ class Executor:
         self.pool.close()
 
 
-def _join(
-    gpu_thread: ThreadPoolExecutor,
-    compute_gpu_rows: Callable[[], GpuTimings],
-    compute_cpu_rows: Callable[[], float],
-    stop: threading.Event,
-) -> tuple[GpuTimings, float]:
-    """Run both parts at once; when one fails, stop the other and raise the first failure.
-
-    Returns:
-        The GPU part's timings and the CPU part's seconds.
-    """
-
-    def stop_other_on_failure(part: Callable[[], Result]) -> Result:
-        try:
-            return part()
-        except BaseException:
-            stop.set()
-            raise
-
-    gpu_part = gpu_thread.submit(stop_other_on_failure, compute_gpu_rows)
-    failures: list[BaseException] = []
-    cpu_seconds = 0.0
-    try:
-        cpu_seconds = stop_other_on_failure(compute_cpu_rows)
-    except BaseException as error:
-        failures.append(error)
-    gpu_failure = gpu_part.exception()
-    if gpu_failure is not None:
-        failures.append(gpu_failure)
-    if failures:
-        _raise_translated(failures)
-    return gpu_part.result(), cpu_seconds
-
-
-def _choose_pieces(plan: Plan) -> Pieces | None:
-    """How the CPU takes its rows, where the boundary may move."""
-    if plan.pinned or plan.gpu_curve is None or not 0 < plan.f < plan.problem.m:
-        return None
-    seconds = plan.predicted.total_seconds
-    return Pieces(plan.gpu_curve, plan.cpu_curve, plan.problem.m, seconds)
-
-
-def _raise_translated(failures: list[BaseException]) -> NoReturn:
-    """Raise what went wrong in the scheduler's words; a failure outranks the stop it caused."""
-    cancellations = (ProductCancelled, PipelineCancelled)
-    cause = next((error for error in failures if not isinstance(error, cancellations)), failures[0])
-    if isinstance(cause, cancellations):
+def _raise_translated(cause: BaseException) -> NoReturn:
+    """Raise what went wrong in the scheduler's words."""
+    if isinstance(cause, CANCELLATIONS):
         raise ExecutionCancelled("the execution was asked to stop") from cause
     if isinstance(cause, KernelsError | CpuError):
         poisoned = isinstance(cause, DeviceFailure) and cause.poisoned

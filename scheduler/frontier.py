@@ -45,6 +45,16 @@ class Frontier:
             start, self._top = self._top, min(self._top + most, limit)
             return range(start, self._top)
 
+    def take_rest(self) -> range:
+        """All rows that are left, once neither part takes any more; counted as the CPU's.
+
+        The CPU leaves the last ones to the GPU, which does not come back for any if it walks
+        through its rows several times.
+        """
+        with self._lock:
+            stop, self._bottom = self._bottom, self._top
+            return range(self._bottom, stop)
+
     def take_bottom(self, elapsed_seconds: float) -> range:
         """The next rows from the bottom; empty when none are left that are worth taking.
 

@@ -59,6 +59,15 @@ def test_the_gpu_takes_over_what_a_slow_cpu_has_not_begun() -> None:
     assert not frontier.take_bottom(0.1)
 
 
+def test_what_the_cpu_leaves_and_the_gpu_does_not_take_is_there_in_the_end() -> None:
+    frontier = make_frontier(1000, 400, gpu_row_seconds=1e-7)
+    assert frontier.take_top(600) == range(600)
+    assert not frontier.take_bottom(0.1)
+    assert frontier.take_rest() == range(600, 1000)
+    assert frontier.f == 400
+    assert not frontier.take_rest()
+
+
 def test_the_cpu_goes_on_in_small_pieces_beyond_its_own() -> None:
     frontier = make_frontier(10_000, 1000, gpu_row_seconds=1e-3)
     sizes = [len(frontier.take_bottom(0.0)) for _ in range(9)]

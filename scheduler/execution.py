@@ -1,0 +1,177 @@
+"""One run of a plan: what its two parts share, and how they end together."""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from cpu.errors import ProductCancelled
+from cpu.gemm import CpuPool
+from kernels.errors import PipelineCancelled
+from kernels.pipeline import GpuPipeline, GpuTimings
+from kernels.sharing import SharedRows
+from scheduler.estimate import count_threads_beside_gpu
+from scheduler.frontier import Frontier
+from scheduler.pieces import Pieces
+from scheduler.plan import Plan
+
+Matrix = NDArray[Any]
+
+CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
+"""What a part raises that was told to stop."""
+
+
+class RowCounter:
+    """Adds up the rows that both parts finish, and reports their share of all rows."""
+
+    def __init__(self, rows: int, report: Callable[[float], None] | None) -> None:
+        self._rows = rows
+        self._done = 0.0
+        self._report = report
+        self._lock = threading.Lock()
+
+    def add(self, rows: float) -> None:
+        """Count newly finished rows; may be called from any thread."""
+        if self._report is None:
+            return
+        with self._lock:
+            self._done += rows
+            share = min(1.0, self._done / self._rows)
+            self._report(share)
+
+
+class Execution:
+    """C ← αA·B + βC as a plan divides it, once.
+
+    Args:
+        plan: Made for this product.
+        a: M x K.
+        b: K x N.
+        c: M x N, written in place.
+        alpha: Factor of the product.
+        beta: Factor of the C that is there.
+        progress: Receives the finished share of C's rows, from any thread.
+        cancelled: Asked between pieces whether to stop.
+        pipeline: The GPU; None where there is none.
+        pool: The CPU.
+        gpu_thread: Where the GPU part runs beside the CPU part.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        *,
+        alpha: float,
+        beta: float,
+        progress: Callable[[float], None] | None,
+        cancelled: Callable[[], bool] | None,
+        pipeline: GpuPipeline | None,
+        pool: CpuPool,
+        gpu_thread: ThreadPoolExecutor,
+    ) -> None:
+        self._plan = plan
+        self._a, self._b, self._c = a, b, c
+        self._alpha, self._beta = alpha, beta
+        self._cancelled = cancelled
+        self._pipeline, self._pool, self._gpu_thread = pipeline, pool, gpu_thread
+        self._frontier = Frontier(plan.problem.m, plan.f, _choose_pieces(plan))
+        self._counter = RowCounter(plan.problem.m, progress)
+        self._stop = threading.Event()
+        self._started = 0.0
+
+    @property
+    def f(self) -> int:
+        """Rows that the CPU has taken."""
+        return self._frontier.f
+
+    def compute(self) -> tuple[GpuTimings, float]:
+        """Compute all rows; returns the GPU part's timings and the CPU part's seconds.
+
+        A device that computes all rows does so in the calling thread, which saves handing them
+        over; but CUDA's libraries keep a handle for each thread, so theirs is always the same.
+        """
+        plan, self._started = self._plan, time.perf_counter()
+        if plan.gpu_rows == 0:
+            return GpuTimings(0.0, 0.0, 0.0), self._compute_cpu_rows()
+        if plan.f:
+            return self._compute_both()
+        if plan.spec is not None and plan.spec.source is None:
+            return self._gpu_thread.submit(self._compute_gpu_rows).result(), 0.0
+        return self._compute_gpu_rows(), 0.0
+
+    def _compute_both(self) -> tuple[GpuTimings, float]:
+        """Both parts at once; when one fails, the other is stopped and the first failure raised."""
+        gpu_part = self._gpu_thread.submit(self._compute_gpu_rows)
+        failures: list[BaseException] = []
+        cpu_seconds = 0.0
+        try:
+            cpu_seconds = self._compute_cpu_rows()
+        except BaseException as error:
+            failures.append(error)
+        gpu_failure = gpu_part.exception()
+        if gpu_failure is not None:
+            failures.append(gpu_failure)
+        if failures:
+            raise _find_cause(failures)
+        if self._frontier.moves and (rest := self._frontier.take_rest()):
+            cpu_seconds += self._multiply_on_cpu(rest, self._pool.threads)
+        return gpu_part.result(), cpu_seconds
+
+    def _compute_gpu_rows(self) -> GpuTimings:
+        plan, frontier = self._plan, self._frontier
+        assert self._pipeline is not None, "a plan leaves rows to a GPU only where one is"
+        assert plan.spec is not None, "a plan with GPU rows names a kernel"
+        shared = SharedRows(plan.gpu_rows, frontier.take_top) if frontier.moves else None
+        mine = slice(0, plan.problem.m if shared else plan.gpu_rows)
+        try:
+            return self._pipeline.multiply(
+                plan.spec, self._a[mine], self._b, self._c[mine],
+                alpha=self._alpha, beta=self._beta, sms=plan.sms,
+                progress=self._counter.add, cancelled=self._is_cancelled, shared=shared,
+            )  # fmt: skip
+        except BaseException:
+            self._stop.set()
+            raise
+
+    def _compute_cpu_rows(self) -> float:
+        threads, memory = self._pool.threads, self._plan.problem.memory
+        if self._plan.gpu_rows:
+            threads = count_threads_beside_gpu(threads, memory)
+        seconds = 0.0
+        while rows := self._frontier.take_bottom(time.perf_counter() - self._started):
+            seconds += self._multiply_on_cpu(rows, threads)
+        return seconds
+
+    def _multiply_on_cpu(self, rows: range, threads: int) -> float:
+        mine = slice(rows.start, rows.stop)
+        try:
+            return self._pool.multiply(
+                self._a[mine], self._b, self._c[mine],
+                alpha=self._alpha, beta=self._beta, threads=threads,
+                progress=self._counter.add, cancelled=self._is_cancelled,
+            )  # fmt: skip
+        except BaseException:
+            self._stop.set()
+            raise
+
+    def _is_cancelled(self) -> bool:
+        return self._stop.is_set() or (self._cancelled is not None and self._cancelled())
+
+
+def _choose_pieces(plan: Plan) -> Pieces | None:
+    """How the CPU takes its rows, where the boundary may move."""
+    if plan.pinned or plan.gpu_curve is None or not 0 < plan.f < plan.problem.m:
+        return None
+    seconds = plan.predicted.total_seconds
+    return Pieces(plan.gpu_curve, plan.cpu_curve, plan.problem.m, seconds)
+
+
+def _find_cause(failures: list[BaseException]) -> BaseException:
+    """The failure that counts: one outranks the stop that it caused."""
+    return next((one for one in failures if not isinstance(one, CANCELLATIONS)), failures[0])
