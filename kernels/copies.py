@@ -1,50 +1,68 @@
 """Copies between host and device that are on their way, and what to wait for."""
 
-from collections.abc import Sequence
-from concurrent.futures import Future
-from typing import Any, Self
+from typing import Any, Protocol
 
 from kernels.events import await_event
+from kernels.stages import Walk
 
 
-class PendingCopy:
+class PendingCopy(Protocol):
     """A copy on its way.
 
-    Args:
-        events: A future of the CUDA events that end its transfers, or of none once it has arrived.
-        awaited: Whether the copy is over only when these events have passed.
-        awake: Whether who waits for that looks all the time.
+    Inwards it is over when all of its transfers are enqueued; outwards when it has arrived.
     """
 
-    def __init__(
-        self, events: Future[list[Any]], *, awaited: bool = False, awake: bool = False
-    ) -> None:
-        self._events = events
-        self._awaited = awaited
-        self._awake = awake
-
-    @classmethod
-    def enqueued(cls, events: Sequence[Any], *, awaited: bool = False, awake: bool = False) -> Self:
-        """A copy all of whose transfers are enqueued, or done."""
-        known: Future[list[Any]] = Future()
-        known.set_result(list(events))
-        return cls(known, awaited=awaited, awake=awake)
+    @property
+    def end(self) -> Any:
+        """The CuPy event behind its transfers, recorded once it is over."""
 
     def done(self) -> bool:
         """Whether `result` would return at once."""
-        if not self._events.done():
-            return False
-        return not self._awaited or all(event.done for event in self._events.result())
 
-    def result(self) -> list[Any]:
-        """Wait until it is over, and raise what went wrong.
+    def result(self) -> None:
+        """Wait until it is over, and raise what went wrong."""
 
-        Returns:
-            The CUDA events that end the transfers: of a copy inwards, which is over when all of
-            its transfers are enqueued. A copy outwards is over when it has arrived.
-        """
-        events = self._events.result()
-        if self._awaited:
-            for event in events:
-                await_event(event, awake=self._awake)
-        return events
+
+class StagedCopy:
+    """A copy through a stage.
+
+    Args:
+        walk: Its errand.
+        end: The event behind it.
+    """
+
+    def __init__(self, walk: Walk, end: Any) -> None:
+        self._walk = walk
+        self.end = end
+
+    def done(self) -> bool:
+        """As `PendingCopy` says."""
+        return self._walk.done()
+
+    def result(self) -> None:
+        """As `PendingCopy` says."""
+        self._walk.result()
+
+
+class DirectCopy:
+    """A transfer between the caller's page-locked memory and the device; it is enqueued.
+
+    Args:
+        end: The event behind it.
+        outwards: Whether it is over only when that has passed.
+        awake: Whether who waits for that looks all the time.
+    """
+
+    def __init__(self, end: Any, *, outwards: bool, awake: bool) -> None:
+        self.end = end
+        self._outwards = outwards
+        self._awake = awake
+
+    def done(self) -> bool:
+        """As `PendingCopy` says."""
+        return not self._outwards or bool(self.end.done)
+
+    def result(self) -> None:
+        """As `PendingCopy` says."""
+        if self._outwards:
+            await_event(self.end, awake=self._awake)

@@ -66,4 +66,3 @@ def launch_cublas(spec: KernelSpec, product: Product, sms: int | None = None) ->
             )
     except cublas.CUBLASError as error:
         raise DeviceFailure(f"{spec.label}: {error}", poisoned=_FAILED in str(error)) from error
-

@@ -204,8 +204,8 @@ class Flow:
 
         step, product = self._steps[index], self._product
         for load in self._loads[index]:
-            for transferred in load.result():
-                self._compute.wait_event(transferred)
+            load.result()
+            self._compute.wait_event(load.end)
         self._await_c_buffer(step)
         a, b, c = self._place(step)
         m, n, k = len(step.rows), len(step.columns), len(step.depth)

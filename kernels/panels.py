@@ -19,18 +19,17 @@ about 150 µs, than the link for the copies."""
 MAX_PANEL_BYTES: Final = 64 << 20
 """Bytes of A and C in a panel above which filling and draining the pipeline takes too long."""
 
-FIRST_PANEL_ROWS: Final = 1024
+FIRST_PANEL_ROWS: Final = 512
 """Rows of the first panel for each byte of an element, where K is as long.
 
-r rows make 2 r operations of each element of B, and r elements of A come with N of B. At about so
-many, a link of 55 GB/s and a GPU of 56 TFLOP/s take equally long, so the GPU is kept busy while B
-arrives.
+r rows make 2 r operations of each element of B. At so many, a link of 55 GB/s and a GPU of
+56 TFLOP/s take equally long, so the GPU is kept busy while B arrives.
 """
 
 COMPUTE_BOUND_SIZE: Final = 256
 """N and K, for each byte of an element, from which on the kernels and not the copies take long."""
 
-_MIN_DRAIN_BYTES: Final = 4 << 20
+MIN_DRAIN_BYTES: Final = 4 << 20
 
 SPLIT_SHARE: Final = 4
 """Parts of a wave that the last panels may be, where the kernel splits such waves among all slots:
@@ -151,7 +150,7 @@ def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> list[ra
     if problem.splits_tail:
         quantum = max(1, quantum // problem.tile_m // SPLIT_SHARE) * problem.tile_m
     if not problem.is_compute_bound:
-        tiles = _MIN_DRAIN_BYTES // (problem.row_bytes * problem.tile_m)
+        tiles = MIN_DRAIN_BYTES // (problem.row_bytes * problem.tile_m)
         quantum = min(quantum, max(1, tiles) * problem.tile_m)
     panels = [range(min(first_rows, problem.likely_rows))]
     while panels[-1].stop < problem.m:

@@ -83,8 +83,8 @@ class GpuPipeline:
             self._compute = cupy.cuda.Stream(non_blocking=True)
             threads = staging_threads or min(STAGING_THREADS, len(os.sched_getaffinity(0)))
             self._team = CopyTeam(threads - 1, cache_dir=cache_dir)
-            self._inward = Staging(device_index, team=self._team, name="gpu-in")
-            self._outward = Staging(device_index, team=self._team, name="gpu-out")
+            self._inward = Staging(device_index, self._team)
+            self._outward = Staging(device_index, self._team)
         self._arena = DeviceArena(gpu_memory_bytes)
 
     def multiply(

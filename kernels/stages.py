@@ -1,144 +1,147 @@
 """One direction of the way between the caller's memory and the device, through pinned slabs.
 
 Inwards a piece is copied into a slab of pinned memory, and its transfer follows; the slab is used
-again when that is done. Outwards transfers run ahead, and pieces are copied as they arrive. All of
-it happens in the thread that calls, with a team's help; in C where there is a compiler, since a
-piece takes less time than Python needs for it.
+again when that is done. Outwards transfers run ahead, and pieces are copied as they arrive. A stage
+has a thread of its own for that, and a team's help: in C where there is a compiler, since a
+piece takes less time than Python's threads need to hand each other the interpreter's lock.
 """
 
-import ctypes
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from kernels.events import await_event
-from kernels.host_copies import NATIVE_ITEM_BYTES, CopyTeam, count_strides
+from kernels.host_copies import CopyTeam
 from kernels.memory import Matrix, PinnedSlab, PinnedSlabs
 from kernels.panels import cut_pieces, pitch_items
 from kernels.region import DeviceRegion
 from kernels.transfers import Transfers
 
-NATIVE_SLAB_BYTES: Final = 4 << 20
-NATIVE_SLABS: Final = 6
 SLAB_BYTES: Final = 8 << 20
 SLABS: Final = 4
-"""Python takes longer for a piece, whatever its size."""
 
-_STOPPED: Final = -2  # staging.c
-_FAILED: Final = 1  # CUDA_ERROR_INVALID_VALUE
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A matrix to be copied, and what of the stream's comes before and behind it.
+
+    Attributes:
+        matrix: In host memory.
+        region: On the device.
+        inwards: Whether to the device.
+        after: CuPy event that must have passed before; None for none.
+        start: CuPy event to be recorded before its transfers.
+        end: And behind them.
+        alone: Whether the calling thread copies it, at once: waking another takes longer than
+            copying a few megabytes. Not while another errand is under way.
+    """
+
+    matrix: Matrix
+    region: DeviceRegion
+    inwards: bool
+    after: Any
+    start: Any
+    end: Any
+    alone: bool
+
+
+class Walk(Protocol):
+    """An errand on its way: over when it is enqueued inwards, when it has arrived outwards."""
+
+    def done(self) -> bool:
+        """Whether it is over."""
+
+    def result(self) -> None:
+        """Wait until it is over, and raise what went wrong with it or with one before it."""
 
 
 class Stage(Protocol):
-    """One direction. One thread at a time; the device's context must be its own."""
+    """One direction."""
 
-    def send(self, source: Matrix, target: DeviceRegion) -> None:
-        """Copy a matrix in; its last transfers may be under way in the stream."""
-
-    def fetch(self, target: Matrix, source: DeviceRegion) -> None:
-        """Copy a matrix out, and return when it has arrived."""
-
-    def stop(self, stopping: bool) -> None:
-        """Have copies that are under way end early, or from now on not; from any thread."""
+    def send(self, errand: Errand) -> Walk:
+        """Have a matrix copied, after those before it."""
 
     def limit(self, helpers: int) -> None:
         """Have so many of the team's threads help from now on, if they can be told apart."""
 
     def finish(self) -> None:
-        """Wait for all transfers."""
+        """Wait for all errands, and raise what went wrong."""
+
+    def abandon(self) -> None:
+        """Drop what has not begun, wait for what has, and forget what went wrong."""
 
     def close(self) -> None:
-        """Free the slabs; no copy may be under way."""
-
-
-def open_stage(team: CopyTeam, stream: Any) -> Stage:
-    """The native one, if there is one.
-
-    Args:
-        team: Who copies.
-        stream: CuPy's stream of the transfers.
-    """
-    return NativeStage(team, stream) if team.native is not None else SlabStage(team, stream)
-
-
-class NativeStage:
-    """The way in C (kernels/native/staging.c).
-
-    Args:
-        team: A native one.
-        stream: CuPy's stream of the transfers.
-    """
-
-    def __init__(self, team: CopyTeam, stream: Any) -> None:
-        assert team.native is not None, "the native way needs a native team"
-        self._library, address = team.native
-        self._slabs = [PinnedSlab(NATIVE_SLAB_BYTES) for _ in range(NATIVE_SLABS)]
-        memories = (ctypes.c_void_p * NATIVE_SLABS)(*(slab.pointer for slab in self._slabs))
-        _declare(self._library)
-        self._stage: int | None = self._library.open_stage(
-            address, stream.ptr, memories, NATIVE_SLABS, NATIVE_SLAB_BYTES
-        )
-        if self._stage is None:
-            _raise(_FAILED)
-
-    def send(self, source: Matrix, target: DeviceRegion) -> None:
-        """As `Stage` says."""
-        self._walk(self._library.send_matrix, source, target)
-
-    def fetch(self, target: Matrix, source: DeviceRegion) -> None:
-        """As `Stage` says."""
-        self._walk(self._library.fetch_matrix, target, source)
-
-    def stop(self, stopping: bool) -> None:
-        """As `Stage` says."""
-        self._library.stop_stage(self._stage, int(stopping))
-
-    def limit(self, helpers: int) -> None:
-        """As `Stage` says."""
-        self._library.limit_helpers(self._stage, helpers)
-
-    def finish(self) -> None:
-        """As `Stage` says."""
-        status: int = self._library.finish_stage(self._stage)
-        if status != 0:
-            _raise(status)
-
-    def close(self) -> None:
-        """As `Stage` says."""
-        if self._stage is not None:
-            self._library.close_stage(self._stage)
-            self._stage = None
-        while self._slabs:
-            self._slabs.pop().free()
-
-    def _walk(self, function: Any, matrix: Matrix, region: DeviceRegion) -> None:
-        assert matrix.itemsize in NATIVE_ITEM_BYTES, "kernels have elements of 2, 4 or 8 bytes"
-        rows, columns = matrix.shape
-        item = matrix.itemsize
-        status: int = function(
-            *(self._stage, matrix.ctypes.data, *count_strides(matrix)),
-            *(region.pointer, region.pitch * item, rows, columns, item),
-        )
-        if status not in (0, _STOPPED):
-            _raise(status)
+        """End the thread and free the slabs; no errand may be under way."""
 
 
 class SlabStage:
     """The way in Python.
 
     Args:
+        device_index: CUDA's number of the device.
         team: Who copies.
         stream: CuPy's stream of the transfers.
     """
 
-    def __init__(self, team: CopyTeam, stream: Any) -> None:
+    def __init__(self, device_index: int, team: CopyTeam, stream: Any) -> None:
+        import cupy
+
         self._team = team
+        self._stream = stream
         self._transfers = Transfers(stream)
         self._slabs = PinnedSlabs(SLABS, SLAB_BYTES)
         self._stopping = False
+        self._thread = ThreadPoolExecutor(
+            1, "gpu-copy", initializer=lambda: cupy.cuda.Device(device_index).use()
+        )
+        self._walks: list[Future[None]] = []
 
-    def send(self, source: Matrix, target: DeviceRegion) -> None:
+    def send(self, errand: Errand) -> Walk:
         """As `Stage` says."""
-        for piece, place, slab, staged in self._cut(source, target):
+        walk: Future[None]
+        if errand.alone:
+            self._walk(errand)
+            walk = Future()
+            walk.set_result(None)
+        else:
+            walk = self._thread.submit(self._walk, errand)
+        self._walks.append(walk)
+        return walk
+
+    def limit(self, helpers: int) -> None:
+        """As `Stage` says."""
+
+    def finish(self) -> None:
+        """As `Stage` says."""
+        walks, self._walks = self._walks, []
+        for walk in walks:
+            walk.result()
+
+    def abandon(self) -> None:
+        """As `Stage` says."""
+        self._stopping = True
+        wait(self._walks)
+        self._walks = []
+        self._transfers.forget()
+        self._stopping = False
+
+    def close(self) -> None:
+        """As `Stage` says."""
+        self._thread.shutdown(wait=True)
+        self._slabs.close()
+
+    def _walk(self, errand: Errand) -> None:
+        if errand.after is not None:
+            self._stream.wait_event(errand.after)
+        errand.start.record(self._stream)
+        (self._send if errand.inwards else self._fetch)(errand)
+        errand.end.record(self._stream)
+        self._transfers.forget()
+
+    def _send(self, errand: Errand) -> None:
+        for piece, place, slab, staged in self._cut(errand.matrix, errand.region):
             end = None
             try:
                 self._team.copy(staged, piece)
@@ -146,8 +149,7 @@ class SlabStage:
             finally:
                 self._slabs.release(slab, busy_until=end)
 
-    def fetch(self, target: Matrix, source: DeviceRegion) -> None:
-        """As `Stage` says."""
+    def _fetch(self, errand: Errand) -> None:
         arriving: deque[tuple[Any, Matrix, Matrix, PinnedSlab]] = deque()
 
         def copy_first() -> None:
@@ -159,7 +161,7 @@ class SlabStage:
                 self._slabs.release(slab)
 
         try:
-            for piece, place, slab, staged in self._cut(target, source):
+            for piece, place, slab, staged in self._cut(errand.matrix, errand.region):
                 arriving.append((self._transfers.copy_out(place, staged), piece, staged, slab))
                 if len(arriving) == SLABS - 1:  # the next transfers run while this piece is copied
                     copy_first()
@@ -168,21 +170,6 @@ class SlabStage:
         finally:
             for end, _, _, slab in arriving:
                 self._slabs.release(slab, busy_until=end)
-
-    def stop(self, stopping: bool) -> None:
-        """As `Stage` says."""
-        self._stopping = stopping
-
-    def limit(self, helpers: int) -> None:
-        """As `Stage` says."""
-
-    def finish(self) -> None:
-        """As `Stage` says."""
-        self._transfers.finish()
-
-    def close(self) -> None:
-        """As `Stage` says."""
-        self._slabs.close()
 
     def _cut(
         self, matrix: Matrix, region: DeviceRegion
@@ -206,26 +193,3 @@ def _choose_pitch(piece: Matrix, region: DeviceRegion) -> int:
     columns = piece.shape[1]
     padded = pitch_items(columns, piece.itemsize)
     return region.pitch if region.pitch == padded else columns
-
-
-def _declare(library: ctypes.CDLL) -> None:
-    """Types of what the library takes and returns."""
-    address, number, count = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
-    walk = (address, address, number, number, ctypes.c_uint64, *(number,) * 4)
-    for function, arguments, result in (
-        (library.open_stage, (address, address, address, count, number), address),
-        (library.send_matrix, walk, count),
-        (library.fetch_matrix, walk, count),
-        (library.stop_stage, (address, count), None),
-        (library.limit_helpers, (address, count), None),
-        (library.finish_stage, (address,), count),
-        (library.close_stage, (address,), None),
-    ):
-        function.argtypes, function.restype = arguments, result
-
-
-def _raise(status: int) -> None:
-    """Raise what CuPy raises for such a result of the driver's."""
-    from cupy.cuda.driver import CUDADriverError
-
-    raise CUDADriverError(status)

@@ -8,12 +8,12 @@ from typing import Final
 from kernels.buffers import Buffers, fit_buffers
 from kernels.panels import PanelProblem, choose_panel_rows, cut_rows
 
-_B_STEP_BYTES: Final = 8 << 20
-_LEADING_STEPS: Final = 8
+B_STEP_BYTES: Final = 16 << 20
+LEADING_STEPS: Final = 6
 """The first panel waits for at least so many bytes of B, and takes about so many steps. Each step
 reads and writes C once more, and its kernel starts and ends once more."""
 
-_DEPTH_QUANTUM: Final = 128
+DEPTH_QUANTUM: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ def _list_parts(problem: PanelProblem, buffers: Buffers, panels: list[range]) ->
 
 def _choose_leading_depth(problem: PanelProblem, columns: int) -> int:
     """How much of K the first panel takes at a time."""
-    least = max(_B_STEP_BYTES // (columns * problem.item_bytes), problem.k // _LEADING_STEPS, 1)
-    return -(-least // _DEPTH_QUANTUM) * _DEPTH_QUANTUM
+    least = max(B_STEP_BYTES // (columns * problem.item_bytes), problem.k // LEADING_STEPS, 1)
+    return -(-least // DEPTH_QUANTUM) * DEPTH_QUANTUM
 
 
 def _assign_slots(problem: PanelProblem, buffers: Buffers, parts: list[_Part]) -> Iterator[Step]:

@@ -1,8 +1,6 @@
 """Transfers between page-locked memory and the device, timed by events."""
 
-import contextlib
 import threading
-from collections.abc import Iterator
 from typing import Any, Final
 
 from kernels.memory import Matrix
@@ -33,35 +31,19 @@ class Transfers:
             target: Where to.
             after: CUDA event that must have passed before; None for none.
         """
-        with self._enqueuing, self.timed(after) as end:
-            self._enqueue(_TO_DEVICE, source, target)
-        return end
+        return self._time(_TO_DEVICE, source, target, after)
 
     def copy_out(self, source: DeviceRegion, target: Matrix, after: Any = None) -> Any:
         """Enqueue a transfer from the device; as `copy_in`."""
-        with self._enqueuing, self.timed(after) as end:
-            self._enqueue(_TO_HOST, target, source)
-        return end
+        return self._time(_TO_HOST, target, source, after)
 
-    @contextlib.contextmanager
-    def timed(self, after: Any = None) -> Iterator[Any]:
-        """Count the time from what is enqueued in this context to its end as that of transfers.
-
-        Args:
-            after: CUDA event that must have passed before; None for none.
-
-        Yields:
-            The event of the end, recorded when the context is left.
-        """
+    def make_timer(self) -> tuple[Any, Any]:
+        """Two events that somebody else is to record around transfers in the stream."""
         from cupy.cuda import Event
 
-        start, end = Event(), Event()
-        if after is not None:
-            self._stream.wait_event(after)
-        start.record(self._stream)
-        yield end
-        end.record(self._stream)
-        self._timers.append((start, end))
+        timer = Event(), Event()
+        self._timers.append(timer)
+        return timer
 
     def finish(self) -> float:
         """Wait for all; returns the seconds that they took together since the last time."""
@@ -74,6 +56,17 @@ class Transfers:
     def forget(self) -> None:
         """Count none of those that were enqueued."""
         self._timers = []
+
+    def _time(self, direction: int, matrix: Matrix, region: DeviceRegion, after: Any) -> Any:
+        """Enqueue one transfer and its two events."""
+        start, end = self.make_timer()
+        with self._enqueuing:  # else the two events might time another thread's transfer
+            if after is not None:
+                self._stream.wait_event(after)
+            start.record(self._stream)
+            self._enqueue(direction, matrix, region)
+            end.record(self._stream)
+        return end
 
     def _enqueue(self, direction: int, matrix: Matrix, region: DeviceRegion) -> None:
         from cupy.cuda import runtime

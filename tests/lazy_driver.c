@@ -1,6 +1,6 @@
 // Stands in for libcuda.so.1 where there is no GPU: what a stream is given waits in a list until
 // somebody waits for an event behind it, so that memory that is used again too soon shows. Device
-// memory is the host's. Not for several threads.
+// memory is the host's. For one thread at a time.
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +28,7 @@ typedef struct {
 enum { MOST = 1 << 16, NOT_READY = 600, PATIENCE = 3 };
 
 static Copy2D list[MOST];
+static int refusal;
 static long listed, done;
 
 static int carry_out(long until)
@@ -45,13 +46,32 @@ static int carry_out(long until)
 
 static int add(void* target, size_t target_pitch, const void* source, size_t source_pitch, size_t row, size_t rows)
 {
-    if (listed == MOST) return 1;
+    if (refusal != 0) return refusal;
+    if (listed == MOST) return 2;
     const Copy2D copy = {
         .source_host = source, .source_pitch = source_pitch, .target_host = target,
         .target_pitch = target_pitch, .row_bytes = row, .rows = rows,
     };
     list[listed++] = copy;
     return 0;
+}
+
+// What every copy is refused with from now on; 0 for none.
+void refuse(int status) { refusal = status; }
+
+int cuCtxGetCurrent(void** context)
+{
+    *context = list;
+    return 0;
+}
+
+int cuCtxSetCurrent(void* context) { return context == list ? 0 : 1; }
+
+int cuStreamWaitEvent(void* stream, void* event, unsigned flags)
+{
+    (void)stream;
+    (void)event;
+    return flags == 0 ? 0 : 1;
 }
 
 int cuEventCreate(void** event, unsigned flags)

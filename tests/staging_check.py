@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
-import kernels.stages
+import kernels.native_stage
 from kernels.host_copies import CopyTeam
+from kernels.native_stage import NativeStage
 from kernels.region import DeviceRegion
-from kernels.stages import NATIVE_SLAB_BYTES, NativeStage
+from kernels.stages import Errand
 
 SHAPES = ((1, 1), (3, 5), (1, 1_100_001), (2_100_000, 1), (1031, 1033), (700, 4096), (3, 700_001))
 
@@ -37,7 +39,39 @@ class Stream:
     ptr = 0
 
 
-def check(stage: NativeStage, shape: tuple[int, int], pitch: int, layout: str) -> None:
+class Event:
+    """One of the driver's."""
+
+    def __init__(self, driver: ctypes.CDLL) -> None:
+        self._memory = ctypes.c_void_p()
+        driver.cuEventCreate(ctypes.byref(self._memory), 2)
+        self.ptr = self._memory.value
+
+
+class Caller:
+    """Asks a stage for copies, and waits for them.
+
+    Args:
+        stage: The stage.
+        driver: Makes events.
+        alone: Whether this thread does the copies.
+    """
+
+    def __init__(self, stage: NativeStage, driver: ctypes.CDLL, *, alone: bool) -> None:
+        self._stage = stage
+        self._driver = driver
+        self._alone = alone
+
+    def copy(self, matrix: Any, region: DeviceRegion, *, inwards: bool) -> None:
+        """Copy, and wait until the copy is over."""
+        start, end = Event(self._driver), Event(self._driver)
+        walk = self._stage.send(Errand(matrix, region, inwards, None, start, end, self._alone))
+        walk.result()
+        assert walk.done()
+        self._stage.finish()
+
+
+def check(caller: Caller, shape: tuple[int, int], pitch: int, layout: str) -> None:
     """One matrix in, compared, and out again, compared."""
     rows, columns = shape
     values = np.random.default_rng(rows).random(shape, np.float32)
@@ -45,32 +79,51 @@ def check(stage: NativeStage, shape: tuple[int, int], pitch: int, layout: str) -
         layout
     ]
     device = np.full((rows, pitch), -1, np.float32)
-    stage.send(source, DeviceRegion(device.ctypes.data, pitch))
-    stage.finish()
+    caller.copy(source, DeviceRegion(device.ctypes.data, pitch), inwards=True)
     assert np.array_equal(device[:, :columns], source), (shape, pitch, layout)
     # Padding travels where rows are padded in the slab, too; never beyond the last element.
     assert pitch - columns < 32 or (device[:, columns:] == -1).all()
     back = np.full_like(source, -2)
-    stage.fetch(back, DeviceRegion(device.ctypes.data, pitch))
+    caller.copy(back, DeviceRegion(device.ctypes.data, pitch), inwards=False)
     assert np.array_equal(back, source), (shape, pitch, layout)
+
+
+def check_failure(stage: NativeStage, driver: ctypes.CDLL) -> None:
+    """What the driver refuses is told of every copy behind it, until it is forgotten."""
+    matrix = np.ones((3, 5), np.float32)
+    region = DeviceRegion(matrix.ctypes.data, 5)
+    events = Event(driver), Event(driver)
+    driver.refuse(1)
+    refused = [stage.send(Errand(matrix, region, True, None, *events, False)) for _ in range(3)]
+    for walk in refused:
+        with pytest.raises(Refusal, match="1"):
+            walk.result()
+    driver.refuse(0)
+    stage.abandon()
+    Caller(stage, driver, alone=False).copy(matrix, region, inwards=True)
+
+
+class Refusal(Exception):
+    """What the driver says."""
+
+
+def refuse(status: int) -> None:
+    """Raise in place of CuPy's exception."""
+    raise Refusal(status)
 
 
 def main() -> None:
     """Run the checks."""
-    ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
-    kernels.stages.PinnedSlab = HostSlab  # type: ignore[misc,assignment]
+    driver = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+    kernels.native_stage.PinnedSlab = HostSlab  # type: ignore[misc,assignment]
+    kernels.native_stage._raise = refuse  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as folder:
         team = CopyTeam(2, cache_dir=Path(folder))
         stage = NativeStage(team, Stream())
         for (rows, columns), layout in itertools.product(SHAPES, ("rows", "columns", "back")):
-            for pitch in (columns, columns + 7, columns + 100):
-                check(stage, (rows, columns), pitch, layout)
-        stage.stop(True)
-        target = np.zeros((1, NATIVE_SLAB_BYTES), np.float32)
-        stage.send(np.ones_like(target), DeviceRegion(target.ctypes.data, target.shape[1]))
-        stage.finish()
-        assert not target.any(), "a stage that is stopped begins nothing"
-        stage.stop(False)
+            for pitch, alone in itertools.product((columns, columns + 7, columns + 100), (0, 1)):
+                check(Caller(stage, driver, alone=bool(alone)), (rows, columns), pitch, layout)
+        check_failure(stage, driver)
         stage.close()
         team.close()
 
