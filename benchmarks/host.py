@@ -25,7 +25,7 @@ from benchmarks.environment import describe_environment, name_host
 from benchmarks.host_bench import HostBench
 from benchmarks.host_results import HostRecord
 from benchmarks.host_rows import HostResults
-from benchmarks.host_suite import ALL_SHAPES, MEMORIES
+from benchmarks.host_suite import ALL_SHAPES
 from benchmarks.kernels import read_shape
 from benchmarks.limit import measure_link
 from benchmarks.measured import ResultsError
@@ -34,6 +34,7 @@ from scheduler.calibrate import calibrate
 from scheduler.errors import ProfileError
 from scheduler.execute import Executor
 from scheduler.machine import MachineProfile
+from scheduler.problem import MEMORIES
 
 SECONDS: Final = 1100.0
 PARTS: Final = ("rows", "held", "regret")

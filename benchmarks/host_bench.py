@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from benchmarks.blas_threads import BlasThreads
 from benchmarks.contenders.contender import Contender
@@ -17,7 +16,6 @@ from benchmarks.host_rows import HostRow, RegretRow
 from benchmarks.host_suite import (
     DTYPES,
     HELD_SMS,
-    MEMORIES,
     REGRET_SMS,
     SQUARES_HELD,
     count_bytes,
@@ -36,8 +34,8 @@ from scheduler.errors import SchedulerError
 from scheduler.execute import Executor
 from scheduler.machine import MachineProfile
 from scheduler.plan import choose_plan
-from scheduler.problem import GemmProblem
-from scheduler.wishes import Wishes
+from scheduler.problem import MEMORIES, GemmProblem, Memory
+from scheduler.wishes import RowsOrAuto, Wishes
 
 Step = tuple[str, float, Callable[[float], None]]
 """What it is, about how long it should take, and what to do in so many seconds."""
@@ -78,7 +76,7 @@ class HostBench:
         devices = executor.devices
         self._wake_gpu = GpuWaker(devices[0].index).wake if devices else None
 
-    def compare(self, shapes: Sequence[Shape], memories: Sequence[str] = MEMORIES) -> None:
+    def compare(self, shapes: Sequence[Shape], memories: Sequence[Memory] = MEMORIES) -> None:
         """Let all contenders take turns at every product, from every kind of host memory."""
         self._walk([
             (
@@ -89,24 +87,24 @@ class HostBench:
             for shape, dtype in product(shapes, DTYPES)
         ])  # fmt: skip
 
-    def hold(self, shapes: Sequence[Shape], memory: str = "pageable") -> None:
+    def hold(self, shapes: Sequence[Shape], memory: Memory = "pageable") -> None:
         """The same with this product only, its GPU held to some multiprocessors."""
         self._walk([
             (
                 f"{name_shape(shape)} {dtype} on {sms} multiprocessors",
-                1.0 + 12 * self._predict(shape, dtype, sms, f=0),
+                1.0 + 12 * self._predict(shape, dtype, memory, sms, f=0),
                 partial(self._hold_at, shape, dtype, sms, memory),
             )
             for shape, dtype, sms in product(shapes, DTYPES, HELD_SMS)
             if shape in SQUARES_HELD
         ])  # fmt: skip
 
-    def sweep(self, shapes: Sequence[Shape], memory: str = "pageable") -> None:
+    def sweep(self, shapes: Sequence[Shape], memory: Memory = "pageable") -> None:
         """Sweep F at every product, with several budgets of multiprocessors."""
         steps = []
         for shape, dtype in product(shapes, DTYPES):
             name = f"F at {name_shape(shape)} {dtype}"
-            estimates = {sms: self._estimate_sweep(shape, dtype, sms) for sms in REGRET_SMS}
+            estimates = {sms: self._estimate_sweep(shape, dtype, memory, sms) for sms in REGRET_SMS}
             for sms, seconds in estimates.items():
                 if seconds == 0:
                     self._record.leave_out(f"{name}, {sms} multiprocessors", "too long to sweep")
@@ -134,7 +132,7 @@ class HostBench:
                 print(f"--- {name}, {self._until - time.perf_counter():.0f} s left", flush=True)
 
     def _compare_at(
-        self, shape: Shape, dtype: str, memories: Sequence[str], seconds: float
+        self, shape: Shape, dtype: str, memories: Sequence[Memory], seconds: float
     ) -> None:
         started = time.perf_counter()
         drawn = draw_operands(shape, dtype)
@@ -150,7 +148,7 @@ class HostBench:
             taking_part = [one for one in self._contenders if memory in one.memories]
             self._run_contest(taking_part, operands, projection, until, sms=None)
 
-    def _hold_at(self, shape: Shape, dtype: str, sms: int, memory: str, seconds: float) -> None:
+    def _hold_at(self, shape: Shape, dtype: str, sms: int, memory: Memory, seconds: float) -> None:
         until = time.perf_counter() + seconds
         operands = self._draw(shape, dtype, memory)
         contenders = hold_contenders(self._executor, self._profile, sms)
@@ -186,7 +184,7 @@ class HostBench:
         self,
         shape: Shape,
         dtype: str,
-        memory: str,
+        memory: Memory,
         budgets: dict[int | None, float],
         seconds: float,
     ) -> None:
@@ -196,12 +194,12 @@ class HostBench:
         for place, sms in enumerate(budgets):
             left = max(0.0, started + seconds - time.perf_counter())
             share = left * pending[place] / sum(pending[place:])
-            sweep = Sweep(self._executor, self._profile, GemmProblem(*shape, dtype), sms)
+            sweep = Sweep(self._executor, self._profile, operands.problem, sms)
             row = sweep.measure(operands, share)
             self._record.add(regret=[row])
             print(describe_regret(row), flush=True)
 
-    def _draw(self, shape: Shape, dtype: str, memory: str) -> Operands:
+    def _draw(self, shape: Shape, dtype: str, memory: Memory) -> Operands:
         drawn = draw_operands(shape, dtype)
         return pin_operands(drawn) if memory == "pinned" else drawn
 
@@ -216,12 +214,15 @@ class HostBench:
             operands.shape, operands.dtype, compute_seconds=compute_seconds, link=self._link
         )
 
-    def _predict(self, shape: Shape, dtype: str, sms: int | None, f: Any = "auto") -> float:
-        plan = choose_plan(GemmProblem(*shape, dtype), self._profile, Wishes(f=f, sms=sms))
+    def _predict(
+        self, shape: Shape, dtype: str, memory: Memory, sms: int | None, f: RowsOrAuto = "auto"
+    ) -> float:
+        problem = GemmProblem(*shape, dtype, memory)
+        plan = choose_plan(problem, self._profile, Wishes(f=f, sms=sms))
         return plan.predicted.total_seconds
 
-    def _estimate_sweep(self, shape: Shape, dtype: str, sms: int | None) -> float:
-        return estimate_sweep_seconds(self._predict(shape, dtype, sms))
+    def _estimate_sweep(self, shape: Shape, dtype: str, memory: Memory, sms: int | None) -> float:
+        return estimate_sweep_seconds(self._predict(shape, dtype, memory, sms))
 
 
 def describe_row(row: HostRow) -> str:

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.host_rows import HostResults, HostRow, RegretRow, read_host_results
-from benchmarks.host_suite import ALL_SHAPES, MEMORIES, name_shape
+from benchmarks.host_suite import ALL_SHAPES, name_shape
 from benchmarks.host_summary import OURS, PEERS, find_whole
 from benchmarks.measured import ResultsError, Shape
 from benchmarks.tables import RESULTS, ROOT
+from scheduler.problem import MEMORIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -40,7 +40,6 @@ one more than a power of two, and others between the powers of two, two of them 
 ALL_SHAPES: Final = (*SUITE, *OWN)
 
 DTYPES: Final = ("float32", "float64")
-MEMORIES: Final = ("pageable", "pinned")
 
 SQUARES_HELD: Final[tuple[Shape, ...]] = ((4096, 4096, 4096), (8192, 8192, 8192))
 """Products at which the GPU is held to some multiprocessors, as if it were a smaller one."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from benchmarks.host_rows import HostResults, RegretRow, read_host_results
-from benchmarks.host_suite import ALL_SHAPES, DTYPES, HELD_SMS, MEMORIES, SQUARES_HELD, name_shape
+from benchmarks.host_suite import ALL_SHAPES, DTYPES, HELD_SMS, SQUARES_HELD, name_shape
 from benchmarks.host_summary import (
     ALONE,
     OURS,
@@ -24,6 +24,7 @@ from benchmarks.host_summary import (
 )
 from benchmarks.measured import ResultsError
 from benchmarks.tables import RESULTS, ROOT, fill_section, render_table
+from scheduler.problem import MEMORIES
 
 PAGE: Final = ROOT / "docs" / "performance.md"
 NOT_MEASURED: Final = "Not measured yet: there is no results/host-<gpu>.json."

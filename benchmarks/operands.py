@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from benchmarks.measured import Shape
 from cpu.threads import usable_cores
 from kernels.pinned import pin_matrix
+from scheduler.problem import GemmProblem, Memory
 
 Matrix = NDArray[Any]
 
@@ -27,18 +28,23 @@ class Operands:
         a: A[M, K], row-major, elements uniform in -1…1.
         b: B[K, N], likewise.
         c: C[M, N], row-major, for whoever writes where it is told to.
-        memory: "pageable" or "pinned".
+        memory: Where all three lie.
     """
 
     a: Matrix
     b: Matrix
     c: Matrix
-    memory: str
+    memory: Memory
 
     @property
     def shape(self) -> Shape:
         """M, N, K."""
         return self.a.shape[0], self.b.shape[1], self.a.shape[1]
+
+    @property
+    def problem(self) -> GemmProblem:
+        """What is planned."""
+        return GemmProblem(*self.shape, self.dtype, self.memory)
 
     @property
     def dtype(self) -> str:

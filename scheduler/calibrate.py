@@ -13,7 +13,7 @@ from scheduler.contention import measure_contention
 from scheduler.estimate import count_threads_beside_gpu, estimate_cpu, share_cpu
 from scheduler.execute import Executor
 from scheduler.kernel_survey import Report, measure_kernels
-from scheduler.link_survey import measure_link
+from scheduler.link_survey import measure_link, measure_step
 from scheduler.machine import CpuModel, CpuRate, CpuShare, LinkModel, MachineProfile
 from scheduler.problem import ITEM_BYTES, MEMORIES
 from scheduler.profile import complete_kernels, describe_gpu, read_key, store_profile
@@ -66,6 +66,16 @@ def calibrate(
         kernels = measure_kernels(gpu, info, cache_dir, f"measured {stamp}", tell_kernel)
         profile = replace(profile, device=info.name, cpu=cpu, gpu=gpu, links=links)
         profile = replace(profile, kernels=kernels)
+        step_seconds = measure_step(executor.pipeline, profile)
+        links = tuple(
+            replace(
+                link,
+                step_seconds=min(step_seconds, link.enqueue_seconds),
+                call_seconds=max(0.0, link.call_seconds + link.enqueue_seconds - step_seconds),
+            )
+            for link in links
+        )
+        profile = replace(profile, links=links)
         profile = complete_kernels(profile)
     if directory is not None:
         store_profile(profile, directory)

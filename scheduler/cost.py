@@ -1,6 +1,6 @@
 """Cost curves: rows of C → seconds on one device, never decreasing."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from scheduler.stream import ONE_STEP, Stream
@@ -89,11 +89,13 @@ class GpuCurve:
     Copies in, kernels and copies out overlap, so the busiest of them rules, behind what it has to
     wait for and before what has to wait for it (docs/performance.md):
 
-    - The kernels wait for the first rows of A and of B. The first panel goes through K as B
-      arrives, so it ends neither before all of B is there and its last step computed, nor before
-      all its steps are. Behind the last kernel the last rows are copied out.
+    - The first panel goes through K in steps, as B and its A arrive: it ends neither before both
+      are there and the last step computed, nor before the first step has what it needs and all of
+      them are computed. Behind the last kernel the last rows are copied out.
     - Behind the copies in, the last panel is computed and copied out.
     - The copies out begin when the first panel ends.
+    - The host enqueues one step after the other (the first one is part of a call), and the last one
+      is computed and copied out.
 
     Where the same threads stage both ways, their times add up; else each way is busy by itself.
 
@@ -107,9 +109,12 @@ class GpuCurve:
         row_in_seconds: Seconds to copy one row of A in (and of C, when it is read).
         row_out_seconds: Seconds to copy one row of C out.
         stream: How the pipeline cuts the product into steps.
-        step_seconds: Seconds that each step costs beyond its waves.
+        step_seconds: Seconds that each step costs the GPU beyond its waves.
+        enqueue_seconds: Seconds that each step costs the host.
         call_seconds: Seconds that a call costs around the pipeline.
         duplex: Whether copies in and out run at the same time.
+        first_seconds: Seconds of the first panel's kernels.
+        last_seconds: Seconds of the last panel's.
     """
 
     grid: WaveGrid
@@ -121,8 +126,16 @@ class GpuCurve:
     row_out_seconds: float = 0.0
     stream: Stream = ONE_STEP
     step_seconds: float = 0.0
+    enqueue_seconds: float = 0.0
     call_seconds: float = 0.0
     duplex: bool = False
+    first_seconds: float = field(init=False)
+    last_seconds: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Looked at for every number of rows that a plan tries.
+        for name, rows in (("first", self.stream.first_rows), ("last", self.stream.last_rows)):
+            object.__setattr__(self, f"{name}_seconds", self.kernel_seconds(rows))
 
     def stretch_copies(self, factor: float) -> "GpuCurve":
         """The curve where copies take so many times as long, as beside the CPU part."""
@@ -155,23 +168,28 @@ class GpuCurve:
             return 0.0
         stream = self.stream
         first, last = min(rows, stream.first_rows), min(rows, stream.last_rows)
-        first_seconds = self.kernel_seconds(first)
+        kernel_seconds = self.kernel_seconds(rows)
+        first_seconds = min(kernel_seconds, self.first_seconds)
         lead_seconds = stream.first_steps * self.step_seconds + first_seconds
-        led_seconds = first * self.row_in_seconds + max(
-            self.b_seconds + lead_seconds / stream.first_steps,
-            self.b_seconds / stream.first_steps + lead_seconds,
+        loaded_seconds = self.b_seconds + first * self.row_in_seconds
+        led_seconds = max(
+            loaded_seconds + lead_seconds / stream.first_steps,
+            loaded_seconds / stream.first_steps + lead_seconds,
         )
         drain_seconds = last * self.row_out_seconds
         in_seconds = self.b_seconds + rows * self.row_in_seconds
         out_seconds = rows * self.row_out_seconds
-        steps = stream.count_steps(rows) - stream.first_steps
-        computed = led_seconds + steps * self.step_seconds
-        computed += self.kernel_seconds(rows) - first_seconds
-        arrived = in_seconds + self.step_seconds + self.kernel_seconds(last)
+        steps = stream.count_steps(rows)
+        computed = led_seconds + (steps - stream.first_steps) * self.step_seconds
+        computed += kernel_seconds - first_seconds
+        last_seconds = self.step_seconds + min(kernel_seconds, self.last_seconds)
+        arrived = in_seconds + last_seconds
+        enqueued = (steps - 1) * self.enqueue_seconds + last_seconds
         return self.call_seconds + max(
             computed + drain_seconds,
             arrived + (drain_seconds if self.duplex else out_seconds),
             led_seconds + out_seconds,
+            enqueued + drain_seconds,
         )
 
     def estimate_rows(self, seconds: float) -> float:

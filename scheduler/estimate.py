@@ -36,6 +36,7 @@ LINK_SHARE: Final[dict[Memory, float]] = {"pageable": 0.75, "pinned": 0.85}
 
 CALL_SECONDS: Final[dict[Memory, float]] = {"pageable": 300e-6, "pinned": 50e-6}
 STEP_SECONDS: Final = 80e-6
+ENQUEUE_SECONDS: Final = 150e-6
 CPU_THREAD_GFLOPS: Final = 60.0
 """float32 on one thread: 16 lanes, 2 operations, 2.5 GHz, three quarters of it kept up."""
 
@@ -46,7 +47,9 @@ cores, 4096³ and 8192³; those of page-locked memory need no core."""
 CPU_WRITE_GBYTES_PER_SECOND: Final = 4.0
 """What one thread writes of C where K is short."""
 
-_STAGING_THREADS: Final = 8
+_COPIERS: Final = 8
+"""So many copy as fast as a link of 55 GB/s transfers one way; an idle CPU can spare more."""
+
 _DISPATCHING_THREADS: Final = 3
 """One for each direction of staged copies, and one that launches."""
 _THREADS_AN_SM: Final = 1024
@@ -106,15 +109,16 @@ def estimate_links(gpu: GpuModel) -> tuple[LinkModel, ...]:
             call_seconds=CALL_SECONDS[memory],
             source=f"assumed: {LINK_SHARE[memory]:.0%} of {standard:g} GB/s (PCIe standard)",
             step_seconds=STEP_SECONDS,
+            enqueue_seconds=ENQUEUE_SECONDS,
             beside_cpu_stretch=BESIDE_STRETCH[memory],
         )
         for memory in MEMORIES
     )
 
 
-def count_staging_threads(cores: int) -> int:
-    """Threads that copy between pageable memory and page-locked slabs."""
-    return max(1, min(_STAGING_THREADS, cores // 2))
+def count_copiers_beside_cpu(cores: int) -> int:
+    """Threads that copy between pageable memory and page-locked slabs while the CPU computes."""
+    return max(1, min(_COPIERS, cores // 2))
 
 
 def count_threads_beside_gpu(cores: int, memory: Memory) -> int:
@@ -125,7 +129,7 @@ def count_threads_beside_gpu(cores: int, memory: Memory) -> int:
     """
     if memory == "pinned":
         return max(1, cores - max(1, cores // 8))
-    feeding = count_staging_threads(cores) + _DISPATCHING_THREADS
+    feeding = count_copiers_beside_cpu(cores) + _DISPATCHING_THREADS
     return max(1, cores // 4, cores - feeding)
 
 

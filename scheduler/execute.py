@@ -17,7 +17,6 @@ from kernels.device import DeviceInfo
 from kernels.errors import DeviceFailure, KernelsError
 from kernels.pipeline import GpuPipeline
 from scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
-from scheduler.estimate import count_staging_threads
 from scheduler.execution import CANCELLATIONS, Execution
 from scheduler.plan import Plan
 
@@ -70,12 +69,7 @@ class Executor:
         self.devices = tuple(devices)
         self.pool = CpuPool(cpu_threads)
         self.pipeline = (
-            GpuPipeline(
-                devices[0].index,
-                cache_dir=cache_dir,
-                gpu_memory_bytes=gpu_memory_bytes,
-                staging_threads=count_staging_threads(self.pool.threads),
-            )
+            GpuPipeline(devices[0].index, cache_dir=cache_dir, gpu_memory_bytes=gpu_memory_bytes)
             if devices
             else None
         )

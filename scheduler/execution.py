@@ -13,7 +13,7 @@ from cpu.gemm import CpuPool
 from kernels.errors import PipelineCancelled
 from kernels.pipeline import GpuPipeline, GpuTimings
 from kernels.sharing import SharedRows
-from scheduler.estimate import count_threads_beside_gpu
+from scheduler.estimate import count_copiers_beside_cpu, count_threads_beside_gpu
 from scheduler.frontier import Frontier
 from scheduler.pieces import Pieces
 from scheduler.plan import Plan
@@ -129,11 +129,13 @@ class Execution:
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         shared = SharedRows(plan.gpu_rows, frontier.take_top) if frontier.moves else None
         mine = slice(0, plan.problem.m if shared else plan.gpu_rows)
+        copiers = count_copiers_beside_cpu(self._pool.threads) if plan.f else None
         try:
             return self._pipeline.multiply(
                 plan.spec, self._a[mine], self._b, self._c[mine],
                 alpha=self._alpha, beta=self._beta, sms=plan.sms,
-                progress=self._counter.add, cancelled=self._is_cancelled, shared=shared,
+                progress=self._counter.add, cancelled=self._is_cancelled,
+                shared=shared, copiers=copiers,
             )  # fmt: skip
         except BaseException:
             self._stop.set()

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from kernels.catalog import find_kernel
 from kernels.pinned import pin_matrix
 from kernels.pipeline import GpuPipeline
-from scheduler.machine import LinkModel
+from scheduler.candidates import Candidate
+from scheduler.curves import build_gpu_curve
+from scheduler.machine import LinkModel, MachineProfile
 from scheduler.problem import GemmProblem, Memory
 from scheduler.repetition import repeat
 from scheduler.stream import Stream, outline_stream
@@ -21,8 +23,10 @@ LINK_SIDE: Final = 8192
 _WAKE_SECONDS: Final = 0.2
 _LINK_SECONDS: Final = 0.3
 _TINY: Final = 64
-_MANY_ROWS: Final = 65536
-"""Times columns so few that the steps take longer than the bytes."""
+_MANY_ROWS: Final = 262_144
+"""Times columns so few that enqueuing takes longer than the bytes."""
+
+_KERNEL_BOUND: Final = 8192, 4096, 4096
 
 
 def measure_link(pipeline: GpuPipeline, memory: Memory, source: str) -> LinkModel:
@@ -47,21 +51,38 @@ def measure_link(pipeline: GpuPipeline, memory: Memory, source: str) -> LinkMode
         out_seconds = _time_pipeline(pipeline, memory, side, side, 16) - tiny_seconds
         stretch = max(1.0, both_seconds / (in_seconds * 2 * k / side + out_seconds))
         in_rate, out_rate = in_rate / stretch, moved_bytes / out_seconds / stretch
-    step_seconds = _measure_step(pipeline, memory, tiny_seconds, in_rate, out_rate)
+    enqueue_seconds = _measure_enqueuing(pipeline, memory, tiny_seconds, in_rate, out_rate)
     return LinkModel(
         memory=memory,
         in_gbytes_per_second=in_rate / 1e9,
         out_gbytes_per_second=out_rate / 1e9,
-        call_seconds=max(0.0, tiny_seconds - step_seconds),
+        call_seconds=max(0.0, tiny_seconds - enqueue_seconds),
         source=source,
-        step_seconds=step_seconds,
+        enqueue_seconds=enqueue_seconds,
     )
 
 
-def _measure_step(
+def measure_step(pipeline: GpuPipeline, profile: MachineProfile) -> float:
+    """What a step costs the GPU: what a product of many takes beyond its bytes and waves.
+
+    From page-locked memory and bound by its kernels, whose staircase and link are known: never more
+    than enqueuing it costs the host, which would hide it.
+    """
+    problem, spec = GemmProblem(*_KERNEL_BOUND, memory="pinned"), find_kernel("cublas", "float32")
+    model, link = profile.find_kernel_model(spec), profile.find_link("pinned")
+    assert model is not None, "cuBLAS is among the first kernels to be measured"
+    assert link is not None, "the link is measured before"
+    curve = build_gpu_curve(problem, profile, Candidate(spec, model))
+    m = problem.m
+    seconds = _time_pipeline(pipeline, "pinned", m, problem.n, problem.k)
+    beyond_seconds = seconds - curve.seconds(m)
+    return min(max(0.0, beyond_seconds / curve.stream.count_steps(m)), link.enqueue_seconds)
+
+
+def _measure_enqueuing(
     pipeline: GpuPipeline, memory: Memory, tiny_seconds: float, in_rate: float, out_rate: float
 ) -> float:
-    """What a step costs by itself: the tiny product has one, one of many rows several."""
+    """What a step costs the host: the tiny product has one, one of many rows several."""
     many_seconds = _time_pipeline(pipeline, memory, _MANY_ROWS, _TINY, _TINY) - tiny_seconds
     moved_bytes = 4 * _MANY_ROWS * _TINY
     if memory == "pageable":  # the threads that copy hold up the one that launches

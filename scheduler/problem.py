@@ -60,8 +60,7 @@ class GemmProblem:
                 raise ProblemError(name, size, "at least 1")
         if self.dtype not in ITEM_BYTES:
             raise ProblemError("dtype", self.dtype, f"one of {', '.join(ITEM_BYTES)}")
-        if self.memory not in MEMORIES:
-            raise ProblemError("memory", self.memory, f"one of {', '.join(MEMORIES)}")
+        find_memory(self.memory)
 
     @property
     def item_bytes(self) -> int:
@@ -87,3 +86,15 @@ class GemmProblem:
     def c_row_bytes(self) -> int:
         """Bytes of one row of C."""
         return self.n * self.item_bytes
+
+
+def find_memory(name: str) -> Memory:
+    """The kind of memory of that name.
+
+    Raises:
+        ProblemError: There is none.
+    """
+    for memory in MEMORIES:
+        if memory == name:
+            return memory
+    raise ProblemError("memory", name, f"one of {', '.join(MEMORIES)}")

@@ -11,18 +11,14 @@ from kernels.panels import (
     COMPUTE_BOUND_SIZE,
     FIRST_PANEL_ROWS,
     MAX_PANEL_BYTES,
+    MIN_DRAIN_BYTES,
     MIN_PANEL_BYTES,
     PANELS,
     SPLIT_SHARE,
 )
+from kernels.steps import B_STEP_BYTES, DEPTH_QUANTUM, LEADING_STEPS
 from scheduler.problem import GemmProblem
 from scheduler.waves import WaveGrid, divide_up
-
-LEADING_STEPS = 6
-"""Steps of the first panel, while each has enough of B."""
-
-_B_STEP_BYTES = 16 << 20
-_DRAIN_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +67,32 @@ def outline_stream(problem: GemmProblem, grid: WaveGrid, *, splits_tail: bool) -
     if min(problem.n, problem.k) >= COMPUTE_BOUND_SIZE * item_bytes:
         wanted_bytes = min(max(wanted_bytes, wave_rows * row_bytes), MAX_PANEL_BYTES)
     else:
-        last_rows = min(last_rows, max(1, _DRAIN_BYTES // (row_bytes * tile_m)) * tile_m)
-    panel_rows = _round_rows(max(1, wanted_bytes // row_bytes), tile_m, wave_rows)
+        last_rows = min(last_rows, max(1, MIN_DRAIN_BYTES // (row_bytes * tile_m)) * tile_m)
+    panel_rows = min(m, _round_rows(max(1, wanted_bytes // row_bytes), tile_m, wave_rows))
     first_rows = min(FIRST_PANEL_ROWS * item_bytes, problem.k)
-    if 2 * m > first_rows:
-        first_rows = max(panel_rows, _round_rows(min(first_rows, -(-m // 2)), tile_m, wave_rows))
-    panel_rows, first_rows = min(panel_rows, m), min(first_rows, m)
-    depth_bytes = max(_B_STEP_BYTES, problem.b_bytes // LEADING_STEPS)
+    first_rows = (
+        m
+        if 2 * m <= first_rows
+        else min(m, _round_rows(min(first_rows, -(-m // 2)), tile_m, wave_rows))
+    )
     return Stream(
-        first_rows=first_rows,
-        first_steps=divide_up(problem.b_bytes, depth_bytes) if item_bytes > 2 else 1,
+        first_rows=max(first_rows, panel_rows),
+        first_steps=_count_leading_steps(problem),
         panel_rows=panel_rows,
         last_rows=min(last_rows, panel_rows),
     )
 
 
+def _count_leading_steps(problem: GemmProblem) -> int:
+    """Steps of the first panel."""
+    if problem.item_bytes == 2:
+        return 1
+    depth = max(B_STEP_BYTES // problem.c_row_bytes, problem.k // LEADING_STEPS, 1)
+    return divide_up(problem.k, divide_up(depth, DEPTH_QUANTUM) * DEPTH_QUANTUM)
+
+
 def _round_rows(rows: int, tile_m: int, wave_rows: int) -> int:
-    """Whole waves near `rows`, or whole rows of tiles where a wave covers more than twice that."""
-    quantum = wave_rows if wave_rows <= 2 * rows else tile_m
-    return max(1, round(rows / quantum)) * quantum
+    """Whole waves near `rows`; where one covers more than twice that, as much of it as may be."""
+    if wave_rows <= 2 * rows:
+        return max(1, round(rows / wave_rows)) * wave_rows
+    return max(1, 2 * rows // tile_m) * tile_m

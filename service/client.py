@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 import httpx
 from numpy.typing import NDArray
 
+from scheduler.problem import Memory
 from scheduler.wishes import NO_WISHES, Wishes
 from service.client_connection import Connection
 from service.client_errors import (
@@ -256,11 +257,15 @@ class WavetrimClient:
         k: int,
         *,
         dtype: str = "float32",
+        memory: Memory = "pageable",
         device: str | None = None,
         wishes: Wishes = NO_WISHES,
     ) -> dict[str, Any]:
-        """How the service would split a product: F, waves, predicted seconds, the curve."""
-        sizes = {"m": m, "n": n, "k": k, "dtype": dtype}
+        """How the service would split a product: F, waves, predicted seconds, the curve.
+
+        Jobs are pageable; pinned operands are those of programs that page-lock their memory.
+        """
+        sizes = {"m": m, "n": n, "k": k, "dtype": dtype, "memory": memory}
         asked = {**sizes, "device": device, **wishes.as_dict()}
         plan: dict[str, Any] = self._connection.ask("GET", "/v1/plan", params=_drop_none(asked))
         return plan

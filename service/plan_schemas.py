@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from scheduler.problem import Memory
 from service.schemas import DtypeName
 from service.wish_schemas import WishQuery
 
@@ -20,6 +21,11 @@ class PlanQuery(WishQuery):
     n: Size = Field(description="Columns of B and C.", examples=[8192])
     k: Size = Field(description="Columns of A and rows of B.", examples=[8192])
     dtype: DtypeName = Field("float32", description="Element type.")
+    memory: Memory = Field(
+        "pageable",
+        description="The host memory that the operands lie in: pageable (any array, a mapped file; "
+        "what jobs have) or pinned (page-locked, which the GPU reads and writes by itself).",
+    )
     device: str | None = Field(
         None,
         max_length=100,
@@ -50,6 +56,7 @@ class PlanView(BaseModel):
         json_schema_extra={
             "examples": [
                 {
+                    "memory": "pageable",
                     "f": 1024,
                     "gpu_rows": 15360,
                     "kernel": "register",
@@ -88,6 +95,7 @@ class PlanView(BaseModel):
         }
     )
 
+    memory: Memory = Field(description="The host memory that the operands are to lie in.")
     f: int = Field(description="Rows of C that the CPU computes, the last ones.")
     gpu_rows: int = Field(description="Rows of C that the GPU computes, the first ones.")
     kernel: str | None = Field(description="The GPU's kernel; null when f is M.")

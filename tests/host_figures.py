@@ -9,10 +9,10 @@ from benchmarks.host_suite import (
     ALL_SHAPES,
     DTYPES,
     HELD_SMS,
-    MEMORIES,
     SQUARES_HELD,
 )
 from benchmarks.host_summary import ALONE, OURS, PEERS
+from scheduler.problem import MEMORIES
 
 ALL_SMS = 132
 HEAD: dict[str, Any] = {

@@ -36,7 +36,6 @@ from benchmarks.host_rows import HostResults
 from benchmarks.host_suite import (
     ALL_SHAPES,
     DTYPES,
-    MEMORIES,
     REGRET_SMS,
     SUITE,
     count_bytes,
@@ -66,7 +65,7 @@ from kernels.device import list_devices
 from scheduler.execute import Executor
 from scheduler.plan import choose_plan
 from scheduler.presets import PRESETS
-from scheduler.problem import GemmProblem
+from scheduler.problem import MEMORIES, GemmProblem
 from scheduler.profile import build_preset_profile, find_profile
 from scheduler.wishes import Wishes
 from tests.c_library import build_library

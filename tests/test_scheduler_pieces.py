@@ -71,8 +71,9 @@ def test_a_wrong_prediction_costs_little_over_the_gpu_alone(shape, sms, slower):
     plan = choose_plan(GemmProblem(*shape, memory="pinned"), H200, Wishes(sms=sms))
     assert 0 < plan.f < shape[0]
     gpu_only_seconds = slower[1] * plan.gpu_only_seconds
-    # A CPU that is far slower than planned is noticed when its first half is done.
-    limit = max(1.08, slower[0] / 2 * 1.1) if slower[0] > slower[1] else 1.0
+    # A CPU that is far slower than planned is noticed when its first half is done; panels are a
+    # quarter of one of these products.
+    limit = max(1.15, slower[0] / 2 * 1.1) if slower[0] > slower[1] else 1.0
     assert play(plan, *slower) <= limit * gpu_only_seconds
 
 

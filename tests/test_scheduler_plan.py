@@ -215,7 +215,7 @@ def test_a_plan_takes_less_than_a_millisecond(shape, memory):
         start = time.thread_time()
         choose_plan(GemmProblem(*shape, memory=memory), profile)
         seconds.append(time.thread_time() - start)
-    assert min(seconds) < 2e-3  # here, on a slower and busier machine than most
+    assert min(seconds) < 2e-3  # less than half of it on an idle machine
 
 
 def test_the_curve_of_a_giant_product_is_drawn_at_once():

@@ -97,6 +97,10 @@ def test_wrong_usage_ends_with_2(arguments: list[str], tmp_path: Path) -> None:
     [
         (["0", "4", "4"], "m is 0; it must be at least 1"),
         (["4", "4", "4", "--dtype", "complex64"], "dtype is 'complex64'; it must be one of"),
+        (
+            ["4", "4", "4", "--memory", "mapped"],
+            "memory is 'mapped'; it must be one of pageable, pinned",
+        ),
         (["4", "4", "4", "--f", "5"], 'f is 5; it must be "auto" or 0…4'),
         (["4", "4", "4", "--f", "some"], "f is 'some'; it must be"),
         (["4", "4", "4", "--kernel", "magic"], "kernel is 'magic'; it must be one of"),
@@ -153,6 +157,13 @@ def test_accuracy_and_multiprocessors_are_shown(tmp_path: Path) -> None:
     assert "tensor 128x128x32" in printed.stdout
     assert re.search(r"accuracy .* float32", printed.stdout)
     assert "at most 66" in printed.stdout
+
+
+def test_the_memory_of_the_operands_is_shown(tmp_path: Path) -> None:
+    wishes = ["--device", "H200", "--memory", "pinned"]
+    printed = invoke_command("plan", 4096, 4096, 4096, *wishes, folder=tmp_path)
+    assert printed.exit_code == 0, printed.stderr
+    assert "pinned memory" in printed.stdout
 
 
 def test_a_plan_says_why_no_gpu_has_a_part(tmp_path: Path) -> None:

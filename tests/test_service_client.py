@@ -188,7 +188,10 @@ def test_jobs_are_listed_in_pages(client: WavetrimClient) -> None:
 
 def test_plans_and_devices_are_asked_for(client: WavetrimClient) -> None:
     wishes = Wishes("register", f=512)
-    plan = client.plan(4096, 4096, 4096, dtype="float64", device="H200", wishes=wishes)
+    plan = client.plan(
+        4096, 4096, 4096, dtype="float64", memory="pinned", device="H200", wishes=wishes
+    )
+    assert plan["memory"] == "pinned"
     assert (plan["f"], plan["gpu_rows"], plan["kernel"]) == (512, 3584, "register")
     assert plan["curve"][0]["f"] == 0
     wishes = Wishes(accuracy="float32", sms=33, f=0)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.problem import ITEM_BYTES
+from scheduler.problem import ITEM_BYTES, MEMORIES
 from service.plan_schemas import MAX_SIZE
 from tests.server import RunningServer
 
@@ -71,6 +71,23 @@ def test_accuracy_and_multiprocessors_can_be_given(shared_server: RunningServer)
     assert whole["waves"] < plans["strict"]["waves"]
 
 
+def test_the_memory_of_the_operands_can_be_given(shared_server: RunningServer) -> None:
+    sizes = {"m": 16384, "n": 16384, "k": 256, "device": "H200"}
+    default = ask(shared_server, **sizes)
+    plans = {memory: ask(shared_server, **sizes, memory=memory) for memory in MEMORIES}
+    assert default == plans["pageable"]
+    seconds = {memory: plan["predicted"]["total_seconds"] for memory, plan in plans.items()}
+    assert seconds["pinned"] < seconds["pageable"]
+    for memory, plan in plans.items():
+        assert plan["memory"] == plan["profile"]["link"]["memory"] == memory
+
+
+def test_the_refused_memory_comes_with_the_list(shared_server: RunningServer) -> None:
+    problem = shared_server.client.get("/v1/plan?m=1&n=1&k=1&memory=mapped").json()
+    assert problem["value"] == "mapped"
+    assert all(memory in problem["limit"] for memory in MEMORIES)
+
+
 def test_a_plan_says_why_no_gpu_has_a_part(shared_server: RunningServer) -> None:
     plan = ask(shared_server, m=10, n=10, k=10, dtype="int8", device="H200")
     assert plan["no_gpu_reason"] == "no kernel multiplies int8, so the CPU computes every row"
@@ -90,6 +107,7 @@ def test_every_dtype_has_a_plan(shared_server: RunningServer, dtype: str) -> Non
         ({"k": "many"}, "k"),
         ({"dtype": "float31"}, "dtype"),
         ({"dtype": "complex64"}, "dtype"),
+        ({"memory": "mapped"}, "memory"),
         ({"device": "Abacus"}, "device"),
         ({"kernel": "magic"}, "kernel"),
         ({"kernel": "shared", "tile": "33"}, "tile"),

@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-from benchmarks.host_suite import MEMORIES
 from benchmarks.operands import Matrix, Operands
+from scheduler.problem import MEMORIES
 
 
 class Contender(ABC):

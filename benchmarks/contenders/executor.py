@@ -7,7 +7,6 @@ from benchmarks.operands import Matrix, Operands
 from scheduler.execute import Executor, Timings
 from scheduler.machine import MachineProfile
 from scheduler.plan import Plan, choose_plan
-from scheduler.problem import GemmProblem
 from scheduler.wishes import RowsOrAuto, Wishes
 
 Side = Literal["both", "gpu", "cpu"]
@@ -41,7 +40,7 @@ class SplitExecutor(Contender):
     def prepare(self, operands: Operands, until: float) -> bool:
         """Plan; the CPU alone takes part where it is not hopeless."""
         del until
-        problem = GemmProblem(*operands.shape, operands.dtype)
+        problem = operands.problem
         rows: dict[Side, RowsOrAuto] = {"both": "auto", "gpu": 0, "cpu": problem.m}
         wishes = Wishes(f=rows[self._side], sms=self.sms)
         self._plan = choose_plan(problem, self._profile, wishes)

@@ -37,8 +37,10 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
     table.add_row("F, rows on the CPU", f"[bold magenta]{plan['f']}[/] of {m}")
     table.add_row("rows on the GPU", str(plan["gpu_rows"]))
     if plan["kernel"] is not None:
+        # The plans of older jobs say nothing of the memory, the accuracy and the multiprocessors.
+        if (memory := plan.get("memory")) is not None:
+            table.add_row("operands in", f"{memory} memory")
         table.add_row("kernel, tile", f"{plan['kernel']} {plan['tile']}")
-        # The plans of older jobs say nothing of these.
         if (accuracy := plan.get("accuracy")) is not None:
             table.add_row("accuracy", accuracy)
         if (sms := plan.get("sms")) is not None:

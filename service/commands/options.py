@@ -18,6 +18,15 @@ Dtype = Annotated[
         rich_help_panel="Product",
     ),
 ]
+Memory = Annotated[
+    str,
+    typer.Option(
+        metavar="KIND",
+        help="Host memory of the operands: pageable (as jobs have it), or pinned, which the GPU"
+        " reads and writes by itself.",
+        rich_help_panel="Product",
+    ),
+]
 Kernel = Annotated[
     str,
     typer.Option(

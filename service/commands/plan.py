@@ -15,6 +15,7 @@ EXAMPLES: Final = """[bold]Examples[/]
 wavetrim plan 4096 4096 4096
 wavetrim plan 2048 2048 2048 --device H200 --kernel shared --tile 4
 wavetrim plan 8192 8192 8192 --device H200 --accuracy float32 --sms 66
+wavetrim plan 16384 16384 256 --device H200 --memory pinned
 wavetrim plan 16384 16384 256 --dtype float64 --device "A100 SXM 40" --json
 """
 
@@ -27,6 +28,7 @@ def plan(
     k: Annotated[int, typer.Argument(metavar="K", help="Columns of A, rows of B.")],
     *,
     dtype: options.Dtype = "float32",
+    memory: options.Memory = "pageable",
     device: Annotated[
         str | None,
         typer.Option(
@@ -46,11 +48,11 @@ def plan(
 
     Nothing is computed, and the GPU need not be there: `wavetrim devices` lists the presets.
     """
-    from scheduler.problem import GemmProblem
+    from scheduler.problem import GemmProblem, find_memory
     from service.commands.machine import load_settings, plan_here, read_wishes
 
     chosen = plan_here(
-        GemmProblem(m, n, k, dtype),
+        GemmProblem(m, n, k, dtype, find_memory(memory)),
         load_settings(profile_dir=profile_dir),
         device=device,
         wishes=read_wishes(kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms),

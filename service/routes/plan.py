@@ -20,7 +20,7 @@ def plan_product(
     query: Annotated[PlanQuery, Query()], engine: EnginePart, settings: SettingsPart
 ) -> PlanView:
     """Plan a product: F, the kernel, the waves, and the predicted seconds over every F."""
-    problem = GemmProblem(query.m, query.n, query.k, query.dtype)
+    problem = GemmProblem(query.m, query.n, query.k, query.dtype, query.memory)
     profile = find_planning_profile(engine, settings, query.device)
     plan = choose_plan(problem, profile, query.wishes)
     return PlanView.model_validate({**describe_plan(plan), "curve": describe_curve(plan)})

@@ -1,0 +1,37 @@
+"""The outline of a product's cut is near the cut that the pipeline makes."""
+
+import pytest
+
+from benchmarks.host_suite import ALL_SHAPES
+from kernels.catalog import find_kernel
+from kernels.panels import PanelProblem
+from kernels.steps import plan_steps
+from scheduler.problem import GemmProblem
+from scheduler.stream import outline_stream
+from scheduler.waves import WaveGrid
+
+SLOTS = 132
+MEMORY_BYTES = 100 << 30
+
+
+@pytest.mark.parametrize("kernel", [("bulk", "128x256"), ("register", "64x128"), ("cublas", None)])
+@pytest.mark.parametrize("shape", ALL_SHAPES)
+def test_the_outline_is_near_the_real_cut(shape, kernel):
+    spec = find_kernel(kernel[0], "float32", kernel[1])
+    tile, problem = spec.tile, GemmProblem(*shape)
+    panels = PanelProblem(*shape, 4, tile.m, tile.n, tile.k, SLOTS, splits_tail=spec.splits_tail)
+    steps = plan_steps(panels, MEMORY_BYTES).steps
+    first = [step for step in steps if step.rows.start == 0]
+    grid = WaveGrid(problem.n, tile.m, tile.n, SLOTS)
+    outline = outline_stream(problem, grid, splits_tail=spec.splits_tail)
+    assert outline.first_steps == len(first)
+    assert abs(outline.count_steps(problem.m) - len(steps)) <= 4 + len(steps) / 4
+    first_rows = len(first[0].rows)
+    assert first_rows / 2.3 <= outline.first_rows <= 2.3 * first_rows
+
+
+def test_fewer_rows_have_no_more_steps():
+    grid = WaveGrid(4096, 128, 256, SLOTS)
+    outline = outline_stream(GemmProblem(50_000, 4096, 4096), grid, splits_tail=True)
+    steps = [outline.count_steps(rows) for rows in range(1, 50_001)]
+    assert steps == sorted(steps)
