@@ -58,7 +58,7 @@ def calibrate(
     if info is not None and executor.pipeline is not None:
         tell("link", _LINK_SHARE)
         gpu = describe_gpu(info)
-        cpu, links = measure_links(executor, cpu, f"measured {stamp}")
+        cpu, links = measure_links(executor, cpu, gpu.sm_count, f"measured {stamp}")
 
         def tell_kernel(label: str, share: float) -> None:
             tell(label, _LINK_SHARE + (1 - _LINK_SHARE) * share)
@@ -66,17 +66,10 @@ def calibrate(
         kernels = measure_kernels(gpu, info, cache_dir, f"measured {stamp}", tell_kernel)
         profile = replace(profile, device=info.name, cpu=cpu, gpu=gpu, links=links)
         profile = replace(profile, kernels=kernels)
-        step_seconds = measure_step(executor.pipeline, profile)
-        links = tuple(
-            replace(
-                link,
-                step_seconds=min(step_seconds, link.enqueue_seconds),
-                call_seconds=max(0.0, link.call_seconds + link.enqueue_seconds - step_seconds),
-            )
-            for link in links
-        )
-        profile = replace(profile, links=links)
         profile = complete_kernels(profile)
+        step_seconds = measure_step(executor.pipeline, profile)
+        links = tuple(_tell_step_apart(link, step_seconds) for link in links)
+        profile = replace(profile, links=links)
     if directory is not None:
         store_profile(profile, directory)
     tell("done", 1.0)
@@ -92,7 +85,7 @@ def measure_cpu(executor: Executor, source: str) -> CpuModel:
 
 
 def measure_links(
-    executor: Executor, cpu: CpuModel, source: str
+    executor: Executor, cpu: CpuModel, sm_count: int, source: str
 ) -> tuple[CpuModel, tuple[LinkModel, ...]]:
     """The way to the GPU from every kind of memory, and what it and the CPU part take from another.
 
@@ -105,11 +98,17 @@ def measure_links(
     shares, links = [], []
     for memory in MEMORIES:
         threads = count_threads_beside_gpu(pool.threads, memory)
-        link = measure_link(pipeline, memory, source)
+        link = measure_link(pipeline, memory, sm_count=sm_count, source=source)
         contention = measure_contention(pipeline, pool, memory, threads=threads, rate=rate)
         links.append(replace(link, beside_cpu_stretch=contention.link_stretch))
         shares.append(CpuShare(memory, threads, contention.cpu_stretch, contention.element_stretch))
     return replace(cpu, beside_gpu=tuple(shares)), tuple(links)
+
+
+def _tell_step_apart(link: LinkModel, step_seconds: float) -> LinkModel:
+    """The link with what a step costs, of which there is one in a call of the tiny product."""
+    call_seconds = max(0.0, link.call_seconds - step_seconds)
+    return replace(link, call_seconds=call_seconds, step_seconds=step_seconds)
 
 
 def measure_cpu_briefly(executor: Executor) -> CpuModel:

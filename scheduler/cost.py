@@ -94,8 +94,6 @@ class GpuCurve:
       them are computed. Behind the last kernel the last rows are copied out.
     - Behind the copies in, the last panel is computed and copied out.
     - The copies out begin when the first panel ends.
-    - The host enqueues one step after the other (the first one is part of a call), and the last one
-      is computed and copied out.
 
     Where the same threads stage both ways, their times add up; else each way is busy by itself.
 
@@ -109,8 +107,7 @@ class GpuCurve:
         row_in_seconds: Seconds to copy one row of A in (and of C, when it is read).
         row_out_seconds: Seconds to copy one row of C out.
         stream: How the pipeline cuts the product into steps.
-        step_seconds: Seconds that each step costs the GPU beyond its waves.
-        enqueue_seconds: Seconds that each step costs the host.
+        step_seconds: Seconds that each step costs beyond its waves.
         call_seconds: Seconds that a call costs around the pipeline.
         duplex: Whether copies in and out run at the same time.
         first_seconds: Seconds of the first panel's kernels.
@@ -126,7 +123,6 @@ class GpuCurve:
     row_out_seconds: float = 0.0
     stream: Stream = ONE_STEP
     step_seconds: float = 0.0
-    enqueue_seconds: float = 0.0
     call_seconds: float = 0.0
     duplex: bool = False
     first_seconds: float = field(init=False)
@@ -182,14 +178,11 @@ class GpuCurve:
         steps = stream.count_steps(rows)
         computed = led_seconds + (steps - stream.first_steps) * self.step_seconds
         computed += kernel_seconds - first_seconds
-        last_seconds = self.step_seconds + min(kernel_seconds, self.last_seconds)
-        arrived = in_seconds + last_seconds
-        enqueued = (steps - 1) * self.enqueue_seconds + last_seconds
+        arrived = in_seconds + self.step_seconds + min(kernel_seconds, self.last_seconds)
         return self.call_seconds + max(
             computed + drain_seconds,
             arrived + (drain_seconds if self.duplex else out_seconds),
             led_seconds + out_seconds,
-            enqueued + drain_seconds,
         )
 
     def estimate_rows(self, seconds: float) -> float:

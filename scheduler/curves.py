@@ -59,7 +59,6 @@ def build_gpu_curve(
         row_out_seconds=problem.c_row_bytes / out_rate,
         stream=outline_stream(problem, grid, splits_tail=spec.splits_tail),
         step_seconds=link.step_seconds,
-        enqueue_seconds=link.enqueue_seconds,
         call_seconds=link.call_seconds,
         duplex=link.is_duplex,
     )

@@ -68,7 +68,6 @@ def describe_profile(plan: Plan) -> dict[str, Any]:
             "out_gbytes_per_second": link.out_gbytes_per_second,
             "call_seconds": link.call_seconds,
             "step_seconds": link.step_seconds,
-            "enqueue_seconds": link.enqueue_seconds,
             "source": link.source,
         },
         "cpu": {

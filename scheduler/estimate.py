@@ -36,7 +36,6 @@ LINK_SHARE: Final[dict[Memory, float]] = {"pageable": 0.75, "pinned": 0.85}
 
 CALL_SECONDS: Final[dict[Memory, float]] = {"pageable": 300e-6, "pinned": 50e-6}
 STEP_SECONDS: Final = 80e-6
-ENQUEUE_SECONDS: Final = 150e-6
 CPU_THREAD_GFLOPS: Final = 60.0
 """float32 on one thread: 16 lanes, 2 operations, 2.5 GHz, three quarters of it kept up."""
 
@@ -109,7 +108,6 @@ def estimate_links(gpu: GpuModel) -> tuple[LinkModel, ...]:
             call_seconds=CALL_SECONDS[memory],
             source=f"assumed: {LINK_SHARE[memory]:.0%} of {standard:g} GB/s (PCIe standard)",
             step_seconds=STEP_SECONDS,
-            enqueue_seconds=ENQUEUE_SECONDS,
             beside_cpu_stretch=BESIDE_STRETCH[memory],
         )
         for memory in MEMORIES

@@ -15,7 +15,7 @@ from scheduler.curves import build_gpu_curve
 from scheduler.machine import LinkModel, MachineProfile
 from scheduler.problem import GemmProblem, Memory
 from scheduler.repetition import repeat
-from scheduler.stream import Stream, outline_stream
+from scheduler.stream import outline_stream
 from scheduler.waves import WaveGrid
 
 LINK_SIDE: Final = 8192
@@ -23,78 +23,64 @@ LINK_SIDE: Final = 8192
 _WAKE_SECONDS: Final = 0.2
 _LINK_SECONDS: Final = 0.3
 _TINY: Final = 64
-_MANY_ROWS: Final = 262_144
-"""Times columns so few that enqueuing takes longer than the bytes."""
+_ALL_IN: Final = 16 * LINK_SIDE, 16, LINK_SIDE // 16
+"""M, N, K. With a longer K the last kernel would take longer, too."""
 
 _KERNEL_BOUND: Final = 8192, 4096, 4096
 
 
-def measure_link(pipeline: GpuPipeline, memory: Memory, source: str) -> LinkModel:
-    """Rates of the whole way, staging included where there is any.
+def measure_link(pipeline: GpuPipeline, memory: Memory, *, sm_count: int, source: str) -> LinkModel:
+    """Rates of the whole way, staging included where there is any; steps are not told apart yet.
 
-    A tiny product is all fixed cost, one of many rows and few columns all steps, one with few
-    columns all copy in. The rates are those of the usual case, copies both ways with kernels
-    beside: one such product tells how much longer staged copies take together than one after the
-    other, and how fast those of page-locked memory go out while others come in.
+    A tiny product is all fixed cost, a tall one with few columns and a short K all copy in. The
+    rates are those of the usual case, copies both ways with kernels beside: one such product tells
+    how much longer staged copies take together than one after the other, and how fast those of
+    page-locked memory go out while others come in.
     """
     tiny_seconds = _time_pipeline(pipeline, memory, _TINY, _TINY, _TINY)
     side, k = LINK_SIDE, LINK_SIDE // 8
-    in_seconds = _time_pipeline(pipeline, memory, side, _TINY, side) - tiny_seconds
+    in_seconds = _time_pipeline(pipeline, memory, *_ALL_IN) - tiny_seconds
     both_seconds = _time_pipeline(pipeline, memory, side, side, k) - tiny_seconds
     moved_bytes = 4 * side * side
     in_rate = moved_bytes / in_seconds
     if memory == "pinned":
         # Nothing goes out before B and the first rows of A are there.
-        first_bytes = 4 * k * (side + _outline(side, side, k).first_rows)
+        first_bytes = 4 * k * (side + _find_first_rows(side, side, k, sm_count))
         out_rate = moved_bytes / (both_seconds - first_bytes / in_rate)
     else:
         out_seconds = _time_pipeline(pipeline, memory, side, side, 16) - tiny_seconds
         stretch = max(1.0, both_seconds / (in_seconds * 2 * k / side + out_seconds))
         in_rate, out_rate = in_rate / stretch, moved_bytes / out_seconds / stretch
-    enqueue_seconds = _measure_enqueuing(pipeline, memory, tiny_seconds, in_rate, out_rate)
     return LinkModel(
         memory=memory,
         in_gbytes_per_second=in_rate / 1e9,
         out_gbytes_per_second=out_rate / 1e9,
-        call_seconds=max(0.0, tiny_seconds - enqueue_seconds),
+        call_seconds=tiny_seconds,
         source=source,
-        enqueue_seconds=enqueue_seconds,
     )
 
 
 def measure_step(pipeline: GpuPipeline, profile: MachineProfile) -> float:
-    """What a step costs the GPU: what a product of many takes beyond its bytes and waves.
+    """What a step costs: what a product of many takes beyond its bytes and waves.
 
-    From page-locked memory and bound by its kernels, whose staircase and link are known: never more
-    than enqueuing it costs the host, which would hide it.
+    From page-locked memory and bound by its kernels, whose staircase and link are known. One step
+    is in the link's cost of a call.
     """
     problem, spec = GemmProblem(*_KERNEL_BOUND, memory="pinned"), find_kernel("cublas", "float32")
-    model, link = profile.find_kernel_model(spec), profile.find_link("pinned")
-    assert model is not None, "cuBLAS is among the first kernels to be measured"
-    assert link is not None, "the link is measured before"
+    model = profile.find_kernel_model(spec)
+    assert model is not None, "every kernel has a staircase, measured or assumed"
     curve = build_gpu_curve(problem, profile, Candidate(spec, model))
     m = problem.m
     seconds = _time_pipeline(pipeline, "pinned", m, problem.n, problem.k)
-    beyond_seconds = seconds - curve.seconds(m)
-    return min(max(0.0, beyond_seconds / curve.stream.count_steps(m)), link.enqueue_seconds)
+    step_seconds = (seconds - curve.seconds(m)) / (curve.stream.count_steps(m) - 1)
+    return min(max(step_seconds, 0.0), curve.call_seconds)
 
 
-def _measure_enqueuing(
-    pipeline: GpuPipeline, memory: Memory, tiny_seconds: float, in_rate: float, out_rate: float
-) -> float:
-    """What a step costs the host: the tiny product has one, one of many rows several."""
-    many_seconds = _time_pipeline(pipeline, memory, _MANY_ROWS, _TINY, _TINY) - tiny_seconds
-    moved_bytes = 4 * _MANY_ROWS * _TINY
-    if memory == "pageable":  # the threads that copy hold up the one that launches
-        many_seconds -= moved_bytes / in_rate + moved_bytes / out_rate
-    steps = _outline(_MANY_ROWS, _TINY, _TINY).count_steps(_MANY_ROWS)
-    return max(0.0, many_seconds / (steps - 1))
-
-
-def _outline(m: int, n: int, k: int) -> Stream:
+def _find_first_rows(m: int, n: int, k: int, sm_count: int) -> int:
+    """Rows of the first panel."""
     spec = find_kernel("cublas", "float32")
-    grid = WaveGrid(n, spec.tile.m, spec.tile.n, slots=1)
-    return outline_stream(GemmProblem(m, n, k), grid, splits_tail=spec.splits_tail)
+    grid = WaveGrid(n, spec.tile.m, spec.tile.n, sm_count)
+    return outline_stream(GemmProblem(m, n, k), grid, splits_tail=spec.splits_tail).first_rows
 
 
 def prepare_copies(

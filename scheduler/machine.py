@@ -91,9 +91,8 @@ class LinkModel:
         out_gbytes_per_second: GPU to caller's memory, staging included.
         call_seconds: Seconds that one call of the pipeline costs beyond its bytes and steps.
         source: Where the figures come from.
-        step_seconds: Seconds that each step of the pipeline costs the GPU beyond its bytes and
-            waves: its kernel starts behind its copies, and ends.
-        enqueue_seconds: Seconds that the host takes to enqueue a step.
+        step_seconds: Seconds that each step of the pipeline costs beyond its bytes and waves: its
+            kernel starts behind its copies, and ends.
         beside_cpu_stretch: How many times as long copies take while the CPU part computes: both
             want memory, and staged copies cores.
     """
@@ -104,7 +103,6 @@ class LinkModel:
     call_seconds: float
     source: str
     step_seconds: float = 0.0
-    enqueue_seconds: float = 0.0
     beside_cpu_stretch: float = 1.0
 
     @property

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-_LEAST_ELEMENT_SECONDS: Final = 1e-15
+_LEAST_ELEMENT_SECONDS: Final = 1e-12
 _LEAST_FLOP_SHARE: Final = 0.5
 
 

@@ -54,7 +54,7 @@ def test_a_gpu_is_calibrated_within_a_minute(tmp_path, kernel_cache):
         assert link.memory == share.memory
         assert link.in_gbytes_per_second > 1
         assert link.out_gbytes_per_second > 1
-        assert 0 <= link.step_seconds <= link.enqueue_seconds < 2e-3
+        assert 0 <= link.step_seconds < 1e-3
         assert 1 <= link.beside_cpu_stretch < 10
         assert 0.5 <= share.stretch < 10
     for model in profile.kernels:

@@ -100,7 +100,6 @@ GPU_CURVES = st.builds(
         *(st.integers(1, 5000), st.integers(1, 8), st.integers(1, 5000), st.integers(1, 5000)),
     ),
     step_seconds=st.floats(0, 1e-4),
-    enqueue_seconds=st.floats(0, 1e-3),
     call_seconds=st.floats(0, 1e-3),
     duplex=st.booleans(),
 )
