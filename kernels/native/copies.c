@@ -20,7 +20,7 @@ enum {
     COPIES = 4,  // under way at one time; one more waits
     CHUNK_BYTES = 128 << 10,
     SQUARE = 32,
-    SPIN_NANOSECONDS = 50000,
+    SPIN_NANOSECONDS = 200000,
     LOOKS = 64,  // for news, before the clock is read again or the core is offered to others
 };
 
