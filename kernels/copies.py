@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from kernels.events import await_event
+from kernels.events import await_event, has_passed
 from kernels.stages import Walk
 
 
@@ -60,7 +60,7 @@ class DirectCopy:
 
     def done(self) -> bool:
         """As `PendingCopy` says."""
-        return not self._outwards or bool(self.end.done)
+        return not self._outwards or has_passed(self.end)
 
     def result(self) -> None:
         """As `PendingCopy` says."""

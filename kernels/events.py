@@ -7,8 +7,23 @@ copy engine 20 µs. Without one the driver's own wait keeps a core busy.
 import time
 from typing import Any, Final
 
+_NOT_READY: Final = 600  # cudaErrorNotReady
 _AWAKE_SECONDS: Final = 2e-4
 _NAP_SECONDS: Final = 2e-5  # the system makes about 80 µs of it
+
+
+def has_passed(event: Any) -> bool:
+    """Whether a CuPy event has passed. CuPy's own `done` is False for ever where the device failed.
+
+    Raises:
+        CUDARuntimeError: The device failed.
+    """
+    from cupy.cuda import runtime
+
+    status: int = runtime.eventQuery(event.ptr)
+    if status not in {0, _NOT_READY}:
+        raise runtime.CUDARuntimeError(status)
+    return status == 0
 
 
 def await_event(event: Any, *, awake: bool = False) -> None:
@@ -17,10 +32,13 @@ def await_event(event: Any, *, awake: bool = False) -> None:
     Args:
         event: The event.
         awake: Whether to look at it all the time, which costs a core and saves a nap's length.
+
+    Raises:
+        CUDARuntimeError: The device failed.
     """
     if awake:
         event.synchronize()
         return
     until = time.perf_counter() + _AWAKE_SECONDS
-    while not event.done:
+    while not has_passed(event):
         time.sleep(0 if time.perf_counter() < until else _NAP_SECONDS)
