@@ -23,10 +23,11 @@ from kernels.errors import CompilationFailed
 logger = logging.getLogger(__name__)
 
 _FOLDER: Final = Path(__file__).parent / "native"
-_SOURCES: Final = ("copies.c", "staging.c")
-_HEADERS: Final = ("copies.h",)
-_FLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-shared", "-fPIC", "-pthread")
-_LIBRARIES: Final = ("-ldl",)
+SOURCES: Final = tuple(_FOLDER / name for name in ("copies.c", "driver.c", "ways.c", "stage.c"))
+_HEADERS: Final = tuple(_FOLDER / name for name in ("copies.h", "driver.h", "ways.h"))
+FLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden", "-pthread")
+_SHARED: Final = ("-shared", "-fPIC")
+LIBRARIES: Final = ("-ldl",)
 _COMPILERS: Final = ("cc", "gcc", "clang")
 _DIGEST_CHARACTERS: Final = 16
 
@@ -64,8 +65,7 @@ def compile_library(folder: Path) -> Path:
     target = folder / name_library()
     with tempfile.TemporaryDirectory(dir=folder, prefix=".compiling-") as scratch:
         fresh = Path(scratch) / target.name
-        sources = (str(_FOLDER / source) for source in _SOURCES)
-        command = [*compiler, *_FLAGS, "-o", str(fresh), *sources, *_LIBRARIES]
+        command = [*compiler, *FLAGS, *_SHARED, "-o", str(fresh), *map(str, SOURCES), *LIBRARIES]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise CompilationFailed(f"{' '.join(command)} failed:\n{done.stderr}")
@@ -76,8 +76,8 @@ def compile_library(folder: Path) -> Path:
 @cache
 def name_library() -> str:
     """File name: what was compiled, how, and for which platform."""
-    texts = ((_FOLDER / name).read_text(encoding="utf-8") for name in (*_HEADERS, *_SOURCES))
-    about = "\0".join((*texts, *_FLAGS, *_LIBRARIES, sysconfig.get_platform()))
+    texts = (path.read_text(encoding="utf-8") for path in (*_HEADERS, *SOURCES))
+    about = "\0".join((*texts, *FLAGS, *_SHARED, *LIBRARIES, sysconfig.get_platform()))
     digest = hashlib.sha256(about.encode()).hexdigest()[:_DIGEST_CHARACTERS]
     return f"host-{digest}.so"
 

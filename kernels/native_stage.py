@@ -1,10 +1,10 @@
-"""The way through slabs in C (kernels/native/staging.c)."""
+"""The way through slabs in C (kernels/native/stage.c)."""
 
 import ctypes
 from typing import Any, Final, NoReturn
 
 from kernels.host_copies import NATIVE_ITEM_BYTES, CopyTeam, count_strides
-from kernels.memory import Matrix, PinnedSlab
+from kernels.memory import PinnedSlab
 from kernels.stages import Errand, SlabStage, Stage
 
 NATIVE_SLAB_BYTES: Final = 4 << 20
@@ -22,7 +22,8 @@ def open_stage(device_index: int, team: CopyTeam, stream: Any) -> Stage:
         stream: CuPy's stream of the transfers.
 
     Raises:
-        CUDADriverError: There is no memory for slabs or threads.
+        CUDARuntimeError: There is no memory for slabs.
+        CUDADriverError: There is none for the rest, or no thread.
     """
     if team.native is None:
         return SlabStage(device_index, team, stream)
@@ -33,93 +34,111 @@ class NativeWalk:
     """An errand of a native stage.
 
     Args:
-        library: The C library.
-        stage: Address of the stage.
-        number: Of the errand.
-        matrix: Its matrix, which must live until then.
+        stage: The stage.
+        number: Of the errand, from 1.
     """
 
-    def __init__(self, library: ctypes.CDLL, stage: int, number: int, matrix: Matrix) -> None:
-        self._library = library
+    def __init__(self, stage: "NativeStage", number: int) -> None:
         self._stage = stage
         self._number = number
-        self._matrix = matrix
 
     def done(self) -> bool:
         """As `Walk` says."""
-        return bool(self._library.is_over(self._stage, self._number))
+        return self._stage.is_over(self._number)
 
     def result(self) -> None:
         """As `Walk` says."""
-        status: int = self._library.await_errand(self._stage, self._number)
-        if status != 0:
-            _raise(status)
+        self._stage.await_errand(self._number)
 
 
 class NativeStage:
-    """One direction, as `Stage` says.
+    """One direction, as `Stage` says. After `close` everything but `close` is refused.
 
     Args:
         team: A native one.
         stream: CuPy's stream of the transfers.
 
     Raises:
-        CUDADriverError: There is no memory for slabs or threads.
+        CUDARuntimeError: There is no memory for slabs.
+        CUDADriverError: There is none for the rest, or no thread.
     """
 
     def __init__(self, team: CopyTeam, stream: Any) -> None:
         assert team.native is not None, "the native way needs a native team"
-        self._library, address = team.native
-        self._slabs = [PinnedSlab(NATIVE_SLAB_BYTES) for _ in range(NATIVE_SLABS)]
-        memories = (ctypes.c_void_p * NATIVE_SLABS)(*(slab.pointer for slab in self._slabs))
+        self._library, team_address = team.native
         _declare(self._library)
-        self._stage: int = self._library.open_stage(
-            address, stream.ptr, memories, NATIVE_SLABS, NATIVE_SLAB_BYTES
-        )
-        self._walks: list[NativeWalk] = []
-        if not self._stage:
-            _raise(_OUT_OF_MEMORY)
+        self._address: int | None = None
+        self._slabs: list[PinnedSlab] = []
+        self._errands: list[Errand] = []  # C uses their matrices and events until it is done
+        try:
+            self._open(team_address, stream)
+        except BaseException:
+            self.close()
+            raise
 
     def send(self, errand: Errand) -> NativeWalk:
         """As `Stage` says."""
         matrix, region = errand.matrix, errand.region
-        assert matrix.itemsize in NATIVE_ITEM_BYTES, "kernels have elements of 2, 4 or 8 bytes"
         item = matrix.itemsize
+        assert item in NATIVE_ITEM_BYTES, "kernels have elements of 2, 4 or 8 bytes"
+        assert matrix.size > 0, "steps have elements to copy"
+        self._errands.append(errand)
         number: int = self._library.ask_stage(
-            *(self._stage, int(errand.inwards), int(errand.alone)),
+            *(self._open_address, int(errand.inwards), int(errand.alone)),
             *(errand.after and errand.after.ptr, errand.start.ptr, errand.end.ptr),
             *(matrix.ctypes.data, *count_strides(matrix)),
             *(region.pointer, region.pitch * item, *matrix.shape, item),
         )
         if number == 0:
             _raise(_OUT_OF_MEMORY)
-        walk = NativeWalk(self._library, self._stage, number, matrix)
-        self._walks.append(walk)
-        return walk
+        return NativeWalk(self, number)
 
     def limit(self, helpers: int) -> None:
         """As `Stage` says."""
-        self._library.limit_helpers(self._stage, helpers)
+        self._library.limit_helpers(self._open_address, helpers)
 
     def finish(self) -> None:
         """As `Stage` says."""
-        status: int = self._library.finish_stage(self._stage)
-        self._walks.clear()
-        if status != 0:
-            _raise(status)
+        status: int = self._library.finish_stage(self._open_address)
+        self._errands.clear()
+        _check(status)
 
     def abandon(self) -> None:
         """As `Stage` says."""
-        self._library.abandon_errands(self._stage)
-        self._walks.clear()
+        self._library.abandon_errands(self._open_address)
+        self._errands.clear()
 
     def close(self) -> None:
         """As `Stage` says."""
-        if self._stage:
-            self._library.close_stage(self._stage)
-            self._stage = 0
+        address, self._address = self._address, None
+        if address is not None:
+            self._library.close_stage(address)
         while self._slabs:
             self._slabs.pop().free()
+
+    def is_over(self, number: int) -> bool:
+        """Whether an errand is over, be it failed."""
+        return bool(self._library.is_over(self._open_address, number))
+
+    def await_errand(self, number: int) -> None:
+        """Wait until an errand is over, and raise what went wrong with it or with one before it."""
+        _check(self._library.await_errand(self._open_address, number))
+
+    def _open(self, team_address: int, stream: Any) -> None:
+        for _ in range(NATIVE_SLABS):
+            self._slabs.append(PinnedSlab(NATIVE_SLAB_BYTES))
+        memories = (ctypes.c_void_p * NATIVE_SLABS)(*(slab.pointer for slab in self._slabs))
+        self._address = self._library.open_stage(
+            team_address, stream.ptr, memories, NATIVE_SLABS, NATIVE_SLAB_BYTES
+        )
+        if self._address is None:
+            _raise(_OUT_OF_MEMORY)
+
+    @property
+    def _open_address(self) -> int:
+        if self._address is None:
+            raise RuntimeError("the stage is closed")
+        return self._address
 
 
 def _declare(library: ctypes.CDLL) -> None:
@@ -142,6 +161,11 @@ def _declare(library: ctypes.CDLL) -> None:
         (library.close_stage, (address,), None),
     ):
         function.argtypes, function.restype = arguments, result
+
+
+def _check(status: int) -> None:
+    if status != 0:
+        _raise(status)
 
 
 def _raise(status: int) -> NoReturn:

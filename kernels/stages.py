@@ -54,7 +54,10 @@ class Walk(Protocol):
         """Whether it is over."""
 
     def result(self) -> None:
-        """Wait until it is over, and raise what went wrong with it or with one before it."""
+        """Wait until it is over, and raise what went wrong with it.
+
+        A stage that begins nothing behind a failure raises that instead.
+        """
 
 
 class Stage(Protocol):

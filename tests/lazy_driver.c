@@ -1,6 +1,7 @@
 // Stands in for libcuda.so.1 where there is no GPU: what a stream is given waits in a list until
 // somebody waits for an event behind it, so that memory that is used again too soon shows. Device
-// memory is the host's. For one thread at a time.
+// memory is the host's. Any thread may call it.
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,8 +29,9 @@ typedef struct {
 enum { MOST = 1 << 16, NOT_READY = 600, PATIENCE = 3 };
 
 static Copy2D list[MOST];
-static int refusal;
+static int refusal, failure;
 static long listed, done;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int carry_out(long until)
 {
@@ -46,18 +48,33 @@ static int carry_out(long until)
 
 static int add(void* target, size_t target_pitch, const void* source, size_t source_pitch, size_t row, size_t rows)
 {
-    if (refusal != 0) return refusal;
-    if (listed == MOST) return 2;
     const Copy2D copy = {
         .source_host = source, .source_pitch = source_pitch, .target_host = target,
         .target_pitch = target_pitch, .row_bytes = row, .rows = rows,
     };
-    list[listed++] = copy;
-    return 0;
+    pthread_mutex_lock(&lock);
+    int status = refusal != 0 ? refusal : failure;
+    if (status == 0 && listed == MOST) status = 2;
+    if (status == 0) list[listed++] = copy;
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
 // What every copy is refused with from now on; 0 for none.
-void refuse(int status) { refusal = status; }
+void refuse(int status)
+{
+    pthread_mutex_lock(&lock);
+    refusal = status;
+    pthread_mutex_unlock(&lock);
+}
+
+// What everything fails with from now on, as in a context that is lost; 0 for nothing.
+void fail(int status)
+{
+    pthread_mutex_lock(&lock);
+    failure = status;
+    pthread_mutex_unlock(&lock);
+}
 
 int cuCtxGetCurrent(void** context)
 {
@@ -89,16 +106,25 @@ int cuEventDestroy_v2(void* event)
 int cuEventRecord(void* event, void* stream)
 {
     (void)stream;
+    pthread_mutex_lock(&lock);
     ((Event*)event)->recorded = listed;
     ((Event*)event)->looks = 0;
-    return 0;
+    const int status = failure;
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
 int cuEventQuery(void* event)
 {
     Event* const one = event;
-    if (done < one->recorded && ++one->looks < PATIENCE) return NOT_READY;
-    return carry_out(one->recorded);
+    pthread_mutex_lock(&lock);
+    int status = failure;
+    if (status == 0) {
+        const int early = done < one->recorded && ++one->looks < PATIENCE;
+        status = early ? NOT_READY : carry_out(one->recorded);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
 int cuMemcpyHtoDAsync_v2(unsigned long long device, const void* host, size_t size, void* stream)

@@ -17,7 +17,7 @@ import kernels.native_stage
 from kernels.host_copies import CopyTeam
 from kernels.native_stage import NativeStage
 from kernels.region import DeviceRegion
-from kernels.stages import Errand
+from kernels.stages import Errand, Walk
 
 SHAPES = ((1, 1), (3, 5), (1, 1_100_001), (2_100_000, 1), (1031, 1033), (700, 4096), (3, 700_001))
 
@@ -28,9 +28,11 @@ class HostSlab:
     def __init__(self, size_bytes: int) -> None:
         self._memory = np.empty(size_bytes, np.uint8)
         self.pointer = self._memory.ctypes.data
+        self.freed = False
 
     def free(self) -> None:
-        """Keep nothing."""
+        """Tell that it was called."""
+        self.freed = True
 
 
 class Stream:
@@ -103,6 +105,67 @@ def check_failure(stage: NativeStage, driver: ctypes.CDLL) -> None:
     Caller(stage, driver, alone=False).copy(matrix, region, inwards=True)
 
 
+def check_lost_context(stage: NativeStage, driver: ctypes.CDLL) -> None:
+    """Where everything fails, nothing waits for ever, also not for what was under way."""
+    matrix = np.ones((1500, 1500), np.float32)
+    device = np.zeros_like(matrix)
+    region = DeviceRegion(device.ctypes.data, 1500)
+    events = Event(driver), Event(driver)
+    for inwards, alone in itertools.product((True, False), repeat=2):
+        errand = Errand(matrix, region, inwards, None, *events, alone)
+        underway = stage.send(Errand(matrix, region, True, None, *events, alone))
+        underway.result()
+        driver.fail(700)
+        failed = stage.send(errand)
+        with pytest.raises(Refusal, match="700"):
+            failed.result()
+        assert failed.done()
+        with pytest.raises(Refusal, match="700"):
+            stage.finish()
+        stage.abandon()
+        driver.fail(0)
+        stage.finish()
+
+
+def check_dropping(stage: NativeStage, driver: ctypes.CDLL) -> None:
+    """What is abandoned is over, whether it had begun or not; then the stage goes on."""
+    values = np.random.default_rng(1).random((3000, 1500), np.float32)
+    device = np.zeros_like(values)
+    region = DeviceRegion(device.ctypes.data, 1500)
+    events = Event(driver), Event(driver)
+    errand = Errand(values, region, True, None, *events, False)
+    walks = [stage.send(errand) for _ in range(50)]
+    stage.abandon()
+    assert all(walk.done() for walk in walks)
+    Caller(stage, driver, alone=False).copy(values, region, inwards=True)
+    assert np.array_equal(device, values)
+
+
+def check_closed(stage: NativeStage, walk: Walk) -> None:
+    """A closed stage refuses, and so does an errand of it; closing once more does nothing."""
+    stage.close()
+    for call in (stage.finish, stage.abandon, walk.done, walk.result, lambda: stage.limit(1)):
+        with pytest.raises(RuntimeError, match="closed"):
+            call()
+
+
+def check_no_memory(team: CopyTeam) -> None:
+    """A stage that does not come about leaves no slab behind."""
+    made: list[HostSlab] = []
+
+    def make_slab(size_bytes: int) -> HostSlab:
+        if len(made) == 3:
+            raise Refusal(2)
+        made.append(HostSlab(size_bytes))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels.native_stage, "PinnedSlab", make_slab)
+        with pytest.raises(Refusal, match="2"):
+            NativeStage(team, Stream())
+    assert [slab.freed for slab in made] == [True] * 3
+
+
 class Refusal(Exception):
     """What the driver says."""
 
@@ -124,7 +187,16 @@ def main() -> None:
             for pitch, alone in itertools.product((columns, columns + 7, columns + 100), (0, 1)):
                 check(Caller(stage, driver, alone=bool(alone)), (rows, columns), pitch, layout)
         check_failure(stage, driver)
+        check_lost_context(stage, driver)
+        check_dropping(stage, driver)
+        matrix = np.ones((3, 5), np.float32)
+        device = np.zeros_like(matrix)
+        region = DeviceRegion(device.ctypes.data, 5)
+        errand = Errand(matrix, region, True, None, Event(driver), Event(driver), False)
+        walk = stage.send(errand)
         stage.close()
+        check_closed(stage, walk)
+        check_no_memory(team)
         team.close()
 
 

@@ -128,6 +128,27 @@ def test_without_a_compiler_copies_run_in_python(
     assert "no C compiler" in caplog.text
 
 
+def test_a_library_that_cannot_be_loaded_leaves_the_work_to_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # As in a folder that is mounted noexec: it compiles, and the loader refuses it.
+    compiler = tmp_path / "cc"
+    compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done; echo no library >"$2"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    with caplog.at_level(logging.WARNING):
+        team = CopyTeam(2, cache_dir=tmp_path / "empty")
+    if team.native is not None:
+        pytest.skip("the library lies beside its source")
+    target = np.zeros((1000, 1000))
+    team.copy(target, np.ones_like(target))
+    team.close()
+    assert target.all()
+    (warning,) = caplog.messages
+    assert "copies run in Python threads, which is slower" in warning
+    assert name_library() in warning
+
+
 def test_a_damaged_library_is_compiled_anew(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -30,7 +30,7 @@ def list_sources(pattern: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("pattern", ["*.py", "*.cu", "*.cuh"])
+@pytest.mark.parametrize("pattern", ["*.py", "*.cu", "*.cuh", "*.c", "*.h"])
 def test_the_wheel_has_every_source(wheel_names: set[str], pattern: str) -> None:
     assert list_sources(pattern) <= wheel_names
 

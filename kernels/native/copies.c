@@ -20,7 +20,6 @@ enum {
     COPIES = 4,  // under way at one time; one more waits
     CHUNK_BYTES = 128 << 10,
     SQUARE = 32,
-    SPIN_NANOSECONDS = 200000,
     LOOKS = 64,  // for news, before the clock is read again or the core is offered to others
 };
 
@@ -137,7 +136,7 @@ int64_t read_clock(void)
 // Whether there is news within the time that threads stay awake.
 static int spin(Team* team, unsigned seen)
 {
-    const int64_t until = read_clock() + SPIN_NANOSECONDS;
+    const int64_t until = read_clock() + AWAKE_NANOSECONDS;
     do {
         for (int i = 0; i < LOOKS; ++i) {
             if (atomic_load(&team->news) != seen) return 1;

@@ -3,17 +3,25 @@
 
 #include <stdint.h>
 
+// What Python calls; all else stays inside the library.
+#define EXPORTED __attribute__((visibility("default")))
+
+enum {
+    AWAKE_NANOSECONDS = 200000,  // a thread that waits looks so long for news before it sleeps
+    PAUSES = 32,  // between two looks
+};
+
 typedef struct Team Team;
 
 // A team of so many threads beside the callers; NULL if there is no memory, fewer if no more start.
-Team* open_team(int threads);
+EXPORTED Team* open_team(int threads);
 
 // End the threads and free the team; no copy may be under way.
-void close_team(Team* team);
+EXPORTED void close_team(Team* team);
 
 // Copy with at most so many of the team's threads, and return when all is there. Strides are in bytes;
 // items have 1, 2, 4 or 8 bytes. Any thread may call it.
-void copy_matrix(
+EXPORTED void copy_matrix(
     Team* team, int helpers, char* target, int64_t target_row, int64_t target_column, const char* source,
     int64_t source_row, int64_t source_column, int64_t rows, int64_t columns, int64_t item);
 

@@ -1,0 +1,65 @@
+#include "driver.h"
+
+#include "copies.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <time.h>
+
+enum {
+    NOT_READY = 600,  // CUresult
+    NAP_NANOSECONDS = 20000,
+};
+
+Driver driver;
+
+static int found = NO_DRIVER;
+
+static void find_functions(void)
+{
+    void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (library == NULL) return;
+    const struct {
+        void** function;
+        const char* name;
+    } functions[] = {
+        {(void**)&driver.find_context, "cuCtxGetCurrent"},
+        {(void**)&driver.use_context, "cuCtxSetCurrent"},
+        {(void**)&driver.await_in_stream, "cuStreamWaitEvent"},
+        {(void**)&driver.create_event, "cuEventCreate"},
+        {(void**)&driver.destroy_event, "cuEventDestroy_v2"},
+        {(void**)&driver.record_event, "cuEventRecord"},
+        {(void**)&driver.query_event, "cuEventQuery"},
+        {(void**)&driver.copy_in, "cuMemcpyHtoDAsync_v2"},
+        {(void**)&driver.copy_out, "cuMemcpyDtoHAsync_v2"},
+        {(void**)&driver.copy_rows, "cuMemcpy2DAsync_v2"},
+    };
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; ++i) {
+        *functions[i].function = dlsym(library, functions[i].name);
+        if (*functions[i].function == NULL) return;
+    }
+    found = 0;
+}
+
+int load_driver(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_functions);
+    return found;
+}
+
+// Events that a thread could sleep for would hold the copy engine up: each takes it 20 µs (H200).
+int await_event(void* event)
+{
+    const int64_t until = read_clock() + AWAKE_NANOSECONDS;
+    const struct timespec nap = {0, NAP_NANOSECONDS};
+    for (;;) {
+        const int status = driver.query_event(event);
+        if (status != NOT_READY) return status;
+        if (read_clock() > until) {
+            nanosleep(&nap, NULL);
+        } else {
+            for (int i = 0; i < PAUSES; ++i) pause_briefly();
+        }
+    }
+}

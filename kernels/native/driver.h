@@ -1,0 +1,50 @@
+// The functions of CUDA's driver that stages call, from its own library, with what CuPy made: its
+// streams, events and the addresses of its memory.
+#pragma once
+
+#include <stddef.h>
+
+enum {
+    ON_HOST = 1,  // CUmemorytype
+    ON_DEVICE = 2,
+    UNTIMED = 2,  // CUevent_flags
+    NO_DRIVER = -1,  // beside the results that are the driver's
+};
+
+typedef struct {
+    size_t source_left, source_top;
+    int source_kind;
+    const void* source_host;
+    unsigned long long source_device;
+    void* source_array;
+    size_t source_pitch;
+    size_t target_left, target_top;
+    int target_kind;
+    void* target_host;
+    unsigned long long target_device;
+    void* target_array;
+    size_t target_pitch;
+    size_t row_bytes, rows;
+} Copy2D;  // CUDA_MEMCPY2D
+
+// They return 0, or what went wrong (CUresult).
+typedef struct {
+    int (*find_context)(void** context);
+    int (*use_context)(void* context);
+    int (*await_in_stream)(void* stream, void* event, unsigned flags);
+    int (*create_event)(void** event, unsigned flags);
+    int (*destroy_event)(void* event);
+    int (*record_event)(void* event, void* stream);
+    int (*query_event)(void* event);
+    int (*copy_in)(unsigned long long device, const void* host, size_t size, void* stream);
+    int (*copy_out)(void* host, unsigned long long device, size_t size, void* stream);
+    int (*copy_rows)(const Copy2D* copy, void* stream);
+} Driver;
+
+extern Driver driver;
+
+// Find the driver's functions, once for the process: 0, or NO_DRIVER. Any thread may call it.
+int load_driver(void);
+
+// Wait until an event has passed: 0, or what the driver says.
+int await_event(void* event);

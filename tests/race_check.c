@@ -1,0 +1,137 @@
+// Drives the C library from several threads at once, for the sanitizers: callers share one team, and
+// stages walk in their threads beside them. Its libcuda.so.1 is lazy_driver.c. Ends with 1 where an
+// element is not what it should be.
+#include "../kernels/native/copies.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Stage Stage;
+Stage* open_stage(Team* team, void* stream, void* const* memories, int slabs, int64_t slab_bytes);
+int64_t ask_stage(
+    Stage* stage, int inwards, int alone, void* after, void* start, void* end, char* host,
+    int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t rows,
+    int64_t columns, int64_t item);
+int is_over(Stage* stage, int64_t number);
+int await_errand(Stage* stage, int64_t number);
+void limit_helpers(Stage* stage, int helpers);
+int finish_stage(Stage* stage);
+void abandon_errands(Stage* stage);
+void close_stage(Stage* stage);
+int cuEventCreate(void** event, unsigned flags);
+int cuEventDestroy_v2(void* event);
+
+enum {
+    CALLERS = 6,  // more than copies that are under way at one time
+    STAGES = 2,
+    HELPERS = 2,
+    ROUNDS = 4,
+    ROWS = 190,
+    COLUMNS = 411,
+    ITEM = 4,
+    PITCH = 448,  // items, of the device's rows
+    SLABS = 3,
+    SLAB_BYTES = 20000,
+};
+
+static Team* team;
+static atomic_int wrong;
+
+static void expect(int holds, const char* what)
+{
+    if (holds) return;
+    fprintf(stderr, "race_check: %s\n", what);
+    atomic_store(&wrong, 1);
+}
+
+static int32_t* make_matrix(int32_t seed, int pitch)
+{
+    int32_t* matrix = malloc(sizeof(int32_t) * ROWS * pitch);
+    for (int i = 0; i < ROWS * pitch; ++i) matrix[i] = seed + i;
+    return matrix;
+}
+
+// Copies by rows, and from rows to columns and back.
+static void* copy_often(void* argument)
+{
+    const int32_t seed = (int32_t)(intptr_t)argument * 1000000;
+    int32_t* source = make_matrix(seed, COLUMNS);
+    int32_t* between = make_matrix(-1, COLUMNS);
+    int32_t* target = make_matrix(-2, COLUMNS);
+    const int64_t row = COLUMNS * ITEM, column = ROWS * ITEM;
+    for (int round = 0; round < ROUNDS; ++round) {
+        copy_matrix(team, HELPERS, (char*)between, ITEM, column, (char*)source, row, ITEM, ROWS, COLUMNS, ITEM);
+        copy_matrix(team, HELPERS, (char*)target, row, ITEM, (char*)between, ITEM, column, ROWS, COLUMNS, ITEM);
+        expect(memcmp(target, source, row * ROWS) == 0, "copies change elements");
+        copy_matrix(team, 1, (char*)between, row, ITEM, (char*)source, row, ITEM, ROWS, COLUMNS, ITEM);
+        expect(memcmp(between, source, row * ROWS) == 0, "a plain copy changes elements");
+        memset(target, 0, row * ROWS);
+    }
+    free(source);
+    free(between);
+    free(target);
+    return NULL;
+}
+
+static int64_t ask(Stage* stage, int inwards, int alone, void* const* events, int32_t* host, int32_t* device)
+{
+    return ask_stage(
+        stage, inwards, alone, events[0], events[1], events[2], (char*)host, COLUMNS * ITEM, ITEM,
+        (unsigned long long)(uintptr_t)device, PITCH * ITEM, ROWS, COLUMNS, ITEM);
+}
+
+// In and out through a stage, sometimes by this thread itself; then some that are dropped.
+static void walk_often(Stage* stage, void* const* events, int32_t seed)
+{
+    int32_t* source = make_matrix(seed, COLUMNS);
+    int32_t* target = make_matrix(-2, COLUMNS);
+    int32_t* device = make_matrix(-3, PITCH);
+    for (int round = 0; round < ROUNDS; ++round) {
+        limit_helpers(stage, round % (HELPERS + 1));
+        ask(stage, 1, round % 2, events, source, device);
+        const int64_t last = ask(stage, 0, round % 2, events, target, device);
+        limit_helpers(stage, HELPERS);
+        expect(await_errand(stage, last) == 0 && is_over(stage, last), "an errand fails");
+        expect(finish_stage(stage) == 0, "a stage fails");
+        expect(memcmp(target, source, sizeof(int32_t) * ROWS * COLUMNS) == 0, "elements change on the way");
+        memset(target, 0, sizeof(int32_t) * ROWS * COLUMNS);
+        for (int i = 0; i < 5; ++i) ask(stage, i % 2, 0, events, source, device);
+        abandon_errands(stage);
+        expect(finish_stage(stage) == 0, "what was abandoned is told of");
+    }
+    free(source);
+    free(target);
+    free(device);
+}
+
+static void* use_stage(void* argument)
+{
+    void* memories[SLABS];
+    void* events[3];
+    for (int i = 0; i < SLABS; ++i) memories[i] = malloc(SLAB_BYTES);
+    for (int i = 0; i < 3; ++i) cuEventCreate(&events[i], 2);
+    Stage* stage = open_stage(team, NULL, memories, SLABS, SLAB_BYTES);
+    expect(stage != NULL, "a stage does not open");
+    if (stage != NULL) {
+        walk_often(stage, events, (int32_t)(intptr_t)argument * 1000000);
+        close_stage(stage);
+    }
+    for (int i = 0; i < SLABS; ++i) free(memories[i]);
+    for (int i = 0; i < 3; ++i) cuEventDestroy_v2(events[i]);
+    return NULL;
+}
+
+int main(void)
+{
+    team = open_team(HELPERS);
+    pthread_t thread[CALLERS + STAGES];
+    for (intptr_t i = 0; i < CALLERS + STAGES; ++i) {
+        pthread_create(&thread[i], NULL, i < CALLERS ? copy_often : use_stage, (void*)i);
+    }
+    for (int i = 0; i < CALLERS + STAGES; ++i) pthread_join(thread[i], NULL);
+    close_team(team);
+    return atomic_load(&wrong);
+}
