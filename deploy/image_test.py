@@ -18,6 +18,18 @@ from deploy.runner import REPOSITORY, USER, Runner, run
 
 FOLDER = REPOSITORY / ".image"
 _BUILD_TOOLS = ("cc", "gcc", "g++", "make", "git", "buildah", "nvcc")
+_COPY = """
+import pathlib, numpy
+from kernels.host_copies import CopyTeam
+
+team = CopyTeam(2, cache_dir=pathlib.Path("/no/such/folder"))
+source = numpy.random.default_rng(1).random((1031, 517))
+target = numpy.zeros_like(source)
+team.copy(target, source.T.copy().T)
+team_is_native = team.native is not None
+team.close()
+print(team_is_native, numpy.array_equal(target, source))
+"""
 _WRITABLE = {"/data", "/tmp", "/var/tmp", "/run/lock"}
 
 
@@ -134,6 +146,10 @@ def check_inside(runner: Runner) -> None:
     expect(writable <= _WRITABLE, f"writable for the user: {sorted(writable - _WRITABLE)}")
     execute(runner, *runner.describe()["Healthcheck"]["Test"][1:])
     report("inside: not root, no build tools, only /data and /tmp writable, health check passes")
+    copied = execute(runner, "python3", "-c", _COPY).split()
+    expect(copied[0] == "True", "the C library is not beside its source, or cannot be loaded")
+    expect(copied[1] == "True", "the C library copies wrongly")
+    report("inside: copies between matrices by the C library, compiled with the image")
 
 
 def execute(runner: Runner, *command: str) -> str:
