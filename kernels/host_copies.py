@@ -30,6 +30,8 @@ _COPY_ARGUMENTS: Final = (
 class CopyTeam:
     """Threads that copy matrices together with whoever asks for it. Safe to use from any thread.
 
+    Like CUDA's context a team does not outlive a fork: a child process has none of its threads.
+
     Args:
         threads: Threads beside the caller's.
         cache_dir: Folder of compiled code.
