@@ -24,6 +24,10 @@ BLOCKS_PER_THREAD = 4
 """Blocks that each thread can expect: more than one, since no two cores run equally fast; half as
 many where the blocks would become narrow."""
 
+GOOD_BLOCK_FLOPS = 1 << 27
+"""Of smaller blocks each thread gets one: for each the interpreter's lock is taken and passed on, and
+whoever feeds a GPU beside the pool waits for it, too."""
+
 ROW_QUANTUM = 16
 COLUMN_QUANTUM = 32
 """Edges of blocks lie on multiples of these, the tiles of BLAS's innermost loops."""
@@ -150,8 +154,9 @@ def choose_grid(m: int, n: int, k: int, threads: int, max_elements: int | None) 
     flops = 2 * m * n * k
     needed = max(-(-flops // MAX_BLOCK_FLOPS), -(-m * n // max_elements) if max_elements else 1)
     useful = _count_useful(m, n, k)
-    enough = max(needed, min(useful, 2 * threads))
-    wanted = max(needed, min(useful, BLOCKS_PER_THREAD * threads))
+    good = max(min(useful, threads), flops // GOOD_BLOCK_FLOPS)
+    enough = max(needed, min(good, useful, 2 * threads))
+    wanted = max(needed, min(good, useful, BLOCKS_PER_THREAD * threads))
     most_rows, most_columns = -(-m // ROW_QUANTUM), -(-n // MIN_COLUMNS)
 
     def rate(grid: tuple[int, int]) -> tuple[bool, float]:
