@@ -25,8 +25,8 @@ BLOCKS_PER_THREAD = 4
 many where the blocks would become narrow."""
 
 GOOD_BLOCK_FLOPS = 1 << 27
-"""Of smaller blocks each thread gets one: for each the interpreter's lock is taken and passed on, and
-whoever feeds a GPU beside the pool waits for it, too."""
+"""Of smaller blocks each thread gets one: for each the interpreter's lock is taken and passed on,
+and whoever feeds a GPU beside the pool waits for it, too."""
 
 ROW_QUANTUM = 16
 COLUMN_QUANTUM = 32
@@ -154,7 +154,7 @@ def choose_grid(m: int, n: int, k: int, threads: int, max_elements: int | None) 
     flops = 2 * m * n * k
     needed = max(-(-flops // MAX_BLOCK_FLOPS), -(-m * n // max_elements) if max_elements else 1)
     useful = _count_useful(m, n, k)
-    good = max(min(useful, threads), flops // GOOD_BLOCK_FLOPS)
+    good = max(min(useful, threads), flops // GOOD_BLOCK_FLOPS) if max_elements is None else useful
     enough = max(needed, min(good, useful, 2 * threads))
     wanted = max(needed, min(good, useful, BLOCKS_PER_THREAD * threads))
     most_rows, most_columns = -(-m // ROW_QUANTUM), -(-n // MIN_COLUMNS)

@@ -97,9 +97,12 @@ def fit_buffers(problem: PanelProblem, panel_rows: int, gpu_memory_bytes: int) -
 
 
 def _fit_whole(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Buffers | None:
-    """Buffers beside all of B: three panels, the first one tall, or two down to one tile."""
+    """Buffers beside all of B: several panels, the first one tall, or two down to one tile.
+
+    While the first panel leaves, which may take as long as all the others, they need buffers.
+    """
     tall = max(panel_rows, choose_first_rows(problem))
-    choices = [(tall, 3), (panel_rows, 3)]
+    choices = [(tall, 6), (tall, 3), (panel_rows, 3)]
     choices += [(rows, 2) for rows in _halve(panel_rows, problem.tile_m)]
     for rows, slots in choices:
         buffers = _size(problem, rows, problem.k, problem.n, slots=slots, b_slots=1)

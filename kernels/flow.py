@@ -245,6 +245,9 @@ class Flow:
             index = self._unreported[0]
             if not self._stores[index].done():
                 break
+            self._stores[
+                index
+            ].result()  # raises what went wrong, before rows are told that are not there
             self._unreported.popleft()
             step, columns = self._steps[index], product.c.shape[1]
             before = self._finished_elements // columns
