@@ -49,16 +49,23 @@ _KEY: Final = "Figures"
 
 
 def main() -> int:
-    """Draws both plots for each results file."""
+    """Draws the plots of each results file."""
     try:
         results = read_host_results(RESULTS)
     except ResultsError as error:
         print(error, file=sys.stderr)
         return 1
     for one in results:
-        for name, draw in PLOTS.items():
-            find_plot(one, name).write_bytes(draw(one))
+        for name in list_plots(one):
+            find_plot(one, name).write_bytes(PLOTS[name](one))
     return 0
+
+
+def list_plots(results: HostResults) -> list[str]:
+    """The plots that there is something for in a results file."""
+    return [
+        name for name, pick in (("limit", pick_rows), ("f", pick_drawn_sweeps)) if pick(results)
+    ]
 
 
 def find_plot(results: HostResults, name: str) -> Path:

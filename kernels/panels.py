@@ -26,6 +26,10 @@ r rows make 2 r operations of each element of B. At so many, a link of 55 GB/s a
 56 TFLOP/s take equally long, so the GPU is kept busy while B arrives.
 """
 
+FEEDING_OPERATIONS: Final = 1000
+"""Operations for each byte of A and B at which a link of 55 GB/s and a GPU of 56 TFLOP/s take
+equally long."""
+
 COMPUTE_BOUND_SIZE: Final = 256
 """N and K, for each byte of an element, from which on the kernels and not the copies take long."""
 
@@ -95,6 +99,25 @@ class PanelProblem:
         """Whether the kernels are likely to take longer than the copies."""
         return min(self.n, self.k) >= COMPUTE_BOUND_SIZE * self.item_bytes
 
+    @property
+    def streams_a(self) -> bool:
+        """Whether what comes in is A, most of all, and takes longer than the kernels.
+
+        Then the first panel need not begin before all of B is there.
+        """
+        return streams_a(self.m, self.n, self.item_bytes)
+
+
+def streams_a(m: int, n: int, item_bytes: int) -> bool:
+    """Whether A is no smaller than B, and both take longer to copy in than the kernels.
+
+    Args:
+        m: Rows of A.
+        n: Columns of B.
+        item_bytes: Bytes of an element.
+    """
+    return n <= m and 2 * m * n < FEEDING_OPERATIONS * item_bytes * (m + n)
+
 
 def choose_panel_rows(problem: PanelProblem) -> int:
     """Rows of an ordinary panel: the whole waves that fill best, near the wanted size."""
@@ -109,8 +132,10 @@ def choose_first_rows(problem: PanelProblem) -> int:
     """Rows of the first panel, which goes through K in steps as B arrives.
 
     All rows where they are few; never so many that C's part is longer than B, because then
-    copying C out is what takes long.
+    copying C out is what takes long. No more than in other panels where A is what comes in.
     """
+    if problem.streams_a:
+        return choose_panel_rows(problem)
     wanted = min(FIRST_PANEL_ROWS * problem.item_bytes, problem.k)
     rows = problem.likely_rows
     if 2 * rows <= wanted:

@@ -71,7 +71,7 @@ def plan_steps(problem: PanelProblem, gpu_memory_bytes: int) -> StepPlan:
 
     Columns are outermost (one group where B fits), then panels of rows, then K. The first panel
     of a group goes through K in steps even where K fits, so that the GPU starts when the first
-    rows of B have arrived and not the last.
+    rows of B have arrived and not the last; but for products that copy A in for longer.
 
     Raises:
         OperandError: Not even one tile fits; the message names the least `gpu_memory_bytes`.
@@ -99,7 +99,7 @@ def _list_parts(problem: PanelProblem, buffers: Buffers, panels: list[range]) ->
             leads = rows.start == 0
             size = buffers.depth
             # The sums of float16 lose digits each time they leave the kernel's accumulator.
-            if leads and size == problem.k and problem.item_bytes > 2:
+            if leads and size == problem.k and problem.item_bytes > 2 and not problem.streams_a:
                 size = _choose_leading_depth(problem, len(columns))
             for depth in _cut(problem.k, size):
                 yield _Part(rows, columns, depth, leads)

@@ -15,6 +15,7 @@ from kernels.panels import (
     MIN_PANEL_BYTES,
     PANELS,
     SPLIT_SHARE,
+    streams_a,
 )
 from kernels.steps import B_STEP_BYTES, DEPTH_QUANTUM, LEADING_STEPS
 from scheduler.problem import GemmProblem
@@ -69,6 +70,8 @@ def outline_stream(problem: GemmProblem, grid: WaveGrid, *, splits_tail: bool) -
     else:
         last_rows = min(last_rows, max(1, MIN_DRAIN_BYTES // (row_bytes * tile_m)) * tile_m)
     panel_rows = min(m, _round_rows(max(1, wanted_bytes // row_bytes), tile_m, wave_rows))
+    if streams_a(m, problem.n, item_bytes):
+        return Stream(panel_rows, 1, panel_rows, min(last_rows, panel_rows))
     first_rows = min(FIRST_PANEL_ROWS * item_bytes, problem.k)
     first_rows = (
         m

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.host_plots import PLOTS, digest_figures, find_plot, read_digest
+from benchmarks.host_plots import PLOTS, digest_figures, find_plot, list_plots, read_digest
 from benchmarks.host_rows import HostResults, read_host_results
 from benchmarks.host_summary import (
     OURS,
@@ -39,10 +39,16 @@ def test_the_page_shows_the_figures_that_were_measured() -> None:
 def test_plots_show_the_figures_that_were_measured() -> None:
     readme = README.read_text(encoding="utf-8")
     for results in read_host_results(RESULTS):
-        for name in PLOTS:
+        for name in list_plots(results):
             png = find_plot(results, name)
             assert read_digest(png) == digest_figures(results, name)
             assert f"](docs/{png.name})" in readme
+
+
+def test_a_plot_is_drawn_where_there_is_something_to_draw() -> None:
+    assert list_plots(INVENTED) == list(PLOTS)
+    assert list_plots(replace(INVENTED, regret=())) == ["limit"]
+    assert list_plots(replace(INVENTED, rows=())) == ["f"]
 
 
 def test_without_results_the_page_says_so() -> None:

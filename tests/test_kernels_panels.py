@@ -76,7 +76,10 @@ def test_panels_end_where_another_device_is_to_begin_and_are_small_beyond(
 def test_first_panel_of_c_is_no_larger_than_b_unless_rows_are_few(problem: PanelProblem) -> None:
     rows = choose_first_rows(problem)
     assert 1 <= rows <= problem.m
-    assert rows <= max(2 * problem.k, problem.tile_m)
+    if problem.streams_a:
+        assert rows == choose_panel_rows(problem)
+    else:
+        assert rows <= max(2 * problem.k, problem.tile_m)
 
 
 @pytest.mark.parametrize("size", [2048, 4096, 8192, 16384])

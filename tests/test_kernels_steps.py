@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.errors import OperandError
-from kernels.panels import PanelProblem
+from kernels.panels import PanelProblem, streams_a
 from kernels.steps import Step, StepPlan, plan_steps
 
 problems = st.builds(
@@ -126,6 +126,27 @@ def test_the_first_panel_starts_before_all_of_b_has_arrived() -> None:
     steps = plan_steps(PanelProblem(8192, 8192, 8192, 4, 128, 128, 8, 132), 1 << 34).steps
     assert len(steps[0].depth) <= 8192 // 4
     assert steps[0].rows == steps[1].rows
+
+
+def test_where_a_is_what_comes_in_the_first_panel_waits_for_b() -> None:
+    steps = plan_steps(PanelProblem(8192, 1024, 8192, 8, 64, 128, 16, 132), 1 << 34).steps
+    assert [step.loads_b for step in steps] == [True] + [False] * (len(steps) - 1)
+    assert {len(step.depth) for step in steps} == {8192}
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "item_bytes", "streams"),
+    [
+        (8192, 1024, 4, True),
+        (4096, 4096, 8, True),
+        (65536, 256, 4, True),
+        (8192, 8192, 4, False),  # the kernels take longer
+        (256, 8192, 4, False),  # B is what comes in
+        (16384, 16384, 4, False),
+    ],
+)
+def test_whether_a_is_what_comes_in(m: int, n: int, item_bytes: int, streams: bool) -> None:
+    assert streams_a(m, n, item_bytes) is streams
 
 
 def test_float16_is_summed_in_one_launch_while_it_fits() -> None:
