@@ -95,7 +95,7 @@ class GpuCurve:
     - Behind the copies in, the last panel is computed and copied out.
     - The copies out begin when the first panel ends.
 
-    Where the same threads stage both ways, their times add up; else each way is busy by itself.
+    - Where the same threads stage both ways, all copies together take a share of their times' sum.
 
     Attributes:
         grid: Tiles and slots of the kernel on this GPU.
@@ -109,7 +109,8 @@ class GpuCurve:
         stream: How the pipeline cuts the product into steps.
         step_seconds: Seconds that each step costs beyond its waves.
         call_seconds: Seconds that a call costs around the pipeline.
-        duplex: Whether copies in and out run at the same time.
+        together: What copies in and out take at the same time, as a share of what they take one
+            after the other: 0.5 where neither way holds up the other, 1 where they take turns.
         first_seconds: Seconds of the first panel's kernels.
         last_seconds: Seconds of the last panel's.
     """
@@ -124,7 +125,7 @@ class GpuCurve:
     stream: Stream = ONE_STEP
     step_seconds: float = 0.0
     call_seconds: float = 0.0
-    duplex: bool = False
+    together: float = 1.0
     first_seconds: float = field(init=False)
     last_seconds: float = field(init=False)
 
@@ -178,17 +179,18 @@ class GpuCurve:
         steps = stream.count_steps(rows)
         computed = led_seconds + (steps - stream.first_steps) * self.step_seconds
         computed += kernel_seconds - first_seconds
-        arrived = in_seconds + self.step_seconds + min(kernel_seconds, self.last_seconds)
+        last_step_seconds = self.step_seconds + min(kernel_seconds, self.last_seconds)
         return self.call_seconds + max(
             computed + drain_seconds,
-            arrived + (drain_seconds if self.duplex else out_seconds),
+            in_seconds + last_step_seconds + drain_seconds,
             led_seconds + out_seconds,
+            self.together * (in_seconds + out_seconds) + last_step_seconds,
         )
 
     def estimate_rows(self, seconds: float) -> float:
         """About how many rows take `seconds`: what both the waves and the copies allow."""
         way_seconds = self.row_in_seconds, self.row_out_seconds
-        row_seconds = max(way_seconds) if self.duplex else sum(way_seconds)
+        row_seconds = max(*way_seconds, self.together * sum(way_seconds))
         left = seconds - self.call_seconds
         computing = left - self.launch_seconds - self.b_seconds / self.stream.first_steps
         waves = max(0.0, computing / self.wave_seconds)

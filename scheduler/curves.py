@@ -60,5 +60,5 @@ def build_gpu_curve(
         stream=outline_stream(problem, grid, splits_tail=spec.splits_tail),
         step_seconds=link.step_seconds,
         call_seconds=link.call_seconds,
-        duplex=link.is_duplex,
+        together=link.together,
     )

@@ -46,6 +46,9 @@ cores, 4096³ and 8192³; those of page-locked memory need no core."""
 CPU_WRITE_GBYTES_PER_SECOND: Final = 4.0
 """What one thread writes of C where K is short."""
 
+TOGETHER: Final[dict[Memory, float]] = {"pageable": 0.9, "pinned": 0.5}
+"""Copies both ways at once: staged ones share threads, which keep up with most of both."""
+
 _COPIERS: Final = 8
 """So many copy as fast as a link of 55 GB/s transfers one way; an idle CPU can spare more."""
 
@@ -109,6 +112,7 @@ def estimate_links(gpu: GpuModel) -> tuple[LinkModel, ...]:
             source=f"assumed: {LINK_SHARE[memory]:.0%} of {standard:g} GB/s (PCIe standard)",
             step_seconds=STEP_SECONDS,
             beside_cpu_stretch=BESIDE_STRETCH[memory],
+            together=TOGETHER[memory],
         )
         for memory in MEMORIES
     )

@@ -12,6 +12,7 @@ from kernels.pinned import pin_matrix
 from kernels.pipeline import GpuPipeline
 from scheduler.candidates import Candidate
 from scheduler.curves import build_gpu_curve
+from scheduler.estimate import TOGETHER
 from scheduler.machine import LinkModel, MachineProfile
 from scheduler.problem import GemmProblem, Memory
 from scheduler.repetition import repeat
@@ -26,37 +27,45 @@ _TINY: Final = 64
 _ALL_IN: Final = 16 * LINK_SIDE, 16, LINK_SIDE // 16
 """M, N, K. With a longer K the last kernel would take longer, too."""
 
+_BOTH_WAYS: Final = 8 * LINK_SIDE, LINK_SIDE // 16, LINK_SIDE // 16
+"""As much in as out, and little to compute."""
+
 _KERNEL_BOUND: Final = 8192, 4096, 4096
 
 
 def measure_link(pipeline: GpuPipeline, memory: Memory, *, sm_count: int, source: str) -> LinkModel:
     """Rates of the whole way, staging included where there is any; steps are not told apart yet.
 
-    A tiny product is all fixed cost, a tall one with few columns and a short K all copy in. The
-    rates are those of the usual case, copies both ways with kernels beside: one such product tells
-    how much longer staged copies take together than one after the other, and how fast those of
-    page-locked memory go out while others come in.
+    A tiny product is all fixed cost, a tall one with few columns and a short K all copy in. Of
+    page-locked memory, copies go out as fast as they do while others come in. Of staged copies, a
+    short K is all copy out, and a tall product with as much to copy in as out tells what both ways
+    take together.
     """
     tiny_seconds = _time_pipeline(pipeline, memory, _TINY, _TINY, _TINY)
     side, k = LINK_SIDE, LINK_SIDE // 8
     in_seconds = _time_pipeline(pipeline, memory, *_ALL_IN) - tiny_seconds
-    both_seconds = _time_pipeline(pipeline, memory, side, side, k) - tiny_seconds
     moved_bytes = 4 * side * side
     in_rate = moved_bytes / in_seconds
+    together = TOGETHER["pinned"]
     if memory == "pinned":
+        both_seconds = _time_pipeline(pipeline, memory, side, side, k) - tiny_seconds
         # Nothing goes out before B and the first rows of A are there.
         first_bytes = 4 * k * (side + _find_first_rows(side, side, k, sm_count))
         out_rate = moved_bytes / (both_seconds - first_bytes / in_rate)
     else:
         out_seconds = _time_pipeline(pipeline, memory, side, side, 16) - tiny_seconds
-        stretch = max(1.0, both_seconds / (in_seconds * 2 * k / side + out_seconds))
-        in_rate, out_rate = in_rate / stretch, moved_bytes / out_seconds / stretch
+        out_rate = moved_bytes / out_seconds
+        both_seconds = _time_pipeline(pipeline, memory, *_BOTH_WAYS) - tiny_seconds
+        m, n, k = _BOTH_WAYS
+        apart_seconds = 4 * (m * k + k * n) / in_rate + 4 * m * n / out_rate
+        together = max(both_seconds / apart_seconds, TOGETHER["pinned"])
     return LinkModel(
         memory=memory,
         in_gbytes_per_second=in_rate / 1e9,
         out_gbytes_per_second=out_rate / 1e9,
         call_seconds=tiny_seconds,
         source=source,
+        together=together,
     )
 
 

@@ -95,6 +95,8 @@ class LinkModel:
             kernel starts behind its copies, and ends.
         beside_cpu_stretch: How many times as long copies take while the CPU part computes: both
             want memory, and staged copies cores.
+        together: What copies in and out take at the same time, as a share of what they take one
+            after the other: 0.5 where neither way holds up the other, 1 where they take turns.
     """
 
     memory: Memory
@@ -104,11 +106,7 @@ class LinkModel:
     source: str
     step_seconds: float = 0.0
     beside_cpu_stretch: float = 1.0
-
-    @property
-    def is_duplex(self) -> bool:
-        """Whether copies in and out run at the same time, not by the same threads in turn."""
-        return self.memory == "pinned"
+    together: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

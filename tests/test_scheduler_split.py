@@ -101,7 +101,7 @@ GPU_CURVES = st.builds(
     ),
     step_seconds=st.floats(0, 1e-4),
     call_seconds=st.floats(0, 1e-3),
-    duplex=st.booleans(),
+    together=st.floats(0.5, 2.0),
 )
 CPU_CURVES = st.builds(
     CpuCurve,
