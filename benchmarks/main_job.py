@@ -41,24 +41,24 @@ def main() -> int:
     arguments = parser.parse_args()
     environment = describe_environment()
     out = arguments.out or Path(f"benchmarks/results/main-job-{name_host(environment)}.json")
+    out.parent.mkdir(parents=True, exist_ok=True)
     cache_dir = Path(mkdtemp(prefix="wavetrim-"))
-    rows = []
+    rows: list[dict[str, Any]] = []
     with Executor(cache_dir=cache_dir, devices=list_devices()) as executor:
         start = time.perf_counter()
         profile = calibrate(executor, cache_dir=cache_dir, directory=None)
-        calibration_seconds = time.perf_counter() - start
+        document = {
+            **environment,
+            "calibration_seconds": time.perf_counter() - start,
+            "profile": profile.as_dict(),
+            "rows": rows,
+        }
         for dtype in DTYPES:
             for size in arguments.sizes:
                 rows.append(measure_size(executor, profile, size, dtype, arguments.repeats))
                 print(json.dumps(rows[-1]), flush=True)
-    document = {
-        **environment,
-        "calibration_seconds": calibration_seconds,
-        "profile": profile.as_dict(),
-        "rows": rows,
-    }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+                # Anew after every row, so a run that is cut short leaves what it had.
+                out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return 0 if all(row["verified"] for row in rows) else 1
 
 
