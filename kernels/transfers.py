@@ -1,6 +1,5 @@
 """Transfers between page-locked memory and the device, timed by events."""
 
-import threading
 from typing import Any, Final
 
 from kernels.memory import Matrix
@@ -12,7 +11,7 @@ _MOST_PADDING_BYTES: Final = 127
 
 
 class Transfers:
-    """Enqueues transfers in one stream. Safe to use from several threads.
+    """Enqueues transfers in one stream, for one thread.
 
     Args:
         stream: CuPy's stream.
@@ -20,7 +19,6 @@ class Transfers:
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._enqueuing = threading.Lock()
         self._timers: list[tuple[Any, Any]] = []
 
     def copy_in(self, source: Matrix, target: DeviceRegion, after: Any = None) -> Any:
@@ -60,12 +58,11 @@ class Transfers:
     def _time(self, direction: int, matrix: Matrix, region: DeviceRegion, after: Any) -> Any:
         """Enqueue one transfer and its two events."""
         start, end = self.make_timer()
-        with self._enqueuing:  # else the two events might time another thread's transfer
-            if after is not None:
-                self._stream.wait_event(after)
-            start.record(self._stream)
-            self._enqueue(direction, matrix, region)
-            end.record(self._stream)
+        if after is not None:
+            self._stream.wait_event(after)
+        start.record(self._stream)
+        self._enqueue(direction, matrix, region)
+        end.record(self._stream)
         return end
 
     def _enqueue(self, direction: int, matrix: Matrix, region: DeviceRegion) -> None:
