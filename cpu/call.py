@@ -1,0 +1,158 @@
+"""One call of the pool: the blocks that are left, and the news of those that are done."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from cpu.blocks import Block
+from cpu.cut import CutProduct
+from cpu.errors import ProductCancelled
+
+_POLL_SECONDS: Final = 0.02
+
+TakeProduct: TypeAlias = Callable[[float], CutProduct | None]
+"""The next part of a call, given the rows that are taken and not done; None behind the last."""
+
+_Work: TypeAlias = tuple[CutProduct, Block]
+
+
+class Call:
+    """Products that come one after the other, computed by threads that do not wait in between.
+
+    Whoever finds no block left takes the next product, while the others finish their blocks.
+
+    Args:
+        take: Called by one thread at a time, whichever it is.
+        summon: Called with a number of threads that can help now.
+        helpers: The most threads that may help, beside the calling one.
+    """
+
+    def __init__(
+        self, take: TakeProduct, *, summon: Callable[["Call", int], None], helpers: int
+    ) -> None:
+        self._take, self._summon = take, summon
+        self._helpers = helpers
+        self._summoned = 0
+        self._left: deque[_Work] = deque()
+        self._products: list[CutProduct] = []
+        self._taking = threading.Lock()
+        self._ended = False
+        self._blocks = 0
+        self._heard = 0
+        self._counting = threading.Lock()
+        self._rows_in_hand = 0.0
+        self._news: SimpleQueue[float | BaseException] = SimpleQueue()
+
+    def compute_next(self) -> bool:
+        """Compute one block, and tell of it or of what went wrong; False when none is left."""
+        work = self._pop()
+        if work is None:
+            return False
+        product, block = work
+        try:
+            with np.errstate(all="ignore"):
+                product.compute(block)
+        except BaseException as error:  # whatever it is belongs to the caller
+            self._news.put(error)
+        else:
+            rows = product.count_rows(block)
+            with self._counting:
+                self._rows_in_hand -= rows
+            self._news.put(rows)
+        return True
+
+    def follow(
+        self,
+        progress: Callable[[float], None] | None,
+        cancelled: Callable[[], bool] | None,
+    ) -> None:
+        """Compute in the calling thread until all blocks are done, reporting and asking between.
+
+        Raises:
+            ProductCancelled: `cancelled` returned True.
+        """
+        try:
+            while True:
+                if cancelled is not None and cancelled():
+                    raise ProductCancelled("the product was cancelled")
+                # Behind the last block nothing is added, so what is awaited then is all there is.
+                computed = self.compute_next()
+                if not computed and self._heard == self._blocks:
+                    break
+                rows = self._hear(None if cancelled is None else _POLL_SECONDS)
+                if rows and progress is not None:
+                    progress(rows)
+        finally:
+            self._stop()
+        for product in self._products:
+            product.finish()
+
+    def _pop(self) -> _Work | None:
+        while True:
+            try:
+                return self._left.popleft()
+            except IndexError:
+                pass
+            with self._taking:
+                if not self._left:
+                    if self._ended:
+                        return None
+                    self._extend()
+
+    def _extend(self) -> None:
+        """Take the next product; only under the lock."""
+        try:
+            product = self._take(self._rows_in_hand)
+        except BaseException as error:
+            self._ended = True
+            self._blocks += 1
+            self._news.put(error)
+            return
+        if product is None:
+            self._ended = True
+            return
+        blocks = product.blocks
+        self._products.append(product)
+        with self._counting:
+            self._rows_in_hand += sum(map(product.count_rows, blocks))
+        self._blocks += len(blocks)
+        self._left.extend((product, block) for block in blocks)
+        more = min(self._helpers, len(blocks) - 1) - self._summoned
+        if more > 0:
+            self._summoned += more
+            self._summon(self, more)
+
+    def _hear(self, timeout: float | None) -> float:
+        """The rows newly finished: all that is told, waiting for the first; 0 after the timeout."""
+        rows = 0.0
+        try:
+            news = self._news.get(timeout=timeout)
+            while True:
+                self._heard += 1
+                if isinstance(news, BaseException):
+                    raise news
+                rows += news
+                news = self._news.get_nowait()
+        except Empty:
+            return rows
+
+    def _stop(self) -> None:
+        """Take back the blocks that are left and wait for those in the hands of the others.
+
+        None of them may go on writing into an array that the caller has back.
+        """
+        with self._taking:
+            self._ended = True
+        while self._left:
+            try:
+                self._left.popleft()
+            except IndexError:
+                break
+            self._heard += 1
+        while self._heard < self._blocks:
+            self._news.get()
+            self._heard += 1

@@ -1,0 +1,76 @@
+"""A product cut into blocks, and what is done with one of them."""
+
+import numpy as np
+
+from cpu.blocks import Block, cut_blocks, cut_depth
+from cpu.products import (
+    TEMPORARY_ELEMENTS,
+    Matrix,
+    accumulator_dtype,
+    combine,
+    form_product,
+    multiply_block,
+    scale,
+)
+
+
+class CutProduct:
+    """C ← αA·B + βC, cut for a number of threads.
+
+    Args:
+        a: A[M,K].
+        b: B[K,N].
+        c: C[M,N].
+        alpha: Factor of the product.
+        beta: Factor of the old C.
+        threads: Threads that will take the blocks.
+
+    Attributes:
+        blocks: Each to be computed once, in any order; none where C has no elements.
+    """
+
+    blocks: list[Block]
+
+    def __init__(
+        self, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float, threads: int
+    ) -> None:
+        self._a, self._b, self._c = a, b, c
+        self._alpha, self._beta = alpha, beta
+        self._skips_product = alpha == 0 or a.shape[1] == 0
+        m, n = c.shape
+        k = 1 if self._skips_product else a.shape[1]
+        self._partial_sums: dict[int, Matrix] = {}
+        self.blocks = []
+        if m and n:
+            self.blocks = cut_depth(m, n, k, threads=threads)
+            self._sums_parts = bool(self.blocks)
+            if not self.blocks:
+                direct = beta == 0 and c.dtype.kind == "f" and c.dtype != np.float16
+                most = None if direct else TEMPORARY_ELEMENTS
+                self.blocks = cut_blocks(m, n, k, threads=threads, max_elements=most)
+
+    def compute(self, block: Block) -> None:
+        """Do one block; may be called from any thread."""
+        a, b = self._a[block.rows, block.depth], self._b[block.depth, block.columns]
+        c = self._c[block.rows, block.columns]
+        if self._skips_product:
+            scale(c, self._beta)
+        elif self._sums_parts:
+            self._partial_sums[block.depth_start] = form_product(a, b)
+        else:
+            multiply_block(a, b, c, alpha=self._alpha, beta=self._beta)
+
+    def finish(self) -> None:
+        """Add up the parts where K was cut, once all blocks are done."""
+        if self._partial_sums:
+            total = np.zeros(self._c.shape, accumulator_dtype(self._c.dtype))
+            # In the order of K, not of the clock, so that the same product has the same bits.
+            for start in sorted(self._partial_sums):
+                total += self._partial_sums[start]
+            with np.errstate(all="ignore"):
+                combine(total, self._c, alpha=self._alpha, beta=self._beta)
+
+    def count_rows(self, block: Block) -> float:
+        """Rows of C that a block counts for, by its share of the product."""
+        share = (block.depth_stop - block.depth_start) / self.blocks[-1].depth_stop
+        return block.elements * share / int(self._c.shape[1])
