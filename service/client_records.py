@@ -37,7 +37,8 @@ class RemoteJob:
         state: "queued", "running", "succeeded", "failed" or "cancelled".
         progress: Share of the product that is done, 0…1.
         plan: F, kernel, tile, accuracy, waves and predicted seconds, once they are decided.
-        timings: Measured seconds, once it has succeeded.
+        timings: Measured seconds, once it has succeeded: `map_seconds` until its files were
+            mapped, then `total_seconds` for the product, and those of its parts.
         verification: Outcome of the check, when one was asked for.
         result: Id of the product, once it has succeeded.
         error: Why it failed.

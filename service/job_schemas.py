@@ -31,6 +31,7 @@ _EXAMPLE_PLAN: JsonDict = {
     "no_gpu_reason": None,
 }
 _EXAMPLE_TIMINGS: JsonDict = {
+    "map_seconds": 0.0042,
     "kernel_seconds": 0.0035,
     "transfer_seconds": 0.0179,
     "gpu_seconds": 0.0183,
@@ -138,7 +139,11 @@ class JobView(BaseModel):
         description="F, kernel, tile, accuracy, waves, predicted seconds."
     )
     timings: dict[str, int | float | None] | None = Field(
-        description="Measured seconds of a succeeded job; f_actual: rows that the CPU computed."
+        description=(
+            "Measured seconds of a succeeded job. map: until the files were mapped, before the "
+            "product; kernel, transfer, gpu, cpu: its parts; total: the product, from its start "
+            "until C is complete. f_actual: rows that the CPU computed."
+        )
     )
     verification: dict[str, Any] | None = Field(description="Outcome of the check.")
     result: str | None = Field(description="Id of the product, a matrix as any other.")

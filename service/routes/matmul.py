@@ -37,7 +37,7 @@ _REMOVAL_SECONDS: Final = 15.0
     responses={
         200: describe_npy_answer(
             "The product.",
-            Server_Timing="kernel, transfer, gpu, cpu, total and queue, in milliseconds.",
+            Server_Timing="map, kernel, transfer, gpu, cpu, total and queue, in milliseconds.",
             Wavetrim_F="Rows of C that the CPU has computed.",
             Wavetrim_Accuracy="How exact the sums of the GPU's kernel are, if one has run.",
         ),
