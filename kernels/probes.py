@@ -1,7 +1,7 @@
 """Products of whole tiles, sized for the planner's profile: so many for each multiprocessor."""
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ class KernelTiming:
         n: Columns of C.
         k: Columns of A.
         tiles: Thread blocks of the launch.
-        seconds: Median over the repeats.
+        seconds: Median over the repeats, or the mean of those that ran one behind the other.
     """
 
     rows: int
@@ -54,6 +54,25 @@ class KernelProbe:
         Raises:
             KernelsError: The kernel does not compile, or fails.
         """
+        product, timing = self._prepare(rounds, k)
+        seconds = statistics.median(product.time_launches(self._spec, repeats))
+        return replace(timing, seconds=seconds)
+
+    def measure_sustained(self, rounds: int, k: int, seconds: float) -> KernelTiming:
+        """Mean seconds of such products that run one behind the other, for about so long.
+
+        A GPU lowers its clock for work that takes much power, but only after some milliseconds.
+
+        Raises:
+            KernelsError: The kernel does not compile, or fails.
+        """
+        product, timing = self._prepare(rounds, k)
+        (once,) = product.time_launches(self._spec, 1)
+        launches = max(1, round(seconds / 2 / once))
+        product.time_burst(self._spec, launches)
+        return replace(timing, seconds=product.time_burst(self._spec, launches).seconds)
+
+    def _prepare(self, rounds: int, k: int) -> tuple[ResidentProduct, KernelTiming]:
         spec = self._spec
         rows = rounds * self._tile_rows * spec.tile.m
         n = self._tile_columns * spec.tile.n
@@ -61,8 +80,8 @@ class KernelProbe:
         a = rng.random((rows, k), np.float32).astype(spec.dtype, copy=False)
         b = rng.random((k, n), np.float32).astype(spec.dtype, copy=False)
         product = ResidentProduct(a, b, device_index=self._device_index, cache_dir=self._cache_dir)
-        seconds = statistics.median(product.time_launches(spec, repeats))
-        return KernelTiming(rows, n, k, rounds * self._tile_rows * self._tile_columns, seconds)
+        tiles = rounds * self._tile_rows * self._tile_columns
+        return product, KernelTiming(rows, n, k, tiles, seconds=0.0)
 
 
 def _find_divisor(sm_count: int) -> int:

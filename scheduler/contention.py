@@ -1,9 +1,9 @@
 """Measures what GPU part and CPU part take from each other when they run side by side."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -12,62 +12,66 @@ import numpy as np
 from cpu.gemm import CpuPool
 from kernels.pipeline import GpuPipeline
 from scheduler.link_survey import LINK_SIDE, prepare_copies
-from scheduler.machine import CpuRate
+from scheduler.machine import CpuRate, CpuShare
 from scheduler.problem import Memory
 from scheduler.repetition import repeat
 from scheduler.row_cost import fit_row_cost
 
 _SECONDS: Final = 0.3
 _SIDE: Final = 4096
-_DEEP: Final = 256, 4096
+_DEEP: Final = 1024, 4096
 _SHALLOW: Final = 1024, 256
 """Rows and K of products that are bound by arithmetic, and by writing C."""
 
 
-@dataclass(frozen=True, slots=True)
-class Contention:
-    """How many times as long the two parts take side by side.
+def measure_shares(
+    pipeline: GpuPipeline, pool: CpuPool, shares: Sequence[CpuShare], rate: CpuRate
+) -> tuple[CpuShare, ...]:
+    """The ways to share the CPU, each with what GPU part and CPU part then take from each other.
 
-    Attributes:
-        link_stretch: The GPU part, where it is bound by its copies.
-        cpu_stretch: The CPU part's arithmetic, with the threads that it has beside the GPU,
-            compared with its share of all threads' rate.
-        element_stretch: The same for what each element of C costs however short K is.
-    """
-
-    link_stretch: float
-    cpu_stretch: float
-    element_stretch: float
-
-
-def measure_contention(
-    pipeline: GpuPipeline, pool: CpuPool, memory: Memory, *, threads: int, rate: CpuRate
-) -> Contention:
-    """Copies through the link, both ways, while the CPU computes one product after another.
+    Copies go through the link, both ways, while the CPU computes one product after another.
 
     Args:
         pipeline: The way to the GPU.
         pool: The CPU path.
-        memory: Where the operands of the copies lie.
-        threads: Threads that the CPU part has beside the GPU.
+        shares: Threads and copiers of each way.
         rate: The CPU's with all threads, float32.
     """
-    copy = prepare_copies(pipeline, memory, LINK_SIDE, LINK_SIDE, LINK_SIDE // 8)
-    copy_seconds = repeat(copy, _SECONDS, choose=min)
+    alone = {
+        memory: repeat(_prepare_copies(pipeline, memory), _SECONDS, choose=min)
+        for memory in {share.memory for share in shares}
+    }
+    return tuple(
+        _measure_share(pipeline, pool, share, rate, alone[share.memory]) for share in shares
+    )
+
+
+def _measure_share(
+    pipeline: GpuPipeline, pool: CpuPool, share: CpuShare, rate: CpuRate, copy_seconds: float
+) -> CpuShare:
+    copy = _prepare_copies(pipeline, share.memory, share.copiers)
     link_stretch = 1.0
     rows: list[tuple[int, float]] = []
     for m, k in (_DEEP, _SHALLOW):
-        beside = _run_beside(copy, _prepare_product(pool, m, k, threads))
+        beside = _run_beside(copy, _prepare_product(pool, m, k, share.threads))
         link_stretch = max(link_stretch, beside.copy_seconds / copy_seconds)
         row_seconds = (beside.compute_seconds - rate.call_seconds) / (m + rate.startup_rows)
         rows.append((k, max(row_seconds, beside.compute_seconds / m / 2)))
     cost = fit_row_cost(_SIDE, *rows)
-    share = threads / pool.threads
-    return Contention(
+    part = share.threads / pool.threads
+    return replace(
+        share,
+        stretch=cost.flop_seconds * rate.gflops * 1e9 * part,
+        element_stretch=cost.element_seconds / rate.element_seconds * part,
         link_stretch=link_stretch,
-        cpu_stretch=cost.flop_seconds * rate.gflops * 1e9 * share,
-        element_stretch=cost.element_seconds / rate.element_seconds * share,
     )
+
+
+def _prepare_copies(
+    pipeline: GpuPipeline, memory: Memory, copiers: int | None = None
+) -> Callable[[], float]:
+    """A product that takes as long as its copies, most of them out."""
+    return prepare_copies(pipeline, memory, LINK_SIDE, LINK_SIDE, LINK_SIDE // 8, copiers=copiers)
 
 
 @dataclass(frozen=True, slots=True)

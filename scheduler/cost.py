@@ -111,6 +111,7 @@ class GpuCurve:
         call_seconds: Seconds that a call costs around the pipeline.
         together: What copies in and out take at the same time, as a share of what they take one
             after the other: 0.5 where neither way holds up the other, 1 where they take turns.
+        copy_stretch: How many times as long copies take as these figures say.
         first_seconds: Seconds of the first panel's kernels.
         last_seconds: Seconds of the last panel's.
     """
@@ -126,6 +127,7 @@ class GpuCurve:
     step_seconds: float = 0.0
     call_seconds: float = 0.0
     together: float = 1.0
+    copy_stretch: float = 1.0
     first_seconds: float = field(init=False)
     last_seconds: float = field(init=False)
 
@@ -136,12 +138,7 @@ class GpuCurve:
 
     def stretch_copies(self, factor: float) -> "GpuCurve":
         """The curve where copies take so many times as long, as beside the CPU part."""
-        return replace(
-            self,
-            b_seconds=factor * self.b_seconds,
-            row_in_seconds=factor * self.row_in_seconds,
-            row_out_seconds=factor * self.row_out_seconds,
-        )
+        return replace(self, copy_stretch=factor * self.copy_stretch)
 
     def kernel_seconds(self, rows: int) -> float:
         """Seconds of the kernels alone."""
@@ -157,25 +154,30 @@ class GpuCurve:
         """Seconds of the copies alone, in and out, if nothing overlapped."""
         if rows == 0:
             return 0.0
-        return self.b_seconds + rows * (self.row_in_seconds + self.row_out_seconds)
+        row_seconds = self.row_in_seconds + self.row_out_seconds
+        return self.copy_stretch * (self.b_seconds + rows * row_seconds)
 
     def seconds(self, rows: int) -> float:
         """Seconds for `rows` rows, from the caller's memory back into it."""
+        return self.stretched_seconds(rows, 1.0)
+
+    def stretched_seconds(self, rows: int, factor: float) -> float:
+        """The same where copies take so many times as long: `stretch_copies` for a single look."""
         if rows == 0:
             return 0.0
-        stream = self.stream
+        stream, stretch = self.stream, factor * self.copy_stretch
         first, last = min(rows, stream.first_rows), min(rows, stream.last_rows)
         kernel_seconds = self.kernel_seconds(rows)
         first_seconds = min(kernel_seconds, self.first_seconds)
         lead_seconds = stream.first_steps * self.step_seconds + first_seconds
-        loaded_seconds = self.b_seconds + first * self.row_in_seconds
+        loaded_seconds = stretch * (self.b_seconds + first * self.row_in_seconds)
         led_seconds = max(
             loaded_seconds + lead_seconds / stream.first_steps,
             loaded_seconds / stream.first_steps + lead_seconds,
         )
-        drain_seconds = last * self.row_out_seconds
-        in_seconds = self.b_seconds + rows * self.row_in_seconds
-        out_seconds = rows * self.row_out_seconds
+        drain_seconds = stretch * last * self.row_out_seconds
+        in_seconds = stretch * (self.b_seconds + rows * self.row_in_seconds)
+        out_seconds = stretch * rows * self.row_out_seconds
         steps = stream.count_steps(rows)
         computed = led_seconds + (steps - stream.first_steps) * self.step_seconds
         computed += kernel_seconds - first_seconds
@@ -190,12 +192,13 @@ class GpuCurve:
     def estimate_rows(self, seconds: float) -> float:
         """About how many rows take `seconds`: what both the waves and the copies allow."""
         way_seconds = self.row_in_seconds, self.row_out_seconds
-        row_seconds = max(*way_seconds, self.together * sum(way_seconds))
+        row_seconds = self.copy_stretch * max(*way_seconds, self.together * sum(way_seconds))
+        b_seconds = self.copy_stretch * self.b_seconds
         left = seconds - self.call_seconds
-        computing = left - self.launch_seconds - self.b_seconds / self.stream.first_steps
+        computing = left - self.launch_seconds - b_seconds / self.stream.first_steps
         waves = max(0.0, computing / self.wave_seconds)
         whole = int(waves) if self.split_steps is None else waves
         rows = self.grid.rows_in_tiles(int(whole * self.grid.slots))
         if row_seconds == 0:
             return rows
-        return min(rows, (left - self.b_seconds) / row_seconds)
+        return min(rows, (left - b_seconds) / row_seconds)

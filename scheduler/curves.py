@@ -1,19 +1,25 @@
 """The cost curves of one product on one machine."""
 
+from typing import Final
+
 from scheduler.candidates import Candidate
 from scheduler.cost import CpuCurve, GpuCurve
-from scheduler.machine import MachineProfile
+from scheduler.machine import CpuShare, MachineProfile
 from scheduler.problem import GemmProblem
 from scheduler.stream import outline_stream
 from scheduler.waves import WaveGrid, divide_up
 
+FILLED_BYTES: Final = 12 << 20
+"""Of A, B and C: with as many, copies have reached their rates."""
 
-def build_cpu_curve(problem: GemmProblem, profile: MachineProfile, *, beside_gpu: bool) -> CpuCurve:
-    """The CPU's curve, with all its threads or with those left while the GPU is fed."""
+
+def build_cpu_curve(
+    problem: GemmProblem, profile: MachineProfile, share: CpuShare | None = None
+) -> CpuCurve:
+    """The CPU's curve with the share that it has beside the GPU; None for the machine to itself."""
     rate = profile.find_cpu_rate(problem.dtype)
     flop_seconds, element_seconds = 1e-9 / rate.gflops, rate.element_seconds
-    if beside_gpu:
-        share = profile.cpu.find_share(problem.memory)
+    if share is not None:
         fewer = profile.cpu.threads / share.threads
         flop_seconds *= fewer * share.stretch
         element_seconds *= fewer * share.element_stretch
@@ -59,6 +65,12 @@ def build_gpu_curve(
         row_out_seconds=problem.c_row_bytes / out_rate,
         stream=outline_stream(problem, grid, splits_tail=spec.splits_tail),
         step_seconds=link.step_seconds,
-        call_seconds=link.call_seconds,
+        call_seconds=link.call_seconds + link.fill_seconds * find_filled_share(problem),
         together=link.together,
     )
+
+
+def find_filled_share(problem: GemmProblem) -> float:
+    """How much of the link's `fill_seconds` a product's copies cost, 0…1."""
+    total_bytes = problem.b_bytes + problem.m * (problem.a_row_bytes + problem.c_row_bytes)
+    return min(1.0, total_bytes / FILLED_BYTES)

@@ -72,7 +72,7 @@ def describe_profile(plan: Plan) -> dict[str, Any]:
         },
         "cpu": {
             "threads": profile.cpu.threads,
-            "threads_beside_gpu": profile.cpu.find_share(memory).threads,
+            "threads_beside_gpu": plan.share.threads,
             "gflops": rate.gflops,
             "source": rate.source,
         },

@@ -39,9 +39,12 @@ STEP_SECONDS: Final = 80e-6
 CPU_THREAD_GFLOPS: Final = 60.0
 """float32 on one thread: 16 lanes, 2 operations, 2.5 GHz, three quarters of it kept up."""
 
-BESIDE_STRETCH: Final[dict[Memory, float]] = {"pageable": 1.5, "pinned": 1.02}
-"""How many times as long copies take beside the CPU part: staged ones 1.4 to 1.7 on an H200 with 16
-cores, 4096³ and 8192³; those of page-locked memory need no core."""
+PINNED_STRETCH: Final = 1.02
+"""How many times as long copies take beside the CPU part: those of page-locked memory need no core,
+and share only the memory."""
+
+COPIER_GBYTES_PER_SECOND: Final = 5.0
+"""What a thread adds to each of both ways between pageable memory and page-locked slabs."""
 
 CPU_WRITE_GBYTES_PER_SECOND: Final = 4.0
 """What one thread writes of C where K is short."""
@@ -49,11 +52,14 @@ CPU_WRITE_GBYTES_PER_SECOND: Final = 4.0
 TOGETHER: Final[dict[Memory, float]] = {"pageable": 0.9, "pinned": 0.5}
 """Copies both ways at once: staged ones share threads, which keep up with most of both."""
 
-_COPIERS: Final = 8
-"""So many copy as fast as a link of 55 GB/s transfers one way; an idle CPU can spare more."""
+COPIERS: Final = 8, 3, 1
+"""Threads that copy while the CPU computes, too: so many that they keep up with a link of 55 GB/s
+one way, or fewer where the GPU part is bound by its kernels, or held to some multiprocessors."""
 
-_DISPATCHING_THREADS: Final = 3
-"""One for each direction of staged copies, and one that launches."""
+_DISPATCHING_THREADS: Final = 2
+"""Beside the copiers, which a thread of the one direction leads: that of the other direction, and
+one that launches."""
+
 _THREADS_AN_SM: Final = 1024
 _BLOCKS_AN_SM: Final = 16
 
@@ -111,32 +117,14 @@ def estimate_links(gpu: GpuModel) -> tuple[LinkModel, ...]:
             call_seconds=CALL_SECONDS[memory],
             source=f"assumed: {LINK_SHARE[memory]:.0%} of {standard:g} GB/s (PCIe standard)",
             step_seconds=STEP_SECONDS,
-            beside_cpu_stretch=BESIDE_STRETCH[memory],
             together=TOGETHER[memory],
         )
         for memory in MEMORIES
     )
 
 
-def count_copiers_beside_cpu(cores: int) -> int:
-    """Threads that copy between pageable memory and page-locked slabs while the CPU computes."""
-    return max(1, min(_COPIERS, cores // 2))
-
-
-def count_threads_beside_gpu(cores: int, memory: Memory) -> int:
-    """Threads left to the CPU part while others feed the GPU.
-
-    Each has a core: a thread that waits for one holds all others up. Page-locked memory needs only
-    the thread that launches, which mostly sleeps, and one core in eight for it and the system.
-    """
-    if memory == "pinned":
-        return max(1, cores - max(1, cores // 8))
-    feeding = count_copiers_beside_cpu(cores) + _DISPATCHING_THREADS
-    return max(1, cores // 4, cores - feeding)
-
-
-def estimate_cpu(threads: int) -> CpuModel:
-    """A CPU of which only the number of usable threads is known."""
+def estimate_cpu(threads: int, gpu: GpuModel | None = None) -> CpuModel:
+    """A CPU of which only the number of usable threads is known, and the GPU that it feeds."""
     rates = tuple(
         CpuRate(
             dtype=dtype,
@@ -149,12 +137,31 @@ def estimate_cpu(threads: int) -> CpuModel:
         )
         for dtype, item_bytes in ITEM_BYTES.items()
     )
-    return CpuModel(threads, rates, share_cpu(threads))
+    link_rate = LINK_SHARE["pageable"] * gpu.link_gbytes_per_second if gpu else 0.0
+    return CpuModel(threads, rates, share_cpu(threads, link_rate))
 
 
-def share_cpu(threads: int) -> tuple[CpuShare, ...]:
-    """The threads that are left beside the GPU; what else it takes from them is not known."""
-    return tuple(CpuShare(memory, count_threads_beside_gpu(threads, memory)) for memory in MEMORIES)
+def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuShare, ...]:
+    """The ways to share the CPU with a GPU that is fed.
+
+    Each thread has a core: one that waits for a core holds all others up. Copies of pageable memory
+    need cores; those of page-locked memory only the thread that launches, which mostly sleeps, and
+    one core in eight for it and the system.
+
+    Args:
+        threads: Cores that there are.
+        link_gbytes_per_second: What the link transfers one way; 0 where there is none.
+    """
+    pinned = CpuShare(
+        "pinned", max(1, threads - max(1, threads // 8)), 1, link_stretch=PINNED_STRETCH
+    )
+    shares = {}
+    for copiers in COPIERS:
+        copying = max(1, min(copiers, threads // 2))
+        left = max(1, threads // 4, threads - copying - _DISPATCHING_THREADS)
+        stretch = max(1.0, link_gbytes_per_second / (copying * COPIER_GBYTES_PER_SECOND))
+        shares[left] = CpuShare("pageable", left, copying, link_stretch=stretch)
+    return (*shares.values(), pinned)
 
 
 def _compare_with_float32(dtype: str) -> float:

@@ -30,7 +30,7 @@ class Timings:
     Attributes:
         kernel_seconds: The GPU's kernels, by events.
         transfer_seconds: The copies in and out, by events; they overlap the kernels.
-        gpu_seconds: The GPU part from its first to its last event.
+        gpu_seconds: The GPU part, from the caller's memory back into it.
         cpu_seconds: The CPU part.
         total_seconds: From the start of both parts to the end of the longer one.
         f_actual: Rows that the CPU computed: the plan's F, unless the boundary moved.

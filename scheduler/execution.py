@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Final
 
 from numpy.typing import NDArray
@@ -13,7 +14,6 @@ from cpu.gemm import CpuPool
 from kernels.errors import PipelineCancelled
 from kernels.pipeline import GpuPipeline, GpuTimings
 from kernels.sharing import SharedRows
-from scheduler.estimate import count_copiers_beside_cpu, count_threads_beside_gpu
 from scheduler.frontier import Frontier
 from scheduler.pieces import Pieces
 from scheduler.plan import Plan
@@ -93,6 +93,8 @@ class Execution:
     def compute(self) -> tuple[GpuTimings, float]:
         """Compute all rows; returns the GPU part's timings and the CPU part's seconds.
 
+        Both parts' seconds are those of the host's clock, from the call to its end.
+
         A device that computes all rows does so in the calling thread, which saves handing them
         over; but CUDA's libraries keep a handle for each thread, so theirs is always the same.
         """
@@ -129,9 +131,10 @@ class Execution:
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         shared = SharedRows(plan.gpu_rows, frontier.take_top) if frontier.moves else None
         mine = slice(0, plan.problem.m if shared else plan.gpu_rows)
-        copiers = count_copiers_beside_cpu(self._pool.threads) if plan.f else None
+        copiers = plan.share.copiers if plan.f else None
+        started = time.perf_counter()
         try:
-            return self._pipeline.multiply(
+            timings = self._pipeline.multiply(
                 plan.spec, self._a[mine], self._b, self._c[mine],
                 alpha=self._alpha, beta=self._beta, sms=plan.sms,
                 progress=self._counter.add, cancelled=self._is_cancelled,
@@ -140,11 +143,10 @@ class Execution:
         except BaseException:
             self._stop.set()
             raise
+        return replace(timings, gpu_seconds=time.perf_counter() - started)
 
     def _compute_cpu_rows(self) -> float:
-        threads, memory = self._pool.threads, self._plan.problem.memory
-        if self._plan.gpu_rows:
-            threads = count_threads_beside_gpu(threads, memory)
+        threads = self._plan.share.threads if self._plan.gpu_rows else self._pool.threads
         seconds = 0.0
         while rows := self._frontier.take_bottom(time.perf_counter() - self._started):
             seconds += self._multiply_on_cpu(rows, threads)

@@ -17,6 +17,7 @@ Report = Callable[[str, float], None]
 
 _SECONDS: Final = 28.0
 _SHORT_K, _LONG_K = 512, 2048
+_SUSTAINED_SECONDS: Final = 0.06
 _THREADS_AN_SM: Final = 2048
 _MOST_BLOCKS: Final = 16
 
@@ -75,8 +76,8 @@ def measure_kernel(spec: KernelSpec, info: DeviceInfo, cache_dir: Path, source: 
     steps = [Step(count, probe.measure(count, _SHORT_K, repeats=3).seconds) for count in rounds]
     stairs = fit_staircase(steps, most_blocks)
     full = 4 * stairs.blocks
-    short = probe.measure(full, _SHORT_K).seconds
-    long = probe.measure(full, _LONG_K).seconds
+    short = probe.measure_sustained(full, _SHORT_K, _SUSTAINED_SECONDS).seconds
+    long = probe.measure_sustained(full, _LONG_K, _SUSTAINED_SECONDS).seconds
     wave_k_seconds = max(long - short, 0.0) / 4 / (_LONG_K - _SHORT_K)
     wave_seconds = max(0.0, (short - stairs.launch_seconds) / 4 - wave_k_seconds * _SHORT_K)
     return KernelModel(

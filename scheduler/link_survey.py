@@ -1,72 +1,92 @@
 """Measures the way to the GPU and back, from each kind of host memory."""
 
+import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.catalog import find_kernel
+from cpu.gemm import CpuPool
+from kernels.catalog import KernelSpec, find_kernel
 from kernels.pinned import pin_matrix
 from kernels.pipeline import GpuPipeline
 from scheduler.candidates import Candidate
-from scheduler.curves import build_gpu_curve
+from scheduler.curves import build_gpu_curve, find_filled_share
 from scheduler.estimate import TOGETHER
 from scheduler.machine import LinkModel, MachineProfile
+from scheduler.plan import choose_plan
 from scheduler.problem import GemmProblem, Memory
 from scheduler.repetition import repeat
 from scheduler.stream import outline_stream
 from scheduler.waves import WaveGrid
+from scheduler.wishes import Wishes
 
 LINK_SIDE: Final = 8192
+_SIDES: Final = LINK_SIDE // 2, LINK_SIDE
 
 _WAKE_SECONDS: Final = 0.2
 _LINK_SECONDS: Final = 0.3
 _TINY: Final = 64
-_ALL_IN: Final = 16 * LINK_SIDE, 16, LINK_SIDE // 16
-"""M, N, K. With a longer K the last kernel would take longer, too."""
-
-_BOTH_WAYS: Final = 8 * LINK_SIDE, LINK_SIDE // 16, LINK_SIDE // 16
-"""As much in as out, and little to compute."""
-
 _KERNEL_BOUND: Final = 8192, 4096, 4096
+_REST_SIDE: Final = 512
+_MIDDLING: Final = (1024, 1024, 1024), (2048, 2048, 2048), (32768, 256, 256)
 
 
 def measure_link(pipeline: GpuPipeline, memory: Memory, *, sm_count: int, source: str) -> LinkModel:
     """Rates of the whole way, staging included where there is any; steps are not told apart yet.
 
-    A tiny product is all fixed cost, a tall one with few columns and a short K all copy in. Of
-    page-locked memory, copies go out as fast as they do while others come in. Of staged copies, a
-    short K is all copy out, and a tall product with as much to copy in as out tells what both ways
-    take together.
+    A tiny product is all fixed cost. Rates are what a larger product takes longer than a smaller
+    one: a tall one with few columns and a short K is all copy in. Of page-locked memory, copies go
+    out as fast as they do while others come in. Of staged copies, a short K is all copy out, and a
+    tall product with as much to copy in as out tells what both ways take together.
     """
-    tiny_seconds = _time_pipeline(pipeline, memory, _TINY, _TINY, _TINY)
-    side, k = LINK_SIDE, LINK_SIDE // 8
-    in_seconds = _time_pipeline(pipeline, memory, *_ALL_IN) - tiny_seconds
-    moved_bytes = 4 * side * side
-    in_rate = moved_bytes / in_seconds
+
+    def time_more(shape: Callable[[int], tuple[int, int, int]]) -> float:
+        less, more = (_time_pipeline(pipeline, memory, *shape(side)) for side in _SIDES)
+        return more - less
+
+    less, more = (side * side * 4 for side in _SIDES)
+    moved_bytes = more - less
+    in_rate = moved_bytes / time_more(_shape_in)
     together = TOGETHER["pinned"]
     if memory == "pinned":
-        both_seconds = _time_pipeline(pipeline, memory, side, side, k) - tiny_seconds
         # Nothing goes out before B and the first rows of A are there.
-        first_bytes = 4 * k * (side + _find_first_rows(side, side, k, sm_count))
-        out_rate = moved_bytes / (both_seconds - first_bytes / in_rate)
+        less, more = (_count_first_bytes(_shape_thick(side), sm_count) for side in _SIDES)
+        out_rate = moved_bytes / (time_more(_shape_thick) - (more - less) / in_rate)
     else:
-        out_seconds = _time_pipeline(pipeline, memory, side, side, 16) - tiny_seconds
-        out_rate = moved_bytes / out_seconds
-        both_seconds = _time_pipeline(pipeline, memory, *_BOTH_WAYS) - tiny_seconds
-        m, n, k = _BOTH_WAYS
-        apart_seconds = 4 * (m * k + k * n) / in_rate + 4 * m * n / out_rate
-        together = max(both_seconds / apart_seconds, TOGETHER["pinned"])
+        out_rate = moved_bytes / time_more(_shape_out)
+        apart_seconds = moved_bytes / in_rate / 2 + moved_bytes / out_rate / 2
+        together = max(time_more(_shape_both) / apart_seconds, TOGETHER["pinned"])
     return LinkModel(
         memory=memory,
         in_gbytes_per_second=in_rate / 1e9,
         out_gbytes_per_second=out_rate / 1e9,
-        call_seconds=tiny_seconds,
+        call_seconds=_time_pipeline(pipeline, memory, _TINY, _TINY, _TINY),
         source=source,
         together=together,
     )
+
+
+def _shape_in(side: int) -> tuple[int, int, int]:
+    """M, N, K. With a longer K the last kernel would take longer, too."""
+    return 16 * side, 16, side // 16
+
+
+def _shape_out(side: int) -> tuple[int, int, int]:
+    return side, side, 16
+
+
+def _shape_both(side: int) -> tuple[int, int, int]:
+    """Half as much each way, and little to compute."""
+    return 8 * side, side // 16, side // 16
+
+
+def _shape_thick(side: int) -> tuple[int, int, int]:
+    """Both ways, and more out than in."""
+    return side, side, LINK_SIDE // 8
 
 
 def measure_step(pipeline: GpuPipeline, profile: MachineProfile) -> float:
@@ -85,23 +105,66 @@ def measure_step(pipeline: GpuPipeline, profile: MachineProfile) -> float:
     return min(max(step_seconds, 0.0), curve.call_seconds)
 
 
-def _find_first_rows(m: int, n: int, k: int, sm_count: int) -> int:
-    """Rows of the first panel."""
+def measure_fill(
+    pipeline: GpuPipeline, pool: CpuPool, profile: MachineProfile, memory: Memory
+) -> float:
+    """What middling products cost beyond their curve: copies need time to reach their rates.
+
+    Between them the CPU computes, as it does between a service's products: what comes from
+    something else finds threads asleep and caches full.
+    """
+    a, b = np.ones((2, _REST_SIDE, _REST_SIDE), np.float32)
+    rest = partial(pool.multiply, a, b, np.empty_like(a))
+    costs = []
+    for shape in _MIDDLING:
+        problem = GemmProblem(*shape, memory=memory)
+        plan = choose_plan(problem, profile, Wishes(f=0))
+        assert plan.spec is not None, "without rows for the CPU there is a kernel"
+        measure = prepare_copies(pipeline, memory, *shape, spec=plan.spec, rest=rest)
+        seconds = repeat(measure, _LINK_SECONDS)
+        costs.append((seconds - plan.predicted.gpu_seconds) / find_filled_share(problem))
+    return max(0.0, statistics.median(costs))
+
+
+def _count_first_bytes(shape: tuple[int, int, int], sm_count: int) -> int:
+    """Bytes of B and of the first panel's rows of A."""
+    m, n, k = shape
     spec = find_kernel("cublas", "float32")
     grid = WaveGrid(n, spec.tile.m, spec.tile.n, sm_count)
-    return outline_stream(GemmProblem(m, n, k), grid, splits_tail=spec.splits_tail).first_rows
+    stream = outline_stream(GemmProblem(m, n, k), grid, splits_tail=spec.splits_tail)
+    return 4 * k * (n + stream.first_rows)
 
 
 def prepare_copies(
-    pipeline: GpuPipeline, memory: Memory, m: int, n: int, k: int
+    pipeline: GpuPipeline,
+    memory: Memory,
+    m: int,
+    n: int,
+    k: int,
+    *,
+    spec: KernelSpec | None = None,
+    copiers: int | None = None,
+    rest: Callable[[], object] = lambda: None,
 ) -> Callable[[], float]:
-    """A product through the pipeline, which returns its wall seconds; the GPU has woken up."""
-    spec = find_kernel("cublas", "float32")
+    """A product through the pipeline, which returns its wall seconds; the GPU has woken up.
+
+    Args:
+        pipeline: The way to the GPU.
+        memory: Where the operands lie.
+        m: Rows of C.
+        n: Columns of C.
+        k: Columns of A.
+        spec: The kernel; None for the library's.
+        copiers: Threads that share in a staged copy; None for all.
+        rest: What the machine does before each.
+    """
+    kernel = spec or find_kernel("cublas", "float32")
     a, b, c = (_make_matrix(memory, *shape) for shape in ((m, k), (k, n), (m, n)))
 
     def measure() -> float:
+        rest()
         start = time.perf_counter()
-        pipeline.multiply(spec, a, b, c)
+        pipeline.multiply(kernel, a, b, c, copiers=copiers)
         return time.perf_counter() - start
 
     awake = time.perf_counter() + _WAKE_SECONDS

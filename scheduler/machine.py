@@ -12,8 +12,8 @@ from kernels.catalog import KernelSpec
 from scheduler.errors import ProfileError
 from scheduler.problem import Memory
 
-FORMAT_VERSION = 2
-"""Since 2, link and threads beside the GPU by the memory of the operands."""
+FORMAT_VERSION = 3
+"""Since 3, several ways to share the CPU between the GPU's staging and its own part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,10 @@ class LinkModel:
         source: Where the figures come from.
         step_seconds: Seconds that each step of the pipeline costs beyond its bytes and waves: its
             kernel starts behind its copies, and ends.
-        beside_cpu_stretch: How many times as long copies take while the CPU part computes: both
-            want memory, and staged copies cores.
         together: What copies in and out take at the same time, as a share of what they take one
             after the other: 0.5 where neither way holds up the other, 1 where they take turns.
+        fill_seconds: Seconds until copies run at their rates, and at their end; a part of it where
+            they are too small to get there.
     """
 
     memory: Memory
@@ -105,8 +105,8 @@ class LinkModel:
     call_seconds: float
     source: str
     step_seconds: float = 0.0
-    beside_cpu_stretch: float = 1.0
     together: float = 1.0
+    fill_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +134,23 @@ class CpuRate:
 
 @dataclass(frozen=True, slots=True)
 class CpuShare:
-    """What is left of the CPU while the GPU is fed from one kind of memory.
+    """One way to share the CPU while the GPU is fed from one kind of memory.
 
     Attributes:
         memory: The kind of memory.
         threads: Threads that the CPU part uses then.
-        stretch: How many times as long their arithmetic takes as without the GPU.
+        copiers: Threads that share in each copy between pageable memory and page-locked slabs.
+        stretch: How many times as long the CPU part's arithmetic takes as without the GPU.
         element_stretch: The same for what each element of C costs however short K is.
+        link_stretch: How many times as long the GPU part's copies take as without the CPU part.
     """
 
     memory: Memory
     threads: int
+    copiers: int
     stretch: float = 1.0
     element_stretch: float = 1.0
+    link_stretch: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,16 +160,16 @@ class CpuModel:
     Attributes:
         threads: Threads the pool uses with the whole machine to itself.
         rates: One entry an element type.
-        beside_gpu: One entry a kind of memory.
+        beside_gpu: At least one entry a kind of memory.
     """
 
     threads: int
     rates: tuple[CpuRate, ...]
     beside_gpu: tuple[CpuShare, ...]
 
-    def find_share(self, memory: Memory) -> CpuShare:
-        """What is left beside a GPU that is fed from such memory."""
-        return next(share for share in self.beside_gpu if share.memory == memory)
+    def list_shares(self, memory: Memory) -> tuple[CpuShare, ...]:
+        """The ways to share it with a GPU that is fed from such memory."""
+        return tuple(share for share in self.beside_gpu if share.memory == memory)
 
 
 @dataclass(frozen=True, slots=True)

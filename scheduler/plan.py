@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kernels.catalog import KernelSpec
-from scheduler.candidates import Candidate, explain_no_kernel, find_candidates
-from scheduler.cost import CostCurve, CpuCurve, GpuCurve, rows_within
-from scheduler.curves import build_cpu_curve, build_gpu_curve
+from scheduler.candidates import explain_no_kernel, find_candidates
+from scheduler.cost import CpuCurve, GpuCurve, rows_within
+from scheduler.curves import build_cpu_curve
 from scheduler.errors import PlanError
-from scheduler.machine import MachineProfile
+from scheduler.machine import CpuShare, MachineProfile
 from scheduler.problem import GemmProblem
+from scheduler.ranking import RankedKernel, rank_kernels
 from scheduler.split import split_rows
 from scheduler.wishes import NO_WISHES, Wishes
 
@@ -52,6 +53,7 @@ class Plan:
         gpu_curve: Rows → seconds on the GPU beside the CPU with `spec` (or with the kernel it was
             compared with, when f is M); None when no GPU runs this product.
         gpu_alone_curve: The same with the machine to itself.
+        share: How the CPU is shared while both compute.
         cpu_curve: Rows → seconds on the CPU beside the GPU.
         cpu_alone_curve: Rows → seconds on the CPU with the machine to itself.
         no_gpu_reason: Why no GPU runs this product; None where one does.
@@ -66,6 +68,7 @@ class Plan:
     predicted: Prediction
     gpu_curve: GpuCurve | None
     gpu_alone_curve: GpuCurve | None
+    share: CpuShare
     cpu_curve: CpuCurve
     cpu_alone_curve: CpuCurve
     no_gpu_reason: str | None = None
@@ -140,86 +143,75 @@ def choose_plan(problem: GemmProblem, profile: MachineProfile, wishes: Wishes = 
     if f != "auto" and not 0 <= f <= m:
         raise PlanError("f", f, f'"auto" or 0…{m}, the rows of C')
     candidates = find_candidates(problem, profile, wishes)
-    cpu_only = _plan_cpu(problem, profile)
+    ways = _list_ways(problem, profile)
     if not candidates:
         reason = explain_no_kernel(problem, profile, wishes)
         if f not in ("auto", m):
             raise PlanError("f", f, f'"auto" or {m}: {reason}')
-        return replace(cpu_only, no_gpu_reason=reason)
+        return replace(ways[0], no_gpu_reason=reason)
     best: Plan | None = None
-    for kernel in _rank_kernels(problem, profile, candidates, wishes.sms):
+    for kernel in rank_kernels(problem, profile, candidates, wishes.sms):
         # Most kernels need no search for their best F.
-        if best is None or f != "auto" or _can_beat(best, kernel):
-            plan = _choose_rows(cpu_only, kernel, wishes)
+        if best is None or f != "auto" or _can_beat(best, ways, kernel):
+            plan = _choose_rows(ways, kernel, wishes)
             if best is None or _is_worthwhile(plan, best.predicted):
                 best = plan
     assert best is not None, "there is a candidate"
     return best
 
 
-@dataclass(frozen=True, slots=True)
-class _Kernel:
-    """A candidate with its curve for this product, with the machine to itself."""
-
-    spec: KernelSpec
-    curve: GpuCurve
-
-
-def _rank_kernels(
-    problem: GemmProblem, profile: MachineProfile, candidates: Sequence[Candidate], sms: int | None
-) -> list[_Kernel]:
-    """The kernels by the seconds they take for all rows, the fastest first.
-
-    Behind a slow link every kernel ends at the same time; among equals the faster one is wanted.
-    Of equally fast ones the library's is: ours must be faster to be preferred.
-    """
-    kernels = [
-        _Kernel(one.spec, build_gpu_curve(problem, profile, one, sms=sms)) for one in candidates
-    ]
-
-    def rank(kernel: _Kernel) -> tuple[float, bool]:
-        return kernel.curve.kernel_seconds(problem.m), kernel.spec.accuracy != "library"
-
-    return sorted(kernels, key=rank)
-
-
-def _can_beat(plan: Plan, kernel: _Kernel) -> bool:
+def _can_beat(plan: Plan, ways: Sequence[Plan], kernel: RankedKernel) -> bool:
     """Whether another kernel, alone or with a split that is worthwhile, is worth taking instead.
 
     Behind a slow link all kernels end at about the same time, and then the fastest by itself is to
     be preferred.
     """
-    m, sooner = plan.problem.m, plan.predicted.total_seconds * (1 - WORTHWHILE_GAIN)
-    gpu_only_seconds = kernel.curve.seconds(m)
+    sooner = plan.predicted.total_seconds * (1 - WORTHWHILE_GAIN)
+    gpu_only_seconds = kernel.curve.seconds(plan.problem.m)
     if gpu_only_seconds <= sooner:
         return True
     alone_seconds = min(gpu_only_seconds, plan.cpu_only_seconds)
     limit = min(sooner, alone_seconds * (1 - WORTHWHILE_GAIN))
-    rows = m - rows_within(plan.cpu_curve, limit, m)
-    if kernel.curve.seconds(rows) > limit:
-        return False
-    return _stretch_beside_cpu(kernel, plan).seconds(rows) <= limit
+    return any(_can_end_within(limit, way, kernel) for way in ways)
 
 
-def _choose_rows(cpu_only: Plan, kernel: _Kernel, wishes: Wishes) -> Plan:
+def _choose_rows(ways: Sequence[Plan], kernel: RankedKernel, wishes: Wishes) -> Plan:
     """The best plan with one kernel, or the one with F as it is given."""
-    m, spec = cpu_only.problem.m, kernel.spec
-    beside_cpu = _stretch_beside_cpu(kernel, cpu_only)
-    cpu_only = replace(cpu_only, gpu_curve=beside_cpu, gpu_alone_curve=kernel.curve, sms=wishes.sms)
+    m = ways[0].problem.m
     if wishes.f != "auto":
-        return replace(cpu_only.move(wishes.f, spec), pinned=True)
-    gpu_only = cpu_only.move(0, spec)
-    alone = min(gpu_only, cpu_only, key=lambda plan: plan.predicted.total_seconds)
-    curves: list[CostCurve] = [beside_cpu, cpu_only.cpu_curve]
-    split = cpu_only.move(split_rows(m, curves)[1], spec)
-    return split if _is_worthwhile(split, alone.predicted) else alone
+        given = [_take_way(way, kernel, wishes).move(wishes.f, kernel.spec) for way in ways]
+        return replace(min(given, key=_tell_total_seconds), pinned=True)
+    first = _take_way(ways[0], kernel, wishes)
+    chosen = min(first.move(0, kernel.spec), first, key=_tell_total_seconds)
+    limit = chosen.predicted.total_seconds * (1 - WORTHWHILE_GAIN)
+    for way in ways:
+        if not _can_end_within(limit, way, kernel):
+            continue
+        plan = _take_way(way, kernel, wishes)
+        assert plan.gpu_curve is not None, "a kernel has been taken"
+        plan = plan.move(split_rows(m, [plan.gpu_curve, plan.cpu_curve])[1], kernel.spec)
+        if plan.predicted.total_seconds <= limit:
+            chosen, limit = plan, plan.predicted.total_seconds
+    return chosen
 
 
-def _stretch_beside_cpu(kernel: _Kernel, plan: Plan) -> GpuCurve:
-    """The kernel's curve while the CPU computes, too."""
-    link = plan.profile.find_link(plan.problem.memory)
-    assert link is not None, "a GPU is at the end of a link"
-    return kernel.curve.stretch_copies(link.beside_cpu_stretch)
+def _can_end_within(seconds: float, way: Plan, kernel: RankedKernel) -> bool:
+    """Whether a split may end so soon; most kernels need no search for their best F."""
+    m = way.problem.m
+    rows = m - rows_within(way.cpu_curve, seconds, m)
+    if rows == m or kernel.curve.seconds(rows) > seconds:
+        return False
+    return kernel.curve.stretched_seconds(rows, way.share.link_stretch) <= seconds
+
+
+def _take_way(way: Plan, kernel: RankedKernel, wishes: Wishes) -> Plan:
+    """The plan of the CPU alone that can be moved to rows for this kernel."""
+    beside_cpu = kernel.curve.stretch_copies(way.share.link_stretch)
+    return replace(way, gpu_curve=beside_cpu, gpu_alone_curve=kernel.curve, sms=wishes.sms)
+
+
+def _tell_total_seconds(plan: Plan) -> float:
+    return plan.predicted.total_seconds
 
 
 def _is_worthwhile(plan: Plan, than: Prediction) -> bool:
@@ -227,18 +219,22 @@ def _is_worthwhile(plan: Plan, than: Prediction) -> bool:
     return plan.predicted.total_seconds <= than.total_seconds * (1 - WORTHWHILE_GAIN)
 
 
-def _plan_cpu(problem: GemmProblem, profile: MachineProfile) -> Plan:
-    """The plan of the CPU alone."""
-    alone = build_cpu_curve(problem, profile, beside_gpu=False)
-    return Plan(
-        problem=problem,
-        f=problem.m,
-        spec=None,
-        sms=None,
-        profile=profile,
-        predicted=Prediction(0.0, alone.seconds(problem.m)),
-        gpu_curve=None,
-        gpu_alone_curve=None,
-        cpu_curve=build_cpu_curve(problem, profile, beside_gpu=True),
-        cpu_alone_curve=alone,
-    )
+def _list_ways(problem: GemmProblem, profile: MachineProfile) -> list[Plan]:
+    """The plan of the CPU alone, once for each way to share it with the GPU."""
+    alone = build_cpu_curve(problem, profile)
+    return [
+        Plan(
+            problem=problem,
+            f=problem.m,
+            spec=None,
+            sms=None,
+            profile=profile,
+            predicted=Prediction(0.0, alone.seconds(problem.m)),
+            gpu_curve=None,
+            gpu_alone_curve=None,
+            share=share,
+            cpu_curve=build_cpu_curve(problem, profile, share),
+            cpu_alone_curve=alone,
+        )
+        for share in profile.cpu.list_shares(problem.memory)
+    ]

@@ -68,7 +68,7 @@ def build_preset_profile(gpu: GpuModel, source: str, cpu_threads: int) -> Machin
     return MachineProfile(
         device=gpu.name,
         source=source,
-        cpu=estimate_cpu(cpu_threads),
+        cpu=estimate_cpu(cpu_threads, gpu),
         gpu=gpu,
         links=estimate_links(gpu),
         kernels=estimate_kernels(gpu),

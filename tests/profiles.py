@@ -26,6 +26,6 @@ def make_reference_profile(
     model = KernelModel("simple", "float32", "4x4x4", 1280, 0.0, 0.0, 1.2e-3 / 2048, "R4")
     links = make_links(link_gbytes_per_second)
     rates = tuple(replace(rate, gflops=cpu_gflops) for rate in profile.cpu.rates)
-    shares = tuple(CpuShare(memory, threads=8) for memory in MEMORIES)
+    shares = tuple(CpuShare(memory, threads=8, copiers=1) for memory in MEMORIES)
     cpu = CpuModel(8, rates, shares)
     return replace(profile, links=links, kernels=(model,), cpu=cpu)

@@ -4,9 +4,11 @@ import time
 
 import pytest
 
+from cpu.gemm import CpuPool
 from kernels.catalog import list_kernels
 from kernels.device import list_devices
-from scheduler.calibrate import calibrate, measure_cpu_briefly
+from scheduler.calibrate import calibrate
+from scheduler.cpu_survey import measure_cpu_briefly
 from scheduler.execute import Executor
 from scheduler.plan import choose_plan
 from scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
@@ -31,10 +33,10 @@ def test_a_calibrated_cpu_is_found_again_and_planned_with(tmp_path):
     assert choose_plan(GemmProblem(500, 600, 700), found).profile.measured_at is not None
 
 
-def test_a_brief_measurement_takes_a_moment_and_covers_every_element_type(tmp_path):
-    with Executor(cache_dir=tmp_path, cpu_threads=2) as executor:
+def test_a_brief_measurement_takes_a_moment_and_covers_every_element_type():
+    with CpuPool(2) as pool:
         start = time.perf_counter()
-        cpu = measure_cpu_briefly(executor)
+        cpu = measure_cpu_briefly(pool)
         assert time.perf_counter() - start < 2.0
     assert cpu.threads == 2
     assert {rate.dtype for rate in cpu.rates} == set(ITEM_BYTES)
@@ -50,13 +52,16 @@ def test_a_gpu_is_calibrated_within_a_minute(tmp_path, kernel_cache):
         assert time.perf_counter() - start < 60
     assert profile.device == devices[0].name
     assert [link.memory for link in profile.links] == list(MEMORIES)
-    for link, share in zip(profile.links, profile.cpu.beside_gpu, strict=True):
-        assert link.memory == share.memory
+    for link in profile.links:
         assert link.in_gbytes_per_second > 1
         assert link.out_gbytes_per_second > 1
         assert 0 <= link.step_seconds < 1e-3
-        assert 1 <= link.beside_cpu_stretch < 10
-        assert 0.5 <= share.stretch < 10
+        assert 0 <= link.fill_seconds < 5e-3
+        shares = profile.cpu.list_shares(link.memory)
+        assert shares
+        for share in shares:
+            assert 1 <= share.link_stretch < 30
+            assert 0.5 <= share.stretch < 10
     for model in profile.kernels:
         assert model.slots % devices[0].sm_count == 0
         assert model.wave_k_seconds > 0, model

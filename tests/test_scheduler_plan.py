@@ -11,13 +11,14 @@ from scheduler.description import describe_curve, describe_plan
 from scheduler.errors import PlanError, ProblemError
 from scheduler.machine import MachineProfile
 from scheduler.plan import WORTHWHILE_GAIN, choose_plan
-from scheduler.presets import PRESETS
+from scheduler.presets import PRESETS, find_preset
 from scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from scheduler.profile import build_preset_profile, find_profile
 from scheduler.wishes import Wishes
 from tests.profiles import make_links, make_reference_profile
 
 CPU_ONLY = find_profile(None, devices=(), directory=None, cpu_threads=8)
+SQUARE = GemmProblem(4096, 4096, 4096)
 SIZES = st.integers(1, 20_000)
 PROFILES = st.sampled_from([build_preset_profile(gpu, "test", 16) for gpu in PRESETS])
 
@@ -151,7 +152,7 @@ def test_the_memory_of_the_operands_decides_link_and_threads():
     for memory, plan in described.items():
         assert plan["memory"] == memory
         assert plan["profile"]["link"]["memory"] == memory
-    assert [plan["profile"]["cpu"]["threads_beside_gpu"] for plan in described.values()] == [5, 14]
+    assert [plan["profile"]["cpu"]["threads_beside_gpu"] for plan in described.values()] == [6, 14]
 
 
 def test_the_cpu_takes_rows_where_copies_out_hold_the_gpu_up():
@@ -252,8 +253,9 @@ def test_a_split_pays_only_if_it_outweighs_what_the_parts_take_from_each_other()
     problem, wishes = GemmProblem(2048, 2048, 2048), Wishes("simple", "4")
     undisturbed = choose_plan(problem, profile, wishes)
     assert 0 < undisturbed.f < 2048
-    links = tuple(replace(link, beside_cpu_stretch=3.0) for link in profile.links)
-    disturbed = choose_plan(problem, replace(profile, links=links), wishes)
+    shares = tuple(replace(share, link_stretch=3.0) for share in profile.cpu.beside_gpu)
+    cpu = replace(profile.cpu, beside_gpu=shares)
+    disturbed = choose_plan(problem, replace(profile, cpu=cpu), wishes)
     assert disturbed.f == 0
     assert disturbed.predicted == undisturbed.predict(0)
     f = undisturbed.f
@@ -267,3 +269,32 @@ def test_a_slower_cpu_beside_the_gpu_is_given_fewer_rows():
     slower = replace(profile, cpu=replace(profile.cpu, beside_gpu=shares))
     fewer, more = (choose_plan(problem, one, wishes).f for one in (slower, profile))
     assert 0 < fewer < more
+
+
+def test_a_gpu_bound_by_its_kernels_leaves_the_cpu_more_threads():
+    """Copies have time then, so fewer threads are enough for them."""
+    profile = build_preset_profile(find_preset("H200"), "test", 16)
+    whole = choose_plan(SQUARE, profile, Wishes("bulk", f=64))
+    held = choose_plan(SQUARE, profile, Wishes("bulk", f=512, sms=8))
+    assert held.share.threads > whole.share.threads
+    assert held.share.copiers < whole.share.copiers
+
+
+def test_of_all_ways_to_share_the_cpu_none_would_be_faster():
+    profile = build_preset_profile(find_preset("H200"), "test", 16)
+    for sms in (132, 32, 8, 4):
+        chosen = choose_plan(SQUARE, profile, Wishes("bulk", sms=sms))
+        for share in profile.cpu.list_shares("pageable"):
+            only = replace(profile, cpu=replace(profile.cpu, beside_gpu=(share,)))
+            other = choose_plan(SQUARE, only, Wishes("bulk", sms=sms))
+            assert chosen.predicted.total_seconds <= other.predicted.total_seconds
+
+
+def test_a_given_f_is_computed_with_the_threads_that_end_first():
+    profile = build_preset_profile(find_preset("H200"), "test", 16)
+    for f in (1, 100, 1000, 4000):
+        plan = choose_plan(SQUARE, profile, Wishes("bulk", f=f, sms=8))
+        for share in profile.cpu.list_shares("pageable"):
+            only = replace(profile, cpu=replace(profile.cpu, beside_gpu=(share,)))
+            other = choose_plan(SQUARE, only, Wishes("bulk", f=f, sms=8))
+            assert plan.predicted.total_seconds <= other.predicted.total_seconds

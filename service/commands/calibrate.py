@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from scheduler.machine import MachineProfile
+    from scheduler.problem import Memory
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -65,7 +66,7 @@ def _print_profile(profile: "MachineProfile", output: "Console") -> None:
             f"link, {link.memory} memory: {link.in_gbytes_per_second:.1f} GB/s in, "
             f"{link.out_gbytes_per_second:.1f} GB/s out, "
             f"{format_seconds(link.call_seconds)} a call, {format_seconds(link.step_seconds)} a "
-            f"step; {profile.cpu.find_share(link.memory).threads} CPU threads beside it"
+            f"step; {_list_threads(profile, link.memory)} CPU threads beside it"
         )
     measured = [model for model in profile.kernels if not model.assumed]
     if measured:
@@ -85,3 +86,7 @@ def _print_profile(profile: "MachineProfile", output: "Console") -> None:
         output.print(kernels)
     if assumed := len(profile.kernels) - len(measured):
         output.print(f"{assumed} slower kernels keep what the data sheet promises of them")
+
+
+def _list_threads(profile: "MachineProfile", memory: "Memory") -> str:
+    return " or ".join(str(share.threads) for share in profile.cpu.list_shares(memory))

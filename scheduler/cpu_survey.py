@@ -1,0 +1,113 @@
+"""Measures the CPU path: a line of seconds over rows for every element type."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from cpu.gemm import CpuPool
+from scheduler.estimate import estimate_cpu, share_cpu
+from scheduler.machine import CpuModel, CpuRate
+from scheduler.problem import ITEM_BYTES
+from scheduler.repetition import repeat
+from scheduler.row_cost import fit_row_cost
+
+_FEW_ROWS: Final = 16, 64, 256
+_MANY_ROWS: Final = 2048
+_SIDES: Final = (256, 512, 1024, 2048, 4096)
+_SHALLOW_ROWS: Final = 1024
+_SHALLOWER: Final = 16
+_OUTER_ELEMENTS: Final = 1 << 26
+"""Of a product with K = 1: more than caches hold."""
+
+_PRODUCT_SECONDS: Final = 0.02
+_SECONDS: Final = 0.25
+_BRIEF_SECONDS: Final = 0.1
+_DRAWN: Final = 65_521
+"""Random elements, over and over: drawing all of them would take longer than multiplying."""
+
+
+def measure_cpu(pool: CpuPool, source: str) -> CpuModel:
+    """The CPU's line for every element type: seconds over rows, fitted by least squares."""
+    assumed = estimate_cpu(pool.threads)
+    rates = tuple(_measure_rate(pool, rate, source) for rate in assumed.rates)
+    return CpuModel(pool.threads, rates, share_cpu(pool.threads))
+
+
+def measure_cpu_briefly(pool: CpuPool) -> CpuModel:
+    """The CPU from a tenth of a second of float32, for a machine that was never calibrated.
+
+    The other element types keep the ratio to float32 that the estimate gives them.
+    """
+    assumed = {rate.dtype: rate for rate in estimate_cpu(pool.threads).rates}
+    measured = _measure_rate(pool, assumed["float32"], "", brief=True)
+    ratio = measured.gflops / assumed["float32"].gflops
+    source = "scaled from a brief measurement of float32 when the engine started"
+    rates = tuple(
+        replace(
+            rate,
+            gflops=rate.gflops * ratio,
+            startup_rows=measured.startup_rows,
+            element_seconds=measured.element_seconds * ITEM_BYTES[rate.dtype] / 4,
+            source=source,
+        )
+        for rate in assumed.values()
+    )
+    return CpuModel(pool.threads, rates, share_cpu(pool.threads))
+
+
+def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool = False) -> CpuRate:
+    """One element type's line, from products over few and many rows and smaller ones.
+
+    The time that the first row costs on top is part rows' worth of time, as B must be read, and
+    part the same for every product: one of a quarter the side tells them apart. What an element of
+    C costs by itself shows where K is a sixteenth, and where it is 1.
+    """
+    side = _choose_side(assumed)
+    budget_seconds = _BRIEF_SECONDS if brief else _SECONDS
+    time_product = partial(_time_pool, pool, assumed.dtype, budget_seconds)
+    rows = _FEW_ROWS if brief else (*_FEW_ROWS, _MANY_ROWS)
+    seconds = [time_product(m, side, side) for m in rows]
+    # Each counts by its own share: the longest would else decide alone.
+    weights = [1 / x for x in seconds]
+    slope, intercept = map(float, np.polyfit(rows, seconds, 1, w=weights))
+    row_seconds = max(slope, seconds[-1] / rows[-1] / 2)
+    small_row_seconds = row_seconds / 16
+    most = _FEW_ROWS[-1]
+    small_seconds = time_product(most, side // 4, side // 4)
+    beyond = intercept - (small_seconds - most * small_row_seconds)
+    startup_rows = max(0.0, beyond / (row_seconds - small_row_seconds))
+    call_seconds = max(0.0, intercept - startup_rows * row_seconds)
+    m, k = _SHALLOW_ROWS, side // _SHALLOWER
+    shallow_seconds = max(0.0, time_product(m, side, k) - call_seconds) / (m + startup_rows)
+    cost = fit_row_cost(side, (side, row_seconds), (k, shallow_seconds))
+    outer_seconds = 0.0 if brief else time_product(_OUTER_ELEMENTS // side, side, 1)
+    return replace(
+        assumed,
+        gflops=1e-9 / cost.flop_seconds,
+        startup_rows=startup_rows,
+        call_seconds=call_seconds,
+        source=source,
+        element_seconds=max(cost.element_seconds, outer_seconds / _OUTER_ELEMENTS),
+    )
+
+
+def _time_pool(pool: CpuPool, dtype: str, budget_seconds: float, *shape: int) -> float:
+    """The least seconds of a product of M, N, K: what others do on the machine is not meant."""
+    m, n, k = shape
+    drawn = (np.random.default_rng(0).random(_DRAWN) * 100).astype(dtype)
+    a, b = (np.resize(drawn, size) for size in ((m, k), (k, n)))
+    c = np.zeros((m, n), dtype)
+    budget_seconds /= len(_FEW_ROWS)
+    return repeat(partial(pool.multiply, a, b, c), budget_seconds, choose=min)
+
+
+def _choose_side(assumed: CpuRate) -> int:
+    """N and K of the measured products: as large as the time set aside for one allows.
+
+    Small products do not fill the pool, and would make the CPU look slower than it is.
+    """
+    flops = assumed.gflops * 1e9 * _PRODUCT_SECONDS
+    fitting = [side for side in _SIDES if 2 * _FEW_ROWS[-1] * side * side <= flops]
+    return max(fitting, default=_SIDES[0])

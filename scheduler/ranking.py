@@ -1,0 +1,49 @@
+"""The kernels that fit a product, by the seconds they take for all of its rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernels.catalog import KernelSpec
+from scheduler.candidates import Candidate
+from scheduler.cost import GpuCurve
+from scheduler.curves import build_gpu_curve
+from scheduler.machine import MachineProfile
+from scheduler.problem import GemmProblem
+
+
+@dataclass(frozen=True, slots=True)
+class RankedKernel:
+    """A candidate with its curve for one product.
+
+    Attributes:
+        spec: The kernel.
+        curve: Rows → seconds with the machine to itself.
+    """
+
+    spec: KernelSpec
+    curve: GpuCurve
+
+
+def rank_kernels(
+    problem: GemmProblem, profile: MachineProfile, candidates: Sequence[Candidate], sms: int | None
+) -> list[RankedKernel]:
+    """The kernels by the seconds they take for all rows, the fastest first.
+
+    Behind a slow link every kernel ends at the same time; among equals the faster one is wanted.
+    Of equally fast ones the library's is: ours must be faster to be preferred.
+
+    Args:
+        problem: The product.
+        profile: The machine.
+        candidates: The kernels that fit.
+        sms: Multiprocessors that they are held to; None for all.
+    """
+    kernels = [
+        RankedKernel(one.spec, build_gpu_curve(problem, profile, one, sms=sms))
+        for one in candidates
+    ]
+
+    def rank(kernel: RankedKernel) -> tuple[float, bool]:
+        return kernel.curve.kernel_seconds(problem.m), kernel.spec.accuracy != "library"
+
+    return sorted(kernels, key=rank)
