@@ -45,7 +45,7 @@ SQUARES_HELD: Final[tuple[Shape, ...]] = ((4096, 4096, 4096), (8192, 8192, 8192)
 """Products at which the GPU is held to some multiprocessors, as if it were a smaller one."""
 
 HELD_SMS: Final = (32, 8, 4)
-REGRET_SMS: Final = (None, 32, 8, 4)
+REGRET_SMS: Final = (None, 32, 8)
 """Budgets of multiprocessors at which F is searched; None for all."""
 
 _SLOW_WAY_BYTES_A_SECOND: Final = {"pageable": 1.5e9, "pinned": 2e10}

@@ -78,7 +78,8 @@ def measure_compute(
         operands: The product.
         device_index: The GPU.
         cache_dir: Folder of compiled kernels.
-        sms: Multiprocessors that it is held to; None for all.
+        sms: Multiprocessors that it is held to; None for all. Of fewer than cuBLAS can be held to,
+            what it takes on those is taken for so much longer as they are fewer.
 
     Raises:
         KernelsError: The GPU has no room for the operands, or refuses them.
@@ -90,10 +91,11 @@ def measure_compute(
     )
     launches = _LAUNCHES if sms is None else _FEW_LAUNCHES
     spec = find_kernel("cublas", operands.dtype)
-    seconds = statistics.median(product.time_launches(spec, launches, sms=sms))
+    held = None if sms is None else max(sms, spec.sms_quantum)
+    seconds = statistics.median(product.time_launches(spec, launches, sms=held))
     del product
     cupy.get_default_memory_pool().free_all_blocks()
-    return seconds
+    return seconds * (held / sms if sms and held else 1.0)
 
 
 def _time(stream: Any, copy: Callable[[], object]) -> float:
