@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from cpu.threads import usable_cores
 from kernels.device import select_devices
-from scheduler.calibrate import measure_cpu_briefly
 from scheduler.channel import Channel, ProgressReport
+from scheduler.cpu_survey import measure_cpu_briefly
 from scheduler.execute import Executor
 from scheduler.machine import CpuModel, MachineProfile
 from scheduler.messages import MessageError, RunRequest
@@ -120,7 +120,7 @@ class Worker:
     @cached_property
     def _cpu(self) -> CpuModel:
         # Measured when it is first needed: a calibrated machine starts without it.
-        return measure_cpu_briefly(self._executor)
+        return measure_cpu_briefly(self._executor.pool)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
