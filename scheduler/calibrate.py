@@ -45,7 +45,7 @@ def calibrate(
     if info is not None and executor.pipeline is not None:
         tell("link", _LINK_SHARE)
         gpu = describe_gpu(info)
-        cpu, links = measure_links(executor, cpu, gpu.sm_count, f"measured {stamp}")
+        cpu, links = measure_links(executor, cpu, info.index, f"measured {stamp}")
 
         def tell_kernel(label: str, share: float) -> None:
             tell(label, _LINK_SHARE + (1 - _LINK_SHARE) * share)
@@ -64,7 +64,7 @@ def calibrate(
 
 
 def measure_links(
-    executor: Executor, cpu: CpuModel, sm_count: int, source: str
+    executor: Executor, cpu: CpuModel, device_index: int, source: str
 ) -> tuple[CpuModel, tuple[LinkModel, ...]]:
     """The way to the GPU from every kind of memory, and what it and the CPU part take from another.
 
@@ -75,7 +75,8 @@ def measure_links(
     assert pipeline is not None, "links are measured where there is a GPU"
     rate = next(rate for rate in cpu.rates if rate.dtype == "float32")
     links = tuple(
-        measure_link(pipeline, memory, sm_count=sm_count, source=source) for memory in MEMORIES
+        measure_link(pipeline, memory, device_index=device_index, source=source)
+        for memory in MEMORIES
     )
     shares = measure_shares(pipeline, pool, share_cpu(pool.threads), rate)
     return replace(cpu, beside_gpu=shares), links

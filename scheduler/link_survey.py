@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -11,22 +12,23 @@ from numpy.typing import NDArray
 
 from cpu.gemm import CpuPool
 from kernels.catalog import KernelSpec, find_kernel
+from kernels.link_probes import measure_transfers
 from kernels.pinned import pin_matrix
 from kernels.pipeline import GpuPipeline
 from scheduler.candidates import Candidate
 from scheduler.curves import build_gpu_curve, find_filled_share
-from scheduler.estimate import TOGETHER
 from scheduler.machine import LinkModel, MachineProfile
 from scheduler.plan import choose_plan
 from scheduler.problem import GemmProblem, Memory
 from scheduler.repetition import repeat
-from scheduler.stream import outline_stream
-from scheduler.waves import WaveGrid
 from scheduler.wishes import Wishes
 
 LINK_SIDE: Final = 8192
 _SIDES: Final = LINK_SIDE // 2, LINK_SIDE
 
+_LEAST_TOGETHER: Final = 0.5
+_PROBED_BYTES: Final = 128 << 20
+_PROBE_RUNS: Final = 5
 _WAKE_SECONDS: Final = 0.2
 _LINK_SECONDS: Final = 0.3
 _TINY: Final = 64
@@ -35,39 +37,72 @@ _REST_SIDE: Final = 512
 _MIDDLING: Final = (1024, 1024, 1024), (2048, 2048, 2048), (32768, 256, 256)
 
 
-def measure_link(pipeline: GpuPipeline, memory: Memory, *, sm_count: int, source: str) -> LinkModel:
-    """Rates of the whole way, staging included where there is any; steps are not told apart yet.
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Bytes a second each way, and what both take at once as a share of one after the other."""
 
-    A tiny product is all fixed cost. Rates are what a larger product takes longer than a smaller
-    one: a tall one with few columns and a short K is all copy in. Of page-locked memory, copies go
-    out as fast as they do while others come in. Of staged copies, a short K is all copy out, and a
-    tall product with as much to copy in as out tells what both ways take together.
+    inwards: float
+    outwards: float
+    together: float
+
+
+def measure_link(
+    pipeline: GpuPipeline, memory: Memory, *, device_index: int, source: str
+) -> LinkModel:
+    """The whole way, staging included where there is any; steps are not told apart yet.
+
+    A tiny product is all fixed cost.
+
+    Args:
+        pipeline: The way to the GPU.
+        memory: Where the operands lie.
+        device_index: The GPU.
+        source: What the figures are to name as their source.
+    """
+    rates = _probe_rates(device_index) if memory == "pinned" else _measure_staged_rates(pipeline)
+    return LinkModel(
+        memory=memory,
+        in_gbytes_per_second=rates.inwards / 1e9,
+        out_gbytes_per_second=rates.outwards / 1e9,
+        call_seconds=_time_pipeline(pipeline, memory, _TINY, _TINY, _TINY),
+        source=source,
+        together=rates.together,
+    )
+
+
+def _probe_rates(device_index: int) -> _Rates:
+    """Page-locked memory goes as it is, so the probe of transfers tells all."""
+    readings = measure_transfers(device_index, (_PROBED_BYTES,), _PROBE_RUNS)
+    seconds = {
+        reading.direction: statistics.median(reading.run_seconds)
+        for reading in readings
+        if reading.way == "pinned"
+    }
+    together = seconds["both"] / (seconds["in"] + seconds["out"])
+    return _Rates(
+        _PROBED_BYTES / seconds["in"],
+        _PROBED_BYTES / seconds["out"],
+        max(together, _LEAST_TOGETHER),
+    )
+
+
+def _measure_staged_rates(pipeline: GpuPipeline) -> _Rates:
+    """Rates are what a larger product takes longer than a smaller one.
+
+    A tall one with few columns and a short K is all copy in, one with a very short K all copy out,
+    and another has as much to copy in as out.
     """
 
     def time_more(shape: Callable[[int], tuple[int, int, int]]) -> float:
-        less, more = (_time_pipeline(pipeline, memory, *shape(side)) for side in _SIDES)
+        less, more = (_time_pipeline(pipeline, "pageable", *shape(side)) for side in _SIDES)
         return more - less
 
     less, more = (side * side * 4 for side in _SIDES)
     moved_bytes = more - less
-    in_rate = moved_bytes / time_more(_shape_in)
-    together = TOGETHER["pinned"]
-    if memory == "pinned":
-        # Nothing goes out before B and the first rows of A are there.
-        less, more = (_count_first_bytes(_shape_thick(side), sm_count) for side in _SIDES)
-        out_rate = moved_bytes / (time_more(_shape_thick) - (more - less) / in_rate)
-    else:
-        out_rate = moved_bytes / time_more(_shape_out)
-        apart_seconds = moved_bytes / in_rate / 2 + moved_bytes / out_rate / 2
-        together = max(time_more(_shape_both) / apart_seconds, TOGETHER["pinned"])
-    return LinkModel(
-        memory=memory,
-        in_gbytes_per_second=in_rate / 1e9,
-        out_gbytes_per_second=out_rate / 1e9,
-        call_seconds=_time_pipeline(pipeline, memory, _TINY, _TINY, _TINY),
-        source=source,
-        together=together,
-    )
+    in_rate, out_rate = moved_bytes / time_more(_shape_in), moved_bytes / time_more(_shape_out)
+    apart_seconds = moved_bytes / in_rate / 2 + moved_bytes / out_rate / 2
+    together = time_more(_shape_both) / apart_seconds
+    return _Rates(in_rate, out_rate, max(together, _LEAST_TOGETHER))
 
 
 def _shape_in(side: int) -> tuple[int, int, int]:
@@ -82,11 +117,6 @@ def _shape_out(side: int) -> tuple[int, int, int]:
 def _shape_both(side: int) -> tuple[int, int, int]:
     """Half as much each way, and little to compute."""
     return 8 * side, side // 16, side // 16
-
-
-def _shape_thick(side: int) -> tuple[int, int, int]:
-    """Both ways, and more out than in."""
-    return side, side, LINK_SIDE // 8
 
 
 def measure_step(pipeline: GpuPipeline, profile: MachineProfile) -> float:
@@ -124,15 +154,6 @@ def measure_fill(
         seconds = repeat(measure, _LINK_SECONDS)
         costs.append((seconds - plan.predicted.gpu_seconds) / find_filled_share(problem))
     return max(0.0, statistics.median(costs))
-
-
-def _count_first_bytes(shape: tuple[int, int, int], sm_count: int) -> int:
-    """Bytes of B and of the first panel's rows of A."""
-    m, n, k = shape
-    spec = find_kernel("cublas", "float32")
-    grid = WaveGrid(n, spec.tile.m, spec.tile.n, sm_count)
-    stream = outline_stream(GemmProblem(m, n, k), grid, splits_tail=spec.splits_tail)
-    return 4 * k * (n + stream.first_rows)
 
 
 def prepare_copies(
