@@ -13,14 +13,22 @@ class PendingCopy(Protocol):
     """
 
     @property
+    def start(self) -> Any:
+        """The CuPy event before its transfers."""
+
+    @property
     def end(self) -> Any:
         """The CuPy event behind its transfers, recorded once it is over."""
 
     def done(self) -> bool:
         """Whether `result` would return at once."""
 
-    def result(self) -> None:
-        """Wait until it is over, and raise what went wrong."""
+    def result(self, *, awake: bool = False) -> None:
+        """Wait until it is over, and raise what went wrong.
+
+        Args:
+            awake: Whether to look for a transfer's end all the time, which costs a core.
+        """
 
 
 class StagedCopy:
@@ -28,32 +36,40 @@ class StagedCopy:
 
     Args:
         walk: Its errand.
+        start: The event before it.
         end: The event behind it.
     """
 
-    def __init__(self, walk: Walk, end: Any) -> None:
+    __slots__ = ("_walk", "end", "start")
+
+    def __init__(self, walk: Walk, start: Any, end: Any) -> None:
         self._walk = walk
+        self.start = start
         self.end = end
 
     def done(self) -> bool:
         """As `PendingCopy` says."""
         return self._walk.done()
 
-    def result(self) -> None:
+    def result(self, *, awake: bool = False) -> None:  # noqa: ARG002 -- a stage decides itself
         """As `PendingCopy` says."""
         self._walk.result()
 
 
 class DirectCopy:
-    """A transfer between the caller's page-locked memory and the device; it is enqueued.
+    """Transfers between the caller's page-locked memory and the device; they are enqueued.
 
     Args:
-        end: The event behind it.
+        start: The event before them.
+        end: The event behind them.
         outwards: Whether it is over only when that has passed.
-        awake: Whether who waits for that looks all the time.
+        awake: Whether who waits for that looks all the time, in any case.
     """
 
-    def __init__(self, end: Any, *, outwards: bool, awake: bool) -> None:
+    __slots__ = ("_awake", "_outwards", "end", "start")
+
+    def __init__(self, start: Any, end: Any, *, outwards: bool, awake: bool) -> None:
+        self.start = start
         self.end = end
         self._outwards = outwards
         self._awake = awake
@@ -62,7 +78,7 @@ class DirectCopy:
         """As `PendingCopy` says."""
         return not self._outwards or has_passed(self.end)
 
-    def result(self) -> None:
+    def result(self, *, awake: bool = False) -> None:
         """As `PendingCopy` says."""
         if self._outwards:
-            await_event(self.end, awake=self._awake)
+            await_event(self.end, awake=awake or self._awake)

@@ -1,9 +1,11 @@
 """Products by cuBLAS on the current device and stream."""
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernels.catalog import KernelSpec
 from kernels.errors import DeviceFailure, DeviceUnavailable, OperandError
@@ -21,6 +23,14 @@ _TYPES: Final[dict[str, tuple[int, int, type[np.floating[Any]]]]] = {
     "float32": (0, 69, np.float32),
     "float64": (1, 70, np.float64),
 }
+
+
+@lru_cache(maxsize=64)
+def _place_factors(alpha: float, beta: float, dtype: str) -> tuple[NDArray[Any], int, int]:
+    """Both factors in memory, and where: cuBLAS reads them before it returns."""
+    factors = np.array([alpha, beta], _TYPES[dtype][2])
+    pointer: int = factors.ctypes.data
+    return factors, pointer, pointer + factors.itemsize
 
 
 def launch_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -> None:
@@ -48,8 +58,8 @@ def launch_cublas(spec: KernelSpec, product: Product, sms: int | None = None) ->
     largest = max(a.leading_dimension, b.leading_dimension, c.leading_dimension, c.rows)
     if largest > _MOST:
         raise OperandError(f"a size is {largest}; cuBLAS takes at most {_MOST}")
-    data_type, compute_type, scalar = _TYPES[spec.dtype]
-    factors = np.array([product.alpha, product.beta], scalar)
+    data_type, compute_type, _ = _TYPES[spec.dtype]
+    _, alpha, beta = _place_factors(product.alpha, product.beta, spec.dtype)
     handle = device.get_cublas_handle()
     if sms is None or sms == count_sms():
         held: AbstractContextManager[object] = nullcontext()
@@ -59,9 +69,9 @@ def launch_cublas(spec: KernelSpec, product: Product, sms: int | None = None) ->
         with held:  # CuPy gives the handle the current stream at every call
             cublas.gemmEx(
                 *(handle, _NOT_TRANSPOSED, _NOT_TRANSPOSED),
-                *(c.columns, c.rows, product.k, factors[0:].ctypes.data),
+                *(c.columns, c.rows, product.k, alpha),
                 *(b.pointer, data_type, b.leading_dimension),
-                *(a.pointer, data_type, a.leading_dimension, factors[1:].ctypes.data),
+                *(a.pointer, data_type, a.leading_dimension, beta),
                 *(c.pointer, data_type, c.leading_dimension, compute_type, _DEFAULT_ALGORITHM),
             )
     except cublas.CUBLASError as error:

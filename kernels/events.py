@@ -12,6 +12,32 @@ _AWAKE_SECONDS: Final = 2e-4
 _NAP_SECONDS: Final = 2e-5  # the system makes about 80 µs of it
 
 
+_KEPT_EVENTS: Final = 1024
+
+
+class EventPool:
+    """Events that one product after the other takes: to make one takes longer than to record it."""
+
+    def __init__(self) -> None:
+        self._events: list[Any] = []
+        self._taken = 0
+
+    def take(self) -> Any:
+        """A CuPy event of the current device that nobody else has taken since `reclaim`."""
+        if self._taken == len(self._events):
+            from cupy.cuda import Event
+
+            self._events.append(Event())
+        event = self._events[self._taken]
+        self._taken += 1
+        return event
+
+    def reclaim(self) -> None:
+        """Take all back. Nothing may wait for them any more, nor be about to record them."""
+        del self._events[_KEPT_EVENTS:]
+        self._taken = 0
+
+
 def has_passed(event: Any) -> bool:
     """Whether a CuPy event has passed. CuPy's own `done` is False for ever where the device failed.
 

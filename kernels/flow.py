@@ -1,60 +1,20 @@
 """One product on its way through the pipeline: what has been copied, launched and brought back."""
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kernels.arena import DeviceArena
-from kernels.catalog import KernelSpec
 from kernels.copies import PendingCopy
 from kernels.errors import PipelineCancelled
-from kernels.events import await_event
-from kernels.gemm import multiply_on_device
-from kernels.memory import Matrix
-from kernels.region import DeviceRegion
-from kernels.sharing import SharedRows
-from kernels.splits import SplitMemory
+from kernels.events import EventPool, await_event
+from kernels.gemm import enqueue_product
+from kernels.host_product import HostProduct, Passage, describe_operand
+from kernels.operands import Product
+from kernels.places import PlacedStep
+from kernels.spans import Spans
 from kernels.staging import Staging
 from kernels.steps import Step
-
-
-@dataclass(frozen=True, slots=True)
-class HostProduct:
-    """The arguments of one product: C ← αA·B + βC, all three in host memory.
-
-    Attributes:
-        spec: The kernel.
-        a: A[M,K].
-        b: B[K,N].
-        c: C[M,N].
-        alpha: Factor of A·B, not 0.
-        beta: Factor of the old C.
-        progress: Called with the rows of C that are newly finished.
-        cancelled: Asked whether to stop.
-        sms: Multiprocessors that launches are held to; None for all.
-        shared: Where the rows come from, if another device takes some; None if all are ours.
-        copiers: Threads that share in a copy; None for all that there are.
-    """
-
-    spec: KernelSpec
-    a: Matrix
-    b: Matrix
-    c: Matrix
-    alpha: float
-    beta: float
-    progress: Callable[[int], None] | None
-    cancelled: Callable[[], bool] | None
-    sms: int | None = None
-    shared: SharedRows | None = None
-    copiers: int | None = None
-
-    def cut(self, rows: range) -> "HostProduct":
-        """The part that computes some of the rows, which are all ours."""
-        part = slice(rows.start, rows.stop)
-        return replace(self, a=self.a[part], c=self.c[part], shared=None)
-
 
 PANELS_AHEAD: Final = 3
 """Of shared rows: panels that are taken and not computed. One is being computed, one copied in."""
@@ -66,30 +26,31 @@ class Flow:
     Args:
         product: What is computed.
         steps: The steps in their order.
-        arena: Where the buffers of the steps lie.
         inward: Copies to the device.
         outward: Copies from the device.
         compute: The stream of the kernels.
+        events: Where events come from.
         cache_dir: Folder of compiled kernels.
     """
 
     def __init__(
         self,
         product: HostProduct,
-        steps: tuple[Step, ...],
+        steps: Sequence[PlacedStep],
         *,
-        arena: DeviceArena,
         inward: Staging,
         outward: Staging,
         compute: Any,
+        events: EventPool,
         cache_dir: Path,
     ) -> None:
         self._product = product
+        self._a, self._b, self._c = map(describe_operand, (product.a, product.b, product.c))
         self._steps = list(steps)
-        self._arena = arena
         self._inward = inward
         self._outward = outward
         self._compute = compute
+        self._events = events
         self._cache_dir = cache_dir
         self._loads: list[list[PendingCopy]] = []
         self._launches: list[tuple[Any, Any]] = []
@@ -98,32 +59,35 @@ class Flow:
         self._finished_elements = 0
         self._taken_rows = 0
         self._panel_ends: list[int] = []
+        self._measured = 0
+        self._spans = Spans()
 
-    def run(self) -> float:
-        """Compute the product; returns the seconds of its kernels.
+    def run(self) -> Spans:
+        """Compute the product; returns where the time went on the device.
 
         Raises:
             PipelineCancelled: The caller asked to stop.
         """
-        from cupy.cuda import get_elapsed_time
-
         index = 0
-        while index < len(self._steps):
-            self._load_ahead(index)
-            if index < len(self._steps):  # unless there were no rows left to take
-                self._launch(index)
-                self._report()
-            index += 1
+        with self._compute:
+            while index < len(self._steps):
+                self._load_ahead(index)
+                if index < len(self._steps):  # unless there were no rows left to take
+                    self._launch(index)
+                    self._report()
+                index += 1
         while self._unreported:
-            self._stores[self._unreported[0]].result()
+            # What is left when only the last panel is missing takes no time worth a nap.
+            last = len(self._unreported) == 1 < len(self._stores)
+            self._stores[self._unreported[0]].result(awake=last)
             self._report()
-        return float(sum(get_elapsed_time(*launch) for launch in self._launches)) / 1e3
+        return self._spans
 
     def _load_ahead(self, index: int) -> None:
         """Have operands copied in for step `index`, and for later ones whose buffers are free."""
         while len(self._loads) < len(self._steps):
             ahead = len(self._loads)
-            step = self._steps[ahead]
+            step = self._steps[ahead].step
             if step.follows >= index or (self._reads_c(step) and not self._c_is_free(ahead, index)):
                 return
             if not self._take_rows(ahead, index):
@@ -132,7 +96,7 @@ class Flow:
 
     def _take_rows(self, ahead: int, index: int) -> bool:
         """Take the rows of step `ahead`, if they are shared and it is time; False if not."""
-        shared, step = self._product.shared, self._steps[ahead]
+        shared, step = self._product.shared, self._steps[ahead].step
         if shared is None or step.rows.start < self._taken_rows:
             return True
         if not self._is_time(ahead, index):
@@ -141,9 +105,9 @@ class Flow:
         if not rows:
             del self._steps[ahead:]
             return False
-        panel = [one for one in self._steps[ahead:] if one.rows == step.rows]
+        panel = [one for one in self._steps[ahead:] if one.step.rows == step.rows]
         if len(rows) < len(step.rows):  # and so the last ones
-            self._steps[ahead:] = [replace(one, rows=rows) for one in panel]
+            self._steps[ahead:] = [one.cut(rows) for one in panel]
         self._taken_rows = rows.stop
         self._panel_ends.append(ahead + len(panel) - 1)
         return True
@@ -165,23 +129,24 @@ class Flow:
 
     def _c_is_free(self, ahead: int, index: int) -> bool:
         """Whether the C of an earlier panel has left the buffer of step `ahead`."""
-        earlier = self._steps[ahead].c_follows
+        earlier = self._steps[ahead].step.c_follows
         if earlier >= index:
             return False
         if earlier < 0 or ahead == index:
             return True
         return self._stores[earlier].done()
 
-    def _load(self, step: Step) -> list[PendingCopy]:
-        product, rows, columns, depth = self._product, *_index(step)
+    def _load(self, placed: PlacedStep) -> list[PendingCopy]:
+        step = placed.step
         after = self._launches[step.follows][1] if step.follows >= 0 else None
-        a, b, c = self._place(step)
-        loads = [self._inward.copy_in(product.a[rows, depth], a, after=after)]
+        passages = [Passage(self._a, step.rows, step.depth, placed.a)]
         if step.loads_b:
-            loads.append(self._inward.copy_in(product.b[depth, columns], b, after=after))
+            passages.append(Passage(self._b, step.depth, step.columns, placed.b))
+        loads = self._inward.copy_in(passages, after)
         if self._reads_c(step):
             self._await_c_buffer(step)
-            loads.append(self._inward.copy_in(product.c[rows, columns], c))
+            passage = Passage(self._c, step.rows, step.columns, placed.c)
+            loads += self._inward.copy_in([passage], None)
         return loads
 
     def _await_c_buffer(self, step: Step) -> None:
@@ -189,81 +154,53 @@ class Flow:
         if step.c_follows >= 0:
             self._stores[step.c_follows].result()
 
-    def _place(self, step: Step) -> tuple[DeviceRegion, DeviceRegion, DeviceRegion]:
-        """The regions of A, B and C that a step computes with."""
-        item_bytes = self._product.c.itemsize
-        a = self._arena.place("a", step.a_slot, step.buffer_depth)
-        b = self._arena.place("b", step.b_slot, len(step.columns))
-        c = self._arena.place("c", step.c_slot, len(step.columns))
-        offset = step.depth_offset
-        return a.skip(0, offset, item_bytes), b.skip(offset, 0, item_bytes), c
-
     def _launch(self, index: int) -> None:
         """Enqueue the kernel of a step behind its transfers, and its way back behind it."""
-        from cupy.cuda import Event
-
-        step, product = self._steps[index], self._product
+        placed, product, compute = self._steps[index], self._product, self._compute
+        step = placed.step
         for load in self._loads[index]:
             load.result()
-            self._compute.wait_event(load.end)
+            compute.wait_event(load.end)
         self._await_c_buffer(step)
-        a, b, c = self._place(step)
-        m, n, k = len(step.rows), len(step.columns), len(step.depth)
-        dtype = product.c.dtype
-        start, end = Event(), Event()
-        start.record(self._compute)
-        multiply_on_device(
-            product.spec,
-            self._arena.view(a, m, k, dtype),
-            self._arena.view(b, k, n, dtype),
-            self._arena.view(c, m, n, dtype),
-            alpha=product.alpha,
-            beta=product.beta if step.first else 1.0,
-            sms=product.sms,
-            stream=self._compute,
-            cache_dir=self._cache_dir,
-            splits=self._find_splits(step),
+        beta = product.beta if step.first else 1.0
+        part = Product(placed.a, placed.b, placed.c, placed.a.columns, product.alpha, beta)
+        start, end = self._events.take(), self._events.take()
+        start.record(compute)
+        enqueue_product(
+            *(product.spec, part, self._cache_dir), sms=product.sms, splits=placed.splits
         )
-        end.record(self._compute)
+        end.record(compute)
         self._launches.append((start, end))
         if step.last:
-            rows, columns, _ = _index(step)
-            self._stores[index] = self._outward.copy_out(c, product.c[rows, columns], after=end)
+            passage = Passage(self._c, step.rows, step.columns, placed.c)
+            self._stores[index] = self._outward.copy_out(passage, end)
             self._unreported.append(index)
-
-    def _find_splits(self, step: Step) -> SplitMemory | None:
-        """Where splits lie, if the kernel makes any: those of B stay as long as B does."""
-        pointer = self._arena.find_split_memory()
-        if pointer is None:
-            return None
-        return SplitMemory(pointer, step.buffer_depth, step.depth_offset, step.loads_b)
 
     def _report(self) -> None:
         """Tell of the rows that have arrived, and ask whether to go on."""
         product = self._product
         while self._unreported:
             index = self._unreported[0]
-            if not self._stores[index].done():
+            store = self._stores[index]
+            if not store.done():
                 break
-            self._stores[
-                index
-            ].result()  # raises what went wrong, before rows are told that are not there
+            store.result()  # raises what went wrong, before rows are told that are not there
             self._unreported.popleft()
-            step, columns = self._steps[index], product.c.shape[1]
+            step, columns = self._steps[index].step, product.c.shape[1]
             before = self._finished_elements // columns
             self._finished_elements += len(step.rows) * len(step.columns)
             rows = self._finished_elements // columns - before
             if product.progress is not None and rows:
                 product.progress(rows)
+            self._measure(index)
         if self._unreported and product.cancelled is not None and product.cancelled():
             raise PipelineCancelled("the product was cancelled")
 
-
-def _index(step: Step) -> tuple[slice, slice, slice]:
-    """Rows, columns and depth of a step as indices."""
-    rows, columns, depth = step.rows, step.columns, step.depth
-    return (
-        slice(rows.start, rows.stop),
-        slice(columns.start, columns.stop),
-        slice(depth.start, depth.stop),
-    )
+    def _measure(self, index: int) -> None:
+        """Add up the times of the steps up to one whose part of C has arrived."""
+        for done in range(self._measured, index + 1):
+            copies = self._loads[done]
+            if done in self._stores:
+                copies = [*copies, self._stores[done]]
+            self._spans.add(self._launches[done], copies)
+        self._measured = index + 1

@@ -56,11 +56,42 @@ def multiply_on_device(
     import cupy
 
     product = describe_product(spec, (a, b, c), alpha, beta)
+    with cupy.cuda.Device(c.device.id), stream if stream is not None else nullcontext():
+        check_sms(spec, sms, count_sms())
+        enqueue_product(spec, product, cache_dir, sms=sms, splits=splits)
+
+
+def enqueue_product(
+    spec: KernelSpec,
+    product: Product,
+    cache_dir: Path,
+    *,
+    sms: int | None = None,
+    splits: SplitMemory | None = None,
+) -> None:
+    """Enqueue a product on the current device and stream, as `multiply_on_device` does.
+
+    Args:
+        spec: The kernel.
+        product: Of the kernel's element type.
+        cache_dir: Folder of compiled kernels.
+        sms: Multiprocessors that the launch is held to, as `check_sms` allows.
+        splits: Memory for splits.
+
+    Raises:
+        OperandError: A size is too large for the kernel.
+        CompilationFailed: The kernel does not compile for the device.
+        DeviceFailure: CUDA or cuBLAS refuses the launch, or there is no memory for splits.
+        DeviceUnavailable: cuBLAS is not installed, or the driver cannot hold it.
+    """
     try:
-        with cupy.cuda.Device(c.device.id), stream if stream is not None else nullcontext():
-            _check_sms(spec, sms)
-            _launch(spec, product, cache_dir, sms, splits)
-    except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
+        _launch(spec, product, cache_dir, sms, splits)
+    except Exception as error:
+        from cupy.cuda.driver import CUDADriverError
+        from cupy.cuda.runtime import CUDARuntimeError
+
+        if not isinstance(error, CUDADriverError | CUDARuntimeError):
+            raise
         poisoned = error.status not in RECOVERABLE_STATUSES
         raise DeviceFailure(f"{spec.label}: {error}", poisoned=poisoned) from error
 
@@ -82,13 +113,23 @@ def _launch(
         launch_tiles(spec, product, cache_dir, sms=sms)
 
 
-def _check_sms(spec: KernelSpec, sms: int | None) -> None:
+def check_sms(spec: KernelSpec, sms: int | None, sm_count: int) -> None:
+    """Check that a kernel can be held to so many multiprocessors.
+
+    Args:
+        spec: The kernel.
+        sms: How many; None for all.
+        sm_count: Multiprocessors of the GPU.
+
+    Raises:
+        OperandError: It cannot.
+    """
     if sms is None:
         return
     if not spec.persistent:
         raise OperandError(f"sms is {sms}; {spec.label} cannot be held to some multiprocessors")
-    if not 1 <= sms <= count_sms():
-        raise OperandError(f"sms is {sms}; it must be 1…{count_sms()}, this GPU's multiprocessors")
-    if spec.count_held_sms(sms, count_sms()) == 0:
+    if not 1 <= sms <= sm_count:
+        raise OperandError(f"sms is {sms}; it must be 1…{sm_count}, this GPU's multiprocessors")
+    if spec.count_held_sms(sms, sm_count) == 0:
         least = f"at least {spec.sms_quantum} multiprocessors"
         raise OperandError(f"sms is {sms}; {spec.label} can be held to {least}")

@@ -58,7 +58,8 @@ def launch_tiles(
     real = np.dtype(spec.dtype).type
     last = (np.uint64(wanted or 0),) if spec.name == "register" else ()
     for first, rows, tiles in split_grid(spec, product.c.rows, product.c.columns):
-        part = product.cut_rows(range(first, first + rows))
+        whole = rows == product.c.rows
+        part = product if whole else product.cut_rows(range(first, first + rows))
         a, b, c = part.a, part.b, part.c
         arguments = (
             *(np.int64(rows), np.int64(c.columns), np.int64(part.k), real(part.alpha)),
@@ -109,23 +110,37 @@ def count_sms() -> int:
     """Multiprocessors of the current device."""
     from cupy.cuda import runtime
 
-    return int(runtime.deviceGetAttribute(_SM_COUNT, runtime.getDevice()))
+    return _count_sms(runtime.getDevice())
+
+
+@cache
+def _count_sms(device_index: int) -> int:
+    from cupy.cuda import runtime
+
+    return int(runtime.deviceGetAttribute(_SM_COUNT, device_index))
 
 
 def load_functions(spec: Loadable, cache_dir: Path) -> tuple[Any, ...]:
     """The kernel's functions on the current device, compiled and loaded once."""
+    from cupy.cuda import runtime
+
+    key = (spec, runtime.getDevice(), cache_dir)
+    functions = _loaded.get(key)
+    if functions is None:
+        with _loading:
+            functions = _loaded.get(key) or _load(spec, cache_dir)
+            _loaded[key] = functions
+    return functions
+
+
+def _load(spec: Loadable, cache_dir: Path) -> tuple[Any, ...]:
     import cupy
 
-    device = cupy.cuda.Device()
-    key = (spec, device.id, cache_dir)
-    with _loading:
-        if key not in _loaded:
-            major, minor = divmod(int(device.compute_capability), 10)
-            compiled = compile_kernel(spec, name_arch((major, minor)), cache_dir)
-            module = cupy.RawModule(path=str(compiled.path))
-            functions = tuple(module.get_function(entry) for entry in spec.entries)
-            for function in functions:
-                if spec.dynamic_shared_bytes:
-                    function.max_dynamic_shared_size_bytes = spec.dynamic_shared_bytes
-            _loaded[key] = functions
-        return _loaded[key]
+    major, minor = divmod(int(cupy.cuda.Device().compute_capability), 10)
+    compiled = compile_kernel(spec, name_arch((major, minor)), cache_dir)
+    module = cupy.RawModule(path=str(compiled.path))
+    functions = tuple(module.get_function(entry) for entry in spec.entries)
+    for function in functions:
+        if spec.dynamic_shared_bytes:
+            function.max_dynamic_shared_size_bytes = spec.dynamic_shared_bytes
+    return functions

@@ -19,8 +19,11 @@ from kernels.arena import DeviceArena
 from kernels.catalog import KernelSpec
 from kernels.device import find_device
 from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure, OperandError
-from kernels.flow import Flow, HostProduct
+from kernels.events import EventPool
+from kernels.flow import Flow
+from kernels.gemm import check_sms
 from kernels.host_copies import CopyTeam
+from kernels.host_product import HostProduct
 from kernels.memory import Matrix
 from kernels.panels import PanelProblem
 from kernels.sharing import SharedRows
@@ -29,6 +32,10 @@ from kernels.staging import Staging
 
 SMALL_PRODUCT_BYTES: Final = 12 << 20
 """Up to so many bytes of A, B and C the calling thread walks through all copies itself."""
+
+AWAKE_PRODUCT_BYTES: Final = 64 << 20
+"""Up to so many bytes of A, B and C the calling thread looks for transfers' ends all the time: they
+take a millisecond, and a nap a tenth of one."""
 
 STAGING_THREADS: Final = 12
 """Eight copy as fast as a link of 55 GB/s transfers one way."""
@@ -83,8 +90,9 @@ class GpuPipeline:
             self._compute = cupy.cuda.Stream(non_blocking=True)
             threads = staging_threads or min(STAGING_THREADS, len(os.sched_getaffinity(0)))
             self._team = CopyTeam(threads - 1, cache_dir=cache_dir)
-            self._inward = Staging(device_index, self._team)
-            self._outward = Staging(device_index, self._team)
+            self._events = EventPool()
+            self._inward = Staging(device_index, self._team, self._events)
+            self._outward = Staging(device_index, self._team, self._events)
         self._arena = DeviceArena(gpu_memory_bytes)
 
     def multiply(
@@ -158,36 +166,34 @@ class GpuPipeline:
             self._arena.free()
 
     def _stream(self, product: HostProduct) -> GpuTimings:
-        from cupy.cuda import Event, get_elapsed_time
-
-        plan = self._arena.prepare(self._describe(product))
-        if product.shared is not None and not plan.is_single_pass:
+        check_sms(product.spec, product.sms, self._device.sm_count)
+        steps = self._arena.prepare(self._describe(product))
+        if product.shared is not None and steps[0].step.columns != steps[-1].step.columns:
             # Rows come back for other columns of B, so all that are planned are taken now.
             rows = product.shared.take(product.shared.planned)
             if not rows:
                 return GpuTimings(0.0, 0.0, 0.0)
             product = product.cut(rows)
-            plan = self._arena.prepare(self._describe(product))
-        total_bytes = product.a.nbytes + product.b.nbytes + product.c.nbytes
+            steps = self._arena.prepare(self._describe(product))
+        alone = product.total_bytes <= SMALL_PRODUCT_BYTES
+        awake = product.total_bytes <= AWAKE_PRODUCT_BYTES
         helpers = self._team.threads if product.copiers is None else product.copiers - 1
         for direction in (self._inward, self._outward):
-            direction.prepare(alone=total_bytes <= SMALL_PRODUCT_BYTES, helpers=helpers)
-        started, ended = Event(), Event()
-        started.record(self._inward.stream)
+            direction.prepare(alone=alone, awake=awake, helpers=helpers)
+        self._events.reclaim()  # all that was enqueued before is over
         flow = Flow(
             product,
-            plan.steps,
-            arena=self._arena,
+            steps,
             inward=self._inward,
             outward=self._outward,
             compute=self._compute,
+            events=self._events,
             cache_dir=self._cache_dir,
         )
-        kernel_seconds = flow.run()
-        ended.record(self._outward.stream)
-        transfer_seconds = self._inward.finish() + self._outward.finish()
-        gpu_seconds = get_elapsed_time(started, ended) / 1e3
-        return GpuTimings(kernel_seconds, transfer_seconds, gpu_seconds)
+        spans = flow.run()
+        self._inward.finish()
+        self._outward.finish()
+        return GpuTimings(spans.kernel_seconds, spans.transfer_seconds, spans.gpu_seconds)
 
     def _describe(self, product: HostProduct) -> PanelProblem:
         """What decides how a product is cut into panels."""

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from kernels.events import await_event
 from kernels.host_copies import CopyTeam
 from kernels.memory import Matrix, PinnedSlab, PinnedSlabs
+from kernels.operands import Layout
 from kernels.panels import cut_pieces, pitch_items
 from kernels.region import DeviceRegion
 from kernels.transfers import Transfers
@@ -127,7 +128,6 @@ class SlabStage:
         self._stopping = True
         wait(self._walks)
         self._walks = []
-        self._transfers.forget()
         self._stopping = False
 
     def close(self) -> None:
@@ -141,14 +141,14 @@ class SlabStage:
         errand.start.record(self._stream)
         (self._send if errand.inwards else self._fetch)(errand)
         errand.end.record(self._stream)
-        self._transfers.forget()
 
     def _send(self, errand: Errand) -> None:
         for piece, place, slab, staged in self._cut(errand.matrix, errand.region):
             end = None
             try:
                 self._team.copy(staged, piece)
-                end = self._transfers.copy_in(staged, place)
+                self._transfers.copy_in(staged.ctypes.data, staged.strides[0], place)
+                end = self._record()
             finally:
                 self._slabs.release(slab, busy_until=end)
 
@@ -165,7 +165,8 @@ class SlabStage:
 
         try:
             for piece, place, slab, staged in self._cut(errand.matrix, errand.region):
-                arriving.append((self._transfers.copy_out(place, staged), piece, staged, slab))
+                self._transfers.copy_out(place, staged.ctypes.data, staged.strides[0])
+                arriving.append((self._record(), piece, staged, slab))
                 if len(arriving) == SLABS - 1:  # the next transfers run while this piece is copied
                     copy_first()
             while arriving:
@@ -174,9 +175,17 @@ class SlabStage:
             for end, _, _, slab in arriving:
                 self._slabs.release(slab, busy_until=end)
 
+    def _record(self) -> Any:
+        """An event behind what is enqueued by now."""
+        from cupy.cuda import Event
+
+        event = Event()
+        event.record(self._stream)
+        return event
+
     def _cut(
         self, matrix: Matrix, region: DeviceRegion
-    ) -> Iterator[tuple[Matrix, DeviceRegion, PinnedSlab, Matrix]]:
+    ) -> Iterator[tuple[Matrix, Layout, PinnedSlab, Matrix]]:
         """Pieces of a matrix, their places on the device, a slab for each and its view of it."""
         rows, columns = matrix.shape
         for down, across in cut_pieces(
@@ -188,7 +197,9 @@ class SlabStage:
             place = region.skip(down.start, across.start, matrix.itemsize)
             slab = self._slabs.acquire()
             pitch = _choose_pitch(piece, place)
-            yield piece, place, slab, slab.view(piece.shape, pitch, piece.dtype)
+            height, width = piece.shape
+            layout = Layout(place.pointer, height, width, place.pitch, piece.itemsize)
+            yield piece, layout, slab, slab.view(piece.shape, pitch, piece.dtype)
 
 
 def _choose_pitch(piece: Matrix, region: DeviceRegion) -> int:

@@ -5,13 +5,14 @@ memory goes through a stage (stages.py), so that both directions go on while the
 launches kernels.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from kernels.copies import DirectCopy, PendingCopy, StagedCopy
+from kernels.events import EventPool
 from kernels.host_copies import CopyTeam
-from kernels.memory import Matrix
+from kernels.host_product import Passage
 from kernels.native_stage import open_stage
-from kernels.pinned import is_pinned
 from kernels.region import DeviceRegion
 from kernels.stages import Errand, Stage
 from kernels.transfers import Transfers
@@ -23,63 +24,78 @@ class Staging:
     Args:
         device_index: CUDA's number of the device, which must be the calling thread's.
         team: Who copies; both directions share it.
+        events: Where events come from.
 
     Attributes:
         stream: CuPy's stream of the transfers.
     """
 
-    def __init__(self, device_index: int, team: CopyTeam) -> None:
+    def __init__(self, device_index: int, team: CopyTeam, events: EventPool) -> None:
         import cupy
 
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self._device_index = device_index
         self._team = team
+        self._events = events
         self._stage: Stage | None = None
         self._transfers = Transfers(self.stream)
         self._alone = False
+        self._awake = False
         self._helpers = team.threads
 
-    def prepare(self, *, alone: bool, helpers: int) -> None:
+    def prepare(self, *, alone: bool, awake: bool, helpers: int) -> None:
         """Say how the copies of the next product are done.
 
         Args:
-            alone: Whether the calling thread does them itself, at once, and stays awake. Waking
-                another takes longer than copying a few megabytes.
+            alone: Whether the calling thread does them itself, at once. Waking another takes
+                longer than copying a few megabytes.
+            awake: Whether who waits for transfers looks for their end all the time.
             helpers: Threads of the team that share in each.
         """
         self._alone = alone
+        self._awake = awake
         self._helpers = helpers
         if self._stage is not None:
             self._stage.limit(helpers)
 
-    def copy_in(self, source: Matrix, target: DeviceRegion, *, after: Any = None) -> PendingCopy:
-        """Copy a matrix to the device, not before the CUDA event `after` has passed there."""
-        if is_pinned(source):
-            end = self._transfers.copy_in(source, target, after)
-            return DirectCopy(end, outwards=False, awake=self._alone)
-        return self._walk(source, target, after, inwards=True)
+    def copy_in(self, passages: Sequence[Passage], after: Any) -> list[PendingCopy]:
+        """Copy matrices to the device.
 
-    def copy_out(self, source: DeviceRegion, target: Matrix, *, after: Any) -> PendingCopy:
-        """Copy a matrix from the device once the CUDA event `after` has passed there."""
-        if is_pinned(target):
-            end = self._transfers.copy_out(source, target, after)
-            return DirectCopy(end, outwards=True, awake=self._alone)
-        return self._walk(target, source, after, inwards=False)
-
-    def finish(self) -> float:
-        """Wait for all copies, and return the seconds that their transfers took together.
-
-        Raises what a copy raised that nobody has asked for.
+        Args:
+            passages: The matrices; those in page-locked memory are one copy together.
+            after: CUDA event that must have passed there before; None for none.
         """
+        direct = [passage for passage in passages if passage.operand.is_pinned]
+        copies: list[PendingCopy] = []
+        if direct:
+            start = self._begin(after)
+            for passage in direct:
+                operand, place = passage.operand, passage.place
+                self._transfers.copy_in(passage.find_address(), operand.pitch_bytes, place)
+            copies.append(self._end(start, outwards=False))
+        if len(direct) < len(passages):
+            staged = (passage for passage in passages if not passage.operand.is_pinned)
+            copies += [self._walk(passage, after, inwards=True) for passage in staged]
+        return copies
+
+    def copy_out(self, passage: Passage, after: Any) -> PendingCopy:
+        """Copy a matrix from the device once the CUDA event `after` has passed there."""
+        operand, place = passage.operand, passage.place
+        if not operand.is_pinned:
+            return self._walk(passage, after, inwards=False)
+        start = self._begin(after)
+        self._transfers.copy_out(place, passage.find_address(), operand.pitch_bytes)
+        return self._end(start, outwards=True)
+
+    def finish(self) -> None:
+        """Wait for all errands of the stage, and raise what one raised that nobody asked for."""
         if self._stage is not None:
             self._stage.finish()
-        return self._transfers.finish()
 
     def abandon(self) -> None:
-        """Drop the copies that have not begun and wait for the one that has."""
+        """Drop the errands that have not begun and wait for the one that has."""
         if self._stage is not None:
             self._stage.abandon()
-        self._transfers.forget()
 
     def close(self) -> None:
         """End the stage's thread and free its slabs."""
@@ -87,12 +103,25 @@ class Staging:
             self._stage.close()
             self._stage = None
 
-    def _walk(
-        self, matrix: Matrix, region: DeviceRegion, after: Any, *, inwards: bool
-    ) -> StagedCopy:
+    def _begin(self, after: Any) -> Any:
+        """Enqueue what comes before transfers; returns the event of their start."""
+        if after is not None:
+            self.stream.wait_event(after)
+        start = self._events.take()
+        start.record(self.stream)
+        return start
+
+    def _end(self, start: Any, *, outwards: bool) -> DirectCopy:
+        """Enqueue what comes behind transfers."""
+        end = self._events.take()
+        end.record(self.stream)
+        return DirectCopy(start, end, outwards=outwards, awake=self._awake)
+
+    def _walk(self, passage: Passage, after: Any, *, inwards: bool) -> StagedCopy:
         if self._stage is None:  # not before, since slabs take time to lock
             self._stage = open_stage(self._device_index, self._team, self.stream)
             self._stage.limit(self._helpers)
-        start, end = self._transfers.make_timer()
-        errand = Errand(matrix, region, inwards, after, start, end, self._alone)
-        return StagedCopy(self._stage.send(errand), end)
+        start, end = self._events.take(), self._events.take()
+        region = DeviceRegion(passage.place.pointer, passage.place.leading_dimension)
+        errand = Errand(passage.view(), region, inwards, after, start, end, self._alone)
+        return StagedCopy(self._stage.send(errand), start, end)

@@ -52,17 +52,12 @@ class Step:
     c_follows: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class StepPlan:
-    """The steps of one product and the buffers that they work in."""
+    """The steps of one product and the buffers that they work in. A plan equals only itself."""
 
     steps: tuple[Step, ...]
     buffers: Buffers
-
-    @property
-    def is_single_pass(self) -> bool:
-        """Whether each row of C is computed and gone before the next ones are begun."""
-        return len({step.columns for step in self.steps}) == 1
 
 
 @lru_cache(maxsize=256)

@@ -4,6 +4,7 @@ Pure. In units of one step, which is a tile's BLOCK_K of K on one multiprocessor
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isqrt
 from typing import Final
 
@@ -28,6 +29,7 @@ class Division:
     steps: int
 
 
+@lru_cache(maxsize=1024)
 def divide_tiles(tiles: int, steps_k: int, sms: int) -> Division:
     """The division that should take the fewest steps.
 

@@ -23,7 +23,7 @@ event.record()
 for look in (
     lambda: await_event(event),
     lambda: await_event(event, awake=True),
-    DirectCopy(event, outwards=True, awake=False).done,
+    DirectCopy(event, event, outwards=True, awake=False).done,
 ):
     try:
         look()

@@ -1,0 +1,66 @@
+"""The steps of a product with the places in device memory that each one works in."""
+
+from dataclasses import dataclass, replace
+
+from kernels.operands import Layout
+from kernels.panels import pitch_items
+from kernels.splits import SplitMemory
+from kernels.steps import Step, StepPlan
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedStep:
+    """A step and where its parts of A, B and C lie.
+
+    Attributes:
+        step: The step.
+        a: Where A[rows, depth] lies.
+        b: Where B[depth, columns] lies.
+        c: Where C[rows, columns] lies.
+        splits: Memory for what the kernel makes of A and B; None where it makes nothing.
+    """
+
+    step: Step
+    a: Layout
+    b: Layout
+    c: Layout
+    splits: SplitMemory | None
+
+    def cut(self, rows: range) -> "PlacedStep":
+        """The same for the first rows only."""
+        return replace(
+            self,
+            step=replace(self.step, rows=rows),
+            a=replace(self.a, rows=len(rows)),
+            c=replace(self.c, rows=len(rows)),
+        )
+
+
+def place_steps(plan: StepPlan, start: int) -> tuple[PlacedStep, ...]:
+    """Place the buffers of a plan one behind the other: A's, B's, C's, and the splits.
+
+    Args:
+        plan: The plan.
+        start: Address of device memory that is as large as its buffers together.
+    """
+    buffers, item_bytes = plan.buffers, plan.buffers.item_bytes
+    first_b = start + buffers.a_slots * buffers.a_bytes
+    first_c = first_b + buffers.b_slots * buffers.b_bytes
+    splits = first_c + buffers.c_slots * buffers.c_bytes
+
+    def place(step: Step) -> PlacedStep:
+        m, n, k, skipped = len(step.rows), len(step.columns), len(step.depth), step.depth_offset
+        a_pitch, pitch = pitch_items(step.buffer_depth, item_bytes), pitch_items(n, item_bytes)
+        a = start + step.a_slot * buffers.a_bytes + skipped * item_bytes
+        b = first_b + step.b_slot * buffers.b_bytes + skipped * pitch * item_bytes
+        c = first_c + step.c_slot * buffers.c_bytes
+        memory = SplitMemory(splits, step.buffer_depth, skipped, step.loads_b)
+        return PlacedStep(
+            step,
+            Layout(a, m, k, a_pitch, item_bytes),
+            Layout(b, k, n, pitch, item_bytes),
+            Layout(c, m, n, pitch, item_bytes),
+            memory if buffers.split_bytes else None,
+        )
+
+    return tuple(place(step) for step in plan.steps)
