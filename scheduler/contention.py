@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from cpu.gemm import CpuPool
+from kernels.catalog import find_kernel
 from kernels.pipeline import GpuPipeline
 from scheduler.link_survey import LINK_SIDE, prepare_copies
 from scheduler.machine import CpuRate, CpuShare
@@ -17,7 +18,11 @@ from scheduler.problem import Memory
 from scheduler.repetition import repeat
 from scheduler.row_cost import fit_row_cost
 
-_SECONDS: Final = 0.3
+_SECONDS: Final = 0.2
+_START_SECONDS: Final = 0.1
+_BRIEF: Final = 32768, 256, 256
+"""A product whose GPU part takes about as long as the CPU part needs to get going."""
+
 _SIDE: Final = 4096
 _DEEP: Final = 1024, 4096
 _SHALLOW: Final = 1024, 256
@@ -57,6 +62,7 @@ def _measure_share(
         link_stretch = max(link_stretch, beside.copy_seconds / copy_seconds)
         row_seconds = (beside.compute_seconds - rate.call_seconds) / (m + rate.startup_rows)
         rows.append((k, max(row_seconds, beside.compute_seconds / m / 2)))
+    start_seconds = _measure_start(pipeline, pool, share)
     cost = fit_row_cost(_SIDE, *rows)
     part = share.threads / pool.threads
     return replace(
@@ -64,7 +70,24 @@ def _measure_share(
         stretch=cost.flop_seconds * rate.gflops * 1e9 * part,
         element_stretch=cost.element_seconds / rate.element_seconds * part,
         link_stretch=link_stretch,
+        start_seconds=start_seconds,
     )
+
+
+def _measure_start(pipeline: GpuPipeline, pool: CpuPool, share: CpuShare) -> float:
+    """What the GPU part takes longer when the CPU part starts with it."""
+    spec = find_kernel("register", "float32")
+    copy = prepare_copies(pipeline, share.memory, *_BRIEF, spec=spec, copiers=share.copiers)
+    compute = _prepare_product(pool, *_SHALLOW, share.threads)
+    with ThreadPoolExecutor(1) as thread:
+
+        def run_both() -> float:
+            copying = thread.submit(copy)
+            compute()
+            return copying.result()
+
+        beside = repeat(run_both, _START_SECONDS)
+    return max(0.0, beside - repeat(copy, _START_SECONDS))
 
 
 def _prepare_copies(

@@ -136,9 +136,18 @@ class GpuCurve:
         for name, rows in (("first", self.stream.first_rows), ("last", self.stream.last_rows)):
             object.__setattr__(self, f"{name}_seconds", self.kernel_seconds(rows))
 
-    def stretch_copies(self, factor: float) -> "GpuCurve":
-        """The curve where copies take so many times as long, as beside the CPU part."""
-        return replace(self, copy_stretch=factor * self.copy_stretch)
+    def disturb(self, copy_stretch: float, start_seconds: float) -> "GpuCurve":
+        """The curve beside the CPU part.
+
+        Args:
+            copy_stretch: How many times as long copies take.
+            start_seconds: What is lost while the CPU part starts.
+        """
+        return replace(
+            self,
+            copy_stretch=copy_stretch * self.copy_stretch,
+            call_seconds=self.call_seconds + start_seconds,
+        )
 
     def kernel_seconds(self, rows: int) -> float:
         """Seconds of the kernels alone."""
@@ -159,13 +168,13 @@ class GpuCurve:
 
     def seconds(self, rows: int) -> float:
         """Seconds for `rows` rows, from the caller's memory back into it."""
-        return self.stretched_seconds(rows, 1.0)
+        return self.disturbed_seconds(rows, 1.0, 0.0)
 
-    def stretched_seconds(self, rows: int, factor: float) -> float:
-        """The same where copies take so many times as long: `stretch_copies` for a single look."""
+    def disturbed_seconds(self, rows: int, copy_stretch: float, start_seconds: float) -> float:
+        """The same as of the curve that `disturb` makes, for a single look."""
         if rows == 0:
             return 0.0
-        stream, stretch = self.stream, factor * self.copy_stretch
+        stream, stretch = self.stream, copy_stretch * self.copy_stretch
         first, last = min(rows, stream.first_rows), min(rows, stream.last_rows)
         kernel_seconds = self.kernel_seconds(rows)
         first_seconds = min(kernel_seconds, self.first_seconds)
@@ -182,11 +191,15 @@ class GpuCurve:
         computed = led_seconds + (steps - stream.first_steps) * self.step_seconds
         computed += kernel_seconds - first_seconds
         last_step_seconds = self.step_seconds + min(kernel_seconds, self.last_seconds)
-        return self.call_seconds + max(
-            computed + drain_seconds,
-            in_seconds + last_step_seconds + drain_seconds,
-            led_seconds + out_seconds,
-            self.together * (in_seconds + out_seconds) + last_step_seconds,
+        return (
+            self.call_seconds
+            + start_seconds
+            + max(
+                computed + drain_seconds,
+                in_seconds + last_step_seconds + drain_seconds,
+                led_seconds + out_seconds,
+                self.together * (in_seconds + out_seconds) + last_step_seconds,
+            )
         )
 
     def estimate_rows(self, seconds: float) -> float:

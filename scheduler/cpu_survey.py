@@ -22,7 +22,7 @@ _OUTER_ELEMENTS: Final = 1 << 26
 """Of a product with K = 1: more than caches hold."""
 
 _PRODUCT_SECONDS: Final = 0.02
-_SECONDS: Final = 0.25
+_SECONDS: Final = 0.2
 _BRIEF_SECONDS: Final = 0.1
 _DRAWN: Final = 65_521
 """Random elements, over and over: drawing all of them would take longer than multiplying."""
@@ -62,7 +62,7 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
 
     The time that the first row costs on top is part rows' worth of time, as B must be read, and
     part the same for every product: one of a quarter the side tells them apart. What an element of
-    C costs by itself shows where K is a sixteenth, and where it is 1.
+    C costs beside its arithmetic shows where K is a sixteenth, and at least where K is 1.
     """
     side = _choose_side(assumed)
     budget_seconds = _BRIEF_SECONDS if brief else _SECONDS
@@ -89,7 +89,8 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
         startup_rows=startup_rows,
         call_seconds=call_seconds,
         source=source,
-        element_seconds=max(cost.element_seconds, outer_seconds / _OUTER_ELEMENTS),
+        element_seconds=cost.element_seconds,
+        write_seconds=outer_seconds / _OUTER_ELEMENTS,
     )
 
 

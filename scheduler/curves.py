@@ -24,7 +24,8 @@ def build_cpu_curve(
         flop_seconds *= fewer * share.stretch
         element_seconds *= fewer * share.element_stretch
     return CpuCurve(
-        row_seconds=problem.n * (2 * problem.k * flop_seconds + element_seconds),
+        row_seconds=problem.n
+        * max(2 * problem.k * flop_seconds + element_seconds, rate.write_seconds),
         startup_rows=rate.startup_rows,
         call_seconds=rate.call_seconds,
         row_quantum=rate.row_quantum,

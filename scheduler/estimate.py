@@ -43,6 +43,9 @@ PINNED_STRETCH: Final = 1.02
 """How many times as long copies take beside the CPU part: those of page-locked memory need no core,
 and share only the memory."""
 
+START_SECONDS: Final = 5e-4
+"""What the GPU part loses while threads of the CPU part wake up."""
+
 COPIER_GBYTES_PER_SECOND: Final = 5.0
 """What a thread adds to each of both ways between pageable memory and page-locked slabs."""
 
@@ -154,14 +157,18 @@ def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuSha
         link_gbytes_per_second: What the link transfers one way; 0 where there is none.
     """
     pinned = CpuShare(
-        "pinned", max(1, threads - max(1, threads // 8)), 1, link_stretch=PINNED_STRETCH
+        *("pinned", max(1, threads - max(1, threads // 8)), 1),
+        link_stretch=PINNED_STRETCH,
+        start_seconds=START_SECONDS,
     )
     shares = {}
     for copiers in COPIERS:
         copying = max(1, min(copiers, threads // 2))
         left = max(1, threads // 4, threads - copying - _DISPATCHING_THREADS)
         stretch = max(1.0, link_gbytes_per_second / (copying * COPIER_GBYTES_PER_SECOND))
-        shares[left] = CpuShare("pageable", left, copying, link_stretch=stretch)
+        shares[left] = CpuShare(
+            "pageable", left, copying, link_stretch=stretch, start_seconds=START_SECONDS
+        )
     return (*shares.values(), pinned)
 
 

@@ -120,7 +120,8 @@ class CpuRate:
         call_seconds: Seconds to start and join the pool.
         row_quantum: Rows that the blocks round up to.
         source: Where the figures come from.
-        element_seconds: Seconds that each element of C costs however short K is: it is written.
+        element_seconds: Seconds that each element of C costs beside its arithmetic.
+        write_seconds: Seconds that each takes at least, however short K is: memory must take it.
     """
 
     dtype: str
@@ -130,6 +131,7 @@ class CpuRate:
     row_quantum: int
     source: str
     element_seconds: float = 0.0
+    write_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +143,9 @@ class CpuShare:
         threads: Threads that the CPU part uses then.
         copiers: Threads that share in each copy between pageable memory and page-locked slabs.
         stretch: How many times as long the CPU part's arithmetic takes as without the GPU.
-        element_stretch: The same for what each element of C costs however short K is.
+        element_stretch: The same for what each element of C costs beside it.
         link_stretch: How many times as long the GPU part's copies take as without the CPU part.
+        start_seconds: Seconds that the GPU part loses while the CPU part's threads wake up.
     """
 
     memory: Memory
@@ -151,6 +154,7 @@ class CpuShare:
     stretch: float = 1.0
     element_stretch: float = 1.0
     link_stretch: float = 1.0
+    start_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
