@@ -89,7 +89,13 @@ def cut_range(size: int, parts: int, quantum: int) -> list[tuple[int, int]]:
 
 
 def cut_blocks(
-    m: int, n: int, k: int, *, threads: int, max_elements: int | None = None
+    m: int,
+    n: int,
+    k: int,
+    *,
+    threads: int,
+    max_elements: int | None = None,
+    likely_rows: int | None = None,
 ) -> list[Block]:
     """Cut C[m,n] into blocks that cover it once, each with the whole of K.
 
@@ -102,17 +108,54 @@ def cut_blocks(
         k: Columns of A and rows of B, at least 1.
         threads: Threads that will take the blocks.
         max_elements: The most elements of a block, where each needs a temporary of its own.
+        likely_rows: Where these are a part of the rows of a product: how many it is likely to have.
+            The blocks are then as large as its (`cut_strips`), if these occupy all threads.
 
     Returns:
         The blocks, row by row.
     """
-    row_parts, column_parts = choose_grid(m, n, k, threads, max_elements)
+    strips = cut_strips(likely_rows, n, k, threads, max_elements) if likely_rows else None
+    if strips is not None and m >= strips.round_rows:
+        row_parts, column_parts = round(m / strips.rows), strips.column_parts
+    else:
+        row_parts, column_parts = choose_grid(m, n, k, threads, max_elements)
     columns = cut_range(n, column_parts, COLUMN_QUANTUM)
     return [
         Block(*rows, *column, 0, k)
         for rows in cut_range(m, row_parts, ROW_QUANTUM)
         for column in columns
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """How the rows of a product are cut that are handed out part by part.
+
+    Attributes:
+        rows: Rows of a strip, one row of blocks.
+        column_parts: Blocks of a strip.
+        round_rows: Rows of the strips that have a block for each thread.
+    """
+
+    rows: int
+    column_parts: int
+    round_rows: int
+
+
+def cut_strips(m: int, n: int, k: int, threads: int, max_elements: int | None = None) -> Strips:
+    """Cut a product into strips of which each thread gets two blocks, if these are worth it.
+
+    Args:
+        m: Rows of A and C, at least 1.
+        n: Columns of B and C, at least 1.
+        k: Columns of A and rows of B, at least 1.
+        threads: Threads that will take the blocks.
+        max_elements: The most elements of a block, or None.
+    """
+    row_parts, column_parts = choose_grid(m, n, k, threads, max_elements, least_rounds=2)
+    rows = -(-m // row_parts)
+    strips = min(row_parts, -(-threads // column_parts))
+    return Strips(rows, column_parts, min(m, rows * strips))
 
 
 def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
@@ -138,7 +181,9 @@ def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
 
 
 @lru_cache(maxsize=1024)
-def choose_grid(m: int, n: int, k: int, threads: int, max_elements: int | None) -> tuple[int, int]:
+def choose_grid(
+    m: int, n: int, k: int, threads: int, max_elements: int | None, *, least_rounds: int = 1
+) -> tuple[int, int]:
     """Choose into how many ranges the rows and the columns are cut.
 
     Args:
@@ -147,6 +192,7 @@ def choose_grid(m: int, n: int, k: int, threads: int, max_elements: int | None) 
         k: Length of the dot products.
         threads: Threads that will take the blocks.
         max_elements: The most elements of a block, or None.
+        least_rounds: Blocks for each thread, at least, if they are worth its while.
 
     Returns:
         (ranges of rows, ranges of columns).
@@ -154,9 +200,11 @@ def choose_grid(m: int, n: int, k: int, threads: int, max_elements: int | None) 
     flops = 2 * m * n * k
     needed = max(-(-flops // MAX_BLOCK_FLOPS), -(-m * n // max_elements) if max_elements else 1)
     useful = _count_useful(m, n, k)
-    good = max(min(useful, threads), flops // GOOD_BLOCK_FLOPS) if max_elements is None else useful
-    enough = max(needed, min(good, useful, 2 * threads))
-    wanted = max(needed, min(good, useful, BLOCKS_PER_THREAD * threads))
+    rounds = BLOCKS_PER_THREAD
+    if max_elements is None:  # and so no temporary that should stay small
+        rounds = min(rounds, max(least_rounds, flops // (GOOD_BLOCK_FLOPS * threads)))
+    enough = max(needed, min(useful, min(rounds, 2) * threads))
+    wanted = max(needed, min(useful, rounds * threads))
     most_rows, most_columns = -(-m // ROW_QUANTUM), -(-n // MIN_COLUMNS)
 
     def rate(grid: tuple[int, int]) -> tuple[bool, float]:

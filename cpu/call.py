@@ -11,11 +11,12 @@ import numpy as np
 from cpu.blocks import Block
 from cpu.cut import CutProduct
 from cpu.errors import ProductCancelled
+from cpu.hands import Hands
 
 _POLL_SECONDS: Final = 0.02
 
 TakeProduct: TypeAlias = Callable[[float], CutProduct | None]
-"""The next part of a call, given the rows that are taken and not done; None behind the last."""
+"""The next part of a call, given the rows that are in hand; None behind the last."""
 
 _Work: TypeAlias = tuple[CutProduct, Block]
 
@@ -43,8 +44,7 @@ class Call:
         self._ended = False
         self._blocks = 0
         self._heard = 0
-        self._counting = threading.Lock()
-        self._rows_in_hand = 0.0
+        self._hands = Hands()
         self._news: SimpleQueue[float | BaseException] = SimpleQueue()
 
     def compute_next(self) -> bool:
@@ -53,15 +53,15 @@ class Call:
         if work is None:
             return False
         product, block = work
+        rows = product.count_rows(block)
+        self._hands.begin(rows)
         try:
             with np.errstate(all="ignore"):
                 product.compute(block)
         except BaseException as error:  # whatever it is belongs to the caller
             self._news.put(error)
         else:
-            rows = product.count_rows(block)
-            with self._counting:
-                self._rows_in_hand -= rows
+            self._hands.end()
             self._news.put(rows)
         return True
 
@@ -106,7 +106,7 @@ class Call:
     def _extend(self) -> None:
         """Take the next product; only under the lock."""
         try:
-            product = self._take(self._rows_in_hand)
+            product = self._take(self._hands.count_rows())
         except BaseException as error:
             self._ended = True
             self._blocks += 1
@@ -117,8 +117,6 @@ class Call:
             return
         blocks = product.blocks
         self._products.append(product)
-        with self._counting:
-            self._rows_in_hand += sum(map(product.count_rows, blocks))
         self._blocks += len(blocks)
         self._left.extend((product, block) for block in blocks)
         more = min(self._helpers, len(blocks) - 1) - self._summoned

@@ -24,6 +24,8 @@ class CutProduct:
         alpha: Factor of the product.
         beta: Factor of the old C.
         threads: Threads that will take the blocks.
+        likely_rows: Rows that the product is likely to have, of which these are a part; None where
+            these are all.
 
     Attributes:
         blocks: Each to be computed once, in any order; none where C has no elements.
@@ -32,7 +34,15 @@ class CutProduct:
     blocks: list[Block]
 
     def __init__(
-        self, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float, threads: int
+        self,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        *,
+        alpha: float,
+        beta: float,
+        threads: int,
+        likely_rows: int | None = None,
     ) -> None:
         self._a, self._b, self._c = a, b, c
         self._alpha, self._beta = alpha, beta
@@ -47,7 +57,9 @@ class CutProduct:
             if not self.blocks:
                 direct = beta == 0 and c.dtype.kind == "f" and c.dtype != np.float16
                 most = None if direct else TEMPORARY_ELEMENTS
-                self.blocks = cut_blocks(m, n, k, threads=threads, max_elements=most)
+                self.blocks = cut_blocks(
+                    m, n, k, threads=threads, max_elements=most, likely_rows=likely_rows
+                )
 
     def compute(self, block: Block) -> None:
         """Do one block; may be called from any thread."""

@@ -106,6 +106,7 @@ class CpuPool:
         c: Matrix,
         take: Callable[[float], range],
         *,
+        likely_rows: int | None = None,
         alpha: float = 1.0,
         beta: float = 0.0,
         threads: int | None = None,
@@ -121,9 +122,11 @@ class CpuPool:
             a: A[M,K].
             b: B[K,N].
             c: C[M,N]; rows that are not taken are neither read nor written.
-            take: Called by one thread of the pool at a time, whichever it is, with the rows (as
-                `progress` counts them) that were taken and are not done; returns the next ones, and
-                none when there are no more. What it raises ends the product.
+            take: Called by one thread of the pool at a time, whichever it is, with the rows that
+                are left of blocks under way, estimated; returns the next ones, and none when there
+                are no more. What it raises ends the product.
+            likely_rows: How many rows `take` is likely to give in all; blocks are cut as for so
+                many (`cpu.blocks.cut_strips`). None where that is not known.
             alpha: Factor of the product.
             beta: Factor of C.
             threads: Threads of the pool that take part; None for all.
@@ -149,7 +152,10 @@ class CpuPool:
             if not rows:
                 return None
             part = slice(rows.start, rows.stop)
-            return CutProduct(a[part], b, c[part], alpha=alpha, beta=beta, threads=threads)
+            return CutProduct(
+                a[part], b, c[part],
+                alpha=alpha, beta=beta, threads=threads, likely_rows=likely_rows,
+            )  # fmt: skip
 
         call = Call(take_product, summon=self._summon, helpers=threads - 1)
         call.follow(progress, cancelled)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+from cpu.blocks import cut_strips
 from cpu.errors import ProductCancelled
 from cpu.gemm import CpuPool
 from kernels.errors import PipelineCancelled
@@ -83,7 +84,6 @@ class Execution:
         self._frontier = Frontier(plan.problem.m, plan.f, _choose_pieces(plan))
         self._counter = RowCounter(plan.problem.m, progress)
         self._stop = threading.Event()
-        self._started = 0.0
 
     @property
     def f(self) -> int:
@@ -98,7 +98,7 @@ class Execution:
         A device that computes all rows does so in the calling thread, which saves handing them
         over; but CUDA's libraries keep a handle for each thread, so theirs is always the same.
         """
-        plan, self._started = self._plan, time.perf_counter()
+        plan = self._plan
         if plan.gpu_rows == 0:
             return GpuTimings(0.0, 0.0, 0.0), self._compute_cpu_rows()
         if plan.f:
@@ -122,7 +122,10 @@ class Execution:
         if failures:
             raise _find_cause(failures)
         if self._frontier.moves and (rest := self._frontier.take_rest()):
-            cpu_seconds += self._multiply_on_cpu(rest, self._pool.threads)
+            parts = iter([rest])
+            cpu_seconds += self._multiply_on_cpu(
+                lambda _: next(parts, range(0)), self._pool.threads
+            )
         return gpu_part.result(), cpu_seconds
 
     def _compute_gpu_rows(self) -> GpuTimings:
@@ -147,16 +150,13 @@ class Execution:
 
     def _compute_cpu_rows(self) -> float:
         threads = self._plan.share.threads if self._plan.gpu_rows else self._pool.threads
-        seconds = 0.0
-        while rows := self._frontier.take_bottom(time.perf_counter() - self._started):
-            seconds += self._multiply_on_cpu(rows, threads)
-        return seconds
+        return self._multiply_on_cpu(self._frontier.take_bottom, threads)
 
-    def _multiply_on_cpu(self, rows: range, threads: int) -> float:
-        mine = slice(rows.start, rows.stop)
+    def _multiply_on_cpu(self, take: Callable[[float], range], threads: int) -> float:
         try:
-            return self._pool.multiply(
-                self._a[mine], self._b, self._c[mine],
+            return self._pool.multiply_rows(
+                self._a, self._b, self._c, take,
+                likely_rows=self._plan.f if self._frontier.moves else None,
                 alpha=self._alpha, beta=self._beta, threads=threads,
                 progress=self._counter.add, cancelled=self._is_cancelled,
             )  # fmt: skip
@@ -172,8 +172,16 @@ def _choose_pieces(plan: Plan) -> Pieces | None:
     """How the CPU takes its rows, where the boundary may move."""
     if plan.pinned or plan.gpu_curve is None or not 0 < plan.f < plan.problem.m:
         return None
-    seconds = plan.predicted.total_seconds
-    return Pieces(plan.gpu_curve, plan.cpu_curve, plan.problem.m, seconds)
+    problem = plan.problem
+    strips = cut_strips(plan.f, problem.n, max(1, problem.k), plan.share.threads)
+    return Pieces(
+        plan.gpu_curve,
+        plan.cpu_curve,
+        rows=problem.m,
+        planned=plan.gpu_rows,
+        total_seconds=plan.predicted.total_seconds,
+        round_rows=strips.round_rows,
+    )
 
 
 def _find_cause(failures: list[BaseException]) -> BaseException:

@@ -5,8 +5,16 @@ taken yet, so a wrong prediction or a busy core costs about a panel.
 """
 
 import threading
+import time
+from collections.abc import Callable
+from typing import Final
 
+from kernels.flow import PANELS_AHEAD
+from scheduler.outlook import START, Milestone, Standing
 from scheduler.pieces import Pieces
+
+PACE_PANELS: Final = 3
+"""Panels by which the GPU's pace is told."""
 
 
 class Frontier:
@@ -17,15 +25,26 @@ class Frontier:
         f: Rows planned for the CPU, 0…M.
         pieces: How many rows the CPU takes at a time where the boundary may move; None where
             neither part may take rows that were planned for the other.
+        clock: Returns seconds; both parts begin when it is first asked, which is here.
     """
 
-    def __init__(self, rows: int, f: int, pieces: Pieces | None) -> None:
+    def __init__(
+        self,
+        rows: int,
+        f: int,
+        pieces: Pieces | None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self._planned = rows - f
         self._pieces = pieces if 0 < f < rows else None
         self._top = 0
         self._bottom = rows
         self._rows = rows
         self._lock = threading.Lock()
+        self._clock = clock
+        self._started = clock()
+        self._panel_ends: list[int] = []
+        self._computed = [START]
 
     @property
     def moves(self) -> bool:
@@ -43,6 +62,8 @@ class Frontier:
         with self._lock:
             limit = self._bottom if self.moves else self._planned
             start, self._top = self._top, min(self._top + most, limit)
+            if self._top > start:
+                self._note_panel()
             return range(start, self._top)
 
     def take_rest(self) -> range:
@@ -55,19 +76,34 @@ class Frontier:
             stop, self._bottom = self._bottom, self._top
             return range(self._bottom, stop)
 
-    def take_bottom(self, elapsed_seconds: float) -> range:
+    def take_bottom(self, rows_in_hand: float) -> range:
         """The next rows from the bottom; empty when none are left that are worth taking.
 
         Without a moving boundary all planned ones at once.
 
         Args:
-            elapsed_seconds: Seconds since both parts began.
+            rows_in_hand: Rows that the CPU has taken and not done.
         """
         with self._lock:
             most = self._bottom - self._planned
             if self._pieces is not None:
-                most = self._pieces.choose_rows(
-                    self._top, self._bottom, self._planned, elapsed_seconds
-                )
+                most = self._pieces.choose_rows(self._look(rows_in_hand))
             stop, self._bottom = self._bottom, max(self._bottom - max(most, 0), self._top)
             return range(self._bottom, stop)
+
+    def _note_panel(self) -> None:
+        """Tell from the GPU's taking a panel which one it has computed."""
+        self._panel_ends.append(self._top)
+        if len(self._panel_ends) > PANELS_AHEAD:
+            rows = self._panel_ends[-1 - PANELS_AHEAD]
+            self._computed.append(Milestone(rows, self._clock() - self._started))
+
+    def _look(self, rows_in_hand: float) -> Standing:
+        return Standing(
+            top=self._top,
+            bottom=self._bottom,
+            elapsed_seconds=self._clock() - self._started,
+            in_hand=rows_in_hand,
+            computed=self._computed[-1],
+            computed_before=self._computed[-1 - PACE_PANELS :][0],
+        )

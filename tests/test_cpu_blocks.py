@@ -11,6 +11,7 @@ from cpu.blocks import (
     cut_blocks,
     cut_depth,
     cut_range,
+    cut_strips,
 )
 
 sizes = st.integers(1, 700)
@@ -107,3 +108,30 @@ def test_a_small_c_with_a_long_k_is_cut_along_k() -> None:
 
 def test_a_large_c_is_never_cut_along_k() -> None:
     assert cut_depth(4096, 4096, 10**6, threads=8) == []
+
+
+@given(m=st.integers(1, 20_000), n=sizes, k=st.integers(1, 5000), threads=st.integers(1, 32))
+def test_a_round_of_strips_is_a_part_of_the_product_and_occupies_the_threads(
+    m: int, n: int, k: int, threads: int
+) -> None:
+    strips = cut_strips(m, n, k, threads)
+    assert 1 <= strips.rows <= strips.round_rows <= m
+    rounds = -(-strips.round_rows // strips.rows) * strips.column_parts
+    assert rounds >= threads or strips.round_rows == m or strips.rows * rounds >= m
+
+
+def test_parts_of_a_product_are_cut_into_blocks_as_large_as_its() -> None:
+    strips = cut_strips(2304, 16384, 256, 14)
+    whole = cut_blocks(2304, 16384, 256, threads=14)
+    part = cut_blocks(2 * strips.rows, 16384, 256, threads=14, likely_rows=2304)
+    assert max(block.elements for block in part) == max(block.elements for block in whole)
+    assert len(part) == 2 * strips.column_parts
+
+
+def test_a_part_that_is_less_than_a_round_still_occupies_all_threads() -> None:
+    assert len(cut_blocks(1000, 256, 2560, threads=14, likely_rows=100_000)) == 14
+
+
+def test_no_thread_is_left_with_a_second_block_that_others_do_not_have() -> None:
+    for rows in range(3000, 40_000, 700):
+        assert len(cut_blocks(rows, 256, 256, threads=14)) % 14 == 0

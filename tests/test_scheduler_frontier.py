@@ -1,5 +1,7 @@
 """Both parts together take every row once, wherever they meet."""
 
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import given
@@ -12,23 +14,40 @@ from scheduler.pieces import Pieces
 ROWS = st.integers(1, 3000)
 
 
-def make_frontier(rows: int, f: int, gpu_row_seconds: float = 1e-4) -> Frontier:
+class Clock:
+    """Time that a test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def make_frontier(
+    rows: int,
+    f: int,
+    gpu_row_seconds: float = 1e-4,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Frontier:
     """A frontier that moves: a CPU with 0.1 ms a row, and no start worth speaking of."""
     gpu, cpu = CpuCurve(gpu_row_seconds), CpuCurve(1e-4)
-    return Frontier(rows, f, Pieces(gpu, cpu, rows, total_seconds=f * 1e-4))
+    pieces = Pieces(gpu, cpu, rows, rows - f, total_seconds=f * 1e-4, round_rows=10)
+    return Frontier(rows, f, pieces, clock)
 
 
 @given(rows=ROWS, data=st.data(), moves=st.booleans())
 def test_every_row_is_taken_once(rows: int, data: st.DataObject, moves: bool) -> None:
     f = data.draw(st.integers(0, rows))
-    frontier = make_frontier(rows, f) if moves else Frontier(rows, f, None)
+    clock = Clock()
+    frontier = make_frontier(rows, f, clock=clock) if moves else Frontier(rows, f, None)
     taken: list[int] = []
     left = {"top", "bottom"}
     while left:
         side = data.draw(st.sampled_from(sorted(left)))
         some = frontier.take_top(data.draw(st.integers(1, 700))) if side == "top" else None
         if some is None:
-            some = frontier.take_bottom(data.draw(st.floats(0, 1)))
+            clock.now += data.draw(st.floats(0, 0.01))
+            some = frontier.take_bottom(data.draw(st.floats(0, frontier.f)))
             # The CPU may leave rows to the GPU, which is not done then.
             assert some or "top" in left or not frontier.take_top(1)
         if not some:
@@ -51,28 +70,56 @@ def test_a_fixed_boundary_stays_where_it_was_planned(
 
 
 def test_the_gpu_takes_over_what_a_slow_cpu_has_not_begun() -> None:
-    frontier = make_frontier(1000, 400)
+    clock = Clock()
+    frontier = make_frontier(1000, 400, clock=clock)
     assert frontier.take_bottom(0.0) == range(800, 1000)
     while frontier.take_top(128):
         pass
     assert frontier.f == 200
-    assert not frontier.take_bottom(0.1)
+    clock.now = 0.1
+    assert not frontier.take_bottom(20.0)
 
 
 def test_what_the_cpu_leaves_and_the_gpu_does_not_take_is_there_in_the_end() -> None:
-    frontier = make_frontier(1000, 400, gpu_row_seconds=1e-7)
+    clock = Clock()
+    frontier = make_frontier(1000, 400, gpu_row_seconds=1e-7, clock=clock)
     assert frontier.take_top(600) == range(600)
-    assert not frontier.take_bottom(0.1)
-    assert frontier.take_rest() == range(600, 1000)
+    assert frontier.take_bottom(0.0) == range(800, 1000)
+    clock.now = 0.1
+    assert not frontier.take_bottom(10.0)
+    assert frontier.take_rest() == range(600, 800)
     assert frontier.f == 400
     assert not frontier.take_rest()
 
 
-def test_the_cpu_goes_on_in_small_pieces_beyond_its_own() -> None:
-    frontier = make_frontier(10_000, 1000, gpu_row_seconds=1e-3)
-    sizes = [len(frontier.take_bottom(0.0)) for _ in range(9)]
-    assert sizes == [500, 250, 125, 63, 31, 31, 30, 30, 30]
-    assert frontier.take_top(10_000) == range(10_000 - sum(sizes))
+def test_a_cpu_that_is_early_goes_on_beyond_its_own_rows_in_ever_smaller_parts() -> None:
+    clock = Clock()
+    frontier = make_frontier(10_000, 1000, gpu_row_seconds=1e-4, clock=clock)
+    sizes = []
+    while rows := frontier.take_bottom(0.0):
+        sizes.append(len(rows))
+        clock.now += len(rows) * 1e-5
+        while frontier.take_top(200).stop * 1e-4 < clock.now + 0.06:
+            pass
+    assert sizes[0] == 500
+    assert sum(sizes) > 5000
+    assert sizes[-1] < max(sizes)
+
+
+def test_a_gpu_that_is_slow_leaves_more_rows_to_the_cpu() -> None:
+    taken = []
+    for slowness in (1, 3):
+        clock = Clock()
+        frontier = make_frontier(2000, 1000, clock=clock)
+        for _ in range(3):
+            frontier.take_top(100)
+        frontier.take_bottom(0.0)
+        for panel in range(1, 5):
+            clock.now = panel * slowness * 0.01
+            frontier.take_top(100)
+        clock.now = 0.05
+        taken.append(len(frontier.take_bottom(0.0)))
+    assert taken[0] < taken[1]
 
 
 @given(rows=ROWS)
