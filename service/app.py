@@ -111,6 +111,7 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
         finally:
             await dispatcher.stop()
             await engine.stop()
+            await run_to_end(store.close)
             database.dispose()
 
 

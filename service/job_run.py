@@ -15,9 +15,10 @@ from service.engine import Engine
 from service.errors import ServiceError
 from service.job import Job
 from service.jobs import JobStore
-from service.matrices import TEMPORARY_PREFIX, MatrixStore
+from service.matrices import MatrixStore
 from service.matrix import PendingMatrix
 from service.settings import Settings
+from service.temporary import TEMPORARY_PREFIX
 from service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
@@ -157,7 +158,9 @@ class JobRun:
         a, b = self._matrices.get(job.a), self._matrices.get(job.b)
         c = None if job.c is None else self._matrices.get(job.c)
         temporary = job.a.startswith(TEMPORARY_PREFIX)
-        pending = self._matrices.allocate(a.rows, b.columns, a.dtype, temporary=temporary)
+        pending = self._matrices.allocate(
+            a.rows, b.columns, a.dtype, temporary=temporary, spare=True
+        )
         request = RunRequest(
             job=job.id,
             a=Operand(**a.operand()),
@@ -182,8 +185,13 @@ class JobRun:
                 verification=event["verification"],
             )
 
+        def publish() -> None:
+            # Before, since the disk takes long, and the engine has nothing to do meanwhile.
+            self._matrices.make_spare(pending.size_bytes)
+            self._matrices.publish(pending, settle=settle)
+
         try:
-            await run_to_end(self._matrices.publish, pending, settle=settle)
+            await run_to_end(publish)
         except OSError as error:
             return await self._fail("storage", f"the product cannot be stored: {error.strerror}")
         return await run_to_end(self._jobs.get, self.job.id)

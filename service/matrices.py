@@ -1,11 +1,11 @@
 """The matrices: rows in the database, .npy files in a folder, mapped by the engine.
 
 A file is written as `<id>.part` and becomes `<id>.npy` when it is complete; the row comes last. So
-a row always has a whole file, and a file without a row is what a crash has left.
+a row always has a whole file, and a file without a row is what a crash has left, or the spare file
+for the next product.
 """
 
 import errno
-import os
 import threading
 import time
 import uuid
@@ -19,13 +19,14 @@ from sqlalchemy import Connection, Engine, Row, delete, func, insert, or_, selec
 from service.database import reading
 from service.errors import BodyTooLarge, MatrixInUse, MatrixNotFound, StorageFull
 from service.matrix import Matrix, PendingMatrix, count_data_bytes
+from service.new_file import flush, make_file, write_start
 from service.npy import format_header
+from service.spare import SpareFile
 from service.tables import jobs, matrices
-
-TEMPORARY_PREFIX: Final = "temporary-"
-"""How the ids of matrices begin that the next start removes."""
+from service.temporary import TEMPORARY_PREFIX, forget_temporary
 
 _UNFINISHED: Final = ("queued", "running")
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class MatrixStore:
@@ -47,6 +48,7 @@ class MatrixStore:
         self._max_storage_bytes = max_storage_bytes
         self._pending_bytes: dict[str, int] = {}
         self._lock = threading.Lock()
+        self._spare = SpareFile(folder)
         folder.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -74,6 +76,7 @@ class MatrixStore:
         *,
         fortran_order: bool = False,
         temporary: bool = False,
+        spare: bool = False,
     ) -> PendingMatrix:
         """Makes a file of the final length, with its header, for the elements to be written to.
 
@@ -83,6 +86,7 @@ class MatrixStore:
             dtype: NumPy's name of the element type.
             fortran_order: True when the elements will lie column after column.
             temporary: True for a matrix that the next start may remove.
+            spare: True to take the spare file, if it is of this size.
 
         Raises:
             BodyTooLarge: The file would be larger than one matrix may be.
@@ -105,12 +109,18 @@ class MatrixStore:
             path=self._folder / f"{matrix_id}.part",
             temporary=temporary,
         )
-        self._reserve(pending)
+        taken = spare and self._spare.take(size_bytes, pending.path)
         try:
-            _make_file(pending, header)
+            self._reserve(pending)
+            if not taken:
+                self._make_file(pending)
+            write_start(pending.path, header)
+        except StorageFull:
+            self.discard(pending)
+            raise
         except OSError as error:
             self.discard(pending)
-            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            if error.errno in _NO_ROOM:
                 limit = f"within what {self._folder} has room for ({error.strerror})"
                 raise StorageFull("matrix size", size_bytes, limit) from error
             raise
@@ -133,10 +143,10 @@ class MatrixStore:
         """
         path = pending.path.with_suffix(".npy")
         if not pending.temporary:
-            _flush(pending.path)
+            flush(pending.path)
         pending.path.rename(path)
         if not pending.temporary:
-            _flush(self._folder)
+            flush(self._folder)
         described = asdict(pending)
         del described["path"], described["temporary"]
         matrix = Matrix(**described, digest_sha256=digest_sha256, created_at=time.time(), path=path)
@@ -160,6 +170,16 @@ class MatrixStore:
         """Removes a matrix that will not be published."""
         pending.path.unlink(missing_ok=True)
         self._release(pending.id)
+
+    def make_spare(self, size_bytes: int) -> None:
+        """Begins to make a file ahead for a next matrix of this size, if there is room for it."""
+        with self._lock:
+            if self._count_bytes() + size_bytes <= self._max_storage_bytes:
+                self._spare.make(size_bytes)
+
+    def close(self) -> None:
+        """Removes the spare file."""
+        self._spare.drop()
 
     def delete(self, matrix_id: str) -> None:
         """Removes a matrix. Whoever reads its file at this moment reads on undisturbed.
@@ -190,7 +210,7 @@ class MatrixStore:
                 path.unlink(missing_ok=True)
 
     def count_stored_bytes(self) -> int:
-        """Bytes of all files, those still being written included."""
+        """Bytes of all matrices, those still being written included; of the spare file none."""
         with self._lock:
             return self._count_bytes()
 
@@ -203,7 +223,19 @@ class MatrixStore:
                     "(max_storage_bytes)"
                 )
                 raise StorageFull("matrix size", pending.size_bytes, limit)
+            if pending.size_bytes + self._spare.size_bytes > free:
+                self._spare.drop()
             self._pending_bytes[pending.id] = pending.size_bytes
+
+    def _make_file(self, pending: PendingMatrix) -> None:
+        """Make the file; where the disk has no other room for it, in that of the spare one."""
+        try:
+            make_file(pending.path, pending.size_bytes)
+        except OSError as error:
+            if error.errno not in _NO_ROOM or self._spare.size_bytes == 0:
+                raise
+            self._spare.drop()
+            make_file(pending.path, pending.size_bytes)
 
     def _release(self, matrix_id: str) -> None:
         with self._lock:
@@ -221,45 +253,7 @@ class MatrixStore:
         return Matrix(**row._mapping, path=self._locate(row.id))
 
 
-def forget_temporary(connection: Connection) -> None:
-    """Cancels the jobs of temporary matrices, and removes these matrices' rows.
-
-    A temporary matrix belongs to a call that waits for its product: no call outlives the service.
-    """
-    temporary = jobs.c.a.startswith(TEMPORARY_PREFIX)
-    results = connection.scalars(select(jobs.c.result).where(temporary, jobs.c.result.is_not(None)))
-    left = list(results)
-    connection.execute(
-        jobs.update()
-        .where(temporary, jobs.c.state.in_(_UNFINISHED))
-        .values(state="cancelled", finished_at=time.time())
-    )
-    connection.execute(
-        delete(matrices).where(
-            or_(matrices.c.id.startswith(TEMPORARY_PREFIX), matrices.c.id.in_(left))
-        )
-    )
-
-
 def _find_users(connection: Connection, matrix_id: str) -> list[str]:
     names_it = or_(jobs.c.a == matrix_id, jobs.c.b == matrix_id, jobs.c.c == matrix_id)
     found = select(jobs.c.id).where(jobs.c.state.in_(_UNFINISHED), names_it)
     return list(connection.scalars(found.order_by(jobs.c.sequence)))
-
-
-def _make_file(pending: PendingMatrix, header: bytes) -> None:
-    file = os.open(pending.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        # Blocks are taken now: a full disk is met here, not by the engine in a mapped page.
-        os.posix_fallocate(file, 0, pending.size_bytes)
-        os.pwrite(file, header, 0)
-    finally:
-        os.close(file)
-
-
-def _flush(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

@@ -87,4 +87,5 @@ async def running_parts(
     finally:
         await parts.dispatcher.stop()
         await parts.engine.stop()
+        parts.matrices.close()
         parts.database.dispose()

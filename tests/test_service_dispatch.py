@@ -90,6 +90,22 @@ def test_a_product_is_an_operand_of_the_next_job(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_every_product_is_right_in_the_file_that_was_made_ahead_for_it(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a = make_matrix(1500, 40, "float32", seed=1)
+        b = [make_matrix(40, 1500, "float32", seed=seed) for seed in (2, 3, 4)]
+        operands = [(parts.store(a), parts.store(each)) for each in b]
+        for ids, each in zip(operands, b, strict=True):
+            job = await finish(parts, *ids)
+            assert np.allclose(parts.load(job.result), a @ each, atol=1e-4)
+            spares = [path for path in parts.matrices.folder.iterdir() if "spare" in path.name]
+            assert len(spares) <= 1
+            assert not any(np.fromfile(path, np.uint8).any() for path in spares)
+
+    run(tmp_path, scenario)
+    assert not list((tmp_path / "matrices").glob("*.part"))
+
+
 def test_what_cannot_be_multiplied_is_refused_before_it_is_queued(tmp_path: Path) -> None:
     async def scenario(parts: Parts) -> None:
         await parts.engine.wait_ready()
