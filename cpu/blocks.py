@@ -14,8 +14,8 @@ MAX_BLOCK_FLOPS = 1 << 33
 
 MIN_BLOCK_FLOPS = 1 << 25
 MIN_BLOCK_ELEMENTS = 1 << 20
-"""A block has at least so many operations, or elements of A and B to read: below, handing it to a
-thread costs more than the thread saves."""
+"""A block has at least so many operations, or elements of A and B to read, or of C to write: below,
+handing it to a thread costs more than the thread saves."""
 
 MAX_DEEP_ELEMENTS = 1 << 12
 """Elements of C for each thread, above which C itself is large enough to be shared."""
@@ -223,4 +223,5 @@ def choose_grid(
 
 def _count_useful(m: int, n: int, k: int) -> int:
     """The most blocks that are each worth a thread's while."""
-    return max(1, 2 * m * n * k // MIN_BLOCK_FLOPS, (m + n) * k // MIN_BLOCK_ELEMENTS)
+    elements = max((m + n) * k, m * n)
+    return max(1, 2 * m * n * k // MIN_BLOCK_FLOPS, elements // MIN_BLOCK_ELEMENTS)

@@ -135,3 +135,7 @@ def test_a_part_that_is_less_than_a_round_still_occupies_all_threads() -> None:
 def test_no_thread_is_left_with_a_second_block_that_others_do_not_have() -> None:
     for rows in range(3000, 40_000, 700):
         assert len(cut_blocks(rows, 256, 256, threads=14)) % 14 == 0
+
+
+def test_a_product_that_is_mostly_writing_c_occupies_all_threads() -> None:
+    assert len(cut_blocks(8192, 8192, 1, threads=14)) >= 14
