@@ -12,9 +12,13 @@ from typing import Final
 PANELS: Final = 16
 """Panels that a product is cut into while each still has a sensible size."""
 
-MIN_PANEL_BYTES: Final = 16 << 20
-"""Bytes of A and C in a panel below which the host takes longer to enqueue its copies and launches,
-about 150 µs, than the link for the copies."""
+MIN_PANEL_BYTES: Final = 6 << 20
+"""Bytes of A and C in a panel below which the host may take longer to enqueue its copies and
+launches, by estimate 50 µs, than the link for the copies, which cost it 10 µs each beside bytes."""
+
+MIN_DEEP_PANEL_BYTES: Final = 16 << 20
+"""The most that this becomes where K is deep: the copies for a panel should take as long as a wave
+of tiles, which takes no less with few tiles than with many."""
 
 MAX_PANEL_BYTES: Final = 64 << 20
 """Bytes of A and C in a panel above which filling and draining the pipeline takes too long."""
@@ -90,6 +94,19 @@ class PanelProblem:
         return max(1, self.slots // self.tiles_per_tile_row) * self.tile_m
 
     @property
+    def least_rows(self) -> int:
+        """Rows of the smallest panel that is worth its launch: a wave, or part of one if shared."""
+        if not self.splits_tail:
+            return self.wave_rows
+        return max(1, self.wave_rows // self.tile_m // SPLIT_SHARE) * self.tile_m
+
+    @property
+    def least_bytes(self) -> int:
+        """Bytes of A and C that an ordinary panel has at least."""
+        shares = SPLIT_SHARE if self.splits_tail else 1
+        return count_least_bytes(self.slots * self.tile_m * self.tile_n * self.k, shares)
+
+    @property
     def row_bytes(self) -> int:
         """Bytes of one row of A and of C."""
         return (self.k + self.n) * self.item_bytes
@@ -108,6 +125,17 @@ class PanelProblem:
         return streams_a(self.m, self.n, self.item_bytes)
 
 
+def count_least_bytes(wave_products: int, shares: int) -> int:
+    """Bytes of A and C that an ordinary panel has at least.
+
+    Args:
+        wave_products: Products of two elements in a wave of tiles.
+        shares: Parts that a wave can be cut into.
+    """
+    while_computing = 2 * (2 * wave_products // shares) // FEEDING_OPERATIONS  # in and out
+    return min(max(MIN_PANEL_BYTES, while_computing), MIN_DEEP_PANEL_BYTES)
+
+
 def streams_a(m: int, n: int, item_bytes: int) -> bool:
     """Whether A is no smaller than B, and both take longer to copy in than the kernels.
 
@@ -120,9 +148,18 @@ def streams_a(m: int, n: int, item_bytes: int) -> bool:
 
 
 def choose_panel_rows(problem: PanelProblem) -> int:
-    """Rows of an ordinary panel: the whole waves that fill best, near the wanted size."""
+    """Rows of an ordinary panel: the whole waves that fill best, near the wanted size.
+
+    Or parts of one, where all slots share it and the copies take longer than the kernels.
+    """
     row_bytes = problem.row_bytes
-    wanted_bytes = min(max(problem.m * row_bytes // PANELS, MIN_PANEL_BYTES), MAX_PANEL_BYTES)
+    panel_bytes = problem.m * row_bytes // PANELS
+    wanted_bytes = min(max(panel_bytes, problem.least_bytes), MAX_PANEL_BYTES)
+    if problem.splits_tail and problem.streams_a:
+        wanted_bytes = min(max(wanted_bytes, 2 * panel_bytes), MAX_PANEL_BYTES)
+        parts = round(wanted_bytes / (problem.least_rows * row_bytes))
+        if parts < SPLIT_SHARE:
+            return min(problem.m, max(1, parts) * problem.least_rows)
     if problem.is_compute_bound:
         wanted_bytes = min(max(wanted_bytes, problem.wave_rows * row_bytes), MAX_PANEL_BYTES)
     return round_to_waves(problem, max(1, wanted_bytes // row_bytes))
@@ -171,9 +208,7 @@ def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> list[ra
     They halve to one wave where the kernels rule, or to part of one if all slots share it, and to a
     megabyte where the copies do; so small, too, are those beyond the planned rows.
     """
-    quantum = problem.wave_rows
-    if problem.splits_tail:
-        quantum = max(1, quantum // problem.tile_m // SPLIT_SHARE) * problem.tile_m
+    quantum = problem.least_rows
     if not problem.is_compute_bound:
         tiles = MIN_DRAIN_BYTES // (problem.row_bytes * problem.tile_m)
         quantum = min(quantum, max(1, tiles) * problem.tile_m)

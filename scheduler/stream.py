@@ -12,9 +12,9 @@ from kernels.panels import (
     FIRST_PANEL_ROWS,
     MAX_PANEL_BYTES,
     MIN_DRAIN_BYTES,
-    MIN_PANEL_BYTES,
     PANELS,
     SPLIT_SHARE,
+    count_least_bytes,
     streams_a,
 )
 from kernels.steps import B_STEP_BYTES, DEPTH_QUANTUM, LEADING_STEPS
@@ -61,22 +61,27 @@ def outline_stream(problem: GemmProblem, grid: WaveGrid, *, splits_tail: bool) -
     m, tile_m, item_bytes = problem.m, grid.tile_m, problem.item_bytes
     row_bytes = problem.a_row_bytes + problem.c_row_bytes
     wave_rows = max(1, grid.slots // grid.tiles_per_tile_row) * tile_m
-    wanted_bytes = min(max(m * row_bytes // PANELS, MIN_PANEL_BYTES), MAX_PANEL_BYTES)
-    last_rows = wave_rows
-    if splits_tail:
-        last_rows = max(1, wave_rows // tile_m // SPLIT_SHARE) * tile_m
+    wave_elements = grid.slots * tile_m * grid.tile_n
+    shares = SPLIT_SHARE if splits_tail else 1
+    least_bytes = count_least_bytes(wave_elements * problem.k, shares)
+    wanted_bytes = min(max(m * row_bytes // PANELS, least_bytes), MAX_PANEL_BYTES)
+    last_rows = least_rows = max(1, wave_rows // tile_m // shares) * tile_m
     if min(problem.n, problem.k) >= COMPUTE_BOUND_SIZE * item_bytes:
         wanted_bytes = min(max(wanted_bytes, wave_rows * row_bytes), MAX_PANEL_BYTES)
     else:
         last_rows = min(last_rows, max(1, MIN_DRAIN_BYTES // (row_bytes * tile_m)) * tile_m)
-    panel_rows = min(m, _round_rows(max(1, wanted_bytes // row_bytes), tile_m, wave_rows))
+    panel_rows = min(m, _round_rows(max(1, wanted_bytes // row_bytes), grid, wave_rows))
+    if splits_tail and streams_a(m, problem.n, item_bytes):
+        wanted_bytes = min(max(least_bytes, 2 * m * row_bytes // PANELS), MAX_PANEL_BYTES)
+        parts = max(1, round(wanted_bytes / (least_rows * row_bytes)))
+        panel_rows = min(m, parts * least_rows) if parts < SPLIT_SHARE else panel_rows
     if streams_a(m, problem.n, item_bytes):
         return Stream(panel_rows, 1, panel_rows, min(last_rows, panel_rows))
     first_rows = min(FIRST_PANEL_ROWS * item_bytes, problem.k)
     first_rows = (
         m
         if 2 * m <= first_rows
-        else min(m, _round_rows(min(first_rows, -(-m // 2)), tile_m, wave_rows))
+        else min(m, _round_rows(min(first_rows, -(-m // 2)), grid, wave_rows))
     )
     return Stream(
         first_rows=max(first_rows, panel_rows),
@@ -94,8 +99,12 @@ def _count_leading_steps(problem: GemmProblem) -> int:
     return divide_up(problem.k, divide_up(depth, DEPTH_QUANTUM) * DEPTH_QUANTUM)
 
 
-def _round_rows(rows: int, tile_m: int, wave_rows: int) -> int:
+def _round_rows(rows: int, grid: WaveGrid, wave_rows: int) -> int:
     """Whole waves near `rows`; where one covers more than twice that, as much of it as may be."""
-    if wave_rows <= 2 * rows:
-        return max(1, round(rows / wave_rows)) * wave_rows
-    return max(1, 2 * rows // tile_m) * tile_m
+    if wave_rows > 2 * rows:
+        return max(1, 2 * rows // grid.tile_m) * grid.tile_m
+    waves = max(1, round(rows / wave_rows))
+    two_waves = 2 * grid.slots // grid.tiles_per_tile_row * grid.tile_m
+    if waves == 1 and 2 * wave_rows < two_waves <= 2 * rows:  # these are fuller
+        return two_waves
+    return waves * wave_rows

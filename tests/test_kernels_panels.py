@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kernels.panels import (
     MAX_PANEL_BYTES,
+    MIN_DEEP_PANEL_BYTES,
     MIN_PANEL_BYTES,
     PanelProblem,
     choose_first_rows,
@@ -156,3 +157,18 @@ def test_pieces_cover_a_matrix_once_and_fit(
         covered |= cells
     assert len(covered) == rows * columns
     assert {row for row, _ in covered} == set(down)
+
+
+def test_a_shallow_product_has_panels_far_smaller_than_a_deep_one_of_as_many_bytes() -> None:
+    shallow = PanelProblem(16384, 256, 256, 4, 128, 256, 16, 132, splits_tail=False)
+    deep = PanelProblem(4096, 512, 2048, 4, 128, 256, 16, 132, splits_tail=False)
+    assert shallow.least_bytes == MIN_PANEL_BYTES
+    assert deep.least_bytes == MIN_DEEP_PANEL_BYTES
+
+
+def test_a_product_shorter_than_a_wave_is_cut_where_slots_share_waves() -> None:
+    """4096 rows of 4 tiles are less than 132 slots hold, and their copies take longest."""
+    problem = PanelProblem(4096, 1024, 1024, 4, 128, 256, 16, 132, splits_tail=True)
+    assert problem.wave_rows > problem.m
+    assert choose_panel_rows(problem) == problem.least_rows == 1024
+    assert choose_panel_rows(replace(problem, splits_tail=False)) > 1024
