@@ -35,6 +35,9 @@ COLUMN_QUANTUM = 32
 MIN_COLUMNS = 128
 """Narrower blocks of B are read a few cache lines at a time, each from another page."""
 
+HALVING_COST = 1.03
+"""So many times as much may blocks cost that let half of the rows be taken first."""
+
 _COPY_WEIGHT = 48
 """Rows (or columns) of work that copying a block's part of B (or A) costs, measured."""
 
@@ -153,6 +156,11 @@ def cut_strips(m: int, n: int, k: int, threads: int, max_elements: int | None = 
         max_elements: The most elements of a block, or None.
     """
     row_parts, column_parts = choose_grid(m, n, k, threads, max_elements, least_rounds=2)
+    if row_parts == 1 and column_parts >= 2 * threads:  # as many blocks, of half the rows
+        halves = 2, -(-column_parts // 2)
+        cost = _rate_block(m, -(-n // column_parts))
+        if _rate_block(-(-m // 2), -(-n // halves[1])) <= HALVING_COST * cost:
+            row_parts, column_parts = halves
     rows = -(-m // row_parts)
     strips = min(row_parts, -(-threads // column_parts))
     return Strips(rows, column_parts, min(m, rows * strips))
@@ -211,7 +219,7 @@ def choose_grid(
         row_parts, column_parts = grid
         blocks = row_parts * column_parts
         block_rows, block_columns = -(-m // row_parts), -(-n // column_parts)
-        work = (block_rows + _COPY_WEIGHT) * (block_columns + _COPY_WEIGHT)
+        work = _rate_block(block_rows, block_columns)
         return blocks < enough, -(-blocks // threads) * work
 
     grids = [
@@ -219,6 +227,11 @@ def choose_grid(
         for rows in range(1, min(wanted, most_rows) + 1)
     ]
     return min(grids, key=rate)
+
+
+def _rate_block(rows: int, columns: int) -> int:
+    """What a block costs, in elements of C that are multiplied meanwhile."""
+    return (rows + _COPY_WEIGHT) * (columns + _COPY_WEIGHT)
 
 
 def _count_useful(m: int, n: int, k: int) -> int:

@@ -139,3 +139,8 @@ def test_no_thread_is_left_with_a_second_block_that_others_do_not_have() -> None
 
 def test_a_product_that_is_mostly_writing_c_occupies_all_threads() -> None:
     assert len(cut_blocks(8192, 8192, 1, threads=14)) >= 14
+
+
+def test_half_of_a_product_can_be_taken_first_where_that_costs_next_to_nothing() -> None:
+    assert cut_strips(256, 8192, 8192, 14).round_rows == 128
+    assert cut_strips(64, 8192, 8192, 14).round_rows == 64
