@@ -118,8 +118,9 @@ def cut_blocks(
         The blocks, row by row.
     """
     strips = cut_strips(likely_rows, n, k, threads, max_elements) if likely_rows else None
-    if strips is not None and m >= strips.round_rows:
-        row_parts, column_parts = round(m / strips.rows), strips.column_parts
+    if strips is not None and 4 * m >= 3 * strips.round_rows:
+        row_parts = round(max(m, strips.round_rows) / strips.rows)
+        column_parts = strips.column_parts
     else:
         row_parts, column_parts = choose_grid(m, n, k, threads, max_elements)
     columns = cut_range(n, column_parts, COLUMN_QUANTUM)

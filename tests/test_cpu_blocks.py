@@ -144,3 +144,9 @@ def test_a_product_that_is_mostly_writing_c_occupies_all_threads() -> None:
 def test_half_of_a_product_can_be_taken_first_where_that_costs_next_to_nothing() -> None:
     assert cut_strips(256, 8192, 8192, 14).round_rows == 128
     assert cut_strips(64, 8192, 8192, 14).round_rows == 64
+
+
+def test_a_part_that_is_nearly_a_round_has_as_many_blocks_as_one() -> None:
+    strips = cut_strips(409, 8192, 8192, 14)
+    for rows in (strips.round_rows - 1, strips.round_rows):
+        assert len(cut_blocks(rows, 8192, 8192, threads=14, likely_rows=409)) == 28
