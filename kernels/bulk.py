@@ -25,8 +25,6 @@ def launch_bulk(spec: KernelSpec, product: Product, cache_dir: Path, sms: int | 
     The register kernel computes what cannot be numbered with 32 bits, what has no steps of k, and
     what there is no memory for.
     """
-    from cupy.cuda.memory import OutOfMemoryError
-
     tile, c = spec.tile, product.c
     tiles = -(-c.rows // tile.m) * -(-c.columns // tile.n)
     if product.k == 0 or max(c.rows, c.columns, product.k, tiles) > _MOST:
@@ -38,7 +36,11 @@ def launch_bulk(spec: KernelSpec, product: Product, cache_dir: Path, sms: int | 
         # Memory that is let go of, as this is below, the pool lends to later work on this stream.
         a, b = _Aligned(product.a), _Aligned(product.b)
         partials = _Partials(spec, division)
-    except OutOfMemoryError:
+    except Exception as error:
+        from cupy.cuda.memory import OutOfMemoryError
+
+        if not isinstance(error, OutOfMemoryError):
+            raise
         launch_strict(product, cache_dir, sms=sms)
         return
     arguments = (

@@ -9,7 +9,7 @@ from kernels.copies import PendingCopy
 from kernels.errors import PipelineCancelled
 from kernels.events import EventPool, await_event
 from kernels.gemm import enqueue_product
-from kernels.host_product import HostProduct, Passage, describe_operand
+from kernels.host_product import HostOperand, HostProduct, Passage
 from kernels.operands import Product
 from kernels.places import PlacedStep
 from kernels.spans import Spans
@@ -25,6 +25,7 @@ class Flow:
 
     Args:
         product: What is computed.
+        operands: Its A, B and C.
         steps: The steps in their order.
         inward: Copies to the device.
         outward: Copies from the device.
@@ -36,6 +37,7 @@ class Flow:
     def __init__(
         self,
         product: HostProduct,
+        operands: Sequence[HostOperand],
         steps: Sequence[PlacedStep],
         *,
         inward: Staging,
@@ -45,7 +47,7 @@ class Flow:
         cache_dir: Path,
     ) -> None:
         self._product = product
-        self._a, self._b, self._c = map(describe_operand, (product.a, product.b, product.c))
+        self._a, self._b, self._c = operands
         self._steps = list(steps)
         self._inward = inward
         self._outward = outward

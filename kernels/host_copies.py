@@ -46,6 +46,8 @@ class CopyTeam:
         self._pool: ThreadPoolExecutor | None = None
         if self._library is not None:
             self._library.open_team.restype = ctypes.c_void_p
+            self._library.wake_team.argtypes = (ctypes.c_void_p,)
+            self._library.wake_team.restype = None
             self._library.copy_matrix.argtypes = _COPY_ARGUMENTS
             self._library.copy_matrix.restype = None
             self._team = self._library.open_team(ctypes.c_int(threads))
@@ -83,6 +85,11 @@ class CopyTeam:
             *(source.ctypes.data, *count_strides(source)),
             *(rows, columns, target.itemsize),
         )
+
+    def wake(self) -> None:
+        """Have the threads awake for a copy that follows soon."""
+        if self._library is not None:
+            self._library.wake_team(self._team)
 
     def close(self) -> None:
         """End the threads; no copy may be under way, and none may follow."""

@@ -46,6 +46,10 @@ class HostProduct:
         """Bytes of A, B and C."""
         return self.a.nbytes + self.b.nbytes + self.c.nbytes
 
+    def describe_operands(self) -> tuple["HostOperand", "HostOperand", "HostOperand"]:
+        """A, B and C as copies take them: asked once for all of their parts."""
+        return _describe(self.a), _describe(self.b), _describe(self.c)
+
     def cut(self, rows: range) -> "HostProduct":
         """The part that computes some of the rows, which are all ours."""
         part = slice(rows.start, rows.stop)
@@ -89,6 +93,5 @@ class Passage(NamedTuple):
         return self.operand.matrix[rows.start : rows.stop, columns.start : columns.stop]
 
 
-def describe_operand(matrix: Matrix) -> HostOperand:
-    """What copies need to know of a matrix: asked once for all of its parts."""
+def _describe(matrix: Matrix) -> HostOperand:
     return HostOperand(matrix, matrix.ctypes.data, matrix.strides[0], is_pinned(matrix))

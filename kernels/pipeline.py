@@ -167,6 +167,10 @@ class GpuPipeline:
 
     def _stream(self, product: HostProduct) -> GpuTimings:
         check_sms(product.spec, product.sms, self._device.sm_count)
+        operands = product.describe_operands()
+        helpers = self._team.threads if product.copiers is None else product.copiers - 1
+        if helpers and not all(operand.is_pinned for operand in operands):
+            self._team.wake()  # it takes them longer than what is to be done before the first copy
         steps = self._arena.prepare(self._describe(product))
         if product.shared is not None and steps[0].step.columns != steps[-1].step.columns:
             # Rows come back for other columns of B, so all that are planned are taken now.
@@ -174,15 +178,16 @@ class GpuPipeline:
             if not rows:
                 return GpuTimings(0.0, 0.0, 0.0)
             product = product.cut(rows)
+            operands = product.describe_operands()
             steps = self._arena.prepare(self._describe(product))
         alone = product.total_bytes <= SMALL_PRODUCT_BYTES
         awake = product.total_bytes <= AWAKE_PRODUCT_BYTES
-        helpers = self._team.threads if product.copiers is None else product.copiers - 1
         for direction in (self._inward, self._outward):
             direction.prepare(alone=alone, awake=awake, helpers=helpers)
         self._events.reclaim()  # all that was enqueued before is over
         flow = Flow(
             product,
+            operands,
             steps,
             inward=self._inward,
             outward=self._outward,

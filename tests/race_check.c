@@ -63,6 +63,7 @@ static void* copy_often(void* argument)
     int32_t* target = make_matrix(-2, COLUMNS);
     const int64_t row = COLUMNS * ITEM, column = ROWS * ITEM;
     for (int round = 0; round < ROUNDS; ++round) {
+        wake_team(team);
         copy_matrix(team, HELPERS, (char*)between, ITEM, column, (char*)source, row, ITEM, ROWS, COLUMNS, ITEM);
         copy_matrix(team, HELPERS, (char*)target, row, ITEM, (char*)between, ITEM, column, ROWS, COLUMNS, ITEM);
         expect(memcmp(target, source, row * ROWS) == 0, "copies change elements");

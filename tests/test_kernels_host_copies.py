@@ -160,3 +160,13 @@ def test_a_damaged_library_is_compiled_anew(
     team.close()
     assert target.all()
     assert "cannot be loaded" in caplog.text
+
+
+def test_a_team_that_is_woken_in_vain_copies_as_before(team: Any) -> None:
+    source = np.random.default_rng(5).random((700, 900), np.float32)
+    target = np.zeros_like(source)
+    for _ in range(3):
+        team.wake()
+    team.copy(target, source)
+    assert np.array_equal(target, source)
+    team.wake()

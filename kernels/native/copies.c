@@ -176,6 +176,8 @@ static void tell(Team* team)
     pthread_mutex_unlock(&team->lock);
 }
 
+void wake_team(Team* team) { tell(team); }
+
 static Slot* take_slot(Team* team)
 {
     for (unsigned turns = 0;; wait_for_thread(&turns)) {

@@ -19,6 +19,9 @@ EXPORTED Team* open_team(int threads);
 // End the threads and free the team; no copy may be under way.
 EXPORTED void close_team(Team* team);
 
+// Have the threads awake for a copy that follows soon.
+EXPORTED void wake_team(Team* team);
+
 // Copy with at most so many of the team's threads, and return when all is there. Strides are in bytes;
 // items have 1, 2, 4 or 8 bytes. Any thread may call it.
 EXPORTED void copy_matrix(

@@ -9,6 +9,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+// Of a small product everything waits for its first transfer and its last copy.
+enum { SMALL_PIECE_BYTES = 2 << 20 };
+
 // A matrix that is to be copied, and what of the stream's comes before and behind it.
 typedef struct Errand {
     Way way;
@@ -118,7 +121,7 @@ static int64_t append_errand(Stage* stage, Errand* errand)
 // Inwards it is over when all transfers are enqueued, outwards when everything has arrived. Matrix and
 // events must live until then.
 //
-// alone: by the calling thread, at once; no other errand may be under way.
+// alone: by the calling thread, at once, in small pieces; no other errand may be under way.
 EXPORTED int64_t ask_stage(
     Stage* stage, int inwards, int alone, void* after, void* start, void* end, char* host,
     int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t rows,
@@ -131,7 +134,8 @@ EXPORTED int64_t ask_stage(
         },
         .inwards = inwards, .after = after, .start = start, .end = end,
     };
-    cut_way(stage->slabs, &errand.way);
+    const int64_t slab_bytes = stage->slabs->slab_bytes;
+    cut_way(&errand.way, alone ? least(slab_bytes, SMALL_PIECE_BYTES) : slab_bytes);
     if (alone) return run_alone(stage, &errand);
     Errand* kept = malloc(sizeof(Errand));
     if (kept == NULL) return 0;

@@ -12,16 +12,16 @@ typedef struct {
     int64_t top, left, rows, columns;
 } Piece;
 
-// Whole rows in a piece where one fits a slab. Rows that are padded on the device are so in the slab:
+// Whole rows in a piece where one fits. Rows that are padded on the device are so in the slab:
 // then a piece is one plain transfer.
-void cut_way(const Slabs* slabs, Way* way)
+void cut_way(Way* way, int64_t piece_bytes)
 {
     const int64_t row_bytes = way->columns * way->item;
     way->pitch = way->device_pitch - row_bytes < LINE_BYTES ? way->device_pitch : row_bytes;
     way->piece_columns = way->columns;
-    way->piece_rows = slabs->slab_bytes / way->pitch;
+    way->piece_rows = piece_bytes / way->pitch;
     if (way->piece_rows == 0) {
-        way->piece_columns = slabs->slab_bytes / LINE_BYTES * LINE_BYTES / way->item;
+        way->piece_columns = piece_bytes / LINE_BYTES * LINE_BYTES / way->item;
         way->pitch = way->piece_columns * way->item;
         way->piece_rows = 1;
     }

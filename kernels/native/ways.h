@@ -47,8 +47,8 @@ Slabs* open_slabs(Team* team, void* stream, void* const* memories, int count, in
 // To be called in the same context; nothing may be under way.
 void close_slabs(Slabs* slabs);
 
-// Cut a matrix, which is not empty, into pieces that fit the slabs.
-void cut_way(const Slabs* slabs, Way* way);
+// Cut a matrix, which is not empty, into pieces of so many bytes, which is at most what a slab holds.
+void cut_way(Way* way, int64_t piece_bytes);
 
 // Copy a matrix to the device: 0 once all transfers are enqueued, else STOPPED or what the driver says.
 int send_matrix(Slabs* slabs, const Way* way);
