@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -26,8 +25,8 @@ logger = logging.getLogger(__name__)
 STOP_GRACE_SECONDS: Final = 5.0
 """How long the engine may take to stop a product before it is killed."""
 
-_PROGRESS_SECONDS: Final = 0.2
-"""At most so often is progress written to the database."""
+_NEWS_SECONDS: Final = 0.2
+"""So often are plan and progress of a running try written to the database."""
 
 
 class JobRun:
@@ -45,7 +44,9 @@ class JobRun:
         self._engine = engine
         self._settings = settings
         self._cancelled = asyncio.Event()
-        self._progress_written = 0.0
+        self._plan: Mapping[str, Any] | None = None
+        self._plan_kept: Mapping[str, Any] | None = None
+        self._progress = self._progress_kept = 0.0
 
     def cancel(self) -> None:
         """Stop the job as soon as the engine lets go of it."""
@@ -103,6 +104,7 @@ class JobRun:
         message = {**request.as_message(), "cpu_only": last}
         run = asyncio.create_task(self._engine.run(message, self._take_event))
         cancelled = asyncio.create_task(self._cancelled.wait())
+        news = asyncio.create_task(self._tell_news())
         try:
             deadline = self._settings.job_timeout_seconds
             first = asyncio.FIRST_COMPLETED
@@ -114,6 +116,10 @@ class JobRun:
         finally:
             cancelled.cancel()
             run.cancel()
+            news.cancel()
+            await asyncio.wait({news})
+        if event["type"] != "succeeded":
+            await self._keep_news()
         if timed_out and event["type"] != "succeeded":
             return self._describe_timeout()
         return event
@@ -141,14 +147,32 @@ class JobRun:
         }
 
     async def _take_event(self, event: Mapping[str, Any]) -> None:
-        """Keep the plan, and the progress every now and then."""
+        """Remember the plan, and how far the product is."""
+        if event["type"] == "planned":
+            self._plan = event["plan"]
+        else:
+            self._progress = event["progress"]
+
+    async def _tell_news(self) -> None:
+        """Keep plan and progress every now and then, until cancelled.
+
+        Not at once: each write waits for the disk and takes a core, beside a product that may be
+        done before it. The plan of one that is done comes with its success.
+        """
+        while True:
+            await asyncio.sleep(_NEWS_SECONDS)
+            await self._keep_news()
+
+    async def _keep_news(self) -> None:
+        """Write what is new to the database, while the job is running."""
+        plan, progress = self._plan, self._progress
         try:
-            if event["type"] == "planned":
-                await run_to_end(self._jobs.record_plan, self.job.id, event["plan"])
-            elif time.monotonic() - self._progress_written >= _PROGRESS_SECONDS:
-                self._progress_written = time.monotonic()
-                progress = event["progress"]
+            if plan is not None and plan is not self._plan_kept:
+                await run_to_end(self._jobs.record_plan, self.job.id, plan)
+                self._plan_kept = plan
+            if progress != self._progress_kept:
                 await run_to_end(self._jobs.record_progress, self.job.id, progress)
+                self._progress_kept = progress
         except SQLAlchemyError:
             logger.exception("job %s: a message could not be kept", self.job.id)
 

@@ -22,6 +22,7 @@ from service.job_errors import (
     OperandMissing,
     OperandNotFound,
 )
+from service.jobs import JobStore
 from tests.matrices import make_matrix
 from tests.parts import Parts, ask, make_parts, running_parts
 from tests.postgres import running_postgres
@@ -104,6 +105,41 @@ def test_every_product_is_right_in_the_file_that_was_made_ahead_for_it(tmp_path:
 
     run(tmp_path, scenario)
     assert not list((tmp_path / "matrices").glob("*.part"))
+
+
+def test_a_product_that_is_soon_done_has_nothing_written_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    for name in ("record_plan", "record_progress"):
+        monkeypatch.setattr(JobStore, name, lambda *_, name=name: written.append(name))
+
+    async def scenario(parts: Parts) -> None:
+        a = parts.store(make_matrix(30, 30, "float32", seed=1))
+        job = await finish(parts, a, a)
+        assert (job.plan or {})["f"] == 30
+        assert job.progress == 1.0
+
+    run(tmp_path, scenario)
+    assert written == []
+
+
+def test_a_try_that_fails_early_leaves_its_plan(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a = parts.store(make_matrix(30, 30, "float32", seed=1))
+        begun = await parts.dispatcher.submit(ask(a, a))
+        original = parts.engine.run
+
+        async def run_and_fail(message: Any, on_event: Any) -> Any:
+            await original(message, on_event)
+            return {"type": "failed", "kind": "verification", "message": "no", "retryable": False}
+
+        parts.engine.run = run_and_fail  # type: ignore[method-assign]
+        job = await parts.dispatcher.wait(begun[0].id)
+        assert job.state is JobState.FAILED
+        assert (job.plan or {})["f"] == 30
+
+    run(tmp_path, scenario)
 
 
 def test_what_cannot_be_multiplied_is_refused_before_it_is_queued(tmp_path: Path) -> None:
