@@ -74,6 +74,8 @@ class Flow:
         with self._compute:
             while index < len(self._steps):
                 self._load_ahead(index)
+                if index == 0 and self._product.begun is not None:
+                    self._product.begun()
                 if index < len(self._steps):  # unless there were no rows left to take
                     self._launch(index)
                     self._report()

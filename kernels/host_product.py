@@ -27,6 +27,7 @@ class HostProduct:
         sms: Multiprocessors that launches are held to; None for all.
         shared: Where the rows come from, if another device takes some; None if all are ours.
         copiers: Threads that share in a copy; None for all that there are.
+        begun: Called when the first copies are on their way.
     """
 
     spec: KernelSpec
@@ -40,6 +41,7 @@ class HostProduct:
     sms: int | None = None
     shared: SharedRows | None = None
     copiers: int | None = None
+    begun: Callable[[], None] | None = None
 
     @property
     def total_bytes(self) -> int:

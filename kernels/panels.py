@@ -16,6 +16,9 @@ MIN_PANEL_BYTES: Final = 6 << 20
 """Bytes of A and C in a panel below which the host may take longer to enqueue its copies and
 launches, by estimate 50 µs, than the link for the copies, which cost it 10 µs each beside bytes."""
 
+MIN_STAGED_PANEL_BYTES: Final = 16 << 20
+"""The same where copies go through slabs, which cost the host more than direct ones."""
+
 MIN_DEEP_PANEL_BYTES: Final = 16 << 20
 """The most that this becomes where K is deep: the copies for a panel should take as long as a wave
 of tiles, which takes no less with few tiles than with many."""
@@ -64,6 +67,7 @@ class PanelProblem:
             multiplies, whole tiles of them; 0 for most kernels.
         planned_rows: Rows after which another device is to have computed the others; 0 for all.
         splits_tail: Whether the kernel shares a partly filled wave among all slots.
+        staged: Whether copies go through slabs.
     """
 
     m: int
@@ -77,6 +81,7 @@ class PanelProblem:
     split_item_bytes: int = 0
     planned_rows: int = 0
     splits_tail: bool = False
+    staged: bool = False
 
     @property
     def likely_rows(self) -> int:
@@ -104,7 +109,8 @@ class PanelProblem:
     def least_bytes(self) -> int:
         """Bytes of A and C that an ordinary panel has at least."""
         shares = SPLIT_SHARE if self.splits_tail else 1
-        return count_least_bytes(self.slots * self.tile_m * self.tile_n * self.k, shares)
+        wave_products = self.slots * self.tile_m * self.tile_n * self.k
+        return count_least_bytes(wave_products, shares, staged=self.staged)
 
     @property
     def row_bytes(self) -> int:
@@ -125,13 +131,16 @@ class PanelProblem:
         return streams_a(self.m, self.n, self.item_bytes)
 
 
-def count_least_bytes(wave_products: int, shares: int) -> int:
+def count_least_bytes(wave_products: int, shares: int, *, staged: bool) -> int:
     """Bytes of A and C that an ordinary panel has at least.
 
     Args:
         wave_products: Products of two elements in a wave of tiles.
         shares: Parts that a wave can be cut into.
+        staged: Whether copies go through slabs.
     """
+    if staged:
+        return MIN_STAGED_PANEL_BYTES
     while_computing = 2 * (2 * wave_products // shares) // FEEDING_OPERATIONS  # in and out
     return min(max(MIN_PANEL_BYTES, while_computing), MIN_DEEP_PANEL_BYTES)
 
@@ -155,7 +164,7 @@ def choose_panel_rows(problem: PanelProblem) -> int:
     row_bytes = problem.row_bytes
     panel_bytes = problem.m * row_bytes // PANELS
     wanted_bytes = min(max(panel_bytes, problem.least_bytes), MAX_PANEL_BYTES)
-    if problem.splits_tail and problem.streams_a:
+    if problem.splits_tail and problem.streams_a and not problem.staged:
         wanted_bytes = min(max(wanted_bytes, 2 * panel_bytes), MAX_PANEL_BYTES)
         parts = round(wanted_bytes / (problem.least_rows * row_bytes))
         if parts < SPLIT_SHARE:
@@ -211,7 +220,9 @@ def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> list[ra
     quantum = problem.least_rows
     if not problem.is_compute_bound:
         tiles = MIN_DRAIN_BYTES // (problem.row_bytes * problem.tile_m)
-        quantum = min(quantum, max(1, tiles) * problem.tile_m)
+        drain_rows = max(1, tiles) * problem.tile_m
+        # Of few multiprocessors a wave is too little: the host takes longer to enqueue its panel.
+        quantum = min(drain_rows, max(1, drain_rows // quantum) * quantum)
     panels = [range(min(first_rows, problem.likely_rows))]
     while panels[-1].stop < problem.m:
         start = panels[-1].stop

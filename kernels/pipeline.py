@@ -109,6 +109,7 @@ class GpuPipeline:
         sms: int | None = None,
         shared: SharedRows | None = None,
         copiers: int | None = None,
+        begun: Callable[[], None] | None = None,
     ) -> GpuTimings:
         """C ← αA·B + βC in place, as BLAS does it: β = 0 never reads C, α = 0 neither A nor B.
 
@@ -127,6 +128,8 @@ class GpuPipeline:
                 C's; None to compute all.
             copiers: Threads that share in a copy between the caller's memory and pinned slabs; None
                 for all of them. Fewer leave cores to others.
+            begun: Called once, in the calling thread, when the first copies are on their way: what
+                else is to be done then does not hold them up. Not called where there is no copy.
 
         Raises:
             OperandError: Element types or shapes do not fit, not one tile fits the memory, or the
@@ -138,7 +141,9 @@ class GpuPipeline:
         """
         import cupy
 
-        product = HostProduct(spec, a, b, c, alpha, beta, progress, cancelled, sms, shared, copiers)
+        product = HostProduct(
+            *(spec, a, b, c, alpha, beta, progress, cancelled, sms, shared, copiers, begun)
+        )
         _check_operands(product)
         if alpha == 0 or c.size == 0:
             rows = shared.take(c.shape[0]) if shared is not None else range(c.shape[0])
@@ -169,9 +174,10 @@ class GpuPipeline:
         check_sms(product.spec, product.sms, self._device.sm_count)
         operands = product.describe_operands()
         helpers = self._team.threads if product.copiers is None else product.copiers - 1
-        if helpers and not all(operand.is_pinned for operand in operands):
+        staged = not all(operand.is_pinned for operand in operands)
+        if helpers and staged:
             self._team.wake()  # it takes them longer than what is to be done before the first copy
-        steps = self._arena.prepare(self._describe(product))
+        steps = self._arena.prepare(self._describe(product, staged))
         if product.shared is not None and steps[0].step.columns != steps[-1].step.columns:
             # Rows come back for other columns of B, so all that are planned are taken now.
             rows = product.shared.take(product.shared.planned)
@@ -179,7 +185,7 @@ class GpuPipeline:
                 return GpuTimings(0.0, 0.0, 0.0)
             product = product.cut(rows)
             operands = product.describe_operands()
-            steps = self._arena.prepare(self._describe(product))
+            steps = self._arena.prepare(self._describe(product, staged))
         alone = product.total_bytes <= SMALL_PRODUCT_BYTES
         awake = product.total_bytes <= AWAKE_PRODUCT_BYTES
         for direction in (self._inward, self._outward):
@@ -200,7 +206,7 @@ class GpuPipeline:
         self._outward.finish()
         return GpuTimings(spans.kernel_seconds, spans.transfer_seconds, spans.gpu_seconds)
 
-    def _describe(self, product: HostProduct) -> PanelProblem:
+    def _describe(self, product: HostProduct, staged: bool) -> PanelProblem:
         """What decides how a product is cut into panels."""
         (m, n), k, tile = product.c.shape, product.a.shape[1], product.spec.tile
         return PanelProblem(
@@ -209,6 +215,7 @@ class GpuPipeline:
             count_split_item_bytes(product.spec) if k >= product.spec.least_k else 0,
             planned_rows=product.shared.planned if product.shared is not None else 0,
             splits_tail=product.spec.splits_tail,
+            staged=staged,
         )
 
     def _count_sms(self, product: HostProduct) -> int:

@@ -77,12 +77,18 @@ def _measure_share(
 def _measure_start(pipeline: GpuPipeline, pool: CpuPool, share: CpuShare) -> float:
     """What the GPU part takes longer when the CPU part starts with it."""
     spec = find_kernel("register", "float32")
-    copy = prepare_copies(pipeline, share.memory, *_BRIEF, spec=spec, copiers=share.copiers)
+    begun = threading.Event()
+    copy = prepare_copies(
+        *(pipeline, share.memory, *_BRIEF), spec=spec, copiers=share.copiers, begun=begun.set
+    )
     compute = _prepare_product(pool, *_SHALLOW, share.threads)
     with ThreadPoolExecutor(1) as thread:
 
         def run_both() -> float:
+            begun.clear()
             copying = thread.submit(copy)
+            copying.add_done_callback(lambda _: begun.set())  # if it failed before
+            begun.wait()
             compute()
             return copying.result()
 

@@ -84,6 +84,7 @@ class Execution:
         self._frontier = Frontier(plan.problem.m, plan.f, _choose_pieces(plan))
         self._counter = RowCounter(plan.problem.m, progress)
         self._stop = threading.Event()
+        self._begun = threading.Event()
 
     @property
     def f(self) -> int:
@@ -108,8 +109,13 @@ class Execution:
         return self._compute_gpu_rows(), 0.0
 
     def _compute_both(self) -> tuple[GpuTimings, float]:
-        """Both parts at once; when one fails, the other is stopped and the first failure raised."""
+        """Both parts at once; when one fails, the other is stopped and the first failure raised.
+
+        The CPU's threads, which take the interpreter's lock one after the other as they wake up,
+        do so when the GPU has something to do.
+        """
         gpu_part = self._gpu_thread.submit(self._compute_gpu_rows)
+        self._begun.wait()
         failures: list[BaseException] = []
         cpu_seconds = 0.0
         try:
@@ -141,11 +147,13 @@ class Execution:
                 plan.spec, self._a[mine], self._b, self._c[mine],
                 alpha=self._alpha, beta=self._beta, sms=plan.sms,
                 progress=self._counter.add, cancelled=self._is_cancelled,
-                shared=shared, copiers=copiers,
+                shared=shared, copiers=copiers, begun=self._begun.set,
             )  # fmt: skip
         except BaseException:
             self._stop.set()
             raise
+        finally:
+            self._begun.set()
         return replace(timings, gpu_seconds=time.perf_counter() - started)
 
     def _compute_cpu_rows(self) -> float:

@@ -31,6 +31,7 @@ _PROBED_BYTES: Final = 128 << 20
 _PROBE_RUNS: Final = 5
 _WAKE_SECONDS: Final = 0.2
 _LINK_SECONDS: Final = 0.3
+_SECONDS: Final = 0.15
 _TINY: Final = 64
 _KERNEL_BOUND: Final = 8192, 4096, 4096
 _REST_SIDE: Final = 512
@@ -140,8 +141,8 @@ def measure_fill(
 ) -> float:
     """What middling products cost beyond their curve: copies need time to reach their rates.
 
-    Between them the CPU computes, as it does between a service's products: what comes from
-    something else finds threads asleep and caches full.
+    As many come from something else that the CPU computes, and find threads asleep and caches full,
+    as come one right behind the other: a service has both.
     """
     a, b = np.ones((2, _REST_SIDE, _REST_SIDE), np.float32)
     rest = partial(pool.multiply, a, b, np.empty_like(a))
@@ -150,8 +151,10 @@ def measure_fill(
         problem = GemmProblem(*shape, memory=memory)
         plan = choose_plan(problem, profile, Wishes(f=0))
         assert plan.spec is not None, "without rows for the CPU there is a kernel"
-        measure = prepare_copies(pipeline, memory, *shape, spec=plan.spec, rest=rest)
-        seconds = repeat(measure, _LINK_SECONDS)
+        seconds = statistics.mean(
+            repeat(prepare_copies(pipeline, memory, *shape, spec=plan.spec, rest=before), _SECONDS)
+            for before in (rest, lambda: None)
+        )
         costs.append((seconds - plan.predicted.gpu_seconds) / find_filled_share(problem))
     return max(0.0, statistics.median(costs))
 
@@ -166,6 +169,7 @@ def prepare_copies(
     spec: KernelSpec | None = None,
     copiers: int | None = None,
     rest: Callable[[], object] = lambda: None,
+    begun: Callable[[], None] | None = None,
 ) -> Callable[[], float]:
     """A product through the pipeline, which returns its wall seconds; the GPU has woken up.
 
@@ -178,6 +182,7 @@ def prepare_copies(
         spec: The kernel; None for the library's.
         copiers: Threads that share in a staged copy; None for all.
         rest: What the machine does before each.
+        begun: Called when the first copies of each are on their way.
     """
     kernel = spec or find_kernel("cublas", "float32")
     a, b, c = (_make_matrix(memory, *shape) for shape in ((m, k), (k, n), (m, n)))
@@ -185,7 +190,7 @@ def prepare_copies(
     def measure() -> float:
         rest()
         start = time.perf_counter()
-        pipeline.multiply(kernel, a, b, c, copiers=copiers)
+        pipeline.multiply(kernel, a, b, c, copiers=copiers, begun=begun)
         return time.perf_counter() - start
 
     awake = time.perf_counter() + _WAKE_SECONDS

@@ -63,15 +63,17 @@ def outline_stream(problem: GemmProblem, grid: WaveGrid, *, splits_tail: bool) -
     wave_rows = max(1, grid.slots // grid.tiles_per_tile_row) * tile_m
     wave_elements = grid.slots * tile_m * grid.tile_n
     shares = SPLIT_SHARE if splits_tail else 1
-    least_bytes = count_least_bytes(wave_elements * problem.k, shares)
+    staged = problem.memory == "pageable"
+    least_bytes = count_least_bytes(wave_elements * problem.k, shares, staged=staged)
     wanted_bytes = min(max(m * row_bytes // PANELS, least_bytes), MAX_PANEL_BYTES)
     last_rows = least_rows = max(1, wave_rows // tile_m // shares) * tile_m
     if min(problem.n, problem.k) >= COMPUTE_BOUND_SIZE * item_bytes:
         wanted_bytes = min(max(wanted_bytes, wave_rows * row_bytes), MAX_PANEL_BYTES)
     else:
-        last_rows = min(last_rows, max(1, MIN_DRAIN_BYTES // (row_bytes * tile_m)) * tile_m)
+        drain_rows = max(1, MIN_DRAIN_BYTES // (row_bytes * tile_m)) * tile_m
+        last_rows = min(drain_rows, max(1, drain_rows // last_rows) * last_rows)
     panel_rows = min(m, _round_rows(max(1, wanted_bytes // row_bytes), grid, wave_rows))
-    if splits_tail and streams_a(m, problem.n, item_bytes):
+    if splits_tail and streams_a(m, problem.n, item_bytes) and not staged:
         wanted_bytes = min(max(least_bytes, 2 * m * row_bytes // PANELS), MAX_PANEL_BYTES)
         parts = max(1, round(wanted_bytes / (least_rows * row_bytes)))
         panel_rows = min(m, parts * least_rows) if parts < SPLIT_SHARE else panel_rows

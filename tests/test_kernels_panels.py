@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from kernels.panels import (
     MAX_PANEL_BYTES,
     MIN_DEEP_PANEL_BYTES,
+    MIN_DRAIN_BYTES,
     MIN_PANEL_BYTES,
+    MIN_STAGED_PANEL_BYTES,
     PanelProblem,
     choose_first_rows,
     choose_panel_rows,
@@ -31,6 +33,7 @@ problems = st.builds(
     tile_k=st.sampled_from([4, 8, 32]),
     slots=st.sampled_from([4, 8, 40, 132]),
     splits_tail=st.booleans(),
+    staged=st.booleans(),
 )
 
 
@@ -70,7 +73,7 @@ def test_panels_end_where_another_device_is_to_begin_and_are_small_beyond(
     assert [row for panel in panels for row in (panel.start, panel.stop)][-1] == problem.m
     assert all(before.stop == after.start for before, after in pairwise(panels))
     beyond = [len(panel) for panel in panels if panel.start >= planned]
-    assert max(beyond, default=0) <= problem.wave_rows
+    assert max(beyond, default=0) <= max(problem.wave_rows, MIN_DRAIN_BYTES // problem.row_bytes)
 
 
 @given(problem=problems)
@@ -164,6 +167,19 @@ def test_a_shallow_product_has_panels_far_smaller_than_a_deep_one_of_as_many_byt
     deep = PanelProblem(4096, 512, 2048, 4, 128, 256, 16, 132, splits_tail=False)
     assert shallow.least_bytes == MIN_PANEL_BYTES
     assert deep.least_bytes == MIN_DEEP_PANEL_BYTES
+
+
+def test_staged_panels_are_no_smaller_than_slabs_are_worth() -> None:
+    shallow = PanelProblem(65536, 256, 256, 4, 128, 256, 16, 132, splits_tail=True, staged=True)
+    assert shallow.least_bytes == MIN_STAGED_PANEL_BYTES
+    assert choose_panel_rows(shallow) > choose_panel_rows(replace(shallow, staged=False))
+
+
+def test_few_slots_do_not_make_the_last_panels_tiny() -> None:
+    """A wave of 4 multiprocessors is half a megabyte here: less than its panel costs the host."""
+    problem = PanelProblem(65536, 256, 256, 4, 128, 256, 16, 4, planned_rows=49_152)
+    panels = cut_rows(problem, 8192, 8192)
+    assert min(len(rows) for rows in panels[:-1]) * problem.row_bytes >= MIN_DRAIN_BYTES / 2
 
 
 def test_a_product_shorter_than_a_wave_is_cut_where_slots_share_waves() -> None:

@@ -10,6 +10,7 @@ import pytest
 from kernels.catalog import KernelSpec, find_kernel
 from kernels.errors import OperandError, PipelineCancelled
 from kernels.panels import PanelProblem
+from kernels.pinned import pin_matrix
 from kernels.pipeline import GpuPipeline
 from kernels.steps import plan_steps
 from tests.matrices import Array, assert_product, make_matrix, make_output, padding_of
@@ -107,6 +108,30 @@ def test_products_larger_than_the_memory_stream_through_it(
             assert sum(rows) == m
     finally:
         pipeline.close()
+
+
+@pytest.mark.parametrize("memory", ["pageable", "pinned"])
+def test_the_first_copies_are_told_of_once_and_before_any_row_is_there(
+    kernel_cache: Path, memory: str
+) -> None:
+    spec, (m, n, k) = find_kernel("register", "float32", "64x64"), (3000, 900, 500)
+    a, b = draw(m, n, k, "float32")
+    c = make_output(m, n, "float32")
+    if memory == "pinned":
+        operands = a, b, c
+        a, b, c = (pin_matrix(*one.shape, one.dtype) for one in operands)
+        for pinned, pageable in zip((a, b, c), operands, strict=True):
+            pinned[:] = pageable
+    told: list[object] = []
+    pipeline = GpuPipeline(cache_dir=kernel_cache)
+    try:
+        pipeline.multiply(spec, a, b, c, progress=told.append, begun=lambda: told.append("begun"))
+    finally:
+        pipeline.close()
+    assert told[0] == "begun"
+    assert told.count("begun") == 1
+    assert sum(int(str(rows)) for rows in told[1:]) == m
+    assert_product(c, a, b, None, beta=0.0)
 
 
 def test_a_limit_below_one_tile_is_refused_with_the_least_value(kernel_cache: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.description import describe_curve, describe_plan
 from scheduler.errors import PlanError, ProblemError
-from scheduler.machine import MachineProfile
+from scheduler.machine import CpuShare, MachineProfile
 from scheduler.plan import WORTHWHILE_GAIN, choose_plan
 from scheduler.presets import PRESETS, find_preset
 from scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
@@ -152,7 +152,7 @@ def test_the_memory_of_the_operands_decides_link_and_threads():
     for memory, plan in described.items():
         assert plan["memory"] == memory
         assert plan["profile"]["link"]["memory"] == memory
-    assert [plan["profile"]["cpu"]["threads_beside_gpu"] for plan in described.values()] == [6, 14]
+    assert [plan["profile"]["cpu"]["threads_beside_gpu"] for plan in described.values()] == [14, 14]
 
 
 def test_the_cpu_takes_rows_where_copies_out_hold_the_gpu_up():
@@ -274,6 +274,11 @@ def test_a_slower_cpu_beside_the_gpu_is_given_fewer_rows():
 def test_a_gpu_bound_by_its_kernels_leaves_the_cpu_more_threads():
     """Copies have time then, so fewer threads are enough for them."""
     profile = build_preset_profile(find_preset("H200"), "test", 16)
+    shares = (
+        CpuShare("pageable", threads=6, copiers=8),
+        CpuShare("pageable", threads=14, copiers=1, link_stretch=5.0),
+    )
+    profile = replace(profile, cpu=replace(profile.cpu, beside_gpu=shares))
     whole = choose_plan(SQUARE, profile, Wishes("bulk", f=64))
     held = choose_plan(SQUARE, profile, Wishes("bulk", f=512, sms=8))
     assert held.share.threads > whole.share.threads

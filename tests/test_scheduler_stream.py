@@ -6,7 +6,7 @@ from benchmarks.host_suite import ALL_SHAPES
 from kernels.catalog import find_kernel
 from kernels.panels import PanelProblem
 from kernels.steps import plan_steps
-from scheduler.problem import GemmProblem
+from scheduler.problem import MEMORIES, GemmProblem
 from scheduler.stream import outline_stream
 from scheduler.waves import WaveGrid
 
@@ -16,10 +16,15 @@ MEMORY_BYTES = 100 << 30
 
 @pytest.mark.parametrize("kernel", [("bulk", "128x256"), ("register", "64x128"), ("cublas", None)])
 @pytest.mark.parametrize("shape", ALL_SHAPES)
-def test_the_outline_is_near_the_real_cut(shape, kernel):
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_the_outline_is_near_the_real_cut(memory, shape, kernel):
     spec = find_kernel(kernel[0], "float32", kernel[1])
-    tile, problem = spec.tile, GemmProblem(*shape)
-    panels = PanelProblem(*shape, 4, tile.m, tile.n, tile.k, SLOTS, splits_tail=spec.splits_tail)
+    tile, problem = spec.tile, GemmProblem(*shape, memory=memory)
+    panels = PanelProblem(
+        *(*shape, 4, tile.m, tile.n, tile.k, SLOTS),
+        splits_tail=spec.splits_tail,
+        staged=memory == "pageable",
+    )
     steps = plan_steps(panels, MEMORY_BYTES).steps
     first = [step for step in steps if step.rows.start == 0]
     grid = WaveGrid(problem.n, tile.m, tile.n, SLOTS)
