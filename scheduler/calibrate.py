@@ -73,12 +73,12 @@ def measure_links(
     """
     pipeline, pool = executor.pipeline, executor.pool
     assert pipeline is not None, "links are measured where there is a GPU"
-    rate = next(rate for rate in cpu.rates if rate.dtype == "float32")
+    rates = [rate for rate in cpu.rates if rate.dtype in ("float32", "float64")]
     links = tuple(
         measure_link(pipeline, memory, device_index=device_index, source=source)
         for memory in MEMORIES
     )
-    shares = measure_shares(pipeline, pool, share_cpu(pool.threads), rate)
+    shares = measure_shares(pipeline, pool, share_cpu(pool.threads), rates)
     return replace(cpu, beside_gpu=shares), links
 
 

@@ -19,6 +19,7 @@ from scheduler.repetition import repeat
 from scheduler.row_cost import fit_row_cost
 
 _SECONDS: Final = 0.2
+_MOST_STRETCH: Final = 4.0
 _START_SECONDS: Final = 0.1
 _BRIEF: Final = 32768, 256, 256
 """A product whose GPU part takes about as long as the CPU part needs to get going."""
@@ -30,7 +31,7 @@ _SHALLOW: Final = 1024, 256
 
 
 def measure_shares(
-    pipeline: GpuPipeline, pool: CpuPool, shares: Sequence[CpuShare], rate: CpuRate
+    pipeline: GpuPipeline, pool: CpuPool, shares: Sequence[CpuShare], rates: Sequence[CpuRate]
 ) -> tuple[CpuShare, ...]:
     """The ways to share the CPU, each with what GPU part and CPU part then take from each other.
 
@@ -40,37 +41,49 @@ def measure_shares(
         pipeline: The way to the GPU.
         pool: The CPU path.
         shares: Threads and copiers of each way.
-        rate: The CPU's with all threads, float32.
+        rates: The CPU's with all threads, float32's and float64's.
     """
     alone = {
         memory: repeat(_prepare_copies(pipeline, memory), _SECONDS, choose=min)
         for memory in {share.memory for share in shares}
     }
     return tuple(
-        _measure_share(pipeline, pool, share, rate, alone[share.memory]) for share in shares
+        _measure_share(pipeline, pool, share, rates, alone[share.memory]) for share in shares
     )
 
 
 def _measure_share(
-    pipeline: GpuPipeline, pool: CpuPool, share: CpuShare, rate: CpuRate, copy_seconds: float
+    pipeline: GpuPipeline,
+    pool: CpuPool,
+    share: CpuShare,
+    rates: Sequence[CpuRate],
+    copy_seconds: float,
 ) -> CpuShare:
     copy = _prepare_copies(pipeline, share.memory, share.copiers)
     link_stretch = 1.0
-    rows: list[tuple[int, float]] = []
-    for m, k in (_DEEP, _SHALLOW):
-        beside = _run_beside(copy, _prepare_product(pool, m, k, share.threads))
-        link_stretch = max(link_stretch, beside.copy_seconds / copy_seconds)
-        row_seconds = (beside.compute_seconds - rate.call_seconds) / (m + rate.startup_rows)
-        rows.append((k, max(row_seconds, beside.compute_seconds / m / 2)))
-    start_seconds = _measure_start(pipeline, pool, share)
-    cost = fit_row_cost(_SIDE, *rows)
+    costs = {}
+    for rate in rates:
+        rows: list[tuple[int, float]] = []
+        for m, k in (_DEEP, _SHALLOW):
+            compute = _prepare_product(pool, m, k, share.threads, rate.dtype)
+            beside = _run_beside(copy, compute)
+            link_stretch = max(link_stretch, beside.copy_seconds / copy_seconds)
+            row_seconds = (beside.compute_seconds - rate.call_seconds) / (m + rate.startup_rows)
+            rows.append((k, max(row_seconds, beside.compute_seconds / m / 2)))
+        costs[rate] = fit_row_cost(_SIDE, *rows)
     part = share.threads / pool.threads
+    element_stretch = costs[rates[0]].element_seconds / rates[0].element_seconds * part
+    stretch, wide_stretch = (
+        cost.flop_seconds * rate.gflops * 1e9 * part for rate, cost in costs.items()
+    )
     return replace(
         share,
-        stretch=cost.flop_seconds * rate.gflops * 1e9 * part,
-        element_stretch=cost.element_seconds / rate.element_seconds * part,
+        stretch=stretch,
+        wide_stretch=wide_stretch,
+        # Little beside the arithmetic, the elements' cost is told from it with large errors.
+        element_stretch=min(max(element_stretch, 1 / _MOST_STRETCH), _MOST_STRETCH),
         link_stretch=link_stretch,
-        start_seconds=start_seconds,
+        start_seconds=_measure_start(pipeline, pool, share),
     )
 
 
@@ -81,7 +94,7 @@ def _measure_start(pipeline: GpuPipeline, pool: CpuPool, share: CpuShare) -> flo
     copy = prepare_copies(
         *(pipeline, share.memory, *_BRIEF), spec=spec, copiers=share.copiers, begun=begun.set
     )
-    compute = _prepare_product(pool, *_SHALLOW, share.threads)
+    compute = _prepare_product(pool, *_SHALLOW, share.threads, "float32")
     with ThreadPoolExecutor(1) as thread:
 
         def run_both() -> float:
@@ -131,8 +144,10 @@ def _run_beside(copy: Callable[[], float], compute: Callable[[], float]) -> _Bes
     return _Beside(copy_seconds, min(seconds))
 
 
-def _prepare_product(pool: CpuPool, m: int, k: int, threads: int) -> Callable[[], float]:
-    """A float32 product on some threads of the pool, which returns its seconds."""
+def _prepare_product(
+    pool: CpuPool, m: int, k: int, threads: int, dtype: str
+) -> Callable[[], float]:
+    """A product on some threads of the pool, which returns its seconds."""
     rng = np.random.default_rng(0)
-    a, b = rng.random((m, k), np.float32), rng.random((k, _SIDE), np.float32)
-    return partial(pool.multiply, a, b, np.zeros((m, _SIDE), np.float32), threads=threads)
+    a, b = (rng.random(shape, np.float32).astype(dtype) for shape in ((m, k), (k, _SIDE)))
+    return partial(pool.multiply, a, b, np.zeros((m, _SIDE), dtype), threads=threads)

@@ -1,10 +1,13 @@
 """Cost curves: rows of C → seconds on one device, never decreasing."""
 
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from scheduler.stream import ONE_STEP, Stream
 from scheduler.waves import WaveGrid, divide_up
+
+_COVERED_STARTS: Final = 6
+"""A GPU part that takes so many times as long as the CPU part's start loses nothing by it."""
 
 
 class CostCurve(Protocol):
@@ -112,6 +115,8 @@ class GpuCurve:
         together: What copies in and out take at the same time, as a share of what they take one
             after the other: 0.5 where neither way holds up the other, 1 where they take turns.
         copy_stretch: How many times as long copies take as these figures say.
+        fill_seconds: Seconds that all copies lose until they run at these rates.
+        start_seconds: Seconds that are lost while the CPU part starts.
         first_seconds: Seconds of the first panel's kernels.
         last_seconds: Seconds of the last panel's.
     """
@@ -128,6 +133,8 @@ class GpuCurve:
     call_seconds: float = 0.0
     together: float = 1.0
     copy_stretch: float = 1.0
+    fill_seconds: float = 0.0
+    start_seconds: float = 0.0
     first_seconds: float = field(init=False)
     last_seconds: float = field(init=False)
 
@@ -146,7 +153,7 @@ class GpuCurve:
         return replace(
             self,
             copy_stretch=copy_stretch * self.copy_stretch,
-            call_seconds=self.call_seconds + start_seconds,
+            start_seconds=self.start_seconds + start_seconds,
         )
 
     def kernel_seconds(self, rows: int) -> float:
@@ -187,20 +194,20 @@ class GpuCurve:
         drain_seconds = stretch * last * self.row_out_seconds
         in_seconds = stretch * (self.b_seconds + rows * self.row_in_seconds)
         out_seconds = stretch * rows * self.row_out_seconds
+        both_seconds = self.together * (in_seconds + out_seconds)
         steps = stream.count_steps(rows)
         computed = led_seconds + (steps - stream.first_steps) * self.step_seconds
         computed += kernel_seconds - first_seconds
         last_step_seconds = self.step_seconds + min(kernel_seconds, self.last_seconds)
-        return (
-            self.call_seconds
-            + start_seconds
-            + max(
-                computed + drain_seconds,
-                in_seconds + last_step_seconds + drain_seconds,
-                led_seconds + out_seconds,
-                self.together * (in_seconds + out_seconds) + last_step_seconds,
-            )
+        copied = max(
+            in_seconds + last_step_seconds + drain_seconds,
+            led_seconds + out_seconds,
+            both_seconds + last_step_seconds,
         )
+        seconds = self.call_seconds + max(computed + drain_seconds, copied + self.fill_seconds)
+        # What has been enqueued before the CPU part starts keeps a long part busy meanwhile.
+        lost_seconds = self.start_seconds + start_seconds
+        return seconds + max(0.0, lost_seconds - seconds / _COVERED_STARTS)
 
     def estimate_rows(self, seconds: float) -> float:
         """About how many rows take `seconds`: what both the waves and the copies allow."""

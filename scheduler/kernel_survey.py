@@ -15,7 +15,7 @@ from scheduler.staircase import Step, fit_staircase
 Report = Callable[[str, float], None]
 """Receives what is being measured and the finished share, 0…1."""
 
-_SECONDS: Final = 24.0
+_SECONDS: Final = 22.0
 _SHORT_K, _LONG_K = 512, 2048
 _SUSTAINED_SECONDS: Final = 0.06
 _THREADS_AN_SM: Final = 2048

@@ -3,9 +3,9 @@
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,13 @@ _SECONDS: Final = 0.15
 _TINY: Final = 64
 _KERNEL_BOUND: Final = 8192, 4096, 4096
 _REST_SIDE: Final = 512
-_MIDDLING: Final = (1024, 1024, 1024), (2048, 2048, 2048), (32768, 256, 256)
+_MIDDLING: Final = (
+    GemmProblem(1024, 1024, 1024),
+    GemmProblem(2048, 2048, 2048),
+    GemmProblem(32768, 256, 256),
+    GemmProblem(65536, 256, 256, "float64"),
+)
+"""What is bound by its copies, and not large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +153,23 @@ def measure_fill(
     a, b = np.ones((2, _REST_SIDE, _REST_SIDE), np.float32)
     rest = partial(pool.multiply, a, b, np.empty_like(a))
     costs = []
-    for shape in _MIDDLING:
-        problem = GemmProblem(*shape, memory=memory)
+    for middling in _MIDDLING:
+        problem = replace(middling, memory=memory)
         plan = choose_plan(problem, profile, Wishes(f=0))
         assert plan.spec is not None, "without rows for the CPU there is a kernel"
         seconds = statistics.mean(
-            repeat(prepare_copies(pipeline, memory, *shape, spec=plan.spec, rest=before), _SECONDS)
+            repeat(_prepare_product(pipeline, problem, plan.spec, before), _SECONDS)
             for before in (rest, lambda: None)
         )
         costs.append((seconds - plan.predicted.gpu_seconds) / find_filled_share(problem))
     return max(0.0, statistics.median(costs))
+
+
+def _prepare_product(
+    pipeline: GpuPipeline, problem: GemmProblem, spec: KernelSpec, rest: Callable[[], object]
+) -> Callable[[], float]:
+    shape = problem.m, problem.n, problem.k
+    return prepare_copies(pipeline, problem.memory, *shape, spec=spec, rest=rest)
 
 
 def prepare_copies(
@@ -185,7 +198,7 @@ def prepare_copies(
         begun: Called when the first copies of each are on their way.
     """
     kernel = spec or find_kernel("cublas", "float32")
-    a, b, c = (_make_matrix(memory, *shape) for shape in ((m, k), (k, n), (m, n)))
+    a, b, c = (_make_matrix(memory, *shape, kernel.dtype) for shape in ((m, k), (k, n), (m, n)))
 
     def measure() -> float:
         rest()
@@ -204,12 +217,10 @@ def _time_pipeline(pipeline: GpuPipeline, memory: Memory, m: int, n: int, k: int
     return repeat(prepare_copies(pipeline, memory, m, n, k), _LINK_SECONDS)
 
 
-def _make_matrix(memory: Memory, rows: int, columns: int) -> NDArray[np.float32]:
+def _make_matrix(memory: Memory, rows: int, columns: int, dtype: str) -> NDArray[Any]:
     """A matrix whose pages are there."""
-    matrix: NDArray[np.float32] = (
-        pin_matrix(rows, columns, np.float32)
-        if memory == "pinned"
-        else np.empty((rows, columns), np.float32)
+    matrix: NDArray[Any] = (
+        pin_matrix(rows, columns, dtype) if memory == "pinned" else np.empty((rows, columns), dtype)
     )
     matrix.fill(0.5)
     return matrix

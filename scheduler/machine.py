@@ -95,8 +95,8 @@ class LinkModel:
             kernel starts behind its copies, and ends.
         together: What copies in and out take at the same time, as a share of what they take one
             after the other: 0.5 where neither way holds up the other, 1 where they take turns.
-        fill_seconds: Seconds until copies run at their rates, and at their end; a part of it where
-            they are too small to get there.
+        fill_seconds: Seconds that copies lose until they run at their rates; less of it where they
+            are too small to get there.
     """
 
     memory: Memory
@@ -143,6 +143,7 @@ class CpuShare:
         threads: Threads that the CPU part uses then.
         copiers: Threads that share in each copy between pageable memory and page-locked slabs.
         stretch: How many times as long the CPU part's arithmetic takes as without the GPU.
+        wide_stretch: The same of elements of 8 bytes.
         element_stretch: The same for what each element of C costs beside it.
         link_stretch: How many times as long the GPU part's copies take as without the CPU part.
         start_seconds: Seconds that the GPU part loses while the CPU part's threads wake up.
@@ -152,6 +153,7 @@ class CpuShare:
     threads: int
     copiers: int
     stretch: float = 1.0
+    wide_stretch: float = 1.0
     element_stretch: float = 1.0
     link_stretch: float = 1.0
     start_seconds: float = 0.0
