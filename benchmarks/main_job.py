@@ -1,6 +1,6 @@
 """The main job, host to host: the plan beside the GPU alone, the CPU alone and plain CuPy.
 
-Run `python -m benchmarks.main_job [--out FILE] [SIZE ...]`. All contenders work on the same
+Run `python -m benchmarks.main_job [--profile FILE] [--out FILE] [SIZE ...]`. All contenders work on the same
 pageable arrays and take turns in one run; figures are medians with their quartiles. Where there
 is no GPU, its contenders are left out and F is M.
 """
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.environment import describe_environment, name_host
+from benchmarks.host import find_profile
 from kernels.device import list_devices
-from scheduler.calibrate import calibrate
 from scheduler.description import describe_plan
 from scheduler.execute import Executor
 from scheduler.machine import MachineProfile
@@ -37,6 +37,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sizes", nargs="*", type=int, default=[1024, 4096, 8192])
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--profile", type=Path, help="a profile, or a results file that has one")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     environment = describe_environment()
@@ -45,14 +46,8 @@ def main() -> int:
     cache_dir = Path(mkdtemp(prefix="wavetrim-"))
     rows: list[dict[str, Any]] = []
     with Executor(cache_dir=cache_dir, devices=list_devices()) as executor:
-        start = time.perf_counter()
-        profile = calibrate(executor, cache_dir=cache_dir, directory=None)
-        document = {
-            **environment,
-            "calibration_seconds": time.perf_counter() - start,
-            "profile": profile.as_dict(),
-            "rows": rows,
-        }
+        profile = find_profile(executor, cache_dir, arguments.profile, None)
+        document = {**environment, "profile": profile.as_dict(), "rows": rows}
         for dtype in DTYPES:
             for size in arguments.sizes:
                 rows.append(measure_size(executor, profile, size, dtype, arguments.repeats))

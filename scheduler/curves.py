@@ -26,7 +26,7 @@ def build_cpu_curve(
     rate = profile.find_cpu_rate(problem.dtype)
     flop_seconds, element_seconds = 1e-9 / rate.gflops, rate.element_seconds
     write_seconds = rate.write_seconds
-    writes_only = 2 * problem.k * flop_seconds + element_seconds < write_seconds
+    writes_only = 2 * problem.k * flop_seconds + element_seconds < 2 * write_seconds
     if share is not None:
         fewer = profile.cpu.threads / share.threads
         wide = ITEM_BYTES[problem.dtype] == 8
