@@ -1,8 +1,8 @@
 """The main job, host to host: the plan beside the GPU alone, the CPU alone and plain CuPy.
 
-Run `python -m benchmarks.main_job [--profile FILE] [--out FILE] [SIZE ...]`. All contenders work on the same
-pageable arrays and take turns in one run; figures are medians with their quartiles. Where there
-is no GPU, its contenders are left out and F is M.
+Run `python -m benchmarks.main_job [--profile FILE] [--out FILE] [SIZE ...]`. All contenders work on
+the same pageable arrays and take turns in one run; figures are medians with their quartiles. Where
+there is no GPU, its contenders are left out and F is M.
 """
 
 import argparse
