@@ -1,6 +1,7 @@
 """Cost curves: rows of C → seconds on one device, never decreasing."""
 
 from dataclasses import dataclass, field, replace
+from math import sqrt
 from typing import Final, Protocol
 
 from scheduler.stream import ONE_STEP, Stream
@@ -63,19 +64,25 @@ class CpuCurve:
         startup_rows: Rows' worth of time that the first row costs on top.
         call_seconds: Seconds to start and join the pool.
         row_quantum: Rows that the blocks round up to.
+        vector_seconds: Seconds for one row, where it is less: a vector and a matrix are multiplied
+            as fast as memory is read. 0 where that was not measured.
     """
 
     row_seconds: float
     startup_rows: float = 0.0
     call_seconds: float = 0.0
     row_quantum: int = 1
+    vector_seconds: float = 0.0
 
     def seconds(self, rows: int) -> float:
         """Seconds for `rows` rows."""
         if rows == 0:
             return 0.0
         rounded = divide_up(rows, self.row_quantum) * self.row_quantum
-        return self.call_seconds + (rounded + self.startup_rows) * self.row_seconds
+        seconds = self.call_seconds + (rounded + self.startup_rows) * self.row_seconds
+        if rows == 1 and self.vector_seconds:
+            return min(seconds, self.vector_seconds)
+        return seconds
 
     def estimate_rows(self, seconds: float) -> float:
         """About how many rows take `seconds`."""
@@ -115,7 +122,9 @@ class GpuCurve:
         together: What copies in and out take at the same time, as a share of what they take one
             after the other: 0.5 where neither way holds up the other, 1 where they take turns.
         copy_stretch: How many times as long copies take as these figures say.
-        fill_seconds: Seconds that all copies lose until they run at these rates.
+        fill_seconds: Seconds that copies both ways lose until they run at these rates.
+        fill_rows: Rows from which on they lose all of it; the root of their share where there are
+            fewer.
         start_seconds: Seconds that are lost while the CPU part starts.
         first_seconds: Seconds of the first panel's kernels.
         last_seconds: Seconds of the last panel's.
@@ -134,6 +143,7 @@ class GpuCurve:
     together: float = 1.0
     copy_stretch: float = 1.0
     fill_seconds: float = 0.0
+    fill_rows: float = 1.0
     start_seconds: float = 0.0
     first_seconds: float = field(init=False)
     last_seconds: float = field(init=False)
@@ -199,15 +209,20 @@ class GpuCurve:
         computed = led_seconds + (steps - stream.first_steps) * self.step_seconds
         computed += kernel_seconds - first_seconds
         last_step_seconds = self.step_seconds + min(kernel_seconds, self.last_seconds)
-        copied = max(
+        fill_seconds = self.fill_seconds * self.find_filled_share(rows)
+        seconds = self.call_seconds + max(
+            computed + drain_seconds,
             in_seconds + last_step_seconds + drain_seconds,
             led_seconds + out_seconds,
-            both_seconds + last_step_seconds,
+            both_seconds + last_step_seconds + fill_seconds,
         )
-        seconds = self.call_seconds + max(computed + drain_seconds, copied + self.fill_seconds)
         # What has been enqueued before the CPU part starts keeps a long part busy meanwhile.
         lost_seconds = self.start_seconds + start_seconds
         return seconds + max(0.0, lost_seconds - seconds / _COVERED_STARTS)
+
+    def find_filled_share(self, rows: int) -> float:
+        """How much of `fill_seconds` the copies of so many rows lose, 0…1."""
+        return sqrt(min(1.0, rows / self.fill_rows))
 
     def estimate_rows(self, seconds: float) -> float:
         """About how many rows take `seconds`: what both the waves and the copies allow."""

@@ -18,8 +18,11 @@ _MANY_ROWS: Final = 2048
 _SIDES: Final = (256, 512, 1024, 2048, 4096)
 _SHALLOW_ROWS: Final = 1024
 _SHALLOWER: Final = 16
-_OUTER_ELEMENTS: Final = 1 << 26
-"""Of a product with K = 1: more than caches hold."""
+_UNCACHED_ELEMENTS: Final = 1 << 27
+"""Of C in a product with K = 1, and of B in one of a single row: more than caches hold."""
+
+_MEMORY_BOUND: Final = "float32", "float64"
+"""Types whose products are so fast that memory can be what they wait for."""
 
 _PRODUCT_SECONDS: Final = 0.02
 _SECONDS: Final = 0.2
@@ -82,7 +85,10 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
     m, k = _SHALLOW_ROWS, side // _SHALLOWER
     shallow_seconds = max(0.0, time_product(m, side, k) - call_seconds) / (m + startup_rows)
     cost = fit_row_cost(side, (side, row_seconds), (k, shallow_seconds))
-    outer_seconds = 0.0 if brief else time_product(_OUTER_ELEMENTS // side, side, 1)
+    outer_seconds = vector_seconds = 0.0
+    if not brief and assumed.dtype in _MEMORY_BOUND:
+        rest = _UNCACHED_ELEMENTS // side
+        outer_seconds, vector_seconds = time_product(rest, side, 1), time_product(1, side, rest)
     return replace(
         assumed,
         gflops=1e-9 / cost.flop_seconds,
@@ -90,7 +96,8 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
         call_seconds=call_seconds,
         source=source,
         element_seconds=cost.element_seconds,
-        write_seconds=outer_seconds / _OUTER_ELEMENTS,
+        write_seconds=outer_seconds / _UNCACHED_ELEMENTS,
+        vector_seconds=vector_seconds / _UNCACHED_ELEMENTS,
     )
 
 

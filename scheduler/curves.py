@@ -10,7 +10,11 @@ from scheduler.stream import outline_stream
 from scheduler.waves import WaveGrid, divide_up
 
 FILLED_BYTES: Final = 256 << 20
-"""Of A, B and C: with as many, copies have reached their rates."""
+"""Of A and C: behind as many, copies have reached their rates. What they lose until then grows as
+the root of their bytes, as seen on an H200 from 12 to 500 MB."""
+
+COPY_COLUMNS: Final = 48
+"""Columns of work that it costs BLAS to copy rows of A into its own layout, as in cpu/blocks."""
 
 
 WRITES_BESIDE_COPIES: Final = 8.0
@@ -34,11 +38,15 @@ def build_cpu_curve(
         element_seconds *= fewer * share.element_stretch
         if writes_only:
             write_seconds *= WRITES_BESIDE_COPIES
+    arithmetic_seconds = 2 * problem.k * (problem.n + COPY_COLUMNS) * flop_seconds
     return CpuCurve(
-        row_seconds=problem.n * max(2 * problem.k * flop_seconds + element_seconds, write_seconds),
+        row_seconds=max(
+            arithmetic_seconds + problem.n * element_seconds, problem.n * write_seconds
+        ),
         startup_rows=rate.startup_rows,
         call_seconds=rate.call_seconds,
         row_quantum=rate.row_quantum,
+        vector_seconds=problem.n * problem.k * rate.vector_seconds,
     )
 
 
@@ -78,14 +86,6 @@ def build_gpu_curve(
         step_seconds=link.step_seconds,
         call_seconds=link.call_seconds,
         together=link.together,
-        fill_seconds=link.fill_seconds * find_filled_share(problem),
+        fill_seconds=link.fill_seconds,
+        fill_rows=FILLED_BYTES / (problem.a_row_bytes + problem.c_row_bytes),
     )
-
-
-def find_filled_share(problem: GemmProblem) -> float:
-    """How much of the link's `fill_seconds` a product's copies cost, 0…1.
-
-    It grows as the root of their bytes, as seen on an H200 from 12 to 500 MB.
-    """
-    total_bytes = problem.b_bytes + problem.m * (problem.a_row_bytes + problem.c_row_bytes)
-    return float(min(1.0, total_bytes / FILLED_BYTES) ** 0.5)

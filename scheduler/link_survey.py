@@ -16,7 +16,7 @@ from kernels.link_probes import measure_transfers
 from kernels.pinned import pin_matrix
 from kernels.pipeline import GpuPipeline
 from scheduler.candidates import Candidate
-from scheduler.curves import build_gpu_curve, find_filled_share
+from scheduler.curves import build_gpu_curve
 from scheduler.machine import LinkModel, MachineProfile
 from scheduler.plan import choose_plan
 from scheduler.problem import GemmProblem, Memory
@@ -36,12 +36,12 @@ _TINY: Final = 64
 _KERNEL_BOUND: Final = 8192, 4096, 4096
 _REST_SIDE: Final = 512
 _MIDDLING: Final = (
-    GemmProblem(1024, 1024, 1024),
-    GemmProblem(2048, 2048, 2048),
     GemmProblem(32768, 256, 256),
+    GemmProblem(65536, 256, 256),
     GemmProblem(65536, 256, 256, "float64"),
+    GemmProblem(20000, 1000, 1000),
 )
-"""What is bound by its copies, and not large."""
+"""What is bound by its copies both ways, and not large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +156,14 @@ def measure_fill(
     for middling in _MIDDLING:
         problem = replace(middling, memory=memory)
         plan = choose_plan(problem, profile, Wishes(f=0))
+        curve = plan.gpu_alone_curve
         assert plan.spec is not None, "without rows for the CPU there is a kernel"
+        assert curve is not None, "and its curve"
         seconds = statistics.mean(
             repeat(_prepare_product(pipeline, problem, plan.spec, before), _SECONDS)
             for before in (rest, lambda: None)
         )
-        costs.append((seconds - plan.predicted.gpu_seconds) / find_filled_share(problem))
+        costs.append((seconds - curve.seconds(problem.m)) / curve.find_filled_share(problem.m))
     return max(0.0, statistics.median(costs))
 
 

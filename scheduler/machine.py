@@ -122,6 +122,7 @@ class CpuRate:
         source: Where the figures come from.
         element_seconds: Seconds that each element of C costs beside its arithmetic.
         write_seconds: Seconds that each takes at least, however short K is: memory must take it.
+        vector_seconds: Seconds for each element of B where there is but one row; 0 if not measured.
     """
 
     dtype: str
@@ -132,6 +133,7 @@ class CpuRate:
     source: str
     element_seconds: float = 0.0
     write_seconds: float = 0.0
+    vector_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scheduler.description import describe_curve, describe_plan
 from scheduler.errors import PlanError, ProblemError
 from scheduler.machine import CpuShare, MachineProfile
-from scheduler.plan import WORTHWHILE_GAIN, choose_plan
+from scheduler.plan import SPLIT_GAIN, choose_plan
 from scheduler.presets import PRESETS, find_preset
 from scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from scheduler.profile import build_preset_profile, find_profile
@@ -74,7 +74,7 @@ def test_a_plan_is_never_slower_than_one_device_alone(m, n, k, dtype, profile):
     assert total <= plan.gpu_only_seconds
     if 0 < plan.f < m:
         alone = min(plan.cpu_only_seconds, plan.gpu_only_seconds)
-        assert total <= alone * (1 - WORTHWHILE_GAIN)
+        assert total <= alone * (1 - SPLIT_GAIN)
 
 
 @settings(max_examples=100, deadline=None)
@@ -82,7 +82,7 @@ def test_a_plan_is_never_slower_than_one_device_alone(m, n, k, dtype, profile):
 def test_a_plan_is_as_fast_as_the_best_f_within_the_worthwhile_gain(m, n, k, profile):
     plan = choose_plan(GemmProblem(m, n, k), profile, Wishes("register"))
     best = min(plan.predict(f).total_seconds for f in range(m + 1))
-    assert plan.predicted.total_seconds * (1 - WORTHWHILE_GAIN) <= best * (1 + 1e-9)
+    assert plan.predicted.total_seconds * (1 - SPLIT_GAIN) <= best * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("f", [0, 1, 100, 224])
@@ -139,7 +139,7 @@ def test_an_unknown_memory_is_refused():
 @given(SIZES, SIZES, SIZES, PROFILES)
 def test_pinned_operands_are_never_planned_to_take_longer(m, n, k, profile):
     pageable, pinned = (choose_plan(GemmProblem(m, n, k, memory=one), profile) for one in MEMORIES)
-    gain = 1 - WORTHWHILE_GAIN  # how far a plan may be from the best one
+    gain = 1 - SPLIT_GAIN  # how far a plan may be from the best one
     assert pinned.predicted.total_seconds * gain**2 <= pageable.predicted.total_seconds
 
 
