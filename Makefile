@@ -53,7 +53,7 @@ serve: $(ENVIRONMENT) ## run the service in the foreground (settings: README.md)
 
 # --- checking --------------------------------------------------------------------------------
 
-.PHONY: check test test-gpu bench bench-host bench-kernels profile-kernels image-test
+.PHONY: check test test-gpu bench bench-host bench-jobs bench-kernels profile-kernels image-test
 check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -73,6 +73,9 @@ bench: $(ENVIRONMENT) ## measure on this machine, into benchmarks/results/
 
 bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' ways
 	$(PY) -m benchmarks.host $(ARGS)
+
+bench-jobs: $(ENVIRONMENT) ## measure jobs over HTTP beside the executor by itself
+	$(PY) -m benchmarks.jobs $(ARGS)
 
 bench-kernels: $(ENVIRONMENT) ## measure every kernel beside cuBLAS; needs a CUDA GPU
 	$(PY) -m benchmarks.kernels $(ARGS)
@@ -97,6 +100,7 @@ figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from ben
 	$(PY) -m benchmarks.ladder
 	$(PY) -m benchmarks.host_tables
 	$(PY) -m benchmarks.host_plots
+	$(PY) -m benchmarks.job_tables
 
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
 	$(UV) build --wheel --clear --require-hashes --build-constraints requirements/build.lock --out-dir dist
