@@ -25,7 +25,7 @@ class Frontier:
         f: Rows planned for the CPU, 0…M.
         pieces: How many rows the CPU takes at a time where the boundary may move; None where
             neither part may take rows that were planned for the other.
-        clock: Returns seconds; both parts begin when it is first asked, which is here.
+        clock: Returns seconds; the GPU begins when it is first asked, which is here.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Frontier:
         self._rows = rows
         self._lock = threading.Lock()
         self._clock = clock
-        self._started = clock()
+        self._started = self._cpu_started = clock()
         self._panel_ends: list[int] = []
         self._computed = [START]
 
@@ -86,6 +86,8 @@ class Frontier:
         """
         with self._lock:
             most = self._bottom - self._planned
+            if self._bottom == self._rows:
+                self._cpu_started = self._clock()
             if self._pieces is not None:
                 most = self._pieces.choose_rows(self._look(rows_in_hand))
             stop, self._bottom = self._bottom, max(self._bottom - max(most, 0), self._top)
@@ -99,10 +101,12 @@ class Frontier:
             self._computed.append(Milestone(rows, self._clock() - self._started))
 
     def _look(self, rows_in_hand: float) -> Standing:
+        now = self._clock()
         return Standing(
             top=self._top,
             bottom=self._bottom,
-            elapsed_seconds=self._clock() - self._started,
+            elapsed_seconds=now - self._started,
+            cpu_seconds=now - self._cpu_started,
             in_hand=rows_in_hand,
             computed=self._computed[-1],
             computed_before=self._computed[-1 - PACE_PANELS :][0],

@@ -31,7 +31,8 @@ class Standing:
     Attributes:
         top: Rows that the GPU has taken.
         bottom: Rows that the CPU has not taken, counted from the top.
-        elapsed_seconds: Seconds since both parts began.
+        elapsed_seconds: Seconds since the GPU began.
+        cpu_seconds: Seconds since the CPU took its first rows, some time later.
         in_hand: Rows that the CPU has taken and not done, among them parts of those under way.
         computed: What the GPU is known to have computed, and when it had.
         computed_before: The same some panels before, for its pace.
@@ -40,6 +41,7 @@ class Standing:
     top: int
     bottom: int
     elapsed_seconds: float = 0.0
+    cpu_seconds: float = 0.0
     in_hand: float = 0.0
     computed: Milestone = START
     computed_before: Milestone = START
@@ -112,7 +114,7 @@ class Outlook:
         standing = self.standing
         taken = self.rows - standing.bottom
         seconds = self.cpu.seconds(max(0, round(taken - standing.in_hand)))
-        pace = self._compare(standing.elapsed_seconds, seconds) if taken else 1.0
+        pace = self._compare(standing.cpu_seconds, seconds) if taken else 1.0
         object.__setattr__(self, "_cpu_done_seconds", seconds)
         object.__setattr__(self, "_cpu_pace", pace)
 

@@ -40,13 +40,15 @@ def products_under_way(draw):
     )
     top = draw(st.integers(computed[1].rows, rows))
     bottom = draw(st.integers(top, rows))
+    elapsed_seconds = max(one.seconds for one in computed) + draw(st.floats(0, 1))
     return pieces, Standing(
         top,
         bottom,
-        max(one.seconds for one in computed) + draw(st.floats(0, 1)),
-        draw(st.floats(0, rows - bottom)),
-        computed[1],
-        computed[0],
+        elapsed_seconds=elapsed_seconds,
+        cpu_seconds=draw(st.floats(0, elapsed_seconds)),
+        in_hand=draw(st.floats(0, rows - bottom)),
+        computed=computed[1],
+        computed_before=computed[0],
     )
 
 
@@ -136,3 +138,15 @@ def play(plan, cpu_slower, gpu_slower):
             heapq.heappush(turns, (max(now, computed[-PANELS_AHEAD]), side))
         end = max(end, ready)
     return end
+
+
+def test_a_cpu_that_started_late_is_not_taken_for_a_slow_one() -> None:
+    """Its threads start when the GPU's first copies are on their way."""
+    line = CpuCurve(1e-4)
+    pieces = Pieces(line, line, 2000, 1000, total_seconds=0.1, round_rows=10)
+    late, slow = (
+        pieces.look(Standing(1000, 1500, elapsed_seconds=0.08, cpu_seconds=seconds))
+        for seconds in (0.05, 0.08)
+    )
+    assert late.estimate_cpu_seconds(500) == pytest.approx(0.05)
+    assert slow.estimate_cpu_seconds(500) > 0.07
