@@ -17,6 +17,7 @@ import numpy as np
 
 from kernels.arena import DeviceArena
 from kernels.catalog import KernelSpec
+from kernels.copiers import STAGING_THREADS
 from kernels.device import find_device
 from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure, OperandError
 from kernels.events import EventPool
@@ -36,9 +37,6 @@ SMALL_PRODUCT_BYTES: Final = 12 << 20
 AWAKE_PRODUCT_BYTES: Final = 64 << 20
 """Up to so many bytes of A, B and C the calling thread looks for transfers' ends all the time: they
 take a millisecond, and a nap a tenth of one."""
-
-STAGING_THREADS: Final = 12
-"""Eight copy as fast as a link of 55 GB/s transfers one way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from kernels.catalog import KernelSpec, list_kernels
-from kernels.pipeline import STAGING_THREADS
+from kernels.copiers import STAGING_THREADS
 from scheduler.machine import CpuModel, CpuRate, CpuShare, GpuModel, KernelModel, LinkModel
 from scheduler.problem import ITEM_BYTES, MEMORIES, Memory
 
