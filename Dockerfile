@@ -18,6 +18,7 @@ RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle \
 COPY pyproject.toml README.md LICENSE ./
 COPY cpu cpu
 COPY kernels kernels
+COPY native native
 COPY scheduler scheduler
 COPY service service
 RUN ["/opt/build/bin/pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", \
@@ -33,10 +34,10 @@ RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle \
     && pip="/opt/build/bin/pip --python /opt/wavetrim/bin/python install --quiet" \
     && $pip --require-hashes -r "requirements/$lock.lock" \
     && $pip --no-deps /opt/wheels/*.whl
-# The image has no compiler, so kernels/native/ is compiled here, by zig's: a wheel from PyPI. With a
+# The image has no compiler, so the C libraries are compiled here, by zig's: a wheel from PyPI. With a
 # target it takes neither this machine's newest instructions nor its newest glibc for granted.
 RUN CC="/opt/build/bin/python -m ziglang cc -target $(uname -m)-linux-gnu.2.28" \
-    ZIG_GLOBAL_CACHE_DIR=/tmp/zig /opt/wavetrim/bin/python -P -m kernels.host_library
+    ZIG_GLOBAL_CACHE_DIR=/tmp/zig /opt/wavetrim/bin/python -P -m service.libraries
 
 # --- the image -----------------------------------------------------------------------------------
 FROM ${BASE_IMAGE}

@@ -13,8 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from kernels.host_library import load_library
+from kernels.host_library import HOST_LIBRARY
 from kernels.memory import Matrix, copy_matrix
+from native.library import load_library
 
 _LEAST_SHARE_BYTES: Final = 1 << 20
 NATIVE_ITEM_BYTES: Final = (1, 2, 4, 8)
@@ -40,7 +41,7 @@ class CopyTeam:
 
     def __init__(self, threads: int, *, cache_dir: Path, native: bool = True) -> None:
         self._threads = threads
-        self._library = load_library(cache_dir) if native else None
+        self._library = load_library(HOST_LIBRARY, cache_dir) if native else None
         self._closing = threading.Lock()
         self._team: int | None = None
         self._pool: ThreadPoolExecutor | None = None

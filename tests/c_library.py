@@ -22,3 +22,15 @@ def compile_c(target: Path, *arguments: Path | str) -> None:
     command = [compiler, *arguments, "-o", target]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def skip_without_runtime(folder: Path, sanitizer: str) -> None:
+    """Skip where the compiler has no library of this sanitizer's."""
+    empty = folder / "empty.c"
+    empty.write_text("int main(void) { return 0; }\n")
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler on the PATH")
+    command = [compiler, f"-fsanitize={sanitizer}", empty, "-o", folder / "empty"]
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip(f"the C compiler has no -fsanitize={sanitizer}")

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kernels.errors import CompilationFailed
 from kernels.host_copies import CopyTeam
-from kernels.host_library import compile_library, load_library, name_library
+from kernels.host_library import HOST_LIBRARY
+from native.errors import CompilationFailed
+from native.library import compile_library, load_library, name_library
 
 Matrix = NDArray[Any]
 
@@ -101,13 +102,13 @@ def test_a_team_of_one_is_the_caller(tmp_path: Path) -> None:
 
 def test_the_library_is_compiled_once_and_loaded_again(tmp_path: Path) -> None:
     try:
-        library = compile_library(tmp_path)
+        library = compile_library(HOST_LIBRARY, tmp_path)
     except CompilationFailed as error:
         pytest.skip(str(error))
-    assert library.name == name_library()
+    assert library.name == name_library(HOST_LIBRARY)
     assert [path.name for path in tmp_path.iterdir()] == [library.name]
     written = library.stat().st_mtime_ns
-    assert load_library(tmp_path) is not None
+    assert load_library(HOST_LIBRARY, tmp_path) is not None
     assert library.stat().st_mtime_ns == written
 
 
@@ -116,7 +117,7 @@ def test_without_a_compiler_copies_run_in_python(
 ) -> None:
     monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))
     with pytest.raises(CompilationFailed, match="no C compiler"):
-        compile_library(tmp_path)
+        compile_library(HOST_LIBRARY, tmp_path)
     with caplog.at_level(logging.WARNING):
         team = CopyTeam(2, cache_dir=tmp_path / "empty")
     if team.native is not None:  # beside its source there is one that was compiled before
@@ -146,13 +147,13 @@ def test_a_library_that_cannot_be_loaded_leaves_the_work_to_python(
     assert target.all()
     (warning,) = caplog.messages
     assert "copies run in Python threads, which is slower" in warning
-    assert name_library() in warning
+    assert name_library(HOST_LIBRARY) in warning
 
 
 def test_a_damaged_library_is_compiled_anew(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / name_library()).write_bytes(b"no library")
+    (tmp_path / name_library(HOST_LIBRARY)).write_bytes(b"no library")
     with caplog.at_level(logging.WARNING):
         team = CopyTeam(1, cache_dir=tmp_path)
     target = np.zeros((1000, 1000))

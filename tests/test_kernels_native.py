@@ -1,14 +1,14 @@
 """The C library compiles without warnings, and sanitizers find nothing while threads share it."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from kernels.host_library import FLAGS, LIBRARIES, SOURCES
-from tests.c_library import compile_c
+from kernels.host_library import HOST_LIBRARY
+from native.library import FLAGS
+from tests.c_library import compile_c, skip_without_runtime
 
 TESTS = Path(__file__).parent
 
@@ -17,7 +17,7 @@ TESTS = Path(__file__).parent
 def test_the_library_compiles_without_warnings(tmp_path: Path, level: str) -> None:
     strict = ("-Wall", "-Wextra", "-Werror")
     flags = (*FLAGS, level, *strict, "-shared", "-fPIC")
-    compile_c(tmp_path / "host.so", *flags, *SOURCES, *LIBRARIES)
+    compile_c(tmp_path / "host.so", *flags, *HOST_LIBRARY.sources, *HOST_LIBRARY.links)
 
 
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
@@ -30,7 +30,8 @@ def test_threads_that_share_teams_and_stages_pass_the_sanitizer(
     named = (*flags, "-fvisibility=default", "-Wl,-soname,libcuda.so.1", "-shared", "-fPIC")
     compile_c(driver, *named, TESTS / "lazy_driver.c")
     program = tmp_path / "race_check"
-    compile_c(program, *flags, TESTS / "race_check.c", *SOURCES, driver, *LIBRARIES)
+    sources = (TESTS / "race_check.c", *HOST_LIBRARY.sources)
+    compile_c(program, *flags, *sources, driver, *HOST_LIBRARY.links)
     done = subprocess.run(
         [program],
         env=os.environ | {"LD_LIBRARY_PATH": str(tmp_path)},
@@ -42,15 +43,3 @@ def test_threads_that_share_teams_and_stages_pass_the_sanitizer(
     if "unexpected memory mapping" in done.stderr:
         pytest.skip("this compiler's thread sanitizer does not run on this kernel")
     assert done.returncode == 0, done.stderr
-
-
-def skip_without_runtime(folder: Path, sanitizer: str) -> None:
-    """Skip where the compiler has no library of this sanitizer's."""
-    empty = folder / "empty.c"
-    empty.write_text("int main(void) { return 0; }\n")
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler on the PATH")
-    command = [compiler, f"-fsanitize={sanitizer}", empty, "-o", folder / "empty"]
-    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip(f"the C compiler has no -fsanitize={sanitizer}")

@@ -10,7 +10,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 REPOSITORY = Path(__file__).parents[1]
-PACKAGES = ("service", "scheduler", "kernels", "cpu")
+PACKAGES = ("service", "scheduler", "kernels", "cpu", "native")
 LOCKS = sorted((REPOSITORY / "requirements").glob("*.lock"))
 
 
