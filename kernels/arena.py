@@ -1,8 +1,10 @@
 """One allocation of device memory, divided into the buffers of a product."""
 
+from pathlib import Path
 from typing import Any, Final
 
 from kernels.errors import DeviceFailure, OperandError
+from kernels.kept_launches import KeptLaunches
 from kernels.panels import PanelProblem
 from kernels.places import PlacedStep, place_steps
 from kernels.steps import StepPlan, plan_steps
@@ -19,12 +21,17 @@ class DeviceArena:
 
     Args:
         gpu_memory_bytes: The most to allocate; None for all that is free.
+        cache_dir: Folder of compiled kernels.
+
+    Attributes:
+        launches: Prepared launches of the steps, as long as these stay where they are.
     """
 
-    def __init__(self, gpu_memory_bytes: int | None) -> None:
+    def __init__(self, gpu_memory_bytes: int | None, *, cache_dir: Path) -> None:
         self._limit_bytes = gpu_memory_bytes
         self._memory: Any = None
         self._placed: dict[StepPlan, tuple[PlacedStep, ...]] = {}
+        self.launches = KeptLaunches(cache_dir)
 
     @property
     def size_bytes(self) -> int:
@@ -45,7 +52,11 @@ class DeviceArena:
     def free(self) -> None:
         """Give the memory back."""
         self._memory = None
+        self._forget()
+
+    def _forget(self) -> None:
         self._placed.clear()
+        self.launches.clear()
 
     def _find_limit(self) -> int:
         """The most that there could be: asked once, since it takes the driver a while."""
@@ -60,7 +71,7 @@ class DeviceArena:
             self.free()
             plan = self._allocate(problem, self._find_limit())
         if len(self._placed) >= _KEPT_PLANS:
-            self._placed.clear()
+            self._forget()
         self._placed[plan] = placed = place_steps(plan, self._memory.ptr)
         return placed
 

@@ -1,92 +1,115 @@
 """Launches of the bulk kernel: tensor maps, the division of the tiles, memory for partial sums."""
 
+import ctypes
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
-
-import numpy as np
+from typing import Any, Final
 
 from kernels.catalog import KernelSpec
 from kernels.launch import count_sms, load_functions
 from kernels.operands import Layout, Product
-from kernels.strict import launch_strict
+from kernels.partials import Partials, Workspace, allocate_partials
+from kernels.prepared import Call, DriverCall, PreparedLaunch, prepare_kernel
+from kernels.strict import prepare_strict
 from kernels.tails import Division, divide_tiles
 from kernels.tensor_map import encode_tensor_map
 
 _MOST: Final = 2**31 - 1  # the copy engine's coordinates, and tiles, are 32 bits wide
 _VECTOR_ELEMENTS: Final = 4
-_FLAG_BYTES: Final = 4
 
 
-def launch_bulk(spec: KernelSpec, product: Product, cache_dir: Path, sms: int | None) -> None:
-    """Enqueue a product on at most `sms` multiprocessors; None for all.
+def prepare_bulk(
+    spec: KernelSpec,
+    product: Product,
+    cache_dir: Path,
+    *,
+    sms: int | None,
+    workspace: Workspace | None = None,
+    number: int = 0,
+) -> PreparedLaunch:
+    """Prepare a product on at most `sms` multiprocessors; None for all.
 
     The copy engine needs rows that begin at multiples of 16 bytes; other A and B are copied first.
     The register kernel computes what cannot be numbered with 32 bits, what has no steps of k, and
     what there is no memory for.
+
+    Args:
+        spec: The kernel.
+        product: What it computes.
+        cache_dir: Folder of compiled kernels.
+        sms: Multiprocessors that it is held to.
+        workspace: For partial sums; None to take memory from CuPy's pool.
+        number: Of the launch among those that use the workspace, from 0.
     """
     tile, c = spec.tile, product.c
     tiles = -(-c.rows // tile.m) * -(-c.columns // tile.n)
     if product.k == 0 or max(c.rows, c.columns, product.k, tiles) > _MOST:
-        launch_strict(product, cache_dir, sms=sms)
-        return
-    steps_k = -(-product.k // tile.k)
-    division = divide_tiles(tiles, steps_k, sms or count_sms())
+        return PreparedLaunch(spec.label, prepare_strict(product, cache_dir, sms=sms))
+    division = divide_tiles(tiles, -(-product.k // tile.k), sms or count_sms())
     try:
-        # Memory that is let go of, as this is below, the pool lends to later work on this stream.
-        a, b = _Aligned(product.a), _Aligned(product.b)
-        partials = _Partials(spec, division)
+        # Memory that is let go of the pool lends to later work on this stream.
+        (a, copy_a), (b, copy_b) = _align(product.a), _align(product.b)
+        partials = _find_partials(spec, division, workspace, number)
     except Exception as error:
         from cupy.cuda.memory import OutOfMemoryError
 
         if not isinstance(error, OutOfMemoryError):
             raise
-        launch_strict(product, cache_dir, sms=sms)
-        return
-    arguments = (
-        *(np.int64(c.rows), np.int64(c.columns), np.int32(steps_k), np.float32(product.alpha)),
-        encode_tensor_map(a.layout, tile.m, tile.k, swizzled=True),
-        encode_tensor_map(b.layout, tile.k, tile.n, swizzled=False),
-        *(np.float32(product.beta), np.uint64(c.pointer), np.int64(c.leading_dimension)),
-        *(np.int32(division.shared_tiles), np.uint64(partials.sums), np.uint64(partials.flags)),
+        calls = prepare_strict(product, cache_dir, sms=sms)
+        return PreparedLaunch(spec.label, calls, lasting=False)
+    multiply = _prepare_multiply(spec, replace(product, a=a, b=b), division, partials, cache_dir)
+    copies: tuple[Call, ...] = (*copy_a, *copy_b)
+    clearing = (partials.clearing,) if partials.clearing is not None else ()
+    lasting = not copies and not clearing
+    return PreparedLaunch(spec.label, (*copies, *clearing, multiply), lasting)
+
+
+def _prepare_multiply(
+    spec: KernelSpec, product: Product, division: Division, partials: Partials, cache_dir: Path
+) -> DriverCall:
+    tile, c = spec.tile, product.c
+    map_a = encode_tensor_map(product.a, tile.m, tile.k, swizzled=True)
+    map_b = encode_tensor_map(product.b, tile.k, tile.n, swizzled=False)
+    values: tuple[Any, ...] = (
+        *(ctypes.c_int64(c.rows), ctypes.c_int64(c.columns)),
+        *(ctypes.c_int32(-(-product.k // tile.k)), ctypes.c_float(product.alpha), map_a, map_b),
+        *(ctypes.c_float(product.beta), ctypes.c_uint64(c.pointer)),
+        *(ctypes.c_int64(c.leading_dimension), ctypes.c_int32(division.shared_tiles)),
+        *(ctypes.c_uint64(partials.sums), ctypes.c_uint64(partials.flags)),
     )
-    (multiply,) = load_functions(spec, cache_dir)
-    multiply((division.blocks,), spec.block, arguments, shared_mem=spec.dynamic_shared_bytes)
+    (function,) = load_functions(spec, cache_dir)
+    return prepare_kernel(
+        *(function, division.blocks, spec.block, values),
+        shared_bytes=spec.dynamic_shared_bytes,
+        memory=partials.memory,
+    )
 
 
-class _Aligned:
-    """A matrix whose rows begin at multiples of 16 bytes: a copy where they do not."""
+def _align(matrix: Layout) -> tuple[Layout, tuple[DriverCall, ...]]:
+    """Where a matrix lies whose rows begin at multiples of 16 bytes: a copy where they do not."""
+    if matrix.is_aligned:
+        return matrix, ()
+    from cupy.cuda import alloc, runtime
 
-    def __init__(self, matrix: Layout) -> None:
-        self.layout = matrix
-        if matrix.is_aligned:
-            return
-        from cupy.cuda import alloc, get_current_stream, runtime
-
-        stride = -(-matrix.columns // _VECTOR_ELEMENTS) * _VECTOR_ELEMENTS
-        self._memory = alloc(matrix.rows * stride * matrix.item_bytes)
-        self.layout = replace(matrix, pointer=self._memory.ptr, leading_dimension=stride)
-        runtime.memcpy2DAsync(
-            *(self._memory.ptr, stride * matrix.item_bytes),
-            *(matrix.pointer, matrix.leading_dimension * matrix.item_bytes),
-            *(matrix.columns * matrix.item_bytes, matrix.rows),
-            *(runtime.memcpyDeviceToDevice, get_current_stream().ptr),
-        )
+    stride = -(-matrix.columns // _VECTOR_ELEMENTS) * _VECTOR_ELEMENTS
+    memory = alloc(matrix.rows * stride * matrix.item_bytes)
+    ends = (
+        *(memory.ptr, stride * matrix.item_bytes),
+        *(matrix.pointer, matrix.leading_dimension * matrix.item_bytes),
+    )
+    size = matrix.columns * matrix.item_bytes, matrix.rows
+    copy = DriverCall(
+        runtime.memcpy2DAsync, (*ends, *size, runtime.memcpyDeviceToDevice), memory=memory
+    )
+    return replace(matrix, pointer=memory.ptr, leading_dimension=stride), (copy,)
 
 
-class _Partials:
-    """Memory for each block's partial sums and its flag, which is 0; none if no tile is shared."""
-
-    sums = 0
-    flags = 0
-
-    def __init__(self, spec: KernelSpec, division: Division) -> None:
-        if division.shared_tiles == 0:
-            return
-        from cupy.cuda import alloc, get_current_stream, runtime
-
-        sums_bytes = division.blocks * spec.tile.m * spec.tile.n * np.dtype(spec.dtype).itemsize
-        flags_bytes = division.blocks * _FLAG_BYTES
-        self._memory = alloc(sums_bytes + flags_bytes)
-        self.sums, self.flags = self._memory.ptr, self._memory.ptr + sums_bytes
-        runtime.memsetAsync(self.flags, 0, flags_bytes, get_current_stream().ptr)
+def _find_partials(
+    spec: KernelSpec, division: Division, workspace: Workspace | None, number: int
+) -> Partials:
+    """Memory for each block's partial sums and its flag; none if no tile is shared."""
+    if division.shared_tiles == 0:
+        return Partials(0, 0, None, None)
+    if workspace is None:
+        return allocate_partials(spec, division.blocks)
+    return workspace.find(spec, count_sms(), number)

@@ -1,7 +1,7 @@
 """Products by cuBLAS on the current device and stream."""
 
-from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +12,7 @@ from kernels.errors import DeviceFailure, DeviceUnavailable, OperandError
 from kernels.launch import count_sms
 from kernels.operands import Product
 from kernels.partitions import hold_stream
+from kernels.prepared import PreparedLaunch
 
 _MOST: Final = 2**31 - 1  # its sizes are 32 bits wide
 _FAILED: Final = "EXECUTION_FAILED"
@@ -25,15 +26,48 @@ _TYPES: Final[dict[str, tuple[int, int, type[np.floating[Any]]]]] = {
 }
 
 
-@lru_cache(maxsize=64)
-def _place_factors(alpha: float, beta: float, dtype: str) -> tuple[NDArray[Any], int, int]:
-    """Both factors in memory, and where: cuBLAS reads them before it returns."""
-    factors = np.array([alpha, beta], _TYPES[dtype][2])
-    pointer: int = factors.ctypes.data
-    return factors, pointer, pointer + factors.itemsize
+@dataclass(frozen=True, slots=True)
+class CublasCall:
+    """A product of cuBLAS's on the current device and CuPy's current stream.
+
+    Attributes:
+        label: The entry, for messages.
+        library: CuPy's module.
+        find_handle: Returns the calling thread's handle; each thread has its own.
+        arguments: Of cublasGemmEx, behind the handle.
+        factors: α and β in memory, where cuBLAS reads them at each call.
+        sms: Multiprocessors that the stream is held to; None for all.
+        sms_quantum: What their number is a multiple of.
+    """
+
+    label: str
+    library: Any
+    find_handle: Callable[[], int]
+    arguments: tuple[int, ...]
+    factors: NDArray[Any]
+    sms: int | None
+    sms_quantum: int
+
+    def enqueue(self, stream: int) -> None:  # noqa: ARG002 -- CuPy gives the handle its current one
+        """As `Call` says.
+
+        Raises:
+            OperandError: The driver holds no stream to so few multiprocessors.
+            DeviceFailure: cuBLAS refuses the product.
+            DeviceUnavailable: The driver cannot hold it.
+        """
+        try:
+            if self.sms is None:
+                self.library.gemmEx(self.find_handle(), *self.arguments)
+            else:
+                with hold_stream(self.sms, self.sms_quantum):
+                    self.library.gemmEx(self.find_handle(), *self.arguments)
+        except self.library.CUBLASError as error:
+            poisoned = _FAILED in str(error)
+            raise DeviceFailure(f"{self.label}: {error}", poisoned=poisoned) from error
 
 
-def launch_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -> None:
+def prepare_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -> PreparedLaunch:
     """Let cuBLAS, which is column-major, compute Cᵀ ← αBᵀ·Aᵀ + βCᵀ: the same memory, row-major.
 
     Held to some multiprocessors, it runs on a stream that has no others. Its own target for their
@@ -46,9 +80,8 @@ def launch_cublas(spec: KernelSpec, product: Product, sms: int | None = None) ->
             of them; None for all.
 
     Raises:
-        OperandError: A size is too large for it, or it cannot be held to so few multiprocessors.
-        DeviceFailure: It refuses the product.
-        DeviceUnavailable: It is not installed, or the driver cannot hold it.
+        OperandError: A size is too large for it.
+        DeviceUnavailable: It is not installed.
     """
     try:
         from cupy.cuda import cublas, device
@@ -58,21 +91,18 @@ def launch_cublas(spec: KernelSpec, product: Product, sms: int | None = None) ->
     largest = max(a.leading_dimension, b.leading_dimension, c.leading_dimension, c.rows)
     if largest > _MOST:
         raise OperandError(f"a size is {largest}; cuBLAS takes at most {_MOST}")
-    data_type, compute_type, _ = _TYPES[spec.dtype]
-    _, alpha, beta = _place_factors(product.alpha, product.beta, spec.dtype)
-    handle = device.get_cublas_handle()
-    if sms is None or sms == count_sms():
-        held: AbstractContextManager[object] = nullcontext()
-    else:
-        held = hold_stream(sms, spec.sms_quantum)
-    try:
-        with held:  # CuPy gives the handle the current stream at every call
-            cublas.gemmEx(
-                *(handle, _NOT_TRANSPOSED, _NOT_TRANSPOSED),
-                *(c.columns, c.rows, product.k, alpha),
-                *(b.pointer, data_type, b.leading_dimension),
-                *(a.pointer, data_type, a.leading_dimension, beta),
-                *(c.pointer, data_type, c.leading_dimension, compute_type, _DEFAULT_ALGORITHM),
-            )
-    except cublas.CUBLASError as error:
-        raise DeviceFailure(f"{spec.label}: {error}", poisoned=_FAILED in str(error)) from error
+    data_type, compute_type, real = _TYPES[spec.dtype]
+    factors = np.array([product.alpha, product.beta], real)
+    alpha: int = factors.ctypes.data
+    arguments = (
+        *(_NOT_TRANSPOSED, _NOT_TRANSPOSED, c.columns, c.rows, product.k, alpha),
+        *(b.pointer, data_type, b.leading_dimension),
+        *(a.pointer, data_type, a.leading_dimension, alpha + factors.itemsize),
+        *(c.pointer, data_type, c.leading_dimension, compute_type, _DEFAULT_ALGORITHM),
+    )
+    held = None if sms is None or sms == count_sms() else sms
+    call = CublasCall(
+        *(spec.label, cublas, device.get_cublas_handle, arguments, factors),
+        *(held, spec.sms_quantum),
+    )
+    return PreparedLaunch(spec.label, (call,))

@@ -1,10 +1,11 @@
-"""Waiting for CUDA events without holding up the device or other threads.
+"""CUDA events: where they come from, and waiting for them without holding up the device.
 
 An event that a thread can sleep for makes the device raise an interrupt: on an H200 each takes the
 copy engine 20 µs. Without one the driver's own wait keeps a core busy.
 """
 
 import time
+from functools import cache
 from typing import Any, Final
 
 _NOT_READY: Final = 600  # cudaErrorNotReady
@@ -38,18 +39,27 @@ class EventPool:
         self._taken = 0
 
 
+@cache
+def find_runtime() -> Any:
+    """CuPy's CUDA runtime: found once, because an import takes as long as a call of CUDA's."""
+    from cupy.cuda import runtime
+
+    return runtime
+
+
 def has_passed(event: Any) -> bool:
     """Whether a CuPy event has passed. CuPy's own `done` is False for ever where the device failed.
 
     Raises:
         CUDARuntimeError: The device failed.
     """
-    from cupy.cuda import runtime
-
+    runtime = find_runtime()
     status: int = runtime.eventQuery(event.ptr)
-    if status not in {0, _NOT_READY}:
+    if status == 0:
+        return True
+    if status != _NOT_READY:
         raise runtime.CUDARuntimeError(status)
-    return status == 0
+    return False
 
 
 def await_event(event: Any, *, awake: bool = False) -> None:

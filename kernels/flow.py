@@ -1,20 +1,16 @@
 """One product on its way through the pipeline: what has been copied, launched and brought back."""
 
-from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
+from kernels.arrivals import Arrivals
 from kernels.copies import PendingCopy
-from kernels.errors import PipelineCancelled
-from kernels.events import EventPool, await_event
-from kernels.gemm import enqueue_product
+from kernels.events import EventPool, await_event, find_runtime
 from kernels.host_product import HostOperand, HostProduct, Passage
-from kernels.operands import Product
+from kernels.kept_launches import KeptLaunches
 from kernels.places import PlacedStep
 from kernels.spans import Spans
 from kernels.staging import Staging
-from kernels.steps import Step
 
 PANELS_AHEAD: Final = 3
 """Of shared rows: panels that are taken and not computed. One is being computed, one copied in."""
@@ -31,7 +27,7 @@ class Flow:
         outward: Copies from the device.
         compute: The stream of the kernels.
         events: Where events come from.
-        cache_dir: Folder of compiled kernels.
+        launches: Where launches come from.
     """
 
     def __init__(
@@ -44,25 +40,25 @@ class Flow:
         outward: Staging,
         compute: Any,
         events: EventPool,
-        cache_dir: Path,
+        launches: KeptLaunches,
     ) -> None:
         self._product = product
         self._a, self._b, self._c = operands
+        self._planned = steps
         self._steps = list(steps)
         self._inward = inward
         self._outward = outward
         self._compute = compute
         self._events = events
-        self._cache_dir = cache_dir
+        self._launches = launches
+        self._variation = launches.find_variation(product)
+        self._reads_c = product.beta != 0
         self._loads: list[list[PendingCopy]] = []
-        self._launches: list[tuple[Any, Any]] = []
-        self._stores: dict[int, PendingCopy] = {}
-        self._unreported: deque[int] = deque()
-        self._finished_elements = 0
         self._taken_rows = 0
         self._panel_ends: list[int] = []
-        self._measured = 0
-        self._spans = Spans()
+        self._arrivals = Arrivals(product)
+        runtime, self._address = find_runtime(), compute.ptr
+        self._record, self._wait = runtime.eventRecord, runtime.streamWaitEvent
 
     def run(self) -> Spans:
         """Compute the product; returns where the time went on the device.
@@ -78,21 +74,19 @@ class Flow:
                     self._product.begun()
                 if index < len(self._steps):  # unless there were no rows left to take
                     self._launch(index)
-                    self._report()
+                    self._arrivals.report()
                 index += 1
-        while self._unreported:
-            # What is left when only the last panel is missing takes no time worth a nap.
-            last = len(self._unreported) == 1 < len(self._stores)
-            self._stores[self._unreported[0]].result(awake=last)
-            self._report()
-        return self._spans
+        self._arrivals.finish()
+        return self._arrivals.spans
 
     def _load_ahead(self, index: int) -> None:
         """Have operands copied in for step `index`, and for later ones whose buffers are free."""
         while len(self._loads) < len(self._steps):
             ahead = len(self._loads)
             step = self._steps[ahead].step
-            if step.follows >= index or (self._reads_c(step) and not self._c_is_free(ahead, index)):
+            if step.follows >= index:
+                return
+            if self._reads_c and step.first and not self._c_is_free(ahead, index):
                 return
             if not self._take_rows(ahead, index):
                 return
@@ -123,13 +117,10 @@ class Flow:
         end = self._panel_ends[-PANELS_AHEAD]
         if end >= index:
             return False
-        computed = self._launches[end][1]
+        computed = self._arrivals.computed[end]
         if ahead == index:  # there is nothing else to do
             await_event(computed)
         return bool(computed.done)
-
-    def _reads_c(self, step: Step) -> bool:
-        return step.first and self._product.beta != 0
 
     def _c_is_free(self, ahead: int, index: int) -> bool:
         """Whether the C of an earlier panel has left the buffer of step `ahead`."""
@@ -138,73 +129,37 @@ class Flow:
             return False
         if earlier < 0 or ahead == index:
             return True
-        return self._stores[earlier].done()
+        return self._arrivals.has_left(earlier)
 
     def _load(self, placed: PlacedStep) -> list[PendingCopy]:
         step = placed.step
-        after = self._launches[step.follows][1] if step.follows >= 0 else None
+        after = self._arrivals.computed[step.follows] if step.follows >= 0 else None
         passages = [Passage(self._a, step.rows, step.depth, placed.a)]
         if step.loads_b:
             passages.append(Passage(self._b, step.depth, step.columns, placed.b))
         loads = self._inward.copy_in(passages, after)
-        if self._reads_c(step):
-            self._await_c_buffer(step)
+        if self._reads_c and step.first:
+            if step.c_follows >= 0:
+                self._arrivals.await_left(step.c_follows)
             passage = Passage(self._c, step.rows, step.columns, placed.c)
             loads += self._inward.copy_in([passage], None)
         return loads
 
-    def _await_c_buffer(self, step: Step) -> None:
-        """Wait until the earlier part of C in the buffer of a step has arrived at the host."""
-        if step.c_follows >= 0:
-            self._stores[step.c_follows].result()
-
     def _launch(self, index: int) -> None:
         """Enqueue the kernel of a step behind its transfers, and its way back behind it."""
-        placed, product, compute = self._steps[index], self._product, self._compute
+        placed, address, loads = self._steps[index], self._address, self._loads[index]
         step = placed.step
-        for load in self._loads[index]:
+        for load in loads:
             load.result()
-            compute.wait_event(load.end)
-        self._await_c_buffer(step)
-        beta = product.beta if step.first else 1.0
-        part = Product(placed.a, placed.b, placed.c, placed.a.columns, product.alpha, beta)
+            self._wait(address, load.end.ptr)
+        if step.c_follows >= 0:
+            self._arrivals.await_left(step.c_follows)
         start, end = self._events.take(), self._events.take()
-        start.record(compute)
-        enqueue_product(
-            *(product.spec, part, self._cache_dir), sms=product.sms, splits=placed.splits
-        )
-        end.record(compute)
-        self._launches.append((start, end))
+        self._record(start.ptr, address)
+        recurs = placed is self._planned[index]
+        self._launches.enqueue(self._variation, index, placed, address, recurs=recurs)
+        self._record(end.ptr, address)
+        store = None
         if step.last:
-            passage = Passage(self._c, step.rows, step.columns, placed.c)
-            self._stores[index] = self._outward.copy_out(passage, end)
-            self._unreported.append(index)
-
-    def _report(self) -> None:
-        """Tell of the rows that have arrived, and ask whether to go on."""
-        product = self._product
-        while self._unreported:
-            index = self._unreported[0]
-            store = self._stores[index]
-            if not store.done():
-                break
-            store.result()  # raises what went wrong, before rows are told that are not there
-            self._unreported.popleft()
-            step, columns = self._steps[index].step, product.c.shape[1]
-            before = self._finished_elements // columns
-            self._finished_elements += len(step.rows) * len(step.columns)
-            rows = self._finished_elements // columns - before
-            if product.progress is not None and rows:
-                product.progress(rows)
-            self._measure(index)
-        if self._unreported and product.cancelled is not None and product.cancelled():
-            raise PipelineCancelled("the product was cancelled")
-
-    def _measure(self, index: int) -> None:
-        """Add up the times of the steps up to one whose part of C has arrived."""
-        for done in range(self._measured, index + 1):
-            copies = self._loads[done]
-            if done in self._stores:
-                copies = [*copies, self._stores[done]]
-            self._spans.add(self._launches[done], copies)
-        self._measured = index + 1
+            store = self._outward.copy_out(Passage(self._c, step.rows, step.columns, placed.c), end)
+        self._arrivals.add(step, (start, end), loads, store)

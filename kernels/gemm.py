@@ -4,14 +4,16 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from kernels.bulk import launch_bulk
+from kernels.bulk import prepare_bulk
 from kernels.catalog import KernelSpec
-from kernels.cublas import launch_cublas
-from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure, OperandError
-from kernels.launch import count_sms, launch_tiles
+from kernels.cublas import prepare_cublas
+from kernels.errors import OperandError
+from kernels.launch import count_sms, prepare_tiles
 from kernels.operands import DeviceArray, Product, describe_product
+from kernels.partials import Workspace
+from kernels.prepared import PreparedLaunch, bind_context, raise_failure
 from kernels.splits import SplitMemory
-from kernels.tensor import launch_splits
+from kernels.tensor import prepare_splits
 from kernels.tiling import BulkTiling, SplitTiling
 
 
@@ -84,33 +86,49 @@ def enqueue_product(
         DeviceFailure: CUDA or cuBLAS refuses the launch, or there is no memory for splits.
         DeviceUnavailable: cuBLAS is not installed, or the driver cannot hold it.
     """
-    try:
-        _launch(spec, product, cache_dir, sms, splits)
-    except Exception as error:
-        from cupy.cuda.driver import CUDADriverError
-        from cupy.cuda.runtime import CUDARuntimeError
+    from cupy.cuda import get_current_stream
 
-        if not isinstance(error, CUDADriverError | CUDARuntimeError):
-            raise
-        poisoned = error.status not in RECOVERABLE_STATUSES
-        raise DeviceFailure(f"{spec.label}: {error}", poisoned=poisoned) from error
+    bind_context()
+    launch = prepare_product(spec, product, cache_dir, sms=sms, splits=splits)
+    launch.enqueue(get_current_stream().ptr)
 
 
-def _launch(
+def prepare_product(
     spec: KernelSpec,
     product: Product,
     cache_dir: Path,
-    sms: int | None,
-    splits: SplitMemory | None,
-) -> None:
-    if spec.source is None:
-        launch_cublas(spec, product, sms)
-    elif isinstance(spec.tiling, BulkTiling):
-        launch_bulk(spec, product, cache_dir, sms)
-    elif isinstance(spec.tiling, SplitTiling):
-        launch_splits(spec, product, cache_dir, sms=sms, memory=splits)
-    else:
-        launch_tiles(spec, product, cache_dir, sms=sms)
+    *,
+    sms: int | None = None,
+    splits: SplitMemory | None = None,
+    workspace: Workspace | None = None,
+    number: int = 0,
+) -> PreparedLaunch:
+    """Prepare a product on the current device, for the current stream.
+
+    Args:
+        spec: The kernel.
+        product: Of the kernel's element type.
+        cache_dir: Folder of compiled kernels.
+        sms: Multiprocessors that the launch is held to, as `check_sms` allows.
+        splits: Memory for splits.
+        workspace: For partial sums of tiles; None to take memory from CuPy's pool.
+        number: Of the launch among those that use the workspace, from 0.
+
+    Raises:
+        KernelsError: As `enqueue_product` raises.
+    """
+    try:
+        if spec.source is None:
+            return prepare_cublas(spec, product, sms)
+        if isinstance(spec.tiling, BulkTiling):
+            return prepare_bulk(
+                spec, product, cache_dir, sms=sms, workspace=workspace, number=number
+            )
+        if isinstance(spec.tiling, SplitTiling):
+            return prepare_splits(spec, product, cache_dir, sms=sms, memory=splits)
+        return PreparedLaunch(spec.label, prepare_tiles(spec, product, cache_dir, sms=sms))
+    except Exception as error:
+        raise_failure(spec.label, error)
 
 
 def check_sms(spec: KernelSpec, sms: int | None, sm_count: int) -> None:

@@ -4,10 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from kernels.catalog import KernelSpec
+from kernels.errors import OperandError
 from kernels.memory import Matrix
 from kernels.operands import Layout
-from kernels.pinned import is_pinned
+from kernels.pinned import find_address, is_locked
 from kernels.sharing import SharedRows
 
 
@@ -47,6 +50,32 @@ class HostProduct:
     def total_bytes(self) -> int:
         """Bytes of A, B and C."""
         return self.a.nbytes + self.b.nbytes + self.c.nbytes
+
+    def check(self) -> None:
+        """Check that the kernel can compute it.
+
+        Raises:
+            OperandError: Element types or shapes do not fit, C is read-only or shares memory.
+        """
+        a, b, c = operands = self.a, self.b, self.c
+        dtype = np.dtype(self.spec.dtype)
+        for name, operand in zip("ABC", operands, strict=True):
+            if operand.ndim != 2:
+                raise OperandError(f"{name} has {operand.ndim} dimensions; it must be a matrix")
+            if operand.dtype != dtype:
+                raise OperandError(
+                    f"dtype of {name} is {operand.dtype.str}; {self.spec.label} takes {dtype.str}"
+                )
+        if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]) or a.shape[1] == 0:
+            raise OperandError(
+                f"A is {a.shape}, B is {b.shape}, C is {c.shape}; they must be (M, K), (K, N) and "
+                "(M, N) with K at least 1"
+            )
+        if not c.flags.writeable:
+            raise OperandError("C is read-only; it must be writable")
+        for name, operand in (("A", a), ("B", b)):
+            if np.shares_memory(operand, c):
+                raise OperandError(f"C shares memory with {name}; it must have memory of its own")
 
     def describe_operands(self) -> tuple["HostOperand", "HostOperand", "HostOperand"]:
         """A, B and C as copies take them: asked once for all of their parts."""
@@ -96,4 +125,5 @@ class Passage(NamedTuple):
 
 
 def _describe(matrix: Matrix) -> HostOperand:
-    return HostOperand(matrix, matrix.ctypes.data, matrix.strides[0], is_pinned(matrix))
+    address = find_address(matrix)
+    return HostOperand(matrix, address, matrix.strides[0], is_locked(matrix, address))

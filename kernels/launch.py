@@ -1,5 +1,6 @@
 """Launches of our own kernels on the current device and stream."""
 
+import ctypes
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,17 +8,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import numpy as np
-
 from kernels.catalog import KernelSpec
 from kernels.compile import Compilable, compile_kernel
 from kernels.device import name_arch
 from kernels.errors import OperandError
 from kernels.operands import Product
+from kernels.prepared import DriverCall, prepare_kernel
 from kernels.tiling import WarpTiling
 
 _MOST_BLOCKS: Final = 2**31 - 1  # gridDim.x
 _SM_COUNT: Final = 16  # cudaDevAttrMultiProcessorCount
+_REALS: Final = {"float32": ctypes.c_float, "float64": ctypes.c_double}
 
 
 class Loadable(Compilable, Protocol):
@@ -32,15 +33,15 @@ _loaded: dict[tuple[Loadable, int, Path], tuple[Any, ...]] = {}
 _loading = threading.Lock()
 
 
-def launch_tiles(
+def prepare_tiles(
     spec: KernelSpec,
     product: Product,
     cache_dir: Path,
     *,
     wanted: int | None = None,
     sms: int | None = None,
-) -> None:
-    """Launch a kernel that has a block for each tile; several times, if a grid has too few.
+) -> tuple[DriverCall, ...]:
+    """Prepare a kernel that has a block for each tile: several launches, if a grid has too few.
 
     Args:
         spec: The kernel.
@@ -55,21 +56,25 @@ def launch_tiles(
         spec = hold(spec)
     aligned = product.a.is_aligned and product.b.is_aligned and product.c.is_aligned
     function = load_functions(spec, cache_dir)[0 if aligned else -1]
-    real = np.dtype(spec.dtype).type
-    last = (np.uint64(wanted or 0),) if spec.name == "register" else ()
+    real = _REALS[spec.dtype]
+    last = (ctypes.c_uint64(wanted or 0),) if spec.name == "register" else ()
+    calls = []
     for first, rows, tiles in split_grid(spec, product.c.rows, product.c.columns):
         whole = rows == product.c.rows
         part = product if whole else product.cut_rows(range(first, first + rows))
         a, b, c = part.a, part.b, part.c
-        arguments = (
-            *(np.int64(rows), np.int64(c.columns), np.int64(part.k), real(part.alpha)),
-            *(np.uint64(a.pointer), np.int64(a.leading_dimension)),
-            *(np.uint64(b.pointer), np.int64(b.leading_dimension), real(part.beta)),
-            *(np.uint64(c.pointer), np.int64(c.leading_dimension)),
+        values: tuple[Any, ...] = (
+            *(ctypes.c_int64(rows), ctypes.c_int64(c.columns), ctypes.c_int64(part.k)),
+            *(real(part.alpha), ctypes.c_uint64(a.pointer), ctypes.c_int64(a.leading_dimension)),
+            *(ctypes.c_uint64(b.pointer), ctypes.c_int64(b.leading_dimension), real(part.beta)),
+            *(ctypes.c_uint64(c.pointer), ctypes.c_int64(c.leading_dimension)),
             *last,
         )
-        blocks = tiles if sms is None else min(tiles, sms)
-        function((blocks,), spec.block, arguments, shared_mem=spec.dynamic_shared_bytes)
+        blocks, shared_bytes = tiles if sms is None else min(tiles, sms), spec.dynamic_shared_bytes
+        calls.append(
+            prepare_kernel(function, blocks, spec.block, values, shared_bytes=shared_bytes)
+        )
+    return tuple(calls)
 
 
 def split_grid(

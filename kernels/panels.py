@@ -16,8 +16,8 @@ MIN_PANEL_BYTES: Final = 6 << 20
 """Bytes of A and C in a panel below which the host may take longer to enqueue its copies and
 launches, by estimate 50 µs, than the link for the copies, which cost it 10 µs each beside bytes."""
 
-MIN_STAGED_PANEL_BYTES: Final = 16 << 20
-"""The same where copies go through slabs, which cost the host more than direct ones."""
+MIN_STAGED_PANEL_BYTES: Final = 4 << 20
+"""The same where copies go through slabs: threads of their own enqueue these."""
 
 MIN_DEEP_PANEL_BYTES: Final = 16 << 20
 """The most that this becomes where K is deep: the copies for a panel should take as long as a wave
@@ -41,6 +41,7 @@ COMPUTE_BOUND_SIZE: Final = 256
 """N and K, for each byte of an element, from which on the kernels and not the copies take long."""
 
 MIN_DRAIN_BYTES: Final = 4 << 20
+"""Bytes of A and C in the smallest panel where the copies rule, and of a C that may leave whole."""
 
 SPLIT_SHARE: Final = 4
 """Parts of a wave that the last panels may be, where the kernel splits such waves among all slots:
@@ -123,12 +124,17 @@ class PanelProblem:
         return min(self.n, self.k) >= COMPUTE_BOUND_SIZE * self.item_bytes
 
     @property
+    def goes_deep(self) -> bool:
+        """Whether all rows go through K together, step by step."""
+        return goes_deep(self.m, self.n, self.item_bytes, self.wave_rows)
+
+    @property
     def streams_a(self) -> bool:
         """Whether what comes in is A, most of all, and takes longer than the kernels.
 
         Then the first panel need not begin before all of B is there.
         """
-        return streams_a(self.m, self.n, self.item_bytes)
+        return not self.goes_deep and streams_a(self.m, self.n, self.item_bytes)
 
 
 def count_least_bytes(wave_products: int, shares: int, *, staged: bool) -> int:
@@ -154,6 +160,23 @@ def streams_a(m: int, n: int, item_bytes: int) -> bool:
         item_bytes: Bytes of an element.
     """
     return n <= m and 2 * m * n < FEEDING_OPERATIONS * item_bytes * (m + n)
+
+
+def goes_deep(m: int, n: int, item_bytes: int, wave_rows: int) -> bool:
+    """Whether a wave of tiles covers all rows, and C is soon copied out.
+
+    Then each panel of fewer rows would take a wave's time as well, and the steps through K only
+    one wave's together.
+
+    Args:
+        m: Rows of C.
+        n: Columns of C.
+        item_bytes: Bytes of an element.
+        wave_rows: Rows that the tiles of a wave cover.
+    """
+    if item_bytes == 2:  # its sums lose digits each time they leave the kernel
+        return False
+    return m <= wave_rows and m * n * item_bytes <= MIN_DRAIN_BYTES
 
 
 def choose_panel_rows(problem: PanelProblem) -> int:
@@ -184,7 +207,7 @@ def choose_first_rows(problem: PanelProblem) -> int:
         return choose_panel_rows(problem)
     wanted = min(FIRST_PANEL_ROWS * problem.item_bytes, problem.k)
     rows = problem.likely_rows
-    if 2 * rows <= wanted:
+    if 2 * rows <= wanted or problem.goes_deep:
         return rows
     return min(rows, round_to_waves(problem, min(wanted, -(-rows // 2))))
 

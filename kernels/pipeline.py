@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ from kernels.arena import DeviceArena
 from kernels.catalog import KernelSpec
 from kernels.copiers import STAGING_THREADS
 from kernels.device import find_device
-from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure, OperandError
+from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
 from kernels.events import EventPool
 from kernels.flow import Flow
 from kernels.gemm import check_sms
@@ -27,6 +28,7 @@ from kernels.host_copies import CopyTeam
 from kernels.host_product import HostProduct
 from kernels.memory import Matrix
 from kernels.panels import PanelProblem
+from kernels.places import PlacedStep
 from kernels.sharing import SharedRows
 from kernels.splits import count_split_item_bytes
 from kernels.staging import Staging
@@ -63,7 +65,8 @@ class GpuPipeline:
         device_index: CUDA's number of the device.
         cache_dir: Folder of compiled kernels.
         gpu_memory_bytes: The most device memory for the matrices, and for their splits where the
-            kernel makes some; None for what is free. Larger products stream through it.
+            kernel makes some; None for what is free. Larger products stream through it. Beside it,
+            kernels that split tiles may keep a tile for each multiprocessor (partials.py).
         staging_threads: Threads that share in each copy between the caller's memory and pinned
             slabs; None for STAGING_THREADS, or as many as there are cores.
 
@@ -82,7 +85,6 @@ class GpuPipeline:
         import cupy
 
         self._device = find_device(device_index)
-        self._cache_dir = cache_dir
         self._lock = threading.Lock()
         with cupy.cuda.Device(device_index):
             self._compute = cupy.cuda.Stream(non_blocking=True)
@@ -91,7 +93,7 @@ class GpuPipeline:
             self._events = EventPool()
             self._inward = Staging(device_index, self._team, self._events)
             self._outward = Staging(device_index, self._team, self._events)
-        self._arena = DeviceArena(gpu_memory_bytes)
+        self._arena = DeviceArena(gpu_memory_bytes, cache_dir=cache_dir)
 
     def multiply(
         self,
@@ -142,7 +144,7 @@ class GpuPipeline:
         product = HostProduct(
             *(spec, a, b, c, alpha, beta, progress, cancelled, sms, shared, copiers, begun)
         )
-        _check_operands(product)
+        product.check()
         if alpha == 0 or c.size == 0:
             rows = shared.take(c.shape[0]) if shared is not None else range(c.shape[0])
             _scale(c[rows.start : rows.stop], beta)
@@ -175,7 +177,7 @@ class GpuPipeline:
         staged = not all(operand.is_pinned for operand in operands)
         if helpers and staged:
             self._team.wake()  # it takes them longer than what is to be done before the first copy
-        steps = self._arena.prepare(self._describe(product, staged))
+        steps = self._prepare(product, staged)
         if product.shared is not None and steps[0].step.columns != steps[-1].step.columns:
             # Rows come back for other columns of B, so all that are planned are taken now.
             rows = product.shared.take(product.shared.planned)
@@ -183,7 +185,7 @@ class GpuPipeline:
                 return GpuTimings(0.0, 0.0, 0.0)
             product = product.cut(rows)
             operands = product.describe_operands()
-            steps = self._arena.prepare(self._describe(product, staged))
+            steps = self._prepare(product, staged)
         alone = product.total_bytes <= SMALL_PRODUCT_BYTES
         awake = product.total_bytes <= AWAKE_PRODUCT_BYTES
         for direction in (self._inward, self._outward):
@@ -197,24 +199,19 @@ class GpuPipeline:
             outward=self._outward,
             compute=self._compute,
             events=self._events,
-            cache_dir=self._cache_dir,
+            launches=self._arena.launches,
         )
         spans = flow.run()
         self._inward.finish()
         self._outward.finish()
         return GpuTimings(spans.kernel_seconds, spans.transfer_seconds, spans.gpu_seconds)
 
-    def _describe(self, product: HostProduct, staged: bool) -> PanelProblem:
-        """What decides how a product is cut into panels."""
-        (m, n), k, tile = product.c.shape, product.a.shape[1], product.spec.tile
-        return PanelProblem(
-            *(m, n, k, product.c.itemsize),
-            *(tile.m, tile.n, tile.k, self._count_sms(product)),
-            count_split_item_bytes(product.spec) if k >= product.spec.least_k else 0,
-            planned_rows=product.shared.planned if product.shared is not None else 0,
-            splits_tail=product.spec.splits_tail,
-            staged=staged,
-        )
+    def _prepare(self, product: HostProduct, staged: bool) -> tuple[PlacedStep, ...]:
+        """The steps of a product in memory that is there."""
+        planned = product.shared.planned if product.shared is not None else 0
+        shape = (*product.c.shape, product.a.shape[1])
+        problem = _describe(product.spec, shape, self._count_sms(product), planned, staged=staged)
+        return self._arena.prepare(problem)
 
     def _count_sms(self, product: HostProduct) -> int:
         count = self._device.sm_count
@@ -242,26 +239,19 @@ class GpuPipeline:
         return None
 
 
-def _check_operands(product: HostProduct) -> None:
-    a, b, c = product.a, product.b, product.c
-    for name, operand in (("A", a), ("B", b), ("C", c)):
-        if operand.ndim != 2:
-            raise OperandError(f"{name} has {operand.ndim} dimensions; it must be a matrix")
-        if operand.dtype != np.dtype(product.spec.dtype):
-            raise OperandError(
-                f"dtype of {name} is {operand.dtype.str}; {product.spec.label} takes "
-                f"{np.dtype(product.spec.dtype).str}"
-            )
-    if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]) or a.shape[1] == 0:
-        raise OperandError(
-            f"A is {a.shape}, B is {b.shape}, C is {c.shape}; they must be (M, K), (K, N) and "
-            "(M, N) with K at least 1"
-        )
-    if not c.flags.writeable:
-        raise OperandError("C is read-only; it must be writable")
-    for name, operand in (("A", a), ("B", b)):
-        if np.shares_memory(operand, c):
-            raise OperandError(f"C shares memory with {name}; it must have memory of its own")
+@lru_cache(maxsize=256)
+def _describe(
+    spec: KernelSpec, shape: tuple[int, int, int], slots: int, planned_rows: int, *, staged: bool
+) -> PanelProblem:
+    """What decides how a product of (M, N, K) is cut into panels."""
+    tile = spec.tile
+    return PanelProblem(
+        *(*shape, np.dtype(spec.dtype).itemsize, tile.m, tile.n, tile.k, slots),
+        count_split_item_bytes(spec) if shape[2] >= spec.least_k else 0,
+        planned_rows=planned_rows,
+        splits_tail=spec.splits_tail,
+        staged=staged,
+    )
 
 
 def _scale(c: Matrix, beta: float) -> None:

@@ -8,9 +8,9 @@ from kernels.splits import SplitMemory
 from kernels.steps import Step, StepPlan
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PlacedStep:
-    """A step and where its parts of A, B and C lie.
+    """A step and where its parts of A, B and C lie. A placed step equals only itself.
 
     Attributes:
         step: The step.

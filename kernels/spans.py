@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernels.copies import PendingCopy
+from kernels.events import find_runtime, has_passed
 
 
 class Spans:
@@ -15,9 +16,7 @@ class Spans:
     """
 
     def __init__(self) -> None:
-        from cupy.cuda import get_elapsed_time
-
-        self._read = get_elapsed_time
+        self._read = find_runtime().eventElapsedTime
         self._starts: list[Any] = []
         self._end: Any = None
         self.kernel_seconds = 0.0
@@ -26,7 +25,7 @@ class Spans:
     @property
     def gpu_seconds(self) -> float:
         """From the start of the first step's copies to the end of the last step's."""
-        between = (float(self._read(start, self._end)) for start in self._starts)
+        between = (float(self._read(start.ptr, self._end.ptr)) for start in self._starts)
         return max(between, default=0.0) / 1e3
 
     def add(self, launch: tuple[Any, Any], copies: Sequence[PendingCopy]) -> None:
@@ -38,8 +37,9 @@ class Spans:
         """
         if not self._starts:
             self._starts = [copy.start for copy in copies]
-        self._end = copies[-1].end
-        self._end.synchronize()  # a stage has only just recorded it
-        self.kernel_seconds += self._read(*launch) / 1e3
+        self._end = end = copies[-1].end
+        if not has_passed(end):  # a stage has only just recorded it
+            end.synchronize()
+        self.kernel_seconds += self._read(launch[0].ptr, launch[1].ptr) / 1e3
         for copy in copies:
-            self.transfer_seconds += self._read(copy.start, copy.end) / 1e3
+            self.transfer_seconds += self._read(copy.start.ptr, copy.end.ptr) / 1e3

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernels.copies import DirectCopy, PendingCopy, StagedCopy
-from kernels.events import EventPool
+from kernels.events import EventPool, find_runtime
 from kernels.host_copies import CopyTeam
 from kernels.host_product import Passage
 from kernels.native_stage import open_stage
@@ -39,6 +39,8 @@ class Staging:
         self._events = events
         self._stage: Stage | None = None
         self._transfers = Transfers(self.stream)
+        runtime, self._address = find_runtime(), self.stream.ptr
+        self._record, self._wait = runtime.eventRecord, runtime.streamWaitEvent
         self._alone = False
         self._awake = False
         self._helpers = team.threads
@@ -106,15 +108,15 @@ class Staging:
     def _begin(self, after: Any) -> Any:
         """Enqueue what comes before transfers; returns the event of their start."""
         if after is not None:
-            self.stream.wait_event(after)
+            self._wait(self._address, after.ptr)
         start = self._events.take()
-        start.record(self.stream)
+        self._record(start.ptr, self._address)
         return start
 
     def _end(self, start: Any, *, outwards: bool) -> DirectCopy:
         """Enqueue what comes behind transfers."""
         end = self._events.take()
-        end.record(self.stream)
+        self._record(end.ptr, self._address)
         return DirectCopy(start, end, outwards=outwards, awake=self._awake)
 
     def _walk(self, passage: Passage, after: Any, *, inwards: bool) -> StagedCopy:

@@ -102,7 +102,8 @@ def _list_parts(problem: PanelProblem, buffers: Buffers, panels: list[range]) ->
 
 def _choose_leading_depth(problem: PanelProblem, columns: int) -> int:
     """How much of K the first panel takes at a time."""
-    least = max(B_STEP_BYTES // (columns * problem.item_bytes), problem.k // LEADING_STEPS, 1)
+    elements = columns + problem.m if problem.goes_deep else columns  # all of A comes in as well
+    least = max(B_STEP_BYTES // (elements * problem.item_bytes), problem.k // LEADING_STEPS, 1)
     return -(-least // DEPTH_QUANTUM) * DEPTH_QUANTUM
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Final
 
 from kernels.catalog import find_kernel
-from kernels.launch import launch_tiles
+from kernels.launch import prepare_tiles
 from kernels.operands import Product
+from kernels.prepared import DriverCall
 from kernels.tiling import RegisterTiling
 
 STRICT: Final = find_kernel("register", "float32")
@@ -19,12 +20,12 @@ STRICT_HELD: Final = replace(
 """The same for some of the multiprocessors, each filled by one block."""
 
 
-def launch_strict(
+def prepare_strict(
     product: Product, cache_dir: Path, *, sms: int | None, wanted: int | None = None
-) -> None:
-    """Enqueue a product, on `sms` multiprocessors or on all.
+) -> tuple[DriverCall, ...]:
+    """Prepare a product, on `sms` multiprocessors or on all.
 
     `wanted` is the device address of a number that is 0 if it is not to be computed after all.
     """
     spec = STRICT if sms is None else STRICT_HELD
-    launch_tiles(spec, product, cache_dir, sms=sms, wanted=wanted)
+    return prepare_tiles(spec, product, cache_dir, sms=sms, wanted=wanted)

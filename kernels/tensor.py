@@ -10,19 +10,19 @@ Sums of few products are computed in float64 on the ordinary cores instead.
 Large products are cut into parts whose splits fit the memory set aside for them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from ctypes import c_float, c_int64, c_uint64
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from kernels.catalog import KernelSpec, find_kernel
 from kernels.errors import DeviceFailure
-from kernels.launch import count_sms, launch_tiles, load_functions
+from kernels.launch import count_sms, load_functions, prepare_tiles
 from kernels.operands import Product
+from kernels.prepared import DriverCall, PreparedLaunch, prepare_clearing, prepare_kernel
 from kernels.splits import VERDICT_BYTES, Cut, SplitMemory, choose_cut
-from kernels.strict import launch_strict
+from kernels.strict import prepare_strict
 from kernels.tiling import LEAST_SPLIT_K, RegisterTiling, SplitTiling, Tile
 
 SHORT: Final = replace(
@@ -50,15 +50,15 @@ _SPLIT_THREADS: Final = 512
 _SPLIT_BLOCKS: Final = 3  # a multiprocessor holds
 
 
-def launch_splits(
+def prepare_splits(
     spec: KernelSpec,
     product: Product,
     cache_dir: Path,
     *,
     sms: int | None = None,
     memory: SplitMemory | None = None,
-) -> None:
-    """Enqueue a product in float32 through bfloat16 splits.
+) -> PreparedLaunch:
+    """Prepare a product in float32 through bfloat16 splits.
 
     Args:
         spec: The kernel.
@@ -71,15 +71,18 @@ def launch_splits(
         DeviceFailure: There is no memory for the splits of even one tile.
     """
     if memory is not None:
-        _Launch(spec, product, memory, cache_dir, sms).enqueue()
-    elif product.k < LEAST_SPLIT_K:
-        launch_tiles(_choose_short(sms), product, cache_dir, sms=sms)
-    else:
-        shape = product.c.rows, product.c.columns, product.k
-        cut, pooled = _allocate(spec, shape)
-        for piece, fresh in _cut_product(cut, product):
-            place = SplitMemory(pooled.ptr, piece.k, 0, fresh)
-            _Launch(spec, piece, place, cache_dir, sms).enqueue()
+        return PreparedLaunch(spec.label, _Launch(spec, product, memory, cache_dir, sms).prepare())
+    if product.k < LEAST_SPLIT_K:
+        calls = prepare_tiles(_choose_short(sms), product, cache_dir, sms=sms)
+        return PreparedLaunch(spec.label, calls)
+    shape = product.c.rows, product.c.columns, product.k
+    cut, pooled = _allocate(spec, shape)
+    parts: list[DriverCall] = []
+    for piece, fresh in _cut_product(cut, product):
+        place = SplitMemory(pooled.ptr, piece.k, 0, fresh)
+        parts += _Launch(spec, piece, place, cache_dir, sms).prepare()
+    parts[-1] = replace(parts[-1], memory=(parts[-1].memory, pooled))
+    return PreparedLaunch(spec.label, tuple(parts), lasting=False)
 
 
 def _cut_product(cut: Cut, product: Product) -> Iterator[tuple[Product, bool]]:
@@ -122,68 +125,62 @@ class _Launch:
         self._a = of_b + strips * self._pitch * count_bytes(tile.n, tile.k)
         self._multiply, self._split_rows, self._split_columns = load_functions(spec, cache_dir)
 
-    def enqueue(self) -> None:
-        """Enqueue the splits, the product, and the kernel that computes where splits cannot."""
-        if self._memory.fresh:
-            self._enqueue_split_columns()
+    def prepare(self) -> tuple[DriverCall, ...]:
+        """The splits, the product, and the kernel that computes where splits cannot."""
+        split_columns = self._prepare_split_columns() if self._memory.fresh else ()
         if self._product.k < LEAST_SPLIT_K:
-            launch_tiles(_choose_short(self._sms), self._product, self._cache_dir, sms=self._sms)
-            return
-        self._enqueue_split_rows()
-        self._enqueue_product()
+            short = _choose_short(self._sms)
+            tiles = prepare_tiles(short, self._product, self._cache_dir, sms=self._sms)
+            return *split_columns, *tiles
         rejected = self._locate("rejected")
-        launch_strict(self._product, self._cache_dir, sms=self._sms, wanted=rejected)
+        strict = prepare_strict(self._product, self._cache_dir, sms=self._sms, wanted=rejected)
+        return *split_columns, *self._prepare_split_rows(), self._prepare_product(), *strict
 
-    def _enqueue_split_columns(self) -> None:
+    def _prepare_split_columns(self) -> tuple[DriverCall, ...]:
         b, k = self._product.b, self._product.k
-        if self._memory.first == 0:
-            self._clear("largest_b", 1)
-        arguments = (
-            *(np.int64(b.columns), np.int64(k)),
-            *(np.uint64(b.pointer), np.int64(b.leading_dimension)),
-            *(np.uint64(self._b), np.int64(self._pitch), np.uint64(self._memory.pointer)),
+        values = (
+            *(c_int64(b.columns), c_int64(k), c_uint64(b.pointer), c_int64(b.leading_dimension)),
+            *(c_uint64(self._b), c_int64(self._pitch), c_uint64(self._memory.pointer)),
         )
-        self._launch_split(self._split_columns, b.columns, arguments)
+        split = self._prepare_split(self._split_columns, b.columns, values)
+        return (self._clear("largest_b", 1), split) if self._memory.first == 0 else (split,)
 
-    def _enqueue_split_rows(self) -> None:
+    def _prepare_split_rows(self) -> tuple[DriverCall, ...]:
         a, k = self._product.a, self._product.k
-        self._clear("largest_a", 2)
-        arguments = (
-            *(np.int64(a.rows), np.int64(k)),
-            *(np.uint64(a.pointer), np.int64(a.leading_dimension), np.uint64(self._a)),
-            *(np.int64(-(-k // self._spec.tile.k)), np.uint64(self._memory.pointer)),
+        values = (
+            *(c_int64(a.rows), c_int64(k), c_uint64(a.pointer), c_int64(a.leading_dimension)),
+            *(c_uint64(self._a), c_int64(-(-k // self._spec.tile.k))),
+            c_uint64(self._memory.pointer),
         )
-        self._launch_split(self._split_rows, a.rows, arguments)
+        return self._clear("largest_a", 2), self._prepare_split(self._split_rows, a.rows, values)
 
-    def _enqueue_product(self) -> None:
+    def _prepare_product(self) -> DriverCall:
         product, tile, c = self._product, self._spec.tile, self._product.c
         tiles = -(-c.rows // tile.m) * -(-c.columns // tile.n)
-        arguments = (
-            *(np.int64(c.rows), np.int64(c.columns), np.int64(product.k)),
-            *(np.float32(product.alpha), np.uint64(self._a), np.uint64(self._b)),
-            *(np.int64(self._pitch), np.float32(product.beta)),
-            *(np.uint64(c.pointer), np.int64(c.leading_dimension)),
-            np.uint64(self._memory.pointer),
+        values = (
+            *(c_int64(c.rows), c_int64(c.columns), c_int64(product.k), c_float(product.alpha)),
+            *(c_uint64(self._a), c_uint64(self._b), c_int64(self._pitch), c_float(product.beta)),
+            *(c_uint64(c.pointer), c_int64(c.leading_dimension), c_uint64(self._memory.pointer)),
         )
-        self._multiply(
-            *((min(tiles, self._sms or count_sms()),), self._spec.block, arguments),
-            shared_mem=self._spec.dynamic_shared_bytes,
+        return prepare_kernel(
+            *(self._multiply, min(tiles, self._sms or count_sms()), self._spec.block, values),
+            shared_bytes=self._spec.dynamic_shared_bytes,
         )
 
-    def _launch_split(self, function: Any, lines: int, arguments: tuple[Any, ...]) -> None:
+    def _prepare_split(self, function: Any, lines: int, values: Sequence[Any]) -> DriverCall:
         """Blocks for all tiles, as many as run at once: one a multiprocessor if it is held."""
         assert isinstance(self._spec.tiling, SplitTiling), "only splits take memory"
         tile = self._spec.tile  # as high as wide
         tiles = -(-lines // tile.m) * -(-self._product.k // tile.k)
         blocks = min(tiles, self._sms or _SPLIT_BLOCKS * count_sms())
         shared_bytes = 2 * self._spec.tiling.count_split_bytes(tile.m, tile.k)
-        function((blocks,), (_SPLIT_THREADS,), arguments, shared_mem=shared_bytes)
+        return prepare_kernel(
+            function, blocks, (_SPLIT_THREADS,), values, shared_bytes=shared_bytes
+        )
 
-    def _clear(self, name: str, count: int) -> None:
-        """Set parts of the verdict to 0, from one on, once what was enqueued before is done."""
-        from cupy.cuda import get_current_stream, runtime
-
-        runtime.memsetAsync(self._locate(name), 0, 4 * count, get_current_stream().ptr)
+    def _clear(self, name: str, count: int) -> DriverCall:
+        """Sets parts of the verdict to 0, from one on, once what was enqueued before is done."""
+        return prepare_clearing(self._locate(name), 4 * count)
 
     def _locate(self, name: str) -> int:
         return self._memory.pointer + 4 * _VERDICT.index(name)

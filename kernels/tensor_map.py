@@ -1,19 +1,18 @@
 """Tensor maps: where a matrix lies, as Hopper's bulk copy engine wants it told."""
 
+import ctypes
 from functools import lru_cache
 from typing import Any, Final
-
-import numpy as np
 
 from kernels.errors import DeviceFailure
 from kernels.operands import Layout
 
-_BYTES: Final = 128
+_WORDS: Final = 16
 
 
 @lru_cache(maxsize=256)
 def encode_tensor_map(matrix: Layout, box_rows: int, box_columns: int, *, swizzled: bool) -> Any:
-    """A map of a float32 matrix, to be passed to a kernel by value.
+    """A map of a float32 matrix: an array of ctypes, to be passed to a kernel by value.
 
     What lies outside the matrix is copied as zeros.
 
@@ -44,6 +43,4 @@ def encode_tensor_map(matrix: Layout, box_rows: int, box_columns: int, *, swizzl
     )
     if status != driver.CUresult.CUDA_SUCCESS:
         raise DeviceFailure(f"no tensor map of {matrix}: {status}")
-    words = np.array([int(word) for word in encoded.opaque], np.uint64)
-    # A void scalar of 128 bytes is what CuPy passes by value.
-    return np.frombuffer(words.tobytes(), np.dtype(f"V{_BYTES}"))[0]
+    return (ctypes.c_uint64 * _WORDS)(*(int(word) for word in encoded.opaque))

@@ -128,6 +128,7 @@ class GpuCurve:
         start_seconds: Seconds that are lost while the CPU part starts.
         first_seconds: Seconds of the first panel's kernels.
         last_seconds: Seconds of the last panel's.
+        panel_seconds: Seconds of the waves of one of those behind the first.
     """
 
     grid: WaveGrid
@@ -147,11 +148,14 @@ class GpuCurve:
     start_seconds: float = 0.0
     first_seconds: float = field(init=False)
     last_seconds: float = field(init=False)
+    panel_seconds: float = field(init=False)
 
     def __post_init__(self) -> None:
         # Looked at for every number of rows that a plan tries.
         for name, rows in (("first", self.stream.first_rows), ("last", self.stream.last_rows)):
             object.__setattr__(self, f"{name}_seconds", self.kernel_seconds(rows))
+        panel_seconds = self.kernel_seconds(self.stream.panel_rows) - self.launch_seconds
+        object.__setattr__(self, "panel_seconds", panel_seconds)
 
     def disturb(self, copy_stretch: float, start_seconds: float) -> "GpuCurve":
         """The curve beside the CPU part.
@@ -176,6 +180,15 @@ class GpuCurve:
             waves = self.grid.count_split_waves(rows, self.split_steps)
         return self.launch_seconds + waves * self.wave_seconds
 
+    def panelled_seconds(self, rows: int) -> float:
+        """Seconds of the kernels panel by panel: each takes whole waves, or parts of its own."""
+        first_rows = self.stream.first_rows
+        if rows <= first_rows:
+            return self.kernel_seconds(rows)
+        panels, rest = divmod(rows - first_rows, self.stream.panel_rows)
+        seconds = self.first_seconds + panels * self.panel_seconds
+        return seconds + (self.kernel_seconds(rest) - self.launch_seconds if rest else 0.0)
+
     def transfer_seconds(self, rows: int) -> float:
         """Seconds of the copies alone, in and out, if nothing overlapped."""
         if rows == 0:
@@ -193,7 +206,7 @@ class GpuCurve:
             return 0.0
         stream, stretch = self.stream, copy_stretch * self.copy_stretch
         first, last = min(rows, stream.first_rows), min(rows, stream.last_rows)
-        kernel_seconds = self.kernel_seconds(rows)
+        kernel_seconds = self.panelled_seconds(rows)
         first_seconds = min(kernel_seconds, self.first_seconds)
         lead_seconds = stream.first_steps * self.step_seconds + first_seconds
         loaded_seconds = stretch * (self.b_seconds + first * self.row_in_seconds)

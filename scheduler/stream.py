@@ -15,6 +15,7 @@ from kernels.panels import (
     PANELS,
     SPLIT_SHARE,
     count_least_bytes,
+    goes_deep,
     streams_a,
 )
 from kernels.steps import B_STEP_BYTES, DEPTH_QUANTUM, LEADING_STEPS
@@ -73,6 +74,9 @@ def outline_stream(problem: GemmProblem, grid: WaveGrid, *, splits_tail: bool) -
         drain_rows = max(1, MIN_DRAIN_BYTES // (row_bytes * tile_m)) * tile_m
         last_rows = min(drain_rows, max(1, drain_rows // last_rows) * last_rows)
     panel_rows = min(m, _round_rows(max(1, wanted_bytes // row_bytes), grid, wave_rows))
+    if goes_deep(m, problem.n, item_bytes, wave_rows):
+        steps = _count_leading_steps(problem, problem.c_row_bytes + m * item_bytes)
+        return Stream(m, steps, panel_rows, min(last_rows, panel_rows))
     if splits_tail and streams_a(m, problem.n, item_bytes) and not staged:
         wanted_bytes = min(max(least_bytes, 2 * m * row_bytes // PANELS), MAX_PANEL_BYTES)
         parts = max(1, round(wanted_bytes / (least_rows * row_bytes)))
@@ -87,17 +91,17 @@ def outline_stream(problem: GemmProblem, grid: WaveGrid, *, splits_tail: bool) -
     )
     return Stream(
         first_rows=max(first_rows, panel_rows),
-        first_steps=_count_leading_steps(problem),
+        first_steps=_count_leading_steps(problem, problem.c_row_bytes),
         panel_rows=panel_rows,
         last_rows=min(last_rows, panel_rows),
     )
 
 
-def _count_leading_steps(problem: GemmProblem) -> int:
-    """Steps of the first panel."""
+def _count_leading_steps(problem: GemmProblem, depth_bytes: int) -> int:
+    """Steps of the first panel, each element of K being so many bytes of what comes in."""
     if problem.item_bytes == 2:
         return 1
-    depth = max(B_STEP_BYTES // problem.c_row_bytes, problem.k // LEADING_STEPS, 1)
+    depth = max(B_STEP_BYTES // depth_bytes, problem.k // LEADING_STEPS, 1)
     return divide_up(problem.k, divide_up(depth, DEPTH_QUANTUM) * DEPTH_QUANTUM)
 
 

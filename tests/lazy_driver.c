@@ -29,7 +29,7 @@ typedef struct {
 enum { MOST = 1 << 16, NOT_READY = 600, PATIENCE = 3 };
 
 static Copy2D list[MOST];
-static int refusal, failure;
+static int refusal, failure, held;
 static long listed, done;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -76,6 +76,23 @@ void fail(int status)
     pthread_mutex_unlock(&lock);
 }
 
+// Whether no event passes any more.
+void hold(int whether)
+{
+    pthread_mutex_lock(&lock);
+    held = whether;
+    pthread_mutex_unlock(&lock);
+}
+
+// Copies that were asked for so far.
+long count_copies(void)
+{
+    pthread_mutex_lock(&lock);
+    const long count = listed;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
 int cuCtxGetCurrent(void** context)
 {
     *context = list;
@@ -120,7 +137,7 @@ int cuEventQuery(void* event)
     pthread_mutex_lock(&lock);
     int status = failure;
     if (status == 0) {
-        const int early = done < one->recorded && ++one->looks < PATIENCE;
+        const int early = done < one->recorded && (held || ++one->looks < PATIENCE);
         status = early ? NOT_READY : carry_out(one->recorded);
     }
     pthread_mutex_unlock(&lock);

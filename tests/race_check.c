@@ -99,6 +99,10 @@ static void walk_often(Stage* stage, void* const* events, int32_t seed)
         expect(finish_stage(stage) == 0, "a stage fails");
         expect(memcmp(target, source, sizeof(int32_t) * ROWS * COLUMNS) == 0, "elements change on the way");
         memset(target, 0, sizeof(int32_t) * ROWS * COLUMNS);
+        for (int i = 0; i < 4; ++i) ask(stage, 0, 0, events, target, device);
+        expect(finish_stage(stage) == 0, "a stage with several errands fails");
+        expect(memcmp(target, source, sizeof(int32_t) * ROWS * COLUMNS) == 0, "elements change ahead");
+        memset(target, 0, sizeof(int32_t) * ROWS * COLUMNS);
         for (int i = 0; i < 5; ++i) ask(stage, i % 2, 0, events, source, device);
         abandon_errands(stage);
         expect(finish_stage(stage) == 0, "what was abandoned is told of");

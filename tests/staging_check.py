@@ -7,6 +7,8 @@ import ctypes
 import itertools
 import sys
 import tempfile
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +143,60 @@ def check_dropping(stage: NativeStage, driver: ctypes.CDLL) -> None:
     assert np.array_equal(device, values)
 
 
+def send_out(
+    stage: NativeStage, driver: ctypes.CDLL, sizes: Sequence[int]
+) -> list[tuple[Any, Any, Walk]]:
+    """Ask for square matrices, all at once: each on the device, its copy to be, and when."""
+    sent = []
+    for place, size in enumerate(sizes):
+        device = np.full((size, size), place, np.float32)
+        matrix = np.full_like(device, -1)
+        region = DeviceRegion(device.ctypes.data, size)
+        errand = Errand(matrix, region, False, None, Event(driver), Event(driver), False)
+        sent.append((device, matrix, stage.send(errand)))
+    return sent
+
+
+def check_queue(stage: NativeStage, driver: ctypes.CDLL) -> None:
+    """Transfers run ahead into the next matrices, and each gets its own elements."""
+    sent = send_out(stage, driver, [3, 1500, 700, 2500, 1, 1024, 1025, 2000] * 3)
+    for device, matrix, walk in sent:
+        walk.result()
+        assert np.array_equal(device, matrix)
+    stage.finish()
+    driver.hold(1)
+    before = driver.count_copies()
+    two_pieces, one_piece = send_out(stage, driver, [1400, 5])
+    driver.hold(0)
+    two_pieces[2].result()
+    assert driver.count_copies() == before + 3
+    one_piece[2].result()
+    stage.finish()
+
+
+def check_queue_that_ends(stage: NativeStage, driver: ctypes.CDLL) -> None:
+    """Behind what fails or is dropped, slabs with transfers that ran ahead are used again."""
+    for _ in range(5):
+        driver.hold(1)
+        sent = send_out(stage, driver, [1400, 5, 2500, 5])
+        driver.fail(700)
+        driver.hold(0)
+        with pytest.raises(Refusal, match="700"):
+            sent[-1][2].result()
+        stage.abandon()
+        driver.fail(0)
+        driver.hold(1)
+        send_out(stage, driver, [5, 1400, 5, 2500])
+        ending = threading.Thread(target=stage.abandon)
+        ending.start()
+        driver.hold(0)
+        ending.join()
+        for device, matrix, walk in send_out(stage, driver, [1400, 5, 2500, 5]):
+            walk.result()
+            assert np.array_equal(device, matrix)
+        stage.finish()
+
+
 def check_closed(stage: NativeStage, walk: Walk) -> None:
     """A closed stage refuses, and so does an errand of it; closing once more does nothing."""
     stage.close()
@@ -189,6 +245,8 @@ def main() -> None:
         check_failure(stage, driver)
         check_lost_context(stage, driver)
         check_dropping(stage, driver)
+        check_queue(stage, driver)
+        check_queue_that_ends(stage, driver)
         matrix = np.ones((3, 5), np.float32)
         device = np.zeros_like(matrix)
         region = DeviceRegion(device.ctypes.data, 5)

@@ -19,6 +19,8 @@ typedef struct Errand {
     void* after;  // event that must have passed before; NULL for none
     void* start;  // events that are recorded around it
     void* end;
+    int entered;  // whether what comes before it is in the stream
+    int status;  // what the driver said of its transfers, or STOPPED
     struct Errand* next;
 } Errand;
 
@@ -38,17 +40,74 @@ typedef struct {
     int status;  // what the driver said then
 } Stage;
 
-// Behind a failure the others wait for its being told.
-static int run_errand(Stage* stage, const Errand* errand)
+// Enqueue what comes before the transfers of an errand.
+static int enter(Stage* stage, Errand* errand)
 {
-    Slabs* slabs = stage->slabs;
+    void* const stream = stage->slabs->stream;
     int status = 0;
-    if (atomic_load(&stage->failed) != 0 || atomic_load(&slabs->stopping)) return STOPPED;
-    if (errand->after != NULL) status = driver.await_in_stream(slabs->stream, errand->after, 0);
-    if (status == 0) status = driver.record_event(errand->start, slabs->stream);
-    if (status == 0) status = (errand->inwards ? send_matrix : fetch_matrix)(slabs, &errand->way);
-    if (status == 0) status = driver.record_event(errand->end, slabs->stream);
-    return status;
+    if (errand->entered) return 0;
+    errand->entered = 1;
+    if (errand->after != NULL) status = driver.await_in_stream(stream, errand->after, 0);
+    return status != 0 ? status : driver.record_event(errand->start, stream);
+}
+
+static int send(Stage* stage, Errand* errand)
+{
+    int status = enter(stage, errand);
+    if (status == 0) status = send_matrix(stage->slabs, &errand->way);
+    return status != 0 ? status : driver.record_event(errand->end, stage->slabs->stream);
+}
+
+// Begin what transfers outwards there are slabs for; whether all of the errand's are begun, and well.
+static int begin(Stage* stage, Errand* errand)
+{
+    Way* const way = &errand->way;
+    if (errand->status != 0) return 0;
+    if (way->begun == way->pieces) return 1;
+    errand->status = enter(stage, errand);
+    if (errand->status == 0) errand->status = begin_fetching(stage->slabs, way);
+    if (errand->status != 0 || way->begun < way->pieces) return 0;
+    errand->status = driver.record_event(errand->end, stage->slabs->stream);
+    return errand->status == 0;
+}
+
+static Errand* find_next(Stage* stage, Errand* errand)
+{
+    pthread_mutex_lock(&stage->lock);
+    Errand* const next = errand == NULL ? stage->first : errand->next;
+    pthread_mutex_unlock(&stage->lock);
+    return next;
+}
+
+// Begin transfers of an errand, which is the oldest one, and of those that wait behind it.
+static void begin_ahead(Stage* stage, Errand* errand)
+{
+    if (!begin(stage, errand)) return;
+    Errand* ahead = find_next(stage, NULL);
+    while (ahead != NULL && !ahead->inwards && begin(stage, ahead)) ahead = find_next(stage, ahead);
+}
+
+static int fetch(Stage* stage, Errand* errand)
+{
+    Way* const way = &errand->way;
+    while (way->fetched < way->pieces) {
+        begin_ahead(stage, errand);
+        if (errand->status == 0) errand->status = fetch_piece(stage->slabs, way);
+        if (errand->status == 0 && atomic_load(&stage->slabs->stopping)) errand->status = STOPPED;
+        if (errand->status != 0) break;
+    }
+    drop_pieces(stage->slabs, way);
+    return errand->status;
+}
+
+// Behind a failure the others wait for its being told.
+static int run_errand(Stage* stage, Errand* errand)
+{
+    if (atomic_load(&stage->failed) != 0 || atomic_load(&stage->slabs->stopping)) {
+        drop_pieces(stage->slabs, &errand->way);
+        return STOPPED;
+    }
+    return errand->inwards ? send(stage, errand) : fetch(stage, errand);
 }
 
 // Whether the counter reaches a number within the time that threads stay awake.
@@ -99,7 +158,7 @@ static void* walk(void* argument)
     return NULL;
 }
 
-static int64_t run_alone(Stage* stage, const Errand* errand)
+static int64_t run_alone(Stage* stage, Errand* errand)
 {
     const int64_t number = atomic_fetch_add(&stage->asked, 1) + 1;
     finish_errand(stage, run_errand(stage, errand));

@@ -95,13 +95,13 @@ static void copy_piece(Slabs* slabs, Slab* slab, const Way* way, const Piece* pi
     }
 }
 
-int send_matrix(Slabs* slabs, const Way* way)
+int send_matrix(Slabs* slabs, Way* way)
 {
-    for (int64_t i = 0; i < way->pieces; ++i) {
+    for (; way->begun < way->pieces; ++way->begun) {
         if (atomic_load(&slabs->stopping)) return STOPPED;
-        const Piece piece = find_piece(way, i);
-        Slab* slab = &slabs->slab[slabs->next];
-        slabs->next = (slabs->next + 1) % slabs->count;
+        const Piece piece = find_piece(way, way->begun);
+        Slab* slab = &slabs->slab[slabs->begun % slabs->count];
+        slabs->emptied = ++slabs->begun;
         int status = reclaim(slab);
         if (status != 0) return status;
         copy_piece(slabs, slab, way, &piece, 1);
@@ -111,25 +111,37 @@ int send_matrix(Slabs* slabs, const Way* way)
     return 0;
 }
 
-int fetch_matrix(Slabs* slabs, const Way* way)
+int begin_fetching(Slabs* slabs, Way* way)
 {
-    int64_t begun = 0;
-    for (int64_t i = 0; i < way->pieces; ++i) {
-        for (; begun < way->pieces && begun - i < slabs->count; ++begun) {
-            if (atomic_load(&slabs->stopping)) return STOPPED;
-            const Piece ahead = find_piece(way, begun);
-            Slab* slab = &slabs->slab[begun % slabs->count];
-            int status = reclaim(slab);
-            if (status == 0) status = transfer(slabs, slab, way, &ahead, 0);
-            if (status != 0) return status;
-        }
-        const Piece piece = find_piece(way, i);
-        Slab* slab = &slabs->slab[i % slabs->count];
-        const int status = reclaim(slab);
+    while (way->begun < way->pieces && slabs->begun - slabs->emptied < slabs->count) {
+        if (atomic_load(&slabs->stopping)) return STOPPED;
+        const Piece piece = find_piece(way, way->begun);
+        Slab* slab = &slabs->slab[slabs->begun % slabs->count];
+        int status = reclaim(slab);
+        if (status == 0) status = transfer(slabs, slab, way, &piece, 0);
         if (status != 0) return status;
-        copy_piece(slabs, slab, way, &piece, 0);
+        ++slabs->begun;
+        ++way->begun;
     }
     return 0;
+}
+
+int fetch_piece(Slabs* slabs, Way* way)
+{
+    const Piece piece = find_piece(way, way->fetched);
+    Slab* slab = &slabs->slab[slabs->emptied % slabs->count];
+    const int status = reclaim(slab);
+    if (status != 0) return status;
+    copy_piece(slabs, slab, way, &piece, 0);
+    ++slabs->emptied;
+    ++way->fetched;
+    return 0;
+}
+
+void drop_pieces(Slabs* slabs, Way* way)
+{
+    slabs->emptied += way->begun - way->fetched;
+    way->fetched = way->begun;
 }
 
 int await_slabs(Slabs* slabs)

@@ -1,0 +1,291 @@
+"""Prepared launches: what they are made of, and that products which use them again are right."""
+
+import ctypes
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels.catalog import KernelSpec, find_kernel, list_kernels
+from kernels.device import list_devices
+from kernels.gemm import multiply_on_device
+from kernels.host_product import HostProduct
+from kernels.kept_launches import MOST_KEPT, KeptLaunches
+from kernels.memory import Matrix
+from kernels.panels import PanelProblem
+from kernels.partials import FLAG_SETS, count_sums_bytes
+from kernels.pinned import lock_matrix, pin_matrix
+from kernels.pipeline import GpuPipeline
+from kernels.places import place_steps
+from kernels.prepared import DriverCall, PreparedLaunch, pack_arguments
+from kernels.steps import plan_steps
+from tests.matrices import assert_product, make_matrix, make_output
+
+HERE = {device.compute_capability for device in list_devices()[:1]} or {(9, 0)}
+KERNELS = [
+    spec
+    for spec in (
+        *(find_kernel("bulk", "float32", tile) for tile in ("128x256", "128x128")),
+        *(find_kernel(name, "float32") for name in ("register", "shared", "tensor", "cublas")),
+        *(find_kernel(name, "float64") for name in ("register", "tensor", "cublas")),
+    )
+    if all(map(spec.runs_on, HERE))
+]
+with_kernels = pytest.mark.parametrize(
+    "spec", KERNELS, ids=lambda spec: spec.label.replace(" ", "-")
+)
+BULK = find_kernel("bulk", "float32")
+on_hopper = pytest.mark.skipif(
+    not all(map(BULK.runs_on, HERE)), reason="the bulk kernel runs on Hopper only"
+)
+BULK_PANELS = {"tile_m": BULK.tile.m, "tile_n": BULK.tile.n, "tile_k": BULK.tile.k}
+
+
+@pytest.fixture(scope="module")
+def pipeline(kernel_cache: Path) -> Iterator[GpuPipeline]:
+    pipeline = GpuPipeline(cache_dir=kernel_cache)
+    yield pipeline
+    pipeline.close()
+
+
+def make_product(spec: KernelSpec, **options: Any) -> HostProduct:
+    a, b, c = (np.zeros((4, 4), spec.dtype) for _ in range(3))
+    factors = {"alpha": 1.0, "beta": 0.0, "progress": None, "cancelled": None} | options
+    return HostProduct(spec, a, b, c, **factors)
+
+
+def multiply(
+    pipeline: GpuPipeline, spec: KernelSpec, shape: tuple[int, int, int], seed: int, **options: Any
+) -> None:
+    """One product of page-locked operands that the seed decides, against its reference."""
+    m, n, k = shape
+    a, b = make_matrix(m, k, spec.dtype, seed), make_matrix(k, n, spec.dtype, seed + 1)
+    before = make_matrix(m, n, spec.dtype, seed + 2)
+    c = pin_copy(before if options.get("beta") else make_output(m, n, spec.dtype))
+    pipeline.multiply(spec, pin_copy(a), pin_copy(b), c, **options)
+    options.pop("sms", None)
+    assert_product(c, a, b, before, **options)
+
+
+def pin_copy(values: Matrix) -> Matrix:
+    pinned = pin_matrix(*values.shape, values.dtype)
+    pinned[...] = values
+    return pinned
+
+
+def test_arguments_lie_in_memory_in_their_order_and_types() -> None:
+    words = (ctypes.c_uint64 * 16)(*range(16))
+    values = ctypes.c_int64(-(2**40)), ctypes.c_float(0.5), words, ctypes.c_uint64(2**63)
+    packed = pack_arguments(values)
+    pointers = (ctypes.c_void_p * 4).from_address(packed.address)
+    del values, words
+    gc.collect()
+    types = ctypes.c_int64, ctypes.c_float, ctypes.c_uint64 * 16, ctypes.c_uint64
+    first, second, third, fourth = (
+        kind.from_address(pointer or 0) for kind, pointer in zip(types, pointers, strict=True)
+    )
+    assert (first.value, second.value, fourth.value) == (-(2**40), 0.5, 2**63)
+    assert list(third) == list(range(16))
+
+
+def test_calls_are_made_in_order_in_the_stream_at_hand_each_time() -> None:
+    made: list[tuple[object, ...]] = []
+
+    def note(*arguments: object) -> None:
+        made.append(arguments)
+
+    launch = PreparedLaunch("two", (DriverCall(note, (1, 2)), DriverCall(note, (3,), (4, 5))))
+    launch.enqueue(7)
+    launch.enqueue(8)
+    assert made == [(1, 2, 7), (3, 7, 4, 5), (1, 2, 8), (3, 8, 4, 5)]
+
+
+def test_placed_steps_are_told_apart_even_where_they_are_alike() -> None:
+    plan = plan_steps(PanelProblem(1000, 500, 300, 4, 128, 128, 16, 132), 1 << 26)
+    first, second = place_steps(plan, 0), place_steps(plan, 0)
+    assert first[0].a == second[0].a
+    assert first[0] != second[0]
+
+
+def test_only_products_alike_in_kernel_factors_and_multiprocessors_share_launches() -> None:
+    launches = KeptLaunches(Path("nowhere"))
+    others = [
+        make_product(BULK, alpha=2.0),
+        make_product(BULK, beta=1.0),
+        make_product(BULK, sms=8),
+        make_product(find_kernel("register", "float32")),
+    ]
+    first = launches.find_variation(make_product(BULK))
+    assert launches.find_variation(make_product(BULK)) is first
+    assert len({launches.find_variation(product) for product in others} | {first}) == 5
+
+
+def test_factors_that_never_come_again_do_not_pile_up() -> None:
+    launches = KeptLaunches(Path("nowhere"))
+    product = make_product(BULK)
+    first = launches.find_variation(product)
+    for beta in range(1, MOST_KEPT + 1):
+        launches.find_variation(make_product(BULK, beta=float(beta)))
+    assert launches.find_variation(product) is not first
+
+
+def test_partial_sums_of_a_whole_gpu_take_at_most_17_megabytes() -> None:
+    specs = [spec for spec in list_kernels() if spec.splits_tail]
+    assert specs
+    assert all(count_sums_bytes(spec, 132) < 17.5e6 for spec in specs)
+
+
+@pytest.mark.gpu
+@with_kernels
+def test_a_plan_that_comes_again_computes_with_the_operands_and_factors_of_each_product(
+    pipeline: GpuPipeline, spec: KernelSpec
+) -> None:
+    shape = 1500, 700, 900
+    for seed, factors in enumerate(((1, 0), (1, 0), (-2.5, 0), (0.5, 1.5), (1, 0), (0.5, 1.5))):
+        alpha, beta = factors
+        multiply(pipeline, spec, shape, seed, alpha=float(alpha), beta=float(beta))
+
+
+@pytest.mark.gpu
+@with_kernels
+def test_other_plans_and_larger_memory_in_between_change_nothing(
+    kernel_cache: Path, spec: KernelSpec
+) -> None:
+    pipeline = GpuPipeline(cache_dir=kernel_cache)
+    try:
+        small, other, large = (700, 300, 500), (333, 409, 1021), (3000, 2500, 800)
+        for seed, shape in enumerate((small, other, small, large, small, other, large)):
+            multiply(pipeline, spec, shape, seed)
+    finally:
+        pipeline.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "spec", [spec for spec in KERNELS if spec.persistent], ids=lambda spec: spec.label
+)
+def test_held_and_free_launches_of_a_plan_are_told_apart(
+    pipeline: GpuPipeline, spec: KernelSpec
+) -> None:
+    for seed, sms in enumerate((None, 8, None, 16, 8)):
+        multiply(pipeline, spec, (1100, 500, 700), seed, sms=sms)
+
+
+@pytest.mark.gpu
+@with_kernels
+@pytest.mark.parametrize("shape", [(900, 5, 300), (900, 300, 7)], ids=str)
+def test_rows_too_short_to_be_aligned_come_again(
+    pipeline: GpuPipeline, spec: KernelSpec, shape: tuple[int, int, int]
+) -> None:
+    for seed in range(3):
+        multiply(pipeline, spec, shape, seed)
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+def test_more_launches_than_sets_of_flags_find_theirs_cleared(
+    kernel_cache: Path, beta: float
+) -> None:
+    shape, limit = ((FLAG_SETS * 3 + 5) * BULK.tile.m - 3, 256, 512), 3 << 19
+    slots = list_devices()[0].sm_count
+    problem = PanelProblem(*shape, 4, **BULK_PANELS, slots=slots, splits_tail=True)
+    assert len(plan_steps(problem, limit).steps) > 2 * FLAG_SETS
+    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit)
+    try:
+        for seed in range(3):
+            multiply(pipeline, BULK, shape, seed, beta=beta)
+    finally:
+        pipeline.close()
+
+
+@pytest.mark.gpu
+@on_hopper
+def test_without_memory_for_partial_sums_another_kernel_computes_until_there_is_some(
+    kernel_cache: Path,
+) -> None:
+    import cupy
+
+    shape = 130, 250, 3000  # few tiles and a long K: they are shared
+    pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    pipeline = GpuPipeline(cache_dir=kernel_cache)
+    try:
+        pool.set_limit(size=max(1, pool.total_bytes()))
+        multiply(pipeline, BULK, shape, 1)
+        pool.set_limit(size=0)
+        for seed in (2, 3):
+            multiply(pipeline, BULK, shape, seed)
+    finally:
+        pool.set_limit(size=0)
+        pipeline.close()
+
+
+@pytest.mark.gpu
+def test_memory_that_is_no_longer_locked_is_staged(pipeline: GpuPipeline) -> None:
+    spec = find_kernel("register", "float32")
+    a, b = make_matrix(900, 400, "float32", 1), make_matrix(400, 500, "float32", 2)
+    for _ in range(2):
+        c = make_output(900, 500, "float32")
+        with lock_matrix(a), lock_matrix(b), lock_matrix(c):
+            pipeline.multiply(spec, a, b, c)
+        assert_product(c, a, b)
+        c[...] = np.nan
+        pipeline.multiply(spec, a, b, c)
+        assert_product(c, a, b)
+
+
+@pytest.mark.gpu
+def test_operands_are_let_go_of_after_the_product(pipeline: GpuPipeline) -> None:
+    operands = [pin_copy(make_matrix(300, 300, "float32", seed)) for seed in range(3)]
+    pipeline.multiply(find_kernel("register", "float32"), *operands)
+    alive = [weakref.ref(operand) for operand in operands]
+    operands.clear()
+    gc.collect()
+    assert [one() for one in alive] == [None] * 3
+
+
+@pytest.mark.gpu
+@with_kernels
+def test_any_thread_enqueues_what_another_one_prepared(
+    pipeline: GpuPipeline, spec: KernelSpec
+) -> None:
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        try:
+            multiply(pipeline, spec, (801, 333, 257), seed)
+        except BaseException as error:
+            failures.append(error)
+
+    for seed in range(3):
+        thread = threading.Thread(target=work, args=(seed,))
+        thread.start()
+        thread.join()
+    assert failures == []
+
+
+@pytest.mark.gpu
+@with_kernels
+def test_the_first_launch_of_a_thread_finds_the_device(
+    spec: KernelSpec, kernel_cache: Path
+) -> None:
+    import cupy
+
+    a, b = make_matrix(200, 300, spec.dtype, 1), make_matrix(300, 100, spec.dtype, 2)
+    operands = cupy.asarray(a), cupy.asarray(b), cupy.empty((200, 100), spec.dtype)
+    multiply_on_device(spec, *operands, cache_dir=kernel_cache)
+    operands[2].fill(np.nan)
+    cupy.cuda.Device().synchronize()
+    thread = threading.Thread(
+        target=multiply_on_device, args=(spec, *operands), kwargs={"cache_dir": kernel_cache}
+    )
+    thread.start()
+    thread.join()
+    cupy.cuda.Device().synchronize()
+    assert_product(cupy.asnumpy(operands[2]), a, b)
