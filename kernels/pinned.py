@@ -20,6 +20,9 @@ from kernels.memory import Matrix
 _PORTABLE: Final = 1  # cudaHostAllocPortable and cudaHostRegisterPortable
 _HOST: Final = 1  # cudaMemoryTypeHost
 
+_locked: Final[dict[int, int]] = {}
+"""Where the memory that was locked here begins and ends: entries go before the lock does."""
+
 
 def pin_matrix(rows: int, columns: int, dtype: DTypeLike) -> Matrix:
     """A new row-major matrix in page-locked memory, which is freed with its last view.
@@ -38,7 +41,8 @@ def pin_matrix(rows: int, columns: int, dtype: DTypeLike) -> Matrix:
     except runtime.CUDARuntimeError as error:
         raise DeviceFailure(f"{size_bytes} bytes of page-locked memory: {error}") from error
     memory = (ctypes.c_uint8 * size_bytes).from_address(pointer)
-    weakref.finalize(memory, runtime.freeHost, pointer).atexit = False  # the driver's end frees it
+    _locked[pointer] = pointer + size_bytes
+    weakref.finalize(memory, _free, pointer).atexit = False  # the driver's end frees it
     used = np.ctypeslib.as_array(memory)[: rows * columns * items.itemsize]
     matrix: Matrix = used.view(items).reshape(rows, columns)
     return matrix
@@ -59,14 +63,17 @@ def lock_matrix(matrix: Matrix) -> Iterator[Matrix]:
 
     if not (matrix.flags.c_contiguous or matrix.flags.f_contiguous):
         raise OperandError(f"strides are {matrix.strides}; only contiguous memory can be locked")
+    address, size_bytes = find_address(matrix), max(1, matrix.nbytes)
     try:
-        runtime.hostRegister(matrix.ctypes.data, max(1, matrix.nbytes), _PORTABLE)
+        runtime.hostRegister(address, size_bytes, _PORTABLE)
     except runtime.CUDARuntimeError as error:
         raise DeviceFailure(f"{matrix.nbytes} bytes cannot be page-locked: {error}") from error
+    _locked[address] = address + size_bytes
     try:
         yield matrix
     finally:
-        runtime.hostUnregister(matrix.ctypes.data)
+        del _locked[address]
+        runtime.hostUnregister(address)
 
 
 def is_pinned(matrix: Matrix) -> bool:
@@ -88,6 +95,13 @@ def is_locked(matrix: Matrix, address: int) -> bool:
         return False
     if rows > 1 and row_stride < row_bytes:
         return False
-    ask = find_runtime().pointerGetAttributes
     last = address + (rows - 1) * row_stride + row_bytes - 1
+    if last < _locked.get(address, 0):  # CUDA takes some microseconds to tell
+        return True
+    ask = find_runtime().pointerGetAttributes
     return bool(ask(address).type == _HOST and ask(last).type == _HOST)
+
+
+def _free(pointer: int) -> None:
+    del _locked[pointer]
+    find_runtime().freeHost(pointer)

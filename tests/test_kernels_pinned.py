@@ -1,5 +1,6 @@
 """Page-locked matrices go to the GPU and back without staging, mixed with pageable ones."""
 
+import ctypes
 import gc
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,26 @@ def test_a_matrix_is_locked_for_as_long_as_the_context_lasts() -> None:
     locked_twice = pytest.raises(DeviceFailure, match="cannot be page-locked")
     with lock_matrix(matrix), locked_twice, lock_matrix(matrix):
         pass
+
+
+def test_where_pinned_memory_was_is_not_taken_for_it() -> None:
+    pinned = pin_matrix(2000, 1000, "float32")
+    address = pinned.ctypes.data
+    assert is_pinned(pinned)
+    del pinned
+    gc.collect()
+    nobodys = np.ctypeslib.as_array((ctypes.c_float * 2_000_000).from_address(address))
+    assert not is_pinned(nobodys.reshape(2000, 1000))  # which reads none of it
+
+
+def test_more_rows_than_were_locked_are_not_pinned() -> None:
+    matrix = np.ones((2 << 11, 1 << 10), "float32")
+    half = matrix[: 1 << 11]
+    with lock_matrix(half):
+        assert is_pinned(half)
+        assert is_pinned(half[5:])
+        assert not is_pinned(matrix)
+    assert not is_pinned(half)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 700, 3), (517, 1, 129), (1031, 769, 1257)])
