@@ -1,17 +1,17 @@
 """C ← αA·B + βC on the CPU: one pool of threads over blocks of C."""
 
-import threading
 import time
 from collections.abc import Callable
-from queue import SimpleQueue
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cpu.call import Call
-from cpu.cut import CutProduct
 from cpu.errors import CpuError, OperandError
+from cpu.native_team import NativeTeam
 from cpu.operands import check_operands
+from cpu.product import Product
 from cpu.products import Matrix
+from cpu.python_team import PythonTeam
 from cpu.threads import limit_blas_threads, usable_cores
 
 
@@ -21,8 +21,14 @@ class CpuPool:
     Holds BLAS to one thread for the whole process (see `limit_blas_threads`). Several threads may
     call `multiply` at once; their blocks share the pool. Usable as a context manager.
 
+    Products of float32 and float64 go to threads in C, if there is a C library and a BLAS for it
+    and BLAS takes the matrices as they lie; all others go to as many threads in Python.
+
     Args:
         threads: Threads to compute with; None for `usable_cores()`.
+        cache_dir: Folder of compiled code, the C library's too; None for the library that lies
+            beside its source, or none.
+        native: Whether the C library is to be used where there is one.
 
     Raises:
         OperandError: `threads` is below 1.
@@ -30,22 +36,16 @@ class CpuPool:
 
     threads: int
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(
+        self, threads: int | None = None, *, cache_dir: Path | None = None, native: bool = True
+    ) -> None:
         if threads is not None and threads < 1:
             raise OperandError("threads", threads, "at least 1")
         limit_blas_threads()
         self.threads = usable_cores() if threads is None else threads
-        # A bare queue wakes a thread several times faster than an executor does, and products of
-        # a few milliseconds notice.
-        self._calls: SimpleQueue[Call | None] = SimpleQueue()
-        self._closing = threading.Lock()
         self._closed = False
-        self._workers = [
-            threading.Thread(target=self._work, name=f"cpu-block-{index}", daemon=True)
-            for index in range(1, self.threads)
-        ]
-        for worker in self._workers:
-            worker.start()
+        self._native = NativeTeam.open(self.threads - 1, cache_dir) if native else None
+        self._python = PythonTeam(self.threads - 1)
 
     def __enter__(self) -> Self:
         return self
@@ -57,6 +57,11 @@ class CpuPool:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    @property
+    def native(self) -> bool:
+        """Whether products that BLAS takes go to threads in C."""
+        return self._native is not None
 
     def multiply(
         self,
@@ -145,42 +150,19 @@ class CpuPool:
         check_operands(a, b, c, alpha=alpha, beta=beta)
         if self._closed:
             raise CpuError("the pool of CPU threads is closed")
-        threads = min(threads or self.threads, self.threads)
-
-        def take_product(rows_in_hand: float) -> CutProduct | None:
-            rows = take(rows_in_hand)
-            if not rows:
-                return None
-            part = slice(rows.start, rows.stop)
-            return CutProduct(
-                a[part], b, c[part],
-                alpha=alpha, beta=beta, threads=threads, likely_rows=likely_rows,
-            )  # fmt: skip
-
-        call = Call(take_product, summon=self._summon, helpers=threads - 1)
-        call.follow(progress, cancelled)
+        product = Product(
+            a, b, c, alpha, beta, take, likely_rows, min(threads or self.threads, self.threads)
+        )
+        fields = self._native.describe(product) if self._native is not None else None
+        if self._native is not None and fields is not None:
+            self._native.multiply(product, fields, progress, cancelled)
+        else:
+            self._python.multiply(product, progress, cancelled)
         return time.perf_counter() - started
 
     def close(self) -> None:
         """End the threads once their blocks are done; calling it again does nothing."""
-        with self._closing:
-            if not self._closed:
-                self._closed = True
-                for _ in self._workers:
-                    self._calls.put(None)
-        for worker in self._workers:
-            worker.join()
-
-    def _summon(self, call: Call, helpers: int) -> None:
-        """Have so many threads help with a call as soon as they can.
-
-        Those of a pool that is being closed may be gone; then the caller does without them.
-        """
-        for _ in range(helpers):
-            self._calls.put(call)
-
-    def _work(self) -> None:
-        """What a thread of the pool does: help with one call after another."""
-        while (call := self._calls.get()) is not None:
-            while call.compute_next():
-                pass
+        self._closed = True
+        if self._native is not None:
+            self._native.close()
+        self._python.close()

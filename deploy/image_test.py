@@ -30,6 +30,16 @@ team_is_native = team.native is not None
 team.close()
 print(team_is_native, numpy.array_equal(target, source))
 """
+_MULTIPLY = """
+import numpy
+from cpu.gemm import CpuPool
+
+a = numpy.random.default_rng(1).random((1031, 517))
+c = numpy.empty((1031, 1031))
+with CpuPool(2) as pool:
+    pool.multiply(a, a.T, c)
+    print(pool.native, numpy.allclose(c, a @ a.T))
+"""
 _WRITABLE = {"/data", "/tmp", "/var/tmp", "/run/lock"}
 
 
@@ -150,6 +160,10 @@ def check_inside(runner: Runner) -> None:
     expect(copied[0] == "True", "the C library is not beside its source, or cannot be loaded")
     expect(copied[1] == "True", "the C library copies wrongly")
     report("inside: copies between matrices by the C library, compiled with the image")
+    multiplied = execute(runner, "python3", "-c", _MULTIPLY).split()
+    expect(multiplied[0] == "True", "the pool's C library is not there, or cannot be loaded")
+    expect(multiplied[1] == "True", "the pool's C library multiplies wrongly")
+    report("inside: products on the CPU by the C library, compiled with the image")
 
 
 def execute(runner: Runner, *command: str) -> str:

@@ -52,7 +52,7 @@ class Executor:
     """Owns the GPU pipeline and the CPU pools of this process; runs one plan at a time.
 
     Args:
-        cache_dir: Folder of compiled kernels.
+        cache_dir: Folder of compiled kernels, and of compiled C.
         devices: Local GPUs; the first is used. Empty where there is none.
         cpu_threads: Threads of the CPU path; None for all usable cores.
         gpu_memory_bytes: GPU memory to stay within; None for what is free.
@@ -67,7 +67,7 @@ class Executor:
         gpu_memory_bytes: int | None = None,
     ) -> None:
         self.devices = tuple(devices)
-        self.pool = CpuPool(cpu_threads)
+        self.pool = CpuPool(cpu_threads, cache_dir=cache_dir)
         self.pipeline = (
             GpuPipeline(devices[0].index, cache_dir=cache_dir, gpu_memory_bytes=gpu_memory_bytes)
             if devices

@@ -6,11 +6,12 @@ For machines that have no C compiler when the service runs, such as the containe
 import sys
 from typing import Final
 
+from cpu.pool_library import POOL_LIBRARY
 from kernels.host_library import HOST_LIBRARY
 from native.errors import CompilationFailed
 from native.library import Library, compile_library
 
-LIBRARIES: Final[tuple[Library, ...]] = (HOST_LIBRARY,)
+LIBRARIES: Final[tuple[Library, ...]] = (HOST_LIBRARY, POOL_LIBRARY)
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from hypothesis import settings
 
 from kernels.device import list_devices
 
-pytest_plugins = ("tests.server",)
+pytest_plugins = ("tests.server", "tests.pools")
 
 settings.register_profile("wavetrim", deadline=None)
 settings.load_profile("wavetrim")

@@ -16,6 +16,7 @@ from cpu.errors import CpuError, OperandError, ProductCancelled
 from cpu.gemm import CpuPool
 
 Matrix = NDArray[Any]
+OpenPool = Callable[[int], CpuPool]
 
 
 def give(parts: Iterable[range]) -> Callable[[float], range]:
@@ -39,7 +40,12 @@ def cut_at(rows: int, edges: list[int]) -> list[range]:
     data=st.data(),
 )
 def test_rows_that_are_given_are_computed_once_and_others_left_alone(
-    shape: tuple[int, int, int], dtype: str, factors: tuple[int, int], threads: int, data: Any
+    open_pool: OpenPool,
+    shape: tuple[int, int, int],
+    dtype: str,
+    factors: tuple[int, int],
+    threads: int,
+    data: Any,
 ) -> None:
     (m, n, k), (alpha, beta) = shape, factors
     parts = cut_at(m, data.draw(st.lists(st.integers(1, m), max_size=5)))
@@ -55,7 +61,7 @@ def test_rows_that_are_given_are_computed_once_and_others_left_alone(
             old = c[part.start : part.stop].astype(np.int64)
             expected[part.start : part.stop] = (alpha * product + beta * old).astype(dtype)
     told: list[float] = []
-    with CpuPool(4) as pool:
+    with open_pool(4) as pool:
         pool.multiply_rows(
             a, b, c, give(given_parts), alpha=alpha, beta=beta, threads=threads,
             progress=told.append,
@@ -83,7 +89,9 @@ def hold(rows: int, columns: int, meet: Callable[[Matrix], None]) -> Matrix:
     return matrix
 
 
-def test_the_next_part_is_begun_while_a_block_of_the_last_one_is_under_way() -> None:
+def test_the_next_part_is_begun_while_a_block_of_the_last_one_is_under_way(
+    open_pool: OpenPool,
+) -> None:
     begun_next, overlapped = threading.Event(), threading.Event()
     c = np.zeros((2048, 1024))
     first = c[1024:].__array_interface__["data"][0]
@@ -96,13 +104,13 @@ def test_the_next_part_is_begun_while_a_block_of_the_last_one_is_under_way() -> 
             begun_next.set()
 
     a = hold(2048, 512, meet)
-    with CpuPool(3) as pool:
+    with open_pool(3) as pool:
         pool.multiply_rows(a, np.ones((512, 1024)), c, give([range(1024, 2048), range(1024)]))
     assert overlapped.is_set()
     assert np.all(c == 512)
 
 
-def test_a_larger_part_behind_a_small_one_wakes_more_threads() -> None:
+def test_a_larger_part_behind_a_small_one_wakes_more_threads(open_pool: OpenPool) -> None:
     names = set()
     waiting = threading.Barrier(3)
 
@@ -112,14 +120,14 @@ def test_a_larger_part_behind_a_small_one_wakes_more_threads() -> None:
             waiting.wait(10)
 
     a, c = hold(2048, 512, meet), np.zeros((2048, 1024))
-    with CpuPool(3) as pool:
+    with open_pool(3) as pool:
         parts = [range(2047, 2048), range(2047)]
         pool.multiply_rows(a, np.ones((512, 1024)), c, give(parts))
     assert len(names) == 3
     assert np.all(c == 512)
 
 
-def test_parts_are_taken_one_at_a_time_knowing_what_is_in_hand() -> None:
+def test_parts_are_taken_one_at_a_time_knowing_what_is_in_hand(open_pool: OpenPool) -> None:
     inside, in_hand = threading.Lock(), []
     parts = cut_at(1600, list(range(100, 1600, 100)))
     left = iter(parts)
@@ -132,7 +140,7 @@ def test_parts_are_taken_one_at_a_time_knowing_what_is_in_hand() -> None:
         return next(left, range(0))
 
     c = np.zeros((1600, 500))
-    with CpuPool(4) as pool:
+    with open_pool(4) as pool:
         pool.multiply_rows(np.ones((1600, 300)), np.ones((300, 500)), c, take)
     assert np.all(c == 300)
     assert in_hand[0] == 0
@@ -140,14 +148,14 @@ def test_parts_are_taken_one_at_a_time_knowing_what_is_in_hand() -> None:
     assert all(-1e-6 < rows <= 1600 for rows in in_hand)
 
 
-def test_an_error_while_taking_ends_the_product() -> None:
+def test_an_error_while_taking_ends_the_product(open_pool: OpenPool) -> None:
     def take(_: float) -> range:
         if np.any(c):
             raise LookupError("no more to be had")
         return range(1000, 2000)
 
     c = np.zeros((2000, 1000))
-    with CpuPool(4) as pool:
+    with open_pool(4) as pool:
         with pytest.raises(LookupError, match="no more"):
             pool.multiply_rows(np.ones((2000, 500)), np.ones((500, 1000)), c, take)
         seen = c.copy()
@@ -157,11 +165,11 @@ def test_an_error_while_taking_ends_the_product() -> None:
     assert np.all(c == 500)
 
 
-def test_a_cancelled_product_takes_no_more() -> None:
+def test_a_cancelled_product_takes_no_more(open_pool: OpenPool) -> None:
     told: list[float] = []
     parts = cut_at(4000, list(range(500, 4000, 500)))
     c = np.zeros((4000, 1000))
-    with CpuPool(4) as pool:
+    with open_pool(4) as pool:
         with pytest.raises(ProductCancelled):
             pool.multiply_rows(
                 np.ones((4000, 500)), np.ones((500, 1000)), c, give(parts),
@@ -173,12 +181,12 @@ def test_a_cancelled_product_takes_no_more() -> None:
     assert not np.any(c[:2000])
 
 
-def test_without_any_rows_nothing_is_done() -> None:
+def test_without_any_rows_nothing_is_done(open_pool: OpenPool) -> None:
     c = np.zeros((2, 2))
-    with CpuPool(2) as pool:
+    with open_pool(2) as pool:
         pool.multiply_rows(np.ones((2, 2)), np.ones((2, 2)), c, give([]))
     assert not np.any(c)
     with pytest.raises(CpuError, match="closed"):
         pool.multiply_rows(np.ones((2, 2)), np.ones((2, 2)), c, give([]))
-    with CpuPool(2) as pool, pytest.raises(OperandError):
+    with open_pool(2) as pool, pytest.raises(OperandError):
         pool.multiply_rows(np.ones((2, 3)), np.ones((2, 2)), c, give([]))

@@ -1,0 +1,86 @@
+"""The BLAS that NumPy loaded, as addresses of functions that C can call."""
+
+import ctypes
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import threadpoolctl
+
+logger = logging.getLogger(__name__)
+
+_NAMES: Final = ("scipy_cblas_{}64_", "cblas_{}64_", "cblas_{}_64", "scipy_cblas_{}", "cblas_{}")
+"""What builds of OpenBLAS call their functions: those of 64-bit integers first."""
+
+_ROUTINES: Final = ("sgemm", "dgemm", "sgemv", "dgemv")
+_WIDE_BUILD: Final = b"USE64BITINT"
+
+
+@dataclass(frozen=True, slots=True)
+class Blas:
+    """Functions of one library, held to one thread.
+
+    Attributes:
+        path: The library's file.
+        addresses: Of sgemm, dgemm, sgemv and dgemv with cblas's arguments.
+        integer_bytes: Of its integers, 4 or 8.
+    """
+
+    path: str
+    addresses: tuple[int, int, int, int]
+    integer_bytes: int
+
+
+@cache
+def find_blas() -> Blas | None:
+    """The loaded BLAS whose functions are known; None, after a warning, where there is none.
+
+    Only of OpenBLAS it can be told how wide its integers are, and that a limit of threads which one
+    thread sets holds for all.
+    """
+    entries = [entry for entry in threadpoolctl.threadpool_info() if entry["user_api"] == "blas"]
+    # Others may be loaded for others, SciPy's for instance: NumPy's own comes first.
+    entries.sort(key=lambda entry: "numpy" not in entry["filepath"])
+    for entry in entries:
+        if entry["internal_api"] == "openblas" and entry.get("threading_layer") != "openmp":
+            for blas in _read_library(entry["filepath"]):
+                return blas
+    paths = ", ".join(entry["filepath"] for entry in entries) or "none"
+    logger.warning(
+        "products on the CPU run in Python threads, which is slower: among the loaded BLAS "
+        "libraries is no OpenBLAS that can be called (%s)",
+        paths,
+    )
+    return None
+
+
+def _read_library(path: str) -> Iterator[Blas]:
+    try:
+        library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+    except OSError:
+        return
+    for name in _NAMES:
+        functions = [getattr(library, name.format(routine), None) for routine in _ROUTINES]
+        build = _WIDE_BUILD if "64" in name else _read_build(library)
+        if all(functions) and build:
+            sgemm, dgemm, sgemv, dgemv = map(_find_address, functions)
+            yield Blas(path, (sgemm, dgemm, sgemv, dgemv), 8 if _WIDE_BUILD in build else 4)
+
+
+def _find_address(function: Any) -> int:
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None, "a function that was found has an address"
+    return address
+
+
+def _read_build(library: ctypes.CDLL) -> bytes:
+    """How this OpenBLAS was built, in its own words; nothing if it does not say."""
+    for name in ("scipy_openblas_get_config", "openblas_get_config"):
+        function = getattr(library, name, None)
+        if function is not None:
+            function.restype = ctypes.c_char_p
+            return bytes(function() or b"")
+    return b""

@@ -1,0 +1,97 @@
+// One block of a product by BLAS: as a matrix, or as a vector where it has one row or one column.
+#include "pool.h"
+
+#include <string.h>
+
+enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, PLAIN = 111, TRANSPOSED = 112 };  // as cblas.h has them
+
+// A matrix as BLAS sees it: strides in elements, one of them 1.
+typedef struct {
+    char* data;
+    int64_t row, column;
+} View;
+
+typedef struct {
+    View a, b, c;
+    int64_t m, n, k;
+    double alpha, beta;
+    void* gemm;
+    void* gemv;
+} Task;
+
+static int is_by_rows(View view) { return view.column == 1; }
+
+static int64_t leading_dimension(View view) { return is_by_rows(view) ? view.row : view.column; }
+
+static int order_of(View view) { return is_by_rows(view) ? ROW_MAJOR : COLUMN_MAJOR; }
+
+// How a matrix stands to the order that the call is made in.
+static int turn(View view, int order) { return order_of(view) == order ? PLAIN : TRANSPOSED; }
+
+// y is cleared first where β is 0: not every gemv leaves alone what was there, NaN for instance.
+#define DEFINE_MULTIPLY(NAME, REAL, INTEGER)                                                            \
+    static void NAME(const Task* task)                                                                  \
+    {                                                                                                   \
+        typedef void Gemm(                                                                              \
+            int, int, int, INTEGER, INTEGER, INTEGER, REAL, const REAL*, INTEGER, const REAL*, INTEGER, \
+            REAL, REAL*, INTEGER);                                                                      \
+        typedef void Gemv(                                                                              \
+            int, int, INTEGER, INTEGER, REAL, const REAL*, INTEGER, const REAL*, INTEGER, REAL, REAL*,  \
+            INTEGER);                                                                                   \
+        const View a = task->a, b = task->b, c = task->c;                                               \
+        const REAL alpha = (REAL)task->alpha, beta = (REAL)task->beta;                                  \
+        if (task->m > 1 && task->n > 1) {                                                               \
+            const int order = order_of(c);                                                              \
+            ((Gemm*)task->gemm)(                                                                        \
+                order, turn(a, order), turn(b, order), (INTEGER)task->m, (INTEGER)task->n,              \
+                (INTEGER)task->k, alpha, (const REAL*)a.data, (INTEGER)leading_dimension(a),            \
+                (const REAL*)b.data, (INTEGER)leading_dimension(b), beta, (REAL*)c.data,                \
+                (INTEGER)leading_dimension(c));                                                         \
+            return;                                                                                     \
+        }                                                                                               \
+        const int is_row = task->m == 1; /* xᵀB, else A·x */                                            \
+        const int64_t length = is_row ? task->n : task->m, step = is_row ? c.column : c.row;            \
+        for (int64_t i = 0; beta == 0 && i < length; ++i) ((REAL*)c.data)[i * step] = 0;                \
+        const View matrix = is_row ? b : a;                                                             \
+        ((Gemv*)task->gemv)(                                                                            \
+            order_of(matrix), is_row ? TRANSPOSED : PLAIN, (INTEGER)(is_row ? task->k : task->m),       \
+            (INTEGER)(is_row ? task->n : task->k), alpha, (const REAL*)matrix.data,                     \
+            (INTEGER)leading_dimension(matrix), (const REAL*)(is_row ? a : b).data,                     \
+            (INTEGER)(is_row ? a.column : b.row), beta, (REAL*)c.data, (INTEGER)step);                  \
+    }
+
+DEFINE_MULTIPLY(multiply_floats_32, float, int32_t)
+DEFINE_MULTIPLY(multiply_doubles_32, double, int32_t)
+DEFINE_MULTIPLY(multiply_floats_64, float, int64_t)
+DEFINE_MULTIPLY(multiply_doubles_64, double, int64_t)
+
+static View view(const char* data, int64_t row, int64_t column, int64_t item, int64_t top, int64_t left)
+{
+    return (View){(char*)data + top * row + left * column, row / item, column / item};
+}
+
+void multiply_block(
+    const Blas* blas, const Product* product, const Block* block, int64_t first_row, char* sum)
+{
+    const int64_t top = first_row + block->row_start, left = block->column_start;
+    const int64_t columns = block->column_stop - left, item = product->item;
+    const int is_double = item == sizeof(double);
+    Task task = {
+        .a = view(product->a, product->a_row, product->a_column, item, top, block->depth_start),
+        .b = view(product->b, product->b_row, product->b_column, item, block->depth_start, left),
+        .c = view(product->c, product->c_row, product->c_column, item, top, left),
+        .m = block->row_stop - block->row_start, .n = columns, .k = block->depth_stop - block->depth_start,
+        .alpha = product->alpha, .beta = product->beta,
+        .gemm = blas->gemm[is_double], .gemv = blas->gemv[is_double],
+    };
+    if (sum != NULL) {
+        task.c = (View){sum, columns, 1};
+        task.alpha = 1;
+        task.beta = 0;
+    }
+    if (blas->integer_bytes == sizeof(int64_t)) {
+        (is_double ? multiply_doubles_64 : multiply_floats_64)(&task);
+    } else {
+        (is_double ? multiply_doubles_32 : multiply_floats_32)(&task);
+    }
+}

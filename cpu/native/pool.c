@@ -1,0 +1,213 @@
+// Calls of the pool: the blocks of products, computed by the caller and by threads of its team.
+//
+// A call has one part at a time; who finds no block of it left takes the next one, while the others
+// finish theirs. All that is shared lies behind the team's lock, which is held for some nanoseconds:
+// blocks take a thousand times as long. Who waits spins for a moment, because most of what is waited
+// for follows soon, and then sleeps; so does a thread between two calls.
+//
+// A sleeping thread is woken by the caller, or by one that has just been: so a caller wakes few, and
+// begins its own block. A thread that comes too late finds nothing, and nobody waits for it.
+#include "team.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WOKEN_BY_CALLER = 3,
+    WOKEN_BY_HELPER = 2,
+};
+
+// A block that a thread has begun.
+typedef struct {
+    int64_t terms;  // 0 while there is none
+    int64_t begun;
+} Hand;
+
+struct Call {
+    Team* team;
+    Call* next;
+    Blas blas;
+    Product product;
+    Taker taker;
+    int64_t key;
+    int most, summoned, places;  // helpers: at most, asked for, asked for and not yet there
+    int users;                   // helpers that are there
+    int joined;                  // helpers that ever were
+    int taking, ended;
+    int64_t first_row;
+    char* sums;
+    Block* blocks;  // of the last part
+    int64_t count, left;
+    int64_t done_terms, done_nanoseconds, told_terms;
+    Hand hand[];  // the caller's, then those of the helpers
+};
+
+// Rows left of the blocks in hand, if these go on at the pace of those before.
+static double count_rows_in_hand(const Call* call)
+{
+    const int64_t now = read_clock();
+    const double pace = call->done_nanoseconds ? (double)call->done_terms / call->done_nanoseconds : 0;
+    double terms = 0;
+    for (int i = 0; i <= call->joined; ++i) {
+        const Hand* hand = &call->hand[i];
+        const double left = hand->terms - pace * (now - hand->begun);
+        if (hand->terms && left > 0) terms += left;
+    }
+    return terms / ((double)call->product.n * call->product.k);
+}
+
+// Compute a block that is left, with the lock let go meanwhile.
+static void compute_block(Call* call, Hand* hand)
+{
+    const int64_t index = call->count - call->left--;
+    const Block block = call->blocks[index];
+    const int64_t first_row = call->first_row, item = call->product.item;
+    const int64_t elements = (block.row_stop - block.row_start) * (block.column_stop - block.column_start);
+    char* sum = call->sums == NULL ? NULL : call->sums + index * elements * item;
+    hand->terms = elements * (block.depth_stop - block.depth_start);
+    hand->begun = read_clock();
+    unlock(call->team);
+    multiply_block(&call->blas, &call->product, &block, first_row, sum);
+    const int64_t now = read_clock();
+    lock(call->team);
+    call->done_terms += hand->terms;
+    call->done_nanoseconds += now - hand->begun;
+    hand->terms = 0;
+}
+
+static void have_part_taken(Call* call)
+{
+    const double rows = count_rows_in_hand(call);
+    call->taking = 1;
+    unlock(call->team);
+    const int taken = call->taker(call->key, rows);
+    lock(call->team);
+    if (taken) return;
+    call->ended = 1;
+    announce_change(call->team);
+}
+
+// What a thread of the team does for a call.
+static void help_call(Team* team, Call* call)
+{
+    Hand* hand = &call->hand[++call->joined];
+    while (!team->closing) {
+        if (call->left > 0) {
+            compute_block(call, hand);
+        } else if (call->ended) {
+            break;
+        } else if (!call->taking) {
+            have_part_taken(call);
+        } else {
+            wait_for_change(team, NEVER);
+        }
+    }
+    if (--call->users == 0) announce_change(team);
+}
+
+int join_call(Team* team)
+{
+    Call* call = team->calls;
+    while (call != NULL && call->places == 0) call = call->next;
+    if (call == NULL) return 0;
+    const int places = --call->places;
+    ++call->users;
+    unlock(team);
+    if (places > 0) wake_sleepers(&team->news, places < WOKEN_BY_HELPER ? places : WOKEN_BY_HELPER);
+    lock(team);
+    help_call(team, call);
+    return 1;
+}
+
+Call* begin_call(
+    Team* team, const Blas* blas, const Product* product, int helpers, Taker taker, int64_t key)
+{
+    Call* call = calloc(1, sizeof(Call) + (helpers + 1) * sizeof(Hand));
+    if (call == NULL) return NULL;
+    *call = (Call){
+        .team = team, .blas = *blas, .product = *product, .most = helpers, .taker = taker, .key = key};
+    lock(team);
+    ++team->owners;
+    call->next = team->calls;
+    team->calls = call;
+    unlock(team);
+    return call;
+}
+
+int add_part(Call* call, int64_t first_row, char* sums, const Block* blocks, int64_t count)
+{
+    Team* team = call->team;
+    Block* copied = malloc(count * sizeof(Block));
+    if (copied == NULL) return 0;
+    memcpy(copied, blocks, count * sizeof(Block));
+    lock(team);
+    free(call->blocks);
+    call->blocks = copied;
+    call->first_row = first_row;
+    call->sums = sums;
+    call->count = count;
+    call->left = call->ended ? 0 : count;  // the caller may have given up meanwhile
+    call->taking = 0;
+    const int wanted = (count - 1 < call->most ? (int)count - 1 : call->most) - call->summoned;
+    if (wanted > 0 && !call->ended) {
+        call->summoned += wanted;
+        call->places += wanted;
+    }
+    const int places = call->places;
+    announce_change(team);
+    unlock(team);
+    if (places > 0) change_word(&team->news, places < WOKEN_BY_CALLER ? places : WOKEN_BY_CALLER);
+    return 1;
+}
+
+void end_parts(Call* call)
+{
+    lock(call->team);
+    call->taking = call->places = 0;
+    call->ended = 1;
+    announce_change(call->team);
+    unlock(call->team);
+}
+
+int compute_blocks(Call* call, int64_t nanoseconds, int single, Report* report)
+{
+    const int64_t until = read_clock() + nanoseconds;
+    int state = ON;
+    lock(call->team);
+    for (int on = 1; on;) {
+        if (call->left > 0) {
+            compute_block(call, &call->hand[0]);
+            on = !single && read_clock() < until;
+        } else if (!call->ended && !call->taking) {
+            call->taking = 1;
+            report->rows_in_hand = count_rows_in_hand(call);
+            state = TAKE;
+            on = 0;
+        } else if (call->ended && call->users == 0) {
+            state = OVER;
+            on = 0;
+        } else {
+            on = wait_for_change(call->team, until);
+        }
+    }
+    report->terms = call->done_terms - call->told_terms;
+    call->told_terms = call->done_terms;
+    unlock(call->team);
+    return state;
+}
+
+void end_call(Call* call)
+{
+    Team* team = call->team;
+    lock(team);
+    call->ended = 1;
+    call->left = call->places = 0;
+    Call** link = &team->calls;
+    while (*link != call) link = &(*link)->next;
+    *link = call->next;
+    announce_change(team);  // to helpers that wait for a part
+    while (call->users > 0) wait_for_change(team, NEVER);
+    free(call->blocks);
+    free(call);
+    drop_team(team);
+}

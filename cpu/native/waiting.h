@@ -1,0 +1,43 @@
+// Words that threads wait for: who changes one wakes some of those that sleep for it.
+#pragma once
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum {
+    EVERYONE = INT_MAX,
+    LOOKS = 64,  // before the clock is read again, and the core offered to others
+};
+
+#define NEVER INT64_MAX
+
+typedef struct {
+    _Atomic unsigned count;
+    atomic_int sleeping;
+} Word;
+
+static inline unsigned read_word(Word* word) { return atomic_load(&word->count); }
+
+// Count on, and wake at most so many sleepers.
+void change_word(Word* word, int sleepers);
+
+// Wake at most so many sleepers, for whom the word has changed already.
+void wake_sleepers(Word* word, int sleepers);
+
+// Return 1 when the word's count is no longer this one, or 0 when the clock stands at `until`. Looks
+// for 0.2 ms, then sleeps.
+int await_word(Word* word, unsigned seen, int64_t until);
+
+// Nanoseconds of a clock that only goes forward.
+int64_t read_clock(void);
+
+// One turn of a loop that waits, without a call to the system.
+static inline void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}

@@ -1,0 +1,161 @@
+"""One call of the pool by the C library, which asks Python for parts only."""
+
+import ctypes
+import itertools
+from collections.abc import Callable
+from functools import lru_cache
+from struct import pack
+from typing import Final
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from cpu.blocks import Block, cut_blocks, cut_depth
+from cpu.errors import CpuError, ProductCancelled
+from cpu.pool_library import OVER, TAKE, TAKER, Report
+from cpu.product import Product
+from cpu.products import Matrix, combine
+
+_POLL_NANOSECONDS: Final = 20_000_000
+
+_keys = itertools.count()
+_calls: "WeakValueDictionary[int, NativeCall]" = WeakValueDictionary()
+
+
+def _take_for(key: int, rows_in_hand: float) -> int:
+    call = _calls[key]
+    try:
+        call.extend(rows_in_hand)
+    except BaseException as error:  # whatever it is belongs to the caller
+        call.failure = error
+        return 0
+    return 1
+
+
+take_for: Final = TAKER(_take_for)
+"""What the library calls in a thread of its own: the next part of a call; 0 where that failed."""
+
+
+class NativeCall:
+    """A product whose parts are computed by threads that do not wait in between.
+
+    The arrays must not go before `follow` ends.
+
+    Args:
+        product: Of matrices that BLAS takes; K, N and α are not 0.
+        library: The C library.
+
+    Attributes:
+        key: Names the call for the library.
+        failure: What a part could not be taken for.
+    """
+
+    def __init__(self, product: Product, library: ctypes.CDLL) -> None:
+        self._product = product
+        self._library = library
+        self._address: int | None = None
+        self._sums: list[tuple[slice, Matrix]] = []
+        self._complete = False
+        self.key = next(_keys)
+        self.failure: BaseException | None = None
+        _calls[self.key] = self
+
+    def extend(self, rows_in_hand: float) -> None:
+        """Take the next part and hand it to the library, or tell it that there is none.
+
+        Raises:
+            BaseException: What `take` raises.
+        """
+        product = self._product
+        rows = product.take(rows_in_hand)
+        if not rows:
+            self._complete = True
+            self._library.end_parts(self._address)
+            return
+        k, n = product.b.shape
+        blocks, parts = pack_blocks(len(rows), n, k, product.threads, product.likely_rows)
+        sums_address = None
+        if parts > 1:
+            sums = np.empty((parts, len(rows), n), product.c.dtype)
+            self._sums.append((slice(rows.start, rows.stop), sums))
+            sums_address = sums.ctypes.data
+        count = len(blocks) // BLOCK_BYTES
+        if not self._library.add_part(self._address, rows.start, sums_address, blocks, count):
+            raise MemoryError(f"no memory for {count} blocks")
+
+    def follow(
+        self,
+        address: int,
+        progress: Callable[[float], None] | None,
+        cancelled: Callable[[], bool] | None,
+    ) -> None:
+        """Compute in the calling thread until all is done, reporting and asking in between.
+
+        Args:
+            address: Of the library's call, which ends here.
+            progress: Called with the rows newly finished.
+            cancelled: True ends the product.
+
+        Raises:
+            ProductCancelled: `cancelled` returned True.
+        """
+        compute, end = self._library.compute_blocks, self._library.end_call
+        try:
+            self._address = address
+            terms_a_row = self._product.b.size
+            single = progress is not None
+            report = Report()
+            state = None
+            while state != OVER:
+                if cancelled is not None and cancelled():
+                    raise ProductCancelled("the product was cancelled")
+                state = compute(address, _POLL_NANOSECONDS, single, ctypes.byref(report))
+                if report.terms and progress is not None:
+                    progress(report.terms / terms_a_row)
+                if state == TAKE:
+                    self.extend(report.rows_in_hand)
+        finally:
+            end(address)  # returns when no thread has the arrays any more
+        if self.failure is not None:
+            raise self.failure
+        if not self._complete:
+            raise CpuError("the product was interrupted while it took a part")
+        self._finish()
+
+    def _finish(self) -> None:
+        """Add up the parts where K was cut, in the same order always, for the same bits."""
+        product = self._product
+        for rows, sums in self._sums:
+            with np.errstate(all="ignore"):
+                total = sums.sum(axis=0)
+                combine(total, product.c[rows], alpha=product.alpha, beta=product.beta)
+
+
+BLOCK_BYTES: Final = 6 * 8
+
+
+@lru_cache(maxsize=256)
+def pack_blocks(m: int, n: int, k: int, threads: int, likely_rows: int | None) -> tuple[bytes, int]:
+    """Cut a part into blocks.
+
+    Args:
+        m: Rows of the part, at least 1.
+        n: Columns of B and C, at least 1.
+        k: Columns of A and rows of B, at least 1.
+        threads: Threads that will take the blocks.
+        likely_rows: As `cut_blocks` has it.
+
+    Returns:
+        The blocks as pool.h has them, and into how many parts K is cut.
+    """
+    deep = cut_depth(m, n, k, threads=threads)
+    blocks = deep or cut_blocks(m, n, k, threads=threads, likely_rows=likely_rows)
+    return b"".join(map(_pack_block, blocks)), max(1, len(deep))
+
+
+def _pack_block(block: Block) -> bytes:
+    return pack(
+        "=6q",
+        *(block.row_start, block.row_stop, block.column_start, block.column_stop),
+        *(block.depth_start, block.depth_stop),
+    )

@@ -1,0 +1,69 @@
+"""The C library of cpu/native/: calls of the pool without the interpreter's lock."""
+
+import ctypes
+from ctypes import c_char_p, c_double, c_int, c_int64, c_void_p
+from pathlib import Path
+from typing import Final
+
+from native.library import Library, load_library
+
+POOL_LIBRARY: Final = Library(
+    name="pool",
+    folder=Path(__file__).parent / "native",
+    source_names=("pool.c", "team.c", "blas.c", "waiting.c"),
+    header_names=("pool.h", "team.h", "waiting.h"),
+    otherwise="products on the CPU run in Python threads, which is slower",
+)
+
+OVER: Final = 0
+TAKE: Final = 2
+"""What `compute_blocks` answers."""
+
+TAKER: Final = ctypes.CFUNCTYPE(c_int, c_int64, c_double)
+
+
+class BlasAddresses(ctypes.Structure):
+    """`Blas` of pool.h."""
+
+    _fields_ = (("gemm", c_void_p * 2), ("gemv", c_void_p * 2), ("integer_bytes", c_int64))
+
+
+class ProductFields(ctypes.Structure):
+    """`Product` of pool.h."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("a", "b", "c")),
+        *((f"{name}_{way}", c_int64) for name in ("a", "b", "c") for way in ("row", "column")),
+        *((name, c_int64) for name in ("n", "k", "item")),
+        *((name, c_double) for name in ("alpha", "beta")),
+    )
+
+
+class Report(ctypes.Structure):
+    """`Report` of pool.h."""
+
+    _fields_ = (("terms", c_int64), ("rows_in_hand", c_double))
+
+
+def load_pool_library(cache_dir: Path | None) -> ctypes.CDLL | None:
+    """The library, its functions declared; None, after a warning, where it cannot be had.
+
+    Args:
+        cache_dir: Folder of compiled code; None for the library beside its source, or none.
+    """
+    library = load_library(POOL_LIBRARY, cache_dir)
+    if library is None:
+        return None
+    signatures: dict[str, tuple[type | None, tuple[type, ...]]] = {
+        "open_team": (c_void_p, (c_int,)),
+        "close_team": (None, (c_void_p,)),
+        "begin_call": (c_void_p, (c_void_p, c_void_p, c_void_p, c_int, TAKER, c_int64)),
+        "add_part": (c_int, (c_void_p, c_int64, c_void_p, c_char_p, c_int64)),
+        "end_parts": (None, (c_void_p,)),
+        "compute_blocks": (c_int, (c_void_p, c_int64, c_int, c_void_p)),
+        "end_call": (None, (c_void_p,)),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library

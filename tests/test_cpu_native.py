@@ -1,0 +1,37 @@
+"""The pool's C library compiles without warnings, and sanitizers find nothing in its threads."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cpu.pool_library import POOL_LIBRARY
+from native.library import FLAGS
+from tests.c_library import compile_c, skip_without_runtime
+
+TESTS = Path(__file__).parent
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+def test_the_library_compiles_without_warnings(tmp_path: Path, level: str) -> None:
+    strict = ("-Wall", "-Wextra", "-Werror")
+    compile_c(
+        tmp_path / "pool.so", *FLAGS, level, *strict, "-shared", "-fPIC", *POOL_LIBRARY.sources
+    )
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_callers_that_share_a_team_pass_the_sanitizer(tmp_path: Path, sanitizer: str) -> None:
+    flags = (*FLAGS, "-g", f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all")
+    skip_without_runtime(tmp_path, sanitizer)
+    program = tmp_path / "pool_check"
+    compile_c(program, *flags, TESTS / "pool_check.c", *POOL_LIBRARY.sources)
+    done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=120)
+    if "unexpected memory mapping" in done.stderr:
+        pytest.skip("this compiler's thread sanitizer does not run on this kernel")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_sources_are_all_that_lies_in_their_folder() -> None:
+    named = {*POOL_LIBRARY.sources, *POOL_LIBRARY.headers}
+    assert named == {*POOL_LIBRARY.folder.glob("*.[ch]")}

@@ -1,0 +1,292 @@
+"""Teams of threads in C and in Python: layouts, vectors, errors, callers, and how they end."""
+
+import gc
+import logging
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import threadpoolctl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from cpu.blas import find_blas
+from cpu.errors import CpuError, ProductCancelled
+from cpu.gemm import CpuPool
+from cpu.layout import find_blas_strides
+from cpu.native_team import NativeTeam
+from cpu.product import Product
+from tests.matrices import assert_product, make_matrix
+
+Matrix = NDArray[Any]
+OpenPool = Callable[[int], CpuPool]
+
+
+def lie(values: Matrix, layout: str) -> Matrix:
+    """The same values in another layout, all of which BLAS takes."""
+    rows, columns = values.shape
+    order = "F" if "columns" in layout else "C"
+    pad = 5 if "padded" in layout else 0
+    outer, inner = (columns, rows) if order == "F" else (rows, columns)
+    buffer = np.full((outer, inner + pad), np.nan, values.dtype)[:, :inner]
+    view = buffer.T if order == "F" else buffer
+    view[...] = values
+    return view
+
+
+LAYOUTS = ("rows", "columns", "padded rows", "padded columns")
+SIZES = st.one_of(st.integers(1, 3), st.integers(1, 150))
+
+
+@settings(max_examples=150)
+@given(
+    shape=st.tuples(SIZES, SIZES, st.one_of(st.integers(1, 3), st.integers(1, 4000))),
+    layouts=st.tuples(*[st.sampled_from(LAYOUTS)] * 3),
+    dtype=st.sampled_from(["float32", "float64"]),
+    factors=st.tuples(st.sampled_from([1, -2.5]), st.sampled_from([0, 1, 0.75])),
+    threads=st.integers(1, 4),
+)
+def test_both_orders_of_all_operands_give_the_product(
+    open_pool: OpenPool,
+    shape: tuple[int, int, int],
+    layouts: tuple[str, str, str],
+    dtype: str,
+    factors: tuple[float, float],
+    threads: int,
+) -> None:
+    (m, n, k), (alpha, beta) = shape, factors
+    a, b = (
+        lie(make_matrix(*s, dtype, 1), o) for s, o in zip([(m, k), (k, n)], layouts, strict=False)
+    )
+    old = make_matrix(m, n, dtype, 3)
+    c = lie(np.full_like(old, np.nan) if beta == 0 else old, layouts[2])
+    with open_pool(4) as pool:
+        pool.multiply(a, b, c, alpha=alpha, beta=beta, threads=threads)
+    assert_product(c, a, b, old, alpha=alpha, beta=beta)
+    around = c.base if "padded" in layouts[2] and c.base is not None else c
+    assert np.count_nonzero(np.isnan(around)) == around.size - c.size
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "shape", [(1, 4099, 4101), (4099, 1, 4101), (1, 1, 3_000_001), (1, 70_001, 33)]
+)
+def test_vectors_agree_with_float64(
+    open_pool: OpenPool, shape: tuple[int, int, int], dtype: str
+) -> None:
+    m, n, k = shape
+    a, b = make_matrix(m, k, dtype, 1), make_matrix(k, n, dtype, 2)
+    c = np.full((m, n), np.nan, dtype)
+    with open_pool(4) as pool:
+        pool.multiply(a, b, c)
+        assert_product(c, a, b)
+        again = np.empty_like(c)
+        pool.multiply(a, b, again)
+    assert np.array_equal(c, again)
+
+
+def test_vectors_that_skip_elements_are_taken(open_pool: OpenPool) -> None:
+    a, b = np.arange(300.0)[::3][None], np.ones((100, 7))
+    row, column = np.full((1, 14), np.nan)[:, ::2], np.full((14, 2), np.nan)[::2, :1]
+    with open_pool(2) as pool:
+        pool.multiply(a, b, row)
+        pool.multiply(b.T.copy(), a.T, column)
+    assert np.all(row == a.sum())
+    assert np.all(column == a.sum())
+
+
+def test_blas_takes_what_has_unit_strides_one_way_and_room_the_other() -> None:
+    matrix = np.zeros((6, 8), np.float32)
+    assert find_blas_strides(matrix) == (32, 4)
+    assert find_blas_strides(matrix.T) == (4, 32)
+    assert find_blas_strides(matrix[1:3, 2:5]) == (32, 4)
+    assert find_blas_strides(matrix[::2]) == (64, 4)
+    assert find_blas_strides(matrix[:, ::2]) is None
+    assert find_blas_strides(matrix[::-1]) is None
+    assert find_blas_strides(np.broadcast_to(matrix[0], (5, 8))) is None
+    assert find_blas_strides(matrix[:1, ::2]) == (4, 8)
+    assert find_blas_strides(matrix[::2, :1]) == (64, 4)
+    assert find_blas_strides(matrix[:1, :1]) == (4, 4)
+    assert find_blas_strides(np.zeros(33, np.uint8)[1:].view(np.float32).reshape(2, 4)) is None
+
+
+def test_what_blas_does_not_take_is_left_to_python(tmp_path: Path) -> None:
+    team = NativeTeam.open(1, tmp_path)
+    if team is None:
+        pytest.skip("needs a C compiler on the PATH, and NumPy's OpenBLAS")
+
+    def takes(a: Matrix, b: Matrix, c: Matrix, alpha: float = 1.0) -> bool:
+        product = Product(a, b, c, alpha, 0.0, lambda _: range(0), None, 2)
+        return team.describe(product) is not None
+
+    class Watched(np.ndarray):  # type: ignore[type-arg]
+        pass
+
+    a, b, c = np.ones((5, 6)), np.ones((6, 7)), np.ones((5, 7))
+    mapped = np.memmap(tmp_path / "a", np.float64, "w+", shape=(5, 6))
+    assert takes(a, b, c)
+    assert takes(mapped, b, c)
+    assert not takes(a.view(Watched), b, c)
+    assert not takes(a[:, ::2], b[::2], c)
+    assert not takes(a, b, c, alpha=0)
+    assert not takes(a[:, :0], b[:0], c)
+    assert not takes(*(matrix.astype(np.int32) for matrix in (a, b, c)))
+    team.close()
+    team.close()
+
+
+def test_an_error_while_a_thread_of_the_team_takes_reaches_the_caller(open_pool: OpenPool) -> None:
+    caller, a, c = threading.current_thread(), np.ones((2000, 200)), np.zeros((2000, 300))
+    until = time.perf_counter() + 20
+
+    def take(_: float) -> range:
+        if threading.current_thread() is not caller:
+            raise LookupError("no more to be had")
+        assert time.perf_counter() < until, "no thread of the team ever takes"
+        return range(2000)
+
+    with open_pool(3) as pool:
+        with pytest.raises(LookupError, match="no more"):
+            pool.multiply_rows(a, np.ones((200, 300)), c, take)
+        pool.multiply(a, np.ones((200, 300)), c)
+    assert np.all(c == 200)
+
+
+def test_a_call_leaves_nothing_behind(open_pool: OpenPool) -> None:
+    gc.disable()
+    try:
+        with open_pool(3) as pool:
+            if not pool.native:
+                pytest.skip("threads of Python's keep their last call until the next one")
+            a, c = np.ones((600, 500)), np.zeros((600, 600))
+            gone = weakref.ref(a), weakref.ref(c)
+            pool.multiply(a, a[:500].T.copy(), c[:, :500])
+            del a, c
+            assert [array() for array in gone] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_several_callers_share_a_pool(open_pool: OpenPool) -> None:
+    rng = np.random.default_rng(1)
+    start = threading.Barrier(5)
+
+    def call_often(index: int) -> None:
+        start.wait()
+        for turn in range(12):
+            m, n, k = 40 * index + 7, 300 + turn, 1 + 900 // (index + 1)
+            a = rng.integers(-3, 4, (m, k)).astype(np.float32)
+            b = np.ones((k, n), np.float32)
+            c = np.full((m, n), np.nan, np.float32)
+            edges = [*range(0, m, 30), m]
+            parts = iter([range(*edge) for edge in pairwise(edges)])
+            stops = index == 3 and turn % 3 == 2
+            try:
+                pool.multiply_rows(
+                    a, b, c, lambda _: next(parts, range(0)),  # noqa: B023
+                    cancelled=(lambda: True) if stops else None,
+                )  # fmt: skip
+            except ProductCancelled:
+                assert stops
+            else:
+                assert np.array_equal(c, np.repeat(a.sum(1, keepdims=True), n, 1))
+
+    with open_pool(3) as pool, ThreadPoolExecutor(5) as callers:
+        list(callers.map(call_often, range(5)))
+
+
+def test_a_pool_that_is_closed_under_its_callers_lets_them_end(open_pool: OpenPool) -> None:
+    a, b = np.ones((1500, 800), np.float32), np.ones((800, 900), np.float32)
+    for pause in (0.0, 0.002, 0.01):
+        pool, c = open_pool(4), np.zeros((1500, 900), np.float32)
+        failures: list[BaseException] = []
+
+        def call(pool: CpuPool = pool, c: Matrix = c, failures: Any = failures) -> None:
+            try:
+                pool.multiply(a, b, c)
+            except CpuError as error:
+                failures.append(error)
+
+        caller = threading.Thread(target=call)
+        caller.start()
+        time.sleep(pause)
+        pool.close()
+        caller.join()
+        assert failures or np.all(c == 800)
+
+
+def test_a_long_block_is_awaited_before_a_cancelled_product_returns(open_pool: OpenPool) -> None:
+    a, b = np.ones((3000, 1500)), np.ones((1500, 1500))
+    with open_pool(4) as pool:
+        for pause in (0.002, 0.02):
+            c, until = np.zeros((3000, 1500)), time.perf_counter() + pause
+            with pytest.raises(ProductCancelled):
+                pool.multiply(a, b, c, cancelled=lambda: time.perf_counter() > until)  # noqa: B023
+            seen = c.copy()
+            time.sleep(0.1)
+            assert np.array_equal(c, seen)
+
+
+FORKING = """
+import os, sys, warnings
+from itertools import pairwise
+from pathlib import Path
+import numpy as np
+from cpu.gemm import CpuPool
+
+warnings.simplefilter("ignore")
+pool = CpuPool(3, cache_dir=Path(sys.argv[1]), native=sys.argv[2] == "native")
+a, c = np.ones((500, 400)), np.zeros((500, 500))
+pool.multiply(a, a.T, c)
+child = os.fork()
+c[...] = 0
+pool.multiply(a, a.T, c)
+pool.close()
+assert np.all(c == 400)
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize("way", ["native", "python"])
+def test_a_forked_process_multiplies_by_itself(tmp_path: Path, way: str) -> None:
+    command = [sys.executable, "-c", FORKING, str(tmp_path), way]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_a_compiler_products_run_in_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))
+    with caplog.at_level(logging.WARNING), CpuPool(2, cache_dir=tmp_path / "empty") as pool:
+        if pool.native:  # beside its source there is one that was compiled before
+            pytest.skip("the library lies beside its source")
+        c = np.zeros((300, 300))
+        pool.multiply(np.ones((300, 40)), np.ones((40, 300)), c)
+    assert np.all(c == 40)
+    assert caplog.text.count("products on the CPU run in Python threads") == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"internal_api": "mkl"}, {"threading_layer": "openmp"}, {"filepath": "/no/such/library.so"}],
+)
+def test_a_blas_that_cannot_be_called_is_told_of(
+    change: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    entries = [entry | change for entry in threadpoolctl.threadpool_info()]
+    monkeypatch.setattr(threadpoolctl, "threadpool_info", lambda: entries)
+    with caplog.at_level(logging.WARNING):
+        assert find_blas.__wrapped__() is None
+    assert "no OpenBLAS that can be called" in caplog.text
