@@ -15,6 +15,7 @@ import multiprocessing.connection
 import statistics
 import time
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,8 @@ def main() -> None:
     process.start()
     numpy_blas = connection.recv()
     rows = []
-    with CpuPool() as pool:
+    cache_dir = Path(mkdtemp(prefix="wavetrim-"))
+    with CpuPool(cache_dir=cache_dir) as pool:
         for shape, dtype in itertools.product(SHAPES, DTYPES):
             row = compare(pool, connection, shape, dtype)
             rows.append(row)

@@ -230,6 +230,11 @@ def choose_grid(
     return min(grids, key=rate)
 
 
+def can_share(m: int, n: int, k: int) -> bool:
+    """Whether a product is worth more than one thread's while."""
+    return _count_useful(m, n, k) > 1
+
+
 def _rate_block(rows: int, columns: int) -> int:
     """What a block costs, in elements of C that are multiplied meanwhile."""
     return (rows + _COPY_WEIGHT) * (columns + _COPY_WEIGHT)

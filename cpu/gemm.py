@@ -1,13 +1,15 @@
 """C ← αA·B + βC on the CPU: one pool of threads over blocks of C."""
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from cpu.blocks import can_share
 from cpu.errors import CpuError, OperandError
-from cpu.native_team import NativeTeam
+from cpu.native_team import NATIVE_DTYPES, NativeTeam
 from cpu.operands import check_operands
 from cpu.product import Product
 from cpu.products import Matrix
@@ -22,7 +24,8 @@ class CpuPool:
     call `multiply` at once; their blocks share the pool. Usable as a context manager.
 
     Products of float32 and float64 go to threads in C, if there is a C library and a BLAS for it
-    and BLAS takes the matrices as they lie; all others go to as many threads in Python.
+    and BLAS takes the matrices as they lie; all others go to as many threads in Python. The library
+    is compiled for the first product that threads can share, or by `prepare`.
 
     Args:
         threads: Threads to compute with; None for `usable_cores()`.
@@ -44,7 +47,10 @@ class CpuPool:
         limit_blas_threads()
         self.threads = usable_cores() if threads is None else threads
         self._closed = False
-        self._native = NativeTeam.open(self.threads - 1, cache_dir) if native else None
+        self._cache_dir = cache_dir
+        self._native: NativeTeam | None = None
+        self._may_open = native
+        self._opening = threading.Lock()
         self._python = PythonTeam(self.threads - 1)
 
     def __enter__(self) -> Self:
@@ -60,7 +66,15 @@ class CpuPool:
 
     @property
     def native(self) -> bool:
-        """Whether products that BLAS takes go to threads in C."""
+        """Whether there are threads in C: never before `prepare`, or a product that opens them."""
+        return self._native is not None
+
+    def prepare(self) -> bool:
+        """Have the threads in C, so that no product waits for them; False where there are none."""
+        with self._opening:
+            if self._may_open:
+                self._may_open = False
+                self._native = NativeTeam.open(self.threads - 1, self._cache_dir)
         return self._native is not None
 
     def multiply(
@@ -153,9 +167,13 @@ class CpuPool:
         product = Product(
             a, b, c, alpha, beta, take, likely_rows, min(threads or self.threads, self.threads)
         )
-        fields = self._native.describe(product) if self._native is not None else None
-        if self._native is not None and fields is not None:
-            self._native.multiply(product, fields, progress, cancelled)
+        shape = c.shape[0], c.shape[1], a.shape[1]
+        if self._may_open and c.dtype in NATIVE_DTYPES and can_share(*shape):
+            self.prepare()
+        native = self._native
+        fields = native.describe(product) if native is not None else None
+        if native is not None and fields is not None:
+            native.multiply(product, fields, progress, cancelled)
         else:
             self._python.multiply(product, progress, cancelled)
         return time.perf_counter() - started
@@ -163,6 +181,8 @@ class CpuPool:
     def close(self) -> None:
         """End the threads once their blocks are done; calling it again does nothing."""
         self._closed = True
+        with self._opening:
+            self._may_open = False
         if self._native is not None:
             self._native.close()
         self._python.close()

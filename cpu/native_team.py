@@ -17,7 +17,9 @@ from cpu.pool_library import BlasAddresses, ProductFields, load_pool_library
 from cpu.product import Product
 from cpu.products import Matrix
 
-_DTYPES: Final = (np.dtype(np.float32), np.dtype(np.float64))
+NATIVE_DTYPES: Final = (np.dtype(np.float32), np.dtype(np.float64))
+"""The element types that the threads in C multiply."""
+
 _KINDS: Final = (np.ndarray, np.memmap)
 _LARGEST_NARROW: Final = 2**31 - 1
 
@@ -63,7 +65,7 @@ class NativeTeam:
         It takes what BLAS does, where that is fastest. A forked process has none of the threads.
         """
         a, b, c = product.a, product.b, product.c
-        if c.dtype not in _DTYPES or not product.alpha or not c.size or a.shape[1] <= 1:
+        if c.dtype not in NATIVE_DTYPES or not product.alpha or not c.size or a.shape[1] <= 1:
             return None
         fields = ProductFields(
             n=b.shape[1], k=b.shape[0], item=c.itemsize, alpha=product.alpha, beta=product.beta

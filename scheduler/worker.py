@@ -136,6 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         gpu_memory_bytes=options.gpu_memory_bytes,
     )
     with executor:
+        executor.pool.prepare()
         Worker(channel, executor, options.profile_dir).serve()
     return 0
 

@@ -15,7 +15,12 @@ def open_pool(
     if request.param == "python":
         return lambda threads: CpuPool(threads, native=False)
     cache_dir = tmp_path_factory.mktemp("compiled")
-    with CpuPool(1, cache_dir=cache_dir) as pool:
-        if not pool.native:
+
+    def open_native(threads: int) -> CpuPool:
+        pool = CpuPool(threads, cache_dir=cache_dir)
+        if not pool.prepare():
+            pool.close()
             pytest.skip("needs a C compiler on the PATH, and NumPy's OpenBLAS")
-    return lambda threads: CpuPool(threads, cache_dir=cache_dir)
+        return pool
+
+    return open_native

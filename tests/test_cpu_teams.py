@@ -265,12 +265,24 @@ def test_a_forked_process_multiplies_by_itself(tmp_path: Path, way: str) -> None
     assert done.returncode == 0, done.stderr
 
 
+def test_threads_in_c_begin_with_the_first_product_that_they_can_share(tmp_path: Path) -> None:
+    with CpuPool(2, cache_dir=tmp_path / "compiled") as pool:
+        pool.multiply(np.ones((9, 8)), np.ones((8, 7)), np.zeros((9, 7)))
+        assert not pool.native
+        assert not (tmp_path / "compiled").exists()
+        pool.multiply(np.ones((900, 300)), np.ones((300, 300)), np.zeros((900, 300)))
+        if not pool.native:
+            pytest.skip("needs a C compiler on the PATH, and NumPy's OpenBLAS")
+    with CpuPool(2, cache_dir=tmp_path, native=False) as pool:
+        assert not pool.prepare()
+
+
 def test_without_a_compiler_products_run_in_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))
     with caplog.at_level(logging.WARNING), CpuPool(2, cache_dir=tmp_path / "empty") as pool:
-        if pool.native:  # beside its source there is one that was compiled before
+        if pool.prepare():  # beside its source there is one that was compiled before
             pytest.skip("the library lies beside its source")
         c = np.zeros((300, 300))
         pool.multiply(np.ones((300, 40)), np.ones((40, 300)), c)

@@ -83,10 +83,12 @@ class CpuBench:
 
     Attributes:
         cpu_threads: Threads of the CPU path.
+        cache_dir: Folder of compiled code; None to compile none.
         tell: Told the finished share, 0…1, and what is measured next.
     """
 
     cpu_threads: int
+    cache_dir: Path | None = None
     tell: Callable[[float, str], None] = field(default=_keep_quiet)
 
     @property

@@ -58,7 +58,7 @@ def run_probe(
     """
     problems = [GemmProblem(m, side, side, dtype) for dtype in DTYPES for m in rows]
     readings = []
-    with CpuPool(bench.cpu_threads) as pool:
+    with CpuPool(bench.cpu_threads, cache_dir=bench.cache_dir) as pool:
         for done, problem in enumerate(problems):
             bench.tell(done / len(problems), f"{problem.m} rows, {problem.dtype}")
             readings.append(_measure(pool, problem, runs))

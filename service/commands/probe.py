@@ -65,8 +65,9 @@ def _run_without_gpu(name: str, out: Path, measure: "Callable[[CpuBench], Report
     from service.commands.reproduce import finish_report
 
     require_drawing()
+    settings = load_settings()
     with show_share(open_notes(), name) as move:
-        report = measure(CpuBench(count_threads(load_settings()), tell=move))
+        report = measure(CpuBench(count_threads(settings), settings.kernel_cache_dir, tell=move))
     finish_report(report, out, _WRONG)
 
 
