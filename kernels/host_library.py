@@ -8,8 +8,8 @@ from native.library import Library
 HOST_LIBRARY: Final = Library(
     name="host",
     folder=Path(__file__).parent / "native",
-    source_names=("copies.c", "driver.c", "ways.c", "stage.c"),
-    header_names=("copies.h", "driver.h", "ways.h"),
+    source_names=("copies.c", "rows.c", "driver.c", "ways.c", "stage.c"),
+    header_names=("copies.h", "rows.h", "driver.h", "ways.h"),
     links=("-ldl",),
     otherwise="copies run in Python threads, which is slower",
 )

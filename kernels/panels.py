@@ -12,9 +12,9 @@ from typing import Final
 PANELS: Final = 16
 """Panels that a product is cut into while each still has a sensible size."""
 
-MIN_PANEL_BYTES: Final = 6 << 20
-"""Bytes of A and C in a panel below which the host may take longer to enqueue its copies and
-launches, by estimate 50 µs, than the link for the copies, which cost it 10 µs each beside bytes."""
+MIN_PANEL_BYTES: Final = 4 << 20
+"""Bytes of A and C in a panel below which nothing is won: the host enqueues its copies and launches
+in 40 µs, and the link takes 10 µs for each copy beside its bytes."""
 
 MIN_STAGED_PANEL_BYTES: Final = 4 << 20
 """The same where copies go through slabs: threads of their own enqueue these."""
@@ -42,6 +42,10 @@ COMPUTE_BOUND_SIZE: Final = 256
 
 MIN_DRAIN_BYTES: Final = 4 << 20
 """Bytes of A and C in the smallest panel where the copies rule, and of a C that may leave whole."""
+
+DEEP_BYTES: Final = 128 << 10
+"""Bytes of a row of A from which on it may be copied in parts; those of shorter ones take the GPU
+half as long again to copy as whole rows."""
 
 SPLIT_SHARE: Final = 4
 """Parts of a wave that the last panels may be, where the kernel splits such waves among all slots:
@@ -126,7 +130,7 @@ class PanelProblem:
     @property
     def goes_deep(self) -> bool:
         """Whether all rows go through K together, step by step."""
-        return goes_deep(self.m, self.n, self.item_bytes, self.wave_rows)
+        return goes_deep(self.m, self.n, self.k, self.item_bytes, self.wave_rows)
 
     @property
     def streams_a(self) -> bool:
@@ -162,21 +166,22 @@ def streams_a(m: int, n: int, item_bytes: int) -> bool:
     return n <= m and 2 * m * n < FEEDING_OPERATIONS * item_bytes * (m + n)
 
 
-def goes_deep(m: int, n: int, item_bytes: int, wave_rows: int) -> bool:
-    """Whether a wave of tiles covers all rows, and C is soon copied out.
+def goes_deep(m: int, n: int, k: int, item_bytes: int, wave_rows: int) -> bool:
+    """Whether a wave of tiles covers all rows, C is soon copied out, and parts of K are long.
 
     Then each panel of fewer rows would take a wave's time as well, and the steps through K only
-    one wave's together.
+    one wave's together. Parts of short rows of A take longer to copy than whole ones.
 
     Args:
         m: Rows of C.
         n: Columns of C.
+        k: Columns of A.
         item_bytes: Bytes of an element.
         wave_rows: Rows that the tiles of a wave cover.
     """
     if item_bytes == 2:  # its sums lose digits each time they leave the kernel
         return False
-    return m <= wave_rows and m * n * item_bytes <= MIN_DRAIN_BYTES
+    return m <= wave_rows and m * n * item_bytes <= MIN_DRAIN_BYTES and k * item_bytes >= DEEP_BYTES
 
 
 def choose_panel_rows(problem: PanelProblem) -> int:

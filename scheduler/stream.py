@@ -74,7 +74,7 @@ def outline_stream(problem: GemmProblem, grid: WaveGrid, *, splits_tail: bool) -
         drain_rows = max(1, MIN_DRAIN_BYTES // (row_bytes * tile_m)) * tile_m
         last_rows = min(drain_rows, max(1, drain_rows // last_rows) * last_rows)
     panel_rows = min(m, _round_rows(max(1, wanted_bytes // row_bytes), grid, wave_rows))
-    if goes_deep(m, problem.n, item_bytes, wave_rows):
+    if goes_deep(m, problem.n, problem.k, item_bytes, wave_rows):
         steps = _count_leading_steps(problem, problem.c_row_bytes + m * item_bytes)
         return Stream(m, steps, panel_rows, min(last_rows, panel_rows))
     if splits_tail and streams_a(m, problem.n, item_bytes) and not staged:

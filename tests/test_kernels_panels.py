@@ -165,7 +165,7 @@ def test_pieces_cover_a_matrix_once_and_fit(
 
 
 def test_a_shallow_product_has_panels_far_smaller_than_a_deep_one_of_as_many_bytes() -> None:
-    shallow = PanelProblem(16384, 256, 256, 4, 128, 256, 16, 132, splits_tail=False)
+    shallow = PanelProblem(16384, 256, 128, 4, 128, 256, 16, 132, splits_tail=False)
     deep = PanelProblem(4096, 512, 2048, 4, 128, 256, 16, 132, splits_tail=False)
     assert shallow.least_bytes == MIN_PANEL_BYTES
     assert deep.least_bytes == MIN_DEEP_PANEL_BYTES

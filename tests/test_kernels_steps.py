@@ -149,7 +149,7 @@ def test_whether_a_is_what_comes_in(m: int, n: int, item_bytes: int, streams: bo
     assert streams_a(m, n, item_bytes) is streams
 
 
-@pytest.mark.parametrize("shape", [(512, 512, 65536), (8192, 64, 8192), (333, 257, 40_009)])
+@pytest.mark.parametrize("shape", [(512, 512, 65536), (333, 257, 40_009)])
 def test_a_small_c_is_one_panel_that_goes_through_k_in_steps(shape: tuple[int, int, int]) -> None:
     steps = plan_steps(PanelProblem(*shape, 4, 64, 64, 32, 132), 1 << 34).steps
     assert {step.rows for step in steps} == {range(shape[0])}
@@ -159,8 +159,10 @@ def test_a_small_c_is_one_panel_that_goes_through_k_in_steps(shape: tuple[int, i
     assert steps[-1].last
 
 
-@pytest.mark.parametrize("shape", [(8192, 8192, 64), (20_000, 64, 8192), (2048, 1024, 65536)])
-def test_a_large_c_or_one_of_several_waves_has_several_panels(shape: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("shape", [(8192, 8192, 64), (8192, 64, 8192), (20_000, 64, 8192)])
+def test_a_large_c_several_waves_or_short_rows_of_a_have_several_panels(
+    shape: tuple[int, int, int],
+) -> None:
     steps = plan_steps(PanelProblem(*shape, 4, 64, 64, 32, 132), 1 << 34).steps
     assert len({step.rows for step in steps}) > 3
 

@@ -9,6 +9,8 @@
 // then sleep until there is one.
 #include "copies.h"
 
+#include "rows.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -20,6 +22,7 @@ enum {
     COPIES = 4,  // under way at one time; one more waits
     CHUNK_BYTES = 128 << 10,
     SQUARE = 32,
+    SHORT_ROW = 4096,  // bytes; longer ones memcpy itself keeps out of the caches, and faster
     LOOKS = 64,  // for news, before the clock is read again or the core is offered to others
 };
 
@@ -30,6 +33,7 @@ typedef struct {
     int64_t target_row, target_column;  // bytes from one element to the next
     int64_t source_row, source_column;
     int64_t item;  // bytes of an element
+    int streams;  // whether rows go past the caches
     int64_t chunk_rows, chunk_columns, chunks_across;
     int64_t chunks;
     _Atomic int64_t next;
@@ -80,6 +84,8 @@ static void copy_square(const Copy* copy, char* target, const char* source, int6
     }
 }
 
+static void copy_plain(char* target, const char* source, int64_t bytes) { memcpy(target, source, bytes); }
+
 static void copy_chunk(const Copy* copy, int64_t chunk)
 {
     const int64_t top = chunk / copy->chunks_across * copy->chunk_rows;
@@ -89,9 +95,11 @@ static void copy_chunk(const Copy* copy, int64_t chunk)
     char* target = copy->target + top * copy->target_row + left * copy->target_column;
     const char* source = copy->source + top * copy->source_row + left * copy->source_column;
     if (copy->target_column == copy->item && copy->source_column == copy->item) {
+        void (*copy_row)(char*, const char*, int64_t) = copy->streams && rows > 1 && columns * copy->item <= SHORT_ROW ? stream_row : copy_plain;
         for (int64_t i = 0; i < rows; ++i) {
-            memcpy(target + i * copy->target_row, source + i * copy->source_row, columns * copy->item);
+            copy_row(target + i * copy->target_row, source + i * copy->source_row, columns * copy->item);
         }
+        if (copy_row == stream_row) finish_streaming();
         return;
     }
     for (int64_t i = 0; i < rows; i += SQUARE) {
@@ -241,27 +249,45 @@ Team* open_team(int threads)
     return team;
 }
 
+// All of a copy, with the team.
+static void share(Team* team, int helpers, Copy* copy)
+{
+    if (copy->rows == 0 || copy->columns == 0) return;
+    cut(copy);
+    atomic_init(&copy->places, helpers);
+    if (copy->chunks == 1 || team->threads == 0 || helpers <= 0) {
+        take_part(copy);
+        return;
+    }
+    Slot* slot = take_slot(team);
+    atomic_store(&slot->copy, copy);
+    tell(team);
+    take_part(copy);
+    atomic_store(&slot->copy, NULL);
+    for (unsigned turns = 0; atomic_load(&slot->users) != 0;) wait_for_thread(&turns);
+    atomic_store(&slot->taken, 0);
+}
+
 void copy_matrix(
     Team* team, int helpers, char* target, int64_t target_row, int64_t target_column, const char* source,
     int64_t source_row, int64_t source_column, int64_t rows, int64_t columns, int64_t item)
 {
-    if (rows == 0 || columns == 0) return;
     Copy copy = {
         .target = target, .source = source, .rows = rows, .columns = columns,
         .target_row = target_row, .target_column = target_column,
         .source_row = source_row, .source_column = source_column, .item = item,
     };
-    cut(&copy);
-    atomic_init(&copy.places, helpers);
-    if (copy.chunks == 1 || team->threads == 0 || helpers <= 0) {
-        take_part(&copy);
-        return;
-    }
-    Slot* slot = take_slot(team);
-    atomic_store(&slot->copy, &copy);
-    tell(team);
-    take_part(&copy);
-    atomic_store(&slot->copy, NULL);
-    for (unsigned turns = 0; atomic_load(&slot->users) != 0;) wait_for_thread(&turns);
-    atomic_store(&slot->taken, 0);
+    share(team, helpers, &copy);
+}
+
+void stream_matrix(
+    Team* team, int helpers, char* target, int64_t target_row, const char* source, int64_t source_row,
+    int64_t source_column, int64_t rows, int64_t columns, int64_t item)
+{
+    Copy copy = {
+        .target = target, .source = source, .rows = rows, .columns = columns,
+        .target_row = target_row, .target_column = item,
+        .source_row = source_row, .source_column = source_column, .item = item, .streams = 1,
+    };
+    share(team, helpers, &copy);
 }

@@ -28,6 +28,11 @@ EXPORTED void copy_matrix(
     Team* team, int helpers, char* target, int64_t target_row, int64_t target_column, const char* source,
     int64_t source_row, int64_t source_column, int64_t rows, int64_t columns, int64_t item);
 
+// The same into rows that a device reads next, and no core.
+void stream_matrix(
+    Team* team, int helpers, char* target, int64_t target_row, const char* source, int64_t source_row,
+    int64_t source_column, int64_t rows, int64_t columns, int64_t item);
+
 // Nanoseconds of a clock that only goes forward.
 int64_t read_clock(void);
 

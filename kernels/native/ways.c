@@ -85,9 +85,9 @@ static void copy_piece(Slabs* slabs, Slab* slab, const Way* way, const Piece* pi
     char* host = way->host + piece->top * way->host_row + piece->left * way->host_column;
     const int helpers = atomic_load(&slabs->helpers);
     if (inwards) {
-        copy_matrix(
-            slabs->team, helpers, slab->memory, way->pitch, way->item, host, way->host_row, way->host_column,
-            piece->rows, piece->columns, way->item);
+        stream_matrix(
+            slabs->team, helpers, slab->memory, way->pitch, host, way->host_row, way->host_column, piece->rows,
+            piece->columns, way->item);
     } else {
         copy_matrix(
             slabs->team, helpers, host, way->host_row, way->host_column, slab->memory, way->pitch, way->item,
