@@ -112,6 +112,8 @@ class GpuCurve:
         wave_seconds: Seconds of one wave at this K.
         split_steps: Steps of K in a tile, where the kernel splits the last wave along K; None
             where it takes that wave whole.
+        lead_wave_seconds: Seconds of a wave of the first panel, which takes K in parts; None where
+            that panel takes all of it.
         launch_seconds: Seconds until the first wave runs.
         b_seconds: Seconds to copy B in.
         row_in_seconds: Seconds to copy one row of A in (and of C, when it is read).
@@ -128,12 +130,14 @@ class GpuCurve:
         start_seconds: Seconds that are lost while the CPU part starts.
         first_seconds: Seconds of the first panel's kernels.
         last_seconds: Seconds of the last panel's.
-        panel_seconds: Seconds of the waves of one of those behind the first.
+        lead_seconds: Seconds that these take beyond those of a single launch.
+        panel_seconds: Seconds that each panel behind it takes beyond its part of the waves.
     """
 
     grid: WaveGrid
     wave_seconds: float
     split_steps: int | None = None
+    lead_wave_seconds: float | None = None
     launch_seconds: float = 0.0
     b_seconds: float = 0.0
     row_in_seconds: float = 0.0
@@ -148,14 +152,18 @@ class GpuCurve:
     start_seconds: float = 0.0
     first_seconds: float = field(init=False)
     last_seconds: float = field(init=False)
+    lead_seconds: float = field(init=False)
     panel_seconds: float = field(init=False)
 
     def __post_init__(self) -> None:
         # Looked at for every number of rows that a plan tries.
-        for name, rows in (("first", self.stream.first_rows), ("last", self.stream.last_rows)):
-            object.__setattr__(self, f"{name}_seconds", self.kernel_seconds(rows))
-        panel_seconds = self.kernel_seconds(self.stream.panel_rows) - self.launch_seconds
-        object.__setattr__(self, "panel_seconds", panel_seconds)
+        first_rows = self.stream.first_rows
+        first_seconds = self._find_lead_seconds(first_rows)
+        object.__setattr__(self, "first_seconds", first_seconds)
+        object.__setattr__(self, "last_seconds", self.kernel_seconds(self.stream.last_rows))
+        lead_seconds = first_seconds - self.kernel_seconds(first_rows)
+        object.__setattr__(self, "lead_seconds", max(0.0, lead_seconds))
+        object.__setattr__(self, "panel_seconds", self._find_panel_seconds())
 
     def disturb(self, copy_stretch: float, start_seconds: float) -> "GpuCurve":
         """The curve beside the CPU part.
@@ -181,13 +189,29 @@ class GpuCurve:
         return self.launch_seconds + waves * self.wave_seconds
 
     def panelled_seconds(self, rows: int) -> float:
-        """Seconds of the kernels panel by panel: each takes whole waves, or parts of its own."""
-        first_rows = self.stream.first_rows
-        if rows <= first_rows:
+        """Seconds of the kernels as they are launched: panel by panel, the first one in parts."""
+        beyond = rows - self.stream.first_rows
+        panels = beyond // self.stream.panel_rows if beyond > 0 else 0
+        return self.kernel_seconds(rows) + self.lead_seconds + panels * self.panel_seconds
+
+    def _find_lead_seconds(self, rows: int) -> float:
+        """Seconds of the first panel's kernels, a launch for each part of K."""
+        if self.lead_wave_seconds is None:
             return self.kernel_seconds(rows)
-        panels, rest = divmod(rows - first_rows, self.stream.panel_rows)
-        seconds = self.first_seconds + panels * self.panel_seconds
-        return seconds + (self.kernel_seconds(rest) - self.launch_seconds if rest else 0.0)
+        parts = self.stream.first_steps
+        if self.split_steps is None:
+            waves: float = self.grid.count_waves(rows)
+        else:
+            waves = self.grid.count_split_waves(rows, divide_up(self.split_steps, parts))
+        return parts * (self.launch_seconds + waves * self.lead_wave_seconds)
+
+    def _find_panel_seconds(self) -> float:
+        """What a panel costs beside its part of the waves: less than one takes as long as one."""
+        tiles = self.grid.count_tiles(self.stream.panel_rows)
+        if tiles >= self.grid.slots:
+            return self.launch_seconds
+        share_seconds = tiles / self.grid.slots * self.wave_seconds
+        return max(self.launch_seconds, self.kernel_seconds(self.stream.panel_rows) - share_seconds)
 
     def transfer_seconds(self, rows: int) -> float:
         """Seconds of the copies alone, in and out, if nothing overlapped."""

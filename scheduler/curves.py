@@ -74,15 +74,18 @@ def build_gpu_curve(
     in_rate = link.in_gbytes_per_second * 1e9
     out_rate = link.out_gbytes_per_second * 1e9
     grid = WaveGrid(problem.n, spec.tile.m, spec.tile.n, slots)
+    stream = outline_stream(problem, grid, splits_tail=spec.splits_tail)
+    depth = problem.k / stream.first_steps
     return GpuCurve(
         grid=grid,
         wave_seconds=model.wave_seconds + model.wave_k_seconds * problem.k,
         split_steps=divide_up(problem.k, spec.tile.k) if spec.splits_tail else None,
+        lead_wave_seconds=model.wave_seconds + model.wave_k_seconds * depth,
         launch_seconds=model.launch_seconds,
         b_seconds=problem.b_bytes / in_rate,
         row_in_seconds=problem.a_row_bytes / in_rate,
         row_out_seconds=problem.c_row_bytes / out_rate,
-        stream=outline_stream(problem, grid, splits_tail=spec.splits_tail),
+        stream=stream,
         step_seconds=link.step_seconds,
         call_seconds=link.call_seconds,
         together=link.together,
