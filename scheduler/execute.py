@@ -1,5 +1,6 @@
 """Runs a plan: the GPU's rows beside the CPU's rows, at the same time, into one C."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from kernels.errors import DeviceFailure, KernelsError
 from kernels.pipeline import GpuPipeline
 from scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
 from scheduler.execution import CANCELLATIONS, Execution
+from scheduler.fresh import FRESH_THREADS, FreshResults
 from scheduler.plan import Plan
 
 Matrix = NDArray[Any]
@@ -73,6 +75,7 @@ class Executor:
             if devices
             else None
         )
+        self._fresh = FreshResults(min(self.pool.threads, FRESH_THREADS))
         # One thread for good: CUDA libraries keep a handle for each thread, which is slow to make.
         self._gpu_thread = ThreadPoolExecutor(1, thread_name_prefix="gpu-part")
         self._runs = threading.Lock()
@@ -122,8 +125,11 @@ class Executor:
         )  # fmt: skip
         with self._runs:
             start = time.perf_counter()
+            staged = plan.gpu_rows > 0 and plan.problem.memory == "pageable"
+            fresh = self._fresh.make_pages(c) if staged else contextlib.nullcontext()
             try:
-                gpu, cpu_seconds = execution.compute()
+                with fresh:
+                    gpu, cpu_seconds = execution.compute()
             except BaseException as error:
                 _raise_translated(error)
             total_seconds = time.perf_counter() - start
@@ -139,6 +145,7 @@ class Executor:
     def close(self) -> None:
         """Give back threads, streams and memory."""
         self._gpu_thread.shutdown()
+        self._fresh.close()
         if self.pipeline is not None:
             self.pipeline.close()
         self.pool.close()

@@ -68,7 +68,7 @@ def prepare_pages(
     if sum(min(matrix.nbytes, PREPARED_BYTES) for matrix, _ in wanted) > _find_free_bytes() / 2:
         yield preparation
         return
-    _ask_for_huge_pages(out)
+    ask_for_huge_pages(out)
     pool = ThreadPoolExecutor(threads, thread_name_prefix="pages")
     pieces: list[Future[float]] = []
     try:
@@ -90,7 +90,10 @@ def cut_range(begin: int, count: int) -> list[tuple[int, int]]:
 
 
 def touch_range(begin: int, end: int, *, writable: bool) -> None:
-    """Touch one byte of each page, for kernels that know no better; the bytes stay as they are."""
+    """Touch one byte of each page, for kernels that know no better; the bytes stay as they are.
+
+    Nobody may write there meanwhile.
+    """
     step = mmap.PAGESIZE
     for first, last in ((begin, begin + 1), (begin - begin % step + step, end)):
         if first >= last:
@@ -103,15 +106,24 @@ def touch_range(begin: int, end: int, *, writable: bool) -> None:
             np.bitwise_or.reduce(touched)
 
 
+def populate_range(begin: int, end: int, *, writable: bool) -> bool:
+    """Have the kernel make the pages of a range, whatever others write there meanwhile.
+
+    Returns:
+        False where the kernel cannot do that.
+    """
+    advice = _MADV_POPULATE_WRITE if writable else _MADV_POPULATE_READ
+    return _advise(begin, end, advice) != errno.EINVAL
+
+
 def _make_range(begin: int, end: int, *, writable: bool) -> float:
     """Make the pages of a range; returns when that was done, by the performance counter."""
-    advice = _MADV_POPULATE_WRITE if writable else _MADV_POPULATE_READ
-    if _advise(begin, end, advice) == errno.EINVAL:
+    if not populate_range(begin, end, writable=writable):
         touch_range(begin, end, writable=writable)
     return time.perf_counter()
 
 
-def _ask_for_huge_pages(matrix: Matrix) -> None:
+def ask_for_huge_pages(matrix: Matrix) -> None:
     """A wish; the kernel refuses it where it has none."""
     _advise(matrix.ctypes.data, matrix.ctypes.data + matrix.nbytes, _MADV_HUGEPAGE)
 
