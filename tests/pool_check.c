@@ -189,9 +189,10 @@ static void* close_it(void* argument)
 }
 
 // A team is closed while a call is under way, which its caller ends by itself.
-static void close_early(void)
+static void close_early(int threads)
 {
-    Team* closing = open_team(THREADS);
+    Team* closing = open_team(threads);
+    if (threads == 1) usleep(1000);  // it goes to sleep
     Caller* caller = &callers[0];
     *caller = (Caller){.a = make_matrix(M * K), .b = make_matrix(K * N), .c = make_matrix(M * N)};
     const Product product = {
@@ -221,6 +222,6 @@ int main(void)
     for (intptr_t i = 0; i < CALLERS; ++i) pthread_create(&thread[i], NULL, call_often, (void*)i);
     for (int i = 0; i < CALLERS; ++i) pthread_join(thread[i], NULL);
     close_team(team);
-    for (int i = 0; i < ROUNDS; ++i) close_early();
+    for (int i = 0; i < ROUNDS; ++i) close_early(1 + i % THREADS);
     return atomic_load(&wrong);
 }

@@ -7,6 +7,7 @@
 //
 // A sleeping thread is woken by the caller, or by one that has just been: so a caller wakes few, and
 // begins its own block. A thread that comes too late finds nothing, and nobody waits for it.
+#define _GNU_SOURCE  // team.h has sets of cores
 #include "team.h"
 
 #include <stdlib.h>
@@ -154,6 +155,7 @@ int add_part(Call* call, int64_t first_row, char* sums, const Block* blocks, int
         call->places += wanted;
     }
     const int places = call->places;
+    if (places > 0) clear_core(team);
     announce_change(team);
     unlock(team);
     if (places > 0) change_word(&team->news, places < WOKEN_BY_CALLER ? places : WOKEN_BY_CALLER);

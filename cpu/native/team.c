@@ -1,4 +1,5 @@
 // The threads of a pool, which help with calls, look for the next one for a moment, and sleep.
+#define _GNU_SOURCE  // homes of threads
 #include "team.h"
 
 #include <signal.h>
@@ -35,15 +36,69 @@ void drop_team(Team* team)
     free(team);
 }
 
+static void bind(pthread_t thread, int core)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    pthread_setaffinity_np(thread, sizeof one, &one);
+}
+
+// Some kernels wake a thread on a core that is busy, that of its waker for one, where it waits for the
+// end of a tick. So each thread goes to sleep on a core of its own, and is free to leave it once awake.
+static void assign_homes(Team* team, int threads)
+{
+    team->spare = -1;
+    for (int i = 0; i < threads; ++i) atomic_init(&team->member[i].home, -1);
+    if (sched_getaffinity(0, sizeof team->cores, &team->cores) != 0) return;
+    const int count = CPU_COUNT(&team->cores);
+    if (threads >= count) return;
+    int seen = 0, given = 0;  // homes are spread over the cores
+    for (int core = 0; given <= threads; ++core) {
+        if (!CPU_ISSET(core, &team->cores) || seen++ < given * count / (threads + 1)) continue;
+        if (given < threads) {
+            atomic_store(&team->member[given].home, core);
+        } else {
+            team->spare = core;
+        }
+        ++given;
+    }
+}
+
+void clear_core(Team* team)
+{
+    if (team->closing) return;  // its threads may be gone
+    const int here = sched_getcpu();
+    for (int i = 0; i < team->threads && team->spare >= 0; ++i) {
+        Member* member = &team->member[i];
+        if (atomic_load(&member->home) != here) continue;
+        atomic_store(&member->home, team->spare);
+        if (atomic_load(&member->asleep)) bind(member->thread, team->spare);
+        team->spare = here;
+        return;
+    }
+}
+
+static void sleep_at_home(Member* member, unsigned seen)
+{
+    const int home = atomic_load(&member->home);
+    if (home >= 0) bind(pthread_self(), home);
+    atomic_store(&member->asleep, 1);
+    sleep_for_word(&member->team->news, seen, NEVER);
+    atomic_store(&member->asleep, 0);
+    if (home >= 0) pthread_setaffinity_np(pthread_self(), sizeof(cpu_set_t), &member->team->cores);
+}
+
 static void* work(void* argument)
 {
-    Team* team = argument;
+    Member* member = argument;
+    Team* team = member->team;
     lock(team);
     while (!team->closing) {
         const unsigned seen = read_word(&team->news);
         if (join_call(team)) continue;
         unlock(team);
-        await_word(&team->news, seen, NEVER);
+        if (!look_for_word(&team->news, seen, NEVER)) sleep_at_home(member, seen);
         lock(team);
     }
     unlock(team);
@@ -52,15 +107,18 @@ static void* work(void* argument)
 
 Team* open_team(int threads)
 {
-    Team* team = calloc(1, sizeof(Team) + threads * sizeof(pthread_t));
+    Team* team = calloc(1, sizeof(Team) + threads * sizeof(Member));
     if (team == NULL) return NULL;
     pthread_mutex_init(&team->lock, NULL);
     team->owners = 1;
+    assign_homes(team, threads);
     sigset_t all, before;  // signals are for the threads of whoever opens the team
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (team->threads < threads && pthread_create(&team->thread[team->threads], NULL, work, team) == 0) {
-        ++team->threads;
+    for (; team->threads < threads; ++team->threads) {
+        Member* member = &team->member[team->threads];
+        member->team = team;
+        if (pthread_create(&member->thread, NULL, work, member) != 0) break;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return team;
@@ -73,7 +131,7 @@ void close_team(Team* team)
     change_word(&team->news, EVERYONE);
     announce_change(team);
     unlock(team);
-    for (int i = 0; i < team->threads; ++i) pthread_join(team->thread[i], NULL);
+    for (int i = 0; i < team->threads; ++i) pthread_join(team->member[i].thread, NULL);
     lock(team);
     drop_team(team);
 }

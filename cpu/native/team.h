@@ -5,6 +5,14 @@
 #include "waiting.h"
 
 #include <pthread.h>
+#include <sched.h>
+
+typedef struct {
+    Team* team;
+    pthread_t thread;
+    atomic_int home;  // the core that it sleeps on; -1 for any
+    atomic_int asleep;
+} Member;
 
 struct Team {
     pthread_mutex_t lock;
@@ -13,8 +21,10 @@ struct Team {
     Call* calls;
     int owners;  // whoever opened it, and the calls
     int closing;
+    cpu_set_t cores;  // that may be used
+    int spare;        // the one that is nobody's home; -1 where there are no homes
     int threads;
-    pthread_t thread[];
+    Member member[];
 };
 
 void lock(Team* team);
@@ -26,6 +36,9 @@ int wait_for_change(Team* team, int64_t until);
 
 // Let those know who are in a call.
 void announce_change(Team* team);
+
+// See that no thread wakes up on the core of the calling one. Under the lock.
+void clear_core(Team* team);
 
 // Free the team when nobody has it any more; the lock is let go.
 void drop_team(Team* team);

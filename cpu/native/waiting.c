@@ -34,7 +34,7 @@ void change_word(Word* word, int sleepers)
     wake_sleepers(word, sleepers);
 }
 
-static void sleep_for_word(Word* word, unsigned seen, int64_t nanoseconds)
+static void sleep_once(Word* word, unsigned seen, int64_t nanoseconds)
 {
     const struct timespec time = {nanoseconds / second, nanoseconds % second};
     atomic_fetch_add(&word->sleeping, 1);
@@ -42,20 +42,30 @@ static void sleep_for_word(Word* word, unsigned seen, int64_t nanoseconds)
     atomic_fetch_sub(&word->sleeping, 1);
 }
 
-int await_word(Word* word, unsigned seen, int64_t until)
+int look_for_word(Word* word, unsigned seen, int64_t until)
 {
-    const int64_t awake_until = read_clock() + AWAKE_NANOSECONDS;
-    for (;;) {
+    const int64_t latest = read_clock() + AWAKE_NANOSECONDS;
+    for (;; sched_yield()) {
         for (int i = 0; i < LOOKS; ++i) {
             if (read_word(word) != seen) return 1;
             pause_briefly();
         }
         const int64_t now = read_clock();
-        if (now >= until) return 0;
-        if (now < awake_until) {
-            sched_yield();
-        } else {
-            sleep_for_word(word, seen, until - now);
-        }
+        if (now >= until || now >= latest) return 0;
     }
+}
+
+int sleep_for_word(Word* word, unsigned seen, int64_t until)
+{
+    while (read_word(word) == seen) {
+        const int64_t now = read_clock();
+        if (now >= until) return 0;
+        sleep_once(word, seen, until - now);
+    }
+    return 1;
+}
+
+int await_word(Word* word, unsigned seen, int64_t until)
+{
+    return look_for_word(word, seen, until) || sleep_for_word(word, seen, until);
 }

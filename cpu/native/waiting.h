@@ -29,6 +29,12 @@ void wake_sleepers(Word* word, int sleepers);
 // for 0.2 ms, then sleeps.
 int await_word(Word* word, unsigned seen, int64_t until);
 
+// The first part of that: look for 0.2 ms, or until the clock stands there.
+int look_for_word(Word* word, unsigned seen, int64_t until);
+
+// The second one: sleep.
+int sleep_for_word(Word* word, unsigned seen, int64_t until);
+
 // Nanoseconds of a clock that only goes forward.
 int64_t read_clock(void);
 
