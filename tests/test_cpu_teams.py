@@ -1,9 +1,6 @@
 """Teams of threads in C and in Python: layouts, vectors, errors, callers, and how they end."""
 
 import gc
-import logging
-import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -15,12 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import threadpoolctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cpu.blas import find_blas
 from cpu.errors import CpuError, ProductCancelled
 from cpu.gemm import CpuPool
 from cpu.layout import find_blas_strides
@@ -235,70 +230,3 @@ def test_a_long_block_is_awaited_before_a_cancelled_product_returns(open_pool: O
             seen = c.copy()
             time.sleep(0.1)
             assert np.array_equal(c, seen)
-
-
-FORKING = """
-import os, sys, warnings
-from itertools import pairwise
-from pathlib import Path
-import numpy as np
-from cpu.gemm import CpuPool
-
-warnings.simplefilter("ignore")
-pool = CpuPool(3, cache_dir=Path(sys.argv[1]), native=sys.argv[2] == "native")
-a, c = np.ones((500, 400)), np.zeros((500, 500))
-pool.multiply(a, a.T, c)
-child = os.fork()
-c[...] = 0
-pool.multiply(a, a.T, c)
-pool.close()
-assert np.all(c == 400)
-if child:
-    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-
-
-@pytest.mark.parametrize("way", ["native", "python"])
-def test_a_forked_process_multiplies_by_itself(tmp_path: Path, way: str) -> None:
-    command = [sys.executable, "-c", FORKING, str(tmp_path), way]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-
-
-def test_threads_in_c_begin_with_the_first_product_that_they_can_share(tmp_path: Path) -> None:
-    with CpuPool(2, cache_dir=tmp_path / "compiled") as pool:
-        pool.multiply(np.ones((9, 8)), np.ones((8, 7)), np.zeros((9, 7)))
-        assert not pool.native
-        assert not (tmp_path / "compiled").exists()
-        pool.multiply(np.ones((900, 300)), np.ones((300, 300)), np.zeros((900, 300)))
-        if not pool.native:
-            pytest.skip("needs a C compiler on the PATH, and NumPy's OpenBLAS")
-    with CpuPool(2, cache_dir=tmp_path, native=False) as pool:
-        assert not pool.prepare()
-
-
-def test_without_a_compiler_products_run_in_python(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))
-    with caplog.at_level(logging.WARNING), CpuPool(2, cache_dir=tmp_path / "empty") as pool:
-        if pool.prepare():  # beside its source there is one that was compiled before
-            pytest.skip("the library lies beside its source")
-        c = np.zeros((300, 300))
-        pool.multiply(np.ones((300, 40)), np.ones((40, 300)), c)
-    assert np.all(c == 40)
-    assert caplog.text.count("products on the CPU run in Python threads") == 1
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"internal_api": "mkl"}, {"threading_layer": "openmp"}, {"filepath": "/no/such/library.so"}],
-)
-def test_a_blas_that_cannot_be_called_is_told_of(
-    change: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    entries = [entry | change for entry in threadpoolctl.threadpool_info()]
-    monkeypatch.setattr(threadpoolctl, "threadpool_info", lambda: entries)
-    with caplog.at_level(logging.WARNING):
-        assert find_blas.__wrapped__() is None
-    assert "no OpenBLAS that can be called" in caplog.text
