@@ -87,7 +87,7 @@ def measure_fills(executor: Executor, profile: MachineProfile) -> MachineProfile
     pipeline = executor.pipeline
     assert pipeline is not None, "links are measured where there is a GPU"
     links = tuple(
-        replace(link, fill_seconds=measure_fill(pipeline, executor.pool, profile, link.memory))
+        replace(link, fill_seconds=measure_fill(pipeline, profile, link.memory))
         for link in profile.links
     )
     return replace(profile, links=links)

@@ -14,7 +14,7 @@ from cpu.gemm import CpuPool
 from kernels.catalog import find_kernel
 from kernels.pipeline import GpuPipeline
 from scheduler.link_survey import LINK_SIDE, prepare_copies
-from scheduler.machine import CpuRate, CpuShare
+from scheduler.machine import DEEP_K, SHALLOW_K, CpuRate, CpuShare
 from scheduler.problem import Memory
 from scheduler.repetition import repeat
 from scheduler.row_cost import fit_row_cost
@@ -26,8 +26,8 @@ _BRIEF: Final = 32768, 256, 256
 """A product whose GPU part takes about as long as the CPU part needs to get going."""
 
 _SIDE: Final = 4096
-_DEEP: Final = 1024, 4096
-_SHALLOW: Final = 1024, 256
+_DEEP: Final = 1024, DEEP_K
+_SHALLOW: Final = 1024, SHALLOW_K
 """Rows and K of products that are bound by arithmetic, and by writing C."""
 
 
@@ -61,14 +61,14 @@ def _measure_share(
     copy_seconds: float,
 ) -> CpuShare:
     copy = _prepare_copies(pipeline, share.memory, share.copiers)
-    link_stretch = 1.0
+    link_stretches = {DEEP_K: 1.0, SHALLOW_K: 1.0}
     costs = {}
     for rate in rates:
         rows: list[tuple[int, float]] = []
         for m, k in (_DEEP, _SHALLOW):
             compute = _prepare_product(pool, m, k, share.threads, rate.dtype)
             beside = _run_beside(copy, compute)
-            link_stretch = max(link_stretch, beside.copy_seconds / copy_seconds)
+            link_stretches[k] = max(link_stretches[k], beside.copy_seconds / copy_seconds)
             row_seconds = (beside.compute_seconds - rate.call_seconds) / (m + rate.startup_rows)
             rows.append((k, max(row_seconds, beside.compute_seconds / m / 2)))
         costs[rate] = fit_row_cost(_SIDE, *rows)
@@ -83,7 +83,8 @@ def _measure_share(
         wide_stretch=wide_stretch,
         # Little beside the arithmetic, the elements' cost is told from it with large errors.
         element_stretch=min(max(element_stretch, 1 / _MOST_STRETCH), _MOST_STRETCH),
-        link_stretch=link_stretch,
+        link_stretch=link_stretches[DEEP_K],
+        shallow_link_stretch=link_stretches[SHALLOW_K],
         start_seconds=_measure_start(pipeline, pool, share),
     )
 

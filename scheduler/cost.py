@@ -124,9 +124,9 @@ class GpuCurve:
         together: What copies in and out take at the same time, as a share of what they take one
             after the other: 0.5 where neither way holds up the other, 1 where they take turns.
         copy_stretch: How many times as long copies take as these figures say.
-        fill_seconds: Seconds that copies both ways lose until they run at these rates.
-        fill_rows: Rows from which on they lose all of it; the root of their share where there are
-            fewer.
+        fill_seconds: Seconds that copies lose until they run at these rates.
+        fill_rows: Rows of A from which on they lose all of it; the root of their share where there
+            are fewer.
         start_seconds: Seconds that are lost while the CPU part starts.
         first_seconds: Seconds of the first panel's kernels.
         last_seconds: Seconds of the last panel's.
@@ -245,13 +245,20 @@ class GpuCurve:
         steps = stream.count_steps(rows)
         computed = led_seconds + (steps - stream.first_steps) * self.step_seconds
         computed += kernel_seconds - first_seconds
-        last_step_seconds = self.step_seconds + min(kernel_seconds, self.last_seconds)
+        last_seconds = min(kernel_seconds, self.last_seconds)
+        if rows <= stream.first_rows:
+            last_seconds = first_seconds / stream.first_steps
+        last_step_seconds = self.step_seconds + last_seconds
         fill_seconds = self.fill_seconds * self.find_filled_share(rows)
-        seconds = self.call_seconds + max(
-            computed + drain_seconds,
-            in_seconds + last_step_seconds + drain_seconds,
-            led_seconds + out_seconds,
-            both_seconds + last_step_seconds + fill_seconds,
+        seconds = (
+            self.call_seconds
+            + fill_seconds
+            + max(
+                computed + drain_seconds,
+                in_seconds + last_step_seconds + drain_seconds,
+                led_seconds + out_seconds,
+                both_seconds + last_step_seconds,
+            )
         )
         # What has been enqueued before the CPU part starts keeps a long part busy meanwhile.
         lost_seconds = self.start_seconds + start_seconds

@@ -9,9 +9,13 @@ from scheduler.problem import ITEM_BYTES, GemmProblem
 from scheduler.stream import outline_stream
 from scheduler.waves import WaveGrid, divide_up
 
-FILLED_BYTES: Final = 256 << 20
-"""Of A and C: behind as many, copies have reached their rates. What they lose until then grows as
-the root of their bytes, as seen on an H200 from 12 to 500 MB."""
+FILLED_BYTES: Final = 16 << 20
+"""Of A and B: behind as many, copies have reached their rates. What they lose until then grows as
+the root of their bytes, as seen on an H200 from 0.3 to 1000 MB."""
+
+KERNELS_BESIDE_COPIES: Final = 1.04
+"""How many times as long kernels take beside copies, which want the GPU's memory as well: 1.00 to
+1.08 on an H200."""
 
 COPY_COLUMNS: Final = 48
 """Columns of work that it costs BLAS to copy rows of A into its own layout, as in cpu/blocks."""
@@ -75,12 +79,13 @@ def build_gpu_curve(
     out_rate = link.out_gbytes_per_second * 1e9
     grid = WaveGrid(problem.n, spec.tile.m, spec.tile.n, slots)
     stream = outline_stream(problem, grid, splits_tail=spec.splits_tail)
-    depth = problem.k / stream.first_steps
+    wave_seconds = KERNELS_BESIDE_COPIES * model.wave_seconds
+    wave_k_seconds = KERNELS_BESIDE_COPIES * model.wave_k_seconds
     return GpuCurve(
         grid=grid,
-        wave_seconds=model.wave_seconds + model.wave_k_seconds * problem.k,
+        wave_seconds=wave_seconds + wave_k_seconds * problem.k,
         split_steps=divide_up(problem.k, spec.tile.k) if spec.splits_tail else None,
-        lead_wave_seconds=model.wave_seconds + model.wave_k_seconds * depth,
+        lead_wave_seconds=wave_seconds + wave_k_seconds * problem.k / stream.first_steps,
         launch_seconds=model.launch_seconds,
         b_seconds=problem.b_bytes / in_rate,
         row_in_seconds=problem.a_row_bytes / in_rate,
@@ -90,5 +95,5 @@ def build_gpu_curve(
         call_seconds=link.call_seconds,
         together=link.together,
         fill_seconds=link.fill_seconds,
-        fill_rows=FILLED_BYTES / (problem.a_row_bytes + problem.c_row_bytes),
+        fill_rows=max(1.0, (FILLED_BYTES - problem.b_bytes) / problem.a_row_bytes),
     )

@@ -1,5 +1,6 @@
 """Figures for what was not measured, each by a stated rule, so that a plan can always be made."""
 
+from dataclasses import replace
 from typing import Final
 
 from kernels.catalog import KernelSpec, list_kernels
@@ -170,7 +171,8 @@ def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuSha
     pinned = CpuShare(
         *("pinned", left, 1), link_stretch=PINNED_STRETCH, start_seconds=START_SECONDS
     )
-    return (*staged, pinned)
+    shares = (*staged, pinned)
+    return tuple(replace(share, shallow_link_stretch=share.link_stretch) for share in shares)
 
 
 def _compare_with_float32(dtype: str) -> float:

@@ -4,13 +4,11 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cpu.gemm import CpuPool
 from kernels.catalog import KernelSpec, find_kernel
 from kernels.link_probes import measure_transfers
 from kernels.pinned import pin_matrix
@@ -34,14 +32,14 @@ _LINK_SECONDS: Final = 0.3
 _SECONDS: Final = 0.15
 _TINY: Final = 64
 _KERNEL_BOUND: Final = 8192, 4096, 4096
-_REST_SIDE: Final = 512
 _MIDDLING: Final = (
+    GemmProblem(256, 4096, 4096),
+    GemmProblem(2048, 2048, 2048),
     GemmProblem(32768, 256, 256),
     GemmProblem(65536, 256, 256),
     GemmProblem(65536, 256, 256, "float64"),
-    GemmProblem(20000, 1000, 1000),
 )
-"""What is bound by its copies both ways, and not large."""
+"""What is bound by its copies, in or both ways, and not large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +140,8 @@ def measure_step(pipeline: GpuPipeline, profile: MachineProfile) -> float:
     return min(max(step_seconds, 0.0), curve.call_seconds)
 
 
-def measure_fill(
-    pipeline: GpuPipeline, pool: CpuPool, profile: MachineProfile, memory: Memory
-) -> float:
-    """What middling products cost beyond their curve: copies need time to reach their rates.
-
-    As many come from something else that the CPU computes, and find threads asleep and caches full,
-    as come one right behind the other: a service has both.
-    """
-    a, b = np.ones((2, _REST_SIDE, _REST_SIDE), np.float32)
-    rest = partial(pool.multiply, a, b, np.empty_like(a))
+def measure_fill(pipeline: GpuPipeline, profile: MachineProfile, memory: Memory) -> float:
+    """What middling products cost beyond their curve: copies need time to reach their rates."""
     costs = []
     for middling in _MIDDLING:
         problem = replace(middling, memory=memory)
@@ -159,19 +149,10 @@ def measure_fill(
         curve = plan.gpu_alone_curve
         assert plan.spec is not None, "without rows for the CPU there is a kernel"
         assert curve is not None, "and its curve"
-        seconds = statistics.mean(
-            repeat(_prepare_product(pipeline, problem, plan.spec, before), _SECONDS)
-            for before in (rest, lambda: None)
-        )
+        shape = problem.m, problem.n, problem.k
+        seconds = repeat(prepare_copies(pipeline, memory, *shape, spec=plan.spec), _SECONDS)
         costs.append((seconds - curve.seconds(problem.m)) / curve.find_filled_share(problem.m))
     return max(0.0, statistics.median(costs))
-
-
-def _prepare_product(
-    pipeline: GpuPipeline, problem: GemmProblem, spec: KernelSpec, rest: Callable[[], object]
-) -> Callable[[], float]:
-    shape = problem.m, problem.n, problem.k
-    return prepare_copies(pipeline, problem.memory, *shape, spec=spec, rest=rest)
 
 
 def prepare_copies(
@@ -183,7 +164,6 @@ def prepare_copies(
     *,
     spec: KernelSpec | None = None,
     copiers: int | None = None,
-    rest: Callable[[], object] = lambda: None,
     begun: Callable[[], None] | None = None,
 ) -> Callable[[], float]:
     """A product through the pipeline, which returns its wall seconds; the GPU has woken up.
@@ -196,14 +176,12 @@ def prepare_copies(
         k: Columns of A.
         spec: The kernel; None for the library's.
         copiers: Threads that share in a staged copy; None for all.
-        rest: What the machine does before each.
         begun: Called when the first copies of each are on their way.
     """
     kernel = spec or find_kernel("cublas", "float32")
     a, b, c = (_make_matrix(memory, *shape, kernel.dtype) for shape in ((m, k), (k, n), (m, n)))
 
     def measure() -> float:
-        rest()
         start = time.perf_counter()
         pipeline.multiply(kernel, a, b, c, copiers=copiers, begun=begun)
         return time.perf_counter() - start

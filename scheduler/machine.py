@@ -6,13 +6,18 @@ derived by, or when it was measured here.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from math import log2
+from typing import Any, Final
 
 from kernels.catalog import KernelSpec
 from scheduler.errors import ProfileError
 from scheduler.problem import Memory
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
+
+SHALLOW_K: Final = 256
+DEEP_K: Final = 4096
+"""Where the CPU part is bound by writing C, and by its arithmetic."""
 """Since 3, several ways to share the CPU between the GPU's staging and its own part."""
 
 
@@ -147,7 +152,10 @@ class CpuShare:
         stretch: How many times as long the CPU part's arithmetic takes as without the GPU.
         wide_stretch: The same of elements of 8 bytes.
         element_stretch: The same for what each element of C costs beside it.
-        link_stretch: How many times as long the GPU part's copies take as without the CPU part.
+        link_stretch: How many times as long the GPU part's copies take as without the CPU part,
+            where K is DEEP_K or more.
+        shallow_link_stretch: The same where K is SHALLOW_K or less: then the CPU part wants more of
+            the memory's rate.
         start_seconds: Seconds that the GPU part loses while the CPU part's threads wake up.
     """
 
@@ -158,7 +166,15 @@ class CpuShare:
     wide_stretch: float = 1.0
     element_stretch: float = 1.0
     link_stretch: float = 1.0
+    shallow_link_stretch: float = 1.0
     start_seconds: float = 0.0
+
+    def find_link_stretch(self, k: int) -> float:
+        """How many times as long the GPU part's copies take in a product of so many terms."""
+        deep_share = log2(max(k, 1) / SHALLOW_K) / log2(DEEP_K / SHALLOW_K)
+        deep_share = min(1.0, max(0.0, deep_share))
+        shallow, deep = self.shallow_link_stretch, self.link_stretch
+        return deep_share * deep + (1 - deep_share) * shallow
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,14 +204,15 @@ def _can_end_within(seconds: float, way: Plan, kernel: RankedKernel) -> bool:
     rows = m - rows_within(way.cpu_curve, seconds, m)
     if rows == m or kernel.curve.seconds(rows) > seconds:
         return False
-    share = way.share
-    beside = kernel.curve.disturbed_seconds(rows, share.link_stretch, share.start_seconds)
+    stretch = way.share.find_link_stretch(way.problem.k)
+    beside = kernel.curve.disturbed_seconds(rows, stretch, way.share.start_seconds)
     return beside <= seconds
 
 
 def _take_way(way: Plan, kernel: RankedKernel, wishes: Wishes) -> Plan:
     """The plan of the CPU alone that can be moved to rows for this kernel."""
-    beside_cpu = kernel.curve.disturb(way.share.link_stretch, way.share.start_seconds)
+    stretch = way.share.find_link_stretch(way.problem.k)
+    beside_cpu = kernel.curve.disturb(stretch, way.share.start_seconds)
     return replace(way, gpu_curve=beside_cpu, gpu_alone_curve=kernel.curve, sms=wishes.sms)
 
 

@@ -253,7 +253,10 @@ def test_a_split_pays_only_if_it_outweighs_what_the_parts_take_from_each_other()
     problem, wishes = GemmProblem(2048, 2048, 2048), Wishes("simple", "4")
     undisturbed = choose_plan(problem, profile, wishes)
     assert 0 < undisturbed.f < 2048
-    shares = tuple(replace(share, link_stretch=3.0) for share in profile.cpu.beside_gpu)
+    shares = tuple(
+        replace(share, link_stretch=3.0, shallow_link_stretch=3.0)
+        for share in profile.cpu.beside_gpu
+    )
     cpu = replace(profile.cpu, beside_gpu=shares)
     disturbed = choose_plan(problem, replace(profile, cpu=cpu), wishes)
     assert disturbed.f == 0
@@ -276,7 +279,7 @@ def test_a_gpu_bound_by_its_kernels_leaves_the_cpu_more_threads():
     profile = build_preset_profile(find_preset("H200"), "test", 16)
     shares = (
         CpuShare("pageable", threads=6, copiers=8),
-        CpuShare("pageable", threads=14, copiers=1, link_stretch=5.0),
+        CpuShare("pageable", 14, 1, link_stretch=5.0, shallow_link_stretch=5.0),
     )
     profile = replace(profile, cpu=replace(profile.cpu, beside_gpu=shares))
     whole = choose_plan(SQUARE, profile, Wishes("bulk", f=64))
