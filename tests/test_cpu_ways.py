@@ -77,3 +77,14 @@ def test_a_blas_that_cannot_be_called_is_told_of(
     with caplog.at_level(logging.WARNING):
         assert find_blas.__wrapped__() is None
     assert "no OpenBLAS that can be called" in caplog.text
+
+
+def test_threads_in_c_are_the_least_urgent_of_all(tmp_path: Path) -> None:
+    with CpuPool(4, cache_dir=tmp_path) as pool:
+        if not pool.prepare():
+            pytest.skip("needs a C compiler on the PATH, and NumPy's OpenBLAS")
+        pool.multiply(np.ones((900, 300)), np.ones((300, 300)), np.zeros((900, 300)))
+        stats = [task.read_text() for task in Path("/proc/self/task").glob("*/stat")]
+    niceness = [int(stat.rpartition(")")[2].split()[16]) for stat in stats]
+    assert niceness.count(19) == 3
+    assert niceness.count(0) >= 1

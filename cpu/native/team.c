@@ -4,6 +4,11 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { LEAST_URGENT = 19 };
 
 void lock(Team* team)
 {
@@ -89,10 +94,15 @@ static void sleep_at_home(Member* member, unsigned seen)
     if (home >= 0) pthread_setaffinity_np(pthread_self(), sizeof(cpu_set_t), &member->team->cores);
 }
 
+// Threads that copy for a GPU, launch its kernels or answer requests take little time on a core, and what
+// waits for them is worth more: they go first wherever there are more threads than cores.
+static void yield_to_others(void) { setpriority(PRIO_PROCESS, syscall(SYS_gettid), LEAST_URGENT); }
+
 static void* work(void* argument)
 {
     Member* member = argument;
     Team* team = member->team;
+    yield_to_others();
     lock(team);
     while (!team->closing) {
         const unsigned seen = read_word(&team->news);
