@@ -21,6 +21,10 @@ from scheduler.row_cost import fit_row_cost
 
 _SECONDS: Final = 0.2
 _MOST_STRETCH: Final = 4.0
+_LEAST_SHALLOW_STRETCH: Final = 2.0
+"""What is measured with a C that stays in the caches is less than what a large C takes from staged
+copies."""
+
 _START_SECONDS: Final = 0.1
 _BRIEF: Final = 32768, 256, 256
 """A product whose GPU part takes about as long as the CPU part needs to get going."""
@@ -61,7 +65,8 @@ def _measure_share(
     copy_seconds: float,
 ) -> CpuShare:
     copy = _prepare_copies(pipeline, share.memory, share.copiers)
-    link_stretches = {DEEP_K: 1.0, SHALLOW_K: 1.0}
+    least_stretch = _LEAST_SHALLOW_STRETCH if share.memory == "pageable" else 1.0
+    link_stretches = {DEEP_K: 1.0, SHALLOW_K: least_stretch}
     costs = {}
     for rate in rates:
         rows: list[tuple[int, float]] = []

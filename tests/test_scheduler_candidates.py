@@ -11,7 +11,7 @@ from scheduler.candidates import find_candidates
 from scheduler.description import describe_plan
 from scheduler.errors import PlanError
 from scheduler.machine import KernelModel
-from scheduler.plan import SPLIT_GAIN, SPLIT_GAIN_SECONDS, choose_plan
+from scheduler.plan import SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
 from scheduler.presets import PRESETS
 from scheduler.problem import GemmProblem
 from scheduler.profile import build_preset_profile, find_profile
@@ -278,5 +278,5 @@ def test_no_kernel_would_make_a_plan_that_is_worth_more(m, n, k, profile, accura
         for candidate in find_candidates(problem, profile, Wishes(accuracy=accuracy))
     )
     best = min(other.predicted.total_seconds for other in named)
-    allowed = max(best / (1 - SPLIT_GAIN), best + SPLIT_GAIN_SECONDS)
+    allowed = max(best / (1 - SPLIT_GAINS["pageable"]), best + SPLIT_GAIN_SECONDS)
     assert plan.predicted.total_seconds <= allowed

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scheduler.description import describe_curve, describe_plan
 from scheduler.errors import PlanError, ProblemError
 from scheduler.machine import CpuShare, MachineProfile
-from scheduler.plan import SPLIT_GAIN, SPLIT_GAIN_SECONDS, choose_plan
+from scheduler.plan import SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
 from scheduler.presets import PRESETS, find_preset
 from scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from scheduler.profile import build_preset_profile, find_profile
@@ -74,13 +74,13 @@ def test_a_plan_is_never_slower_than_one_device_alone(m, n, k, dtype, profile):
     assert total <= plan.gpu_only_seconds
     if 0 < plan.f < m:
         alone = min(plan.cpu_only_seconds, plan.gpu_only_seconds)
-        assert total <= alone * (1 - SPLIT_GAIN)
+        assert total <= alone * (1 - SPLIT_GAINS["pageable"])
         assert total <= alone - SPLIT_GAIN_SECONDS
 
 
 def allow_for_splits(seconds):
     """What a plan may take where the best split takes so long, and does not promise enough."""
-    return max(seconds / (1 - SPLIT_GAIN), seconds + SPLIT_GAIN_SECONDS) * (1 + 1e-9)
+    return max(seconds / (1 - SPLIT_GAINS["pageable"]), seconds + SPLIT_GAIN_SECONDS) * (1 + 1e-9)
 
 
 @settings(max_examples=100, deadline=None)
