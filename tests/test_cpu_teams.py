@@ -1,9 +1,7 @@
 """Teams of threads in C and in Python: layouts, vectors, errors, callers, and how they end."""
 
-import gc
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -155,21 +153,6 @@ def test_an_error_while_a_thread_of_the_team_takes_reaches_the_caller(open_pool:
             pool.multiply_rows(a, np.ones((200, 300)), c, take)
         pool.multiply(a, np.ones((200, 300)), c)
     assert np.all(c == 200)
-
-
-def test_a_call_leaves_nothing_behind(open_pool: OpenPool) -> None:
-    gc.disable()
-    try:
-        with open_pool(3) as pool:
-            if not pool.native:
-                pytest.skip("threads of Python's keep their last call until the next one")
-            a, c = np.ones((600, 500)), np.zeros((600, 600))
-            gone = weakref.ref(a), weakref.ref(c)
-            pool.multiply(a, a[:500].T.copy(), c[:, :500])
-            del a, c
-            assert [array() for array in gone] == [None, None]
-    finally:
-        gc.enable()
 
 
 def test_several_callers_share_a_pool(open_pool: OpenPool) -> None:

@@ -4,6 +4,7 @@ Who keeps one gives its memory back later, in the middle of another product: pag
 memory holds up everything that the driver is asked meanwhile, for a tenth of a second a gigabyte.
 """
 
+import gc
 import weakref
 
 import numpy as np
@@ -17,6 +18,14 @@ from scheduler.plan import choose_plan
 from scheduler.problem import GemmProblem
 from scheduler.profile import find_profile
 from scheduler.wishes import Wishes
+
+
+@pytest.fixture(autouse=True)
+def without_collector():
+    """What goes only with the garbage collector goes at any time, too."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def make_operands(m, n, k, dtype, memory="pageable"):
