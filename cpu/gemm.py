@@ -143,7 +143,7 @@ class CpuPool:
             c: C[M,N]; rows that are not taken are neither read nor written.
             take: Called by one thread of the pool at a time, whichever it is, with the rows that
                 are left of blocks under way, estimated; returns the next ones, and none when there
-                are no more. What it raises ends the product.
+                are no more. Not asked again when it has given all. What it raises ends the product.
             likely_rows: How many rows `take` is likely to give in all; blocks are cut as for so
                 many (`cpu.blocks.cut_strips`). None where that is not known.
             alpha: Factor of the product.

@@ -55,6 +55,7 @@ class NativeCall:
         self._library = library
         self._address: int | None = None
         self._sums: list[tuple[slice, Matrix]] = []
+        self._rows = 0
         self._complete = False
         self.key = next(_keys)
         self.failure: BaseException | None = None
@@ -80,7 +81,10 @@ class NativeCall:
             self._sums.append((slice(rows.start, rows.stop), sums))
             sums_address = sums.ctypes.data
         count = len(blocks) // BLOCK_BYTES
-        if not self._library.add_part(self._address, rows.start, sums_address, blocks, count):
+        self._rows += len(rows)
+        self._complete = self._rows == product.c.shape[0]  # then nobody need ask for more
+        part = rows.start, sums_address, blocks, count, self._complete
+        if not self._library.add_part(self._address, *part):
             raise MemoryError(f"no memory for {count} blocks")
 
     def follow(

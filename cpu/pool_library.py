@@ -58,7 +58,7 @@ def load_pool_library(cache_dir: Path | None) -> ctypes.CDLL | None:
         "open_team": (c_void_p, (c_int,)),
         "close_team": (None, (c_void_p,)),
         "begin_call": (c_void_p, (c_void_p, c_void_p, c_void_p, c_int, TAKER, c_int64)),
-        "add_part": (c_int, (c_void_p, c_int64, c_void_p, c_char_p, c_int64)),
+        "add_part": (c_int, (c_void_p, c_int64, c_void_p, c_char_p, c_int64, c_int)),
         "end_parts": (None, (c_void_p,)),
         "compute_blocks": (c_int, (c_void_p, c_int64, c_int, c_void_p)),
         "end_call": (None, (c_void_p,)),

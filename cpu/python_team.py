@@ -40,11 +40,14 @@ class PythonTeam:
         Raises:
             ProductCancelled: `cancelled` returned True.
         """
+        left = product.c.shape[0]
 
         def take_product(rows_in_hand: float) -> CutProduct | None:
-            rows = product.take(rows_in_hand)
+            nonlocal left
+            rows = product.take(rows_in_hand) if left else range(0)
             if not rows:
                 return None
+            left -= len(rows)
             part = slice(rows.start, rows.stop)
             return CutProduct(
                 product.a[part], product.b, product.c[part],

@@ -98,7 +98,7 @@ static int take(int64_t key, double rows_in_hand)
         blocks[count++] = (Block){row, stop, 0, N / 2, 0, K};
         blocks[count++] = (Block){row, stop, N / 2, N, 0, K};
     }
-    return add_part(caller->call, top, NULL, blocks, count);
+    return add_part(caller->call, top, NULL, blocks, count, key % 2 && bottom == M);
 }
 
 // The whole of C from two parts of K.
@@ -112,7 +112,7 @@ static int take_depth(int64_t key, double rows_in_hand)
     }
     caller->rows = M;
     const Block blocks[] = {{0, M, 0, N, 0, K / 2}, {0, M, 0, N, K / 2, K}};
-    return add_part(caller->call, 0, (char*)caller->sums, blocks, 2);
+    return add_part(caller->call, 0, (char*)caller->sums, blocks, 2, key % 2);
 }
 
 static void check_result(const Caller* caller, int is_deep)

@@ -135,7 +135,7 @@ Call* begin_call(
     return call;
 }
 
-int add_part(Call* call, int64_t first_row, char* sums, const Block* blocks, int64_t count)
+int add_part(Call* call, int64_t first_row, char* sums, const Block* blocks, int64_t count, int last)
 {
     Team* team = call->team;
     Block* copied = malloc(count * sizeof(Block));
@@ -154,6 +154,7 @@ int add_part(Call* call, int64_t first_row, char* sums, const Block* blocks, int
         call->summoned += wanted;
         call->places += wanted;
     }
+    if (last) call->ended = 1;
     const int places = call->places;
     if (places > 0) clear_core(team);
     announce_change(team);

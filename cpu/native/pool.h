@@ -58,9 +58,11 @@ EXPORTED Call* begin_call(
     Team* team, const Blas* blas, const Product* product, int helpers, Taker taker, int64_t key);
 
 // Add a part: its blocks, whose rows begin at this row of A and C. With `sums` the blocks are parts of
-// K, and the product of each, by rows and without factors, goes there, one behind the other. Returns 0
-// if there is no memory. Only for who has been told to take.
-EXPORTED int add_part(Call* call, int64_t first_row, char* sums, const Block* blocks, int64_t count);
+// K, and the product of each, by rows and without factors, goes there, one behind the other. The last
+// part may say that it is, which saves asking. Returns 0 if there is no memory. Only for who has been
+// told to take.
+EXPORTED int add_part(
+    Call* call, int64_t first_row, char* sums, const Block* blocks, int64_t count, int last);
 
 // There are no more parts. Only for who has been told to take.
 EXPORTED void end_parts(Call* call);
