@@ -7,14 +7,20 @@ swept, and the time at the model's F stands over the best one: its regret.
 
 Run `make bench-host`, or `python -m benchmarks.host [--seconds 1100] [--parts rows held regret]
 [--shapes MxNxK ...] [--contenders NAME ...]`. It writes benchmarks/results/host-<gpu>.json, anew
-after every product, so a run that is cut short leaves what it had; with `--keep` a run adds to what
-an earlier one of the same commit wrote, and needs no calibration of its own.
+after every product, so a run that is cut short leaves what it had.
+
+With `--keep` a run adds to what earlier ones wrote on the same hardware, beside the same versions.
+What it measures anew replaces the older contest, or sweep, whole, with all its contenders, also
+those that do not take part now. Other rows stay, each with its commit. If the file's commit is the
+one at hand, its profile is used, else the machine is calibrated anew.
+`python -m benchmarks.host_merge` does the same with two files.
 """
 
 import argparse
 import json
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,21 +56,15 @@ def main() -> int:
     with TemporaryDirectory(prefix="wavetrim-") as folder:
         cache_dir = Path(folder)
         with Executor(cache_dir=cache_dir, devices=list_devices()) as executor:
+            record = HostRecord(out, environment)
             try:
-                earlier = HostResults.read(out) if arguments.keep else None
-                profile = find_profile(executor, cache_dir, arguments.profile, earlier)
+                known = record.keep(HostResults.read(out)) if arguments.keep else None
+                profile = find_profile(executor, cache_dir, arguments.profile, known)
             except (ResultsError, ProfileError, OSError) as error:
                 print(error, file=sys.stderr)
                 return 1
             link = measure_link(executor.devices[0].index) if executor.devices else None
-            about = {"profile": profile.as_dict(), "link": asdict(link) if link else None}
-            record = HostRecord(out, environment | about)
-            if earlier is not None:
-                try:
-                    record.keep(earlier)
-                except ResultsError as error:
-                    print(error, file=sys.stderr)
-                    return 1
+            record.describe(profile=profile.as_dict(), link=asdict(link) if link else None)
             contenders = (
                 make_contenders(executor, profile, arguments.contenders, record.leave_out)
                 if "rows" in arguments.parts
@@ -98,7 +98,7 @@ def run_parts(bench: HostBench, arguments: argparse.Namespace, *, has_gpu: bool)
 
 
 def find_profile(
-    executor: Executor, cache_dir: Path, file: Path | None, earlier: HostResults | None
+    executor: Executor, cache_dir: Path, file: Path | None, known: Mapping[str, Any] | None
 ) -> MachineProfile:
     """The profile of a file, of an earlier run, or measured now.
 
@@ -106,7 +106,7 @@ def find_profile(
         executor: Is calibrated.
         cache_dir: Folder of compiled kernels.
         file: A profile, or a results file that has one.
-        earlier: The results of an earlier run.
+        known: The profile of an earlier run of this commit.
 
     Raises:
         ProfileError: What is there is no profile.
@@ -118,8 +118,8 @@ def find_profile(
         except ValueError as error:
             raise ProfileError(f"{file} is not JSON: {error}") from error
         return MachineProfile.from_dict(document.get("profile", document))
-    if earlier is not None:
-        return MachineProfile.from_dict(earlier.document["profile"])
+    if known is not None:
+        return MachineProfile.from_dict(known)
     began = time.perf_counter()
     profile = calibrate(executor, cache_dir=cache_dir, directory=None)
     print(f"calibrated in {time.perf_counter() - began:.0f} s", flush=True)
@@ -136,7 +136,7 @@ def read_arguments() -> argparse.Namespace:
     add("--contenders", nargs="+", choices=NAMES, default=NAMES)
     add("--memories", nargs="+", choices=MEMORIES, default=MEMORIES)
     add("--profile", type=Path, help="a profile, or a results file that has one")
-    add("--keep", action="store_true", help="add to what an earlier run wrote")
+    add("--keep", action="store_true", help="add to what earlier runs wrote")
     add("--out", type=Path)
     return parser.parse_args()
 

@@ -11,6 +11,7 @@ from benchmarks.contenders.contender import Contender
 from benchmarks.contenders.field import hold_contenders
 from benchmarks.gpu_waker import GpuWaker
 from benchmarks.host_contest import HostContest, make_host_rows
+from benchmarks.host_names import name_contest, name_product, name_sweep, name_sweeps
 from benchmarks.host_results import HostRecord
 from benchmarks.host_rows import HostRow, RegretRow
 from benchmarks.host_suite import (
@@ -20,7 +21,6 @@ from benchmarks.host_suite import (
     SQUARES_HELD,
     count_bytes,
     estimate_seconds,
-    name_shape,
 )
 from benchmarks.limit import LinkRates, find_limit_seconds, measure_compute
 from benchmarks.measured import Shape
@@ -80,7 +80,7 @@ class HostBench:
         """Let all contenders take turns at every product, from every kind of host memory."""
         self._walk([
             (
-                f"{name_shape(shape)} {dtype}",
+                name_product(shape, dtype),
                 sum(estimate_seconds(shape, dtype, memory) for memory in memories),
                 partial(self._compare_at, shape, dtype, memories),
             )
@@ -91,7 +91,7 @@ class HostBench:
         """The same with this product only, its GPU held to some multiprocessors."""
         self._walk([
             (
-                f"{name_shape(shape)} {dtype} on {sms} multiprocessors",
+                name_contest(shape, dtype, memory, sms),
                 1.0 + 12 * self._predict(shape, dtype, memory, sms, f=0),
                 partial(self._hold_at, shape, dtype, sms, memory),
             )
@@ -103,16 +103,16 @@ class HostBench:
         """Sweep F at every product, with several budgets of multiprocessors."""
         steps = []
         for shape, dtype in product(shapes, DTYPES):
-            name = f"F at {name_shape(shape)} {dtype}"
             estimates = {sms: self._estimate_sweep(shape, dtype, memory, sms) for sms in REGRET_SMS}
             for sms, seconds in estimates.items():
                 if seconds == 0:
-                    self._record.leave_out(f"{name}, {sms} multiprocessors", "too long to sweep")
+                    self._record.leave_out(name_sweep(shape, dtype, sms), "too long to sweep")
             budgets = {sms: seconds for sms, seconds in estimates.items() if seconds > 0}
             if budgets:
                 drawing_seconds = 0.1 + count_bytes(shape, dtype) / 2e9
                 act = partial(self._sweep_at, shape, dtype, memory, budgets)
-                steps.append((name, drawing_seconds + sum(budgets.values()), act))
+                whole_seconds = drawing_seconds + sum(budgets.values())
+                steps.append((name_sweeps(shape, dtype), whole_seconds, act))
         self._walk(steps)
 
     def _walk(self, steps: Sequence[Step]) -> None:
@@ -140,7 +140,7 @@ class HostBench:
         estimates = [estimate_seconds(shape, dtype, memory) for memory in memories]
         for place, memory in enumerate(memories):
             if memory == "pinned" and self._link is None:
-                self._record.leave_out(f"{name_shape(shape)} {dtype} pinned", "there is no GPU")
+                self._record.leave_out(name_contest(shape, dtype, memory), "there is no GPU")
                 continue
             left = started + seconds - time.perf_counter()
             until = time.perf_counter() + left * estimates[place] / sum(estimates[place:])
@@ -164,7 +164,7 @@ class HostBench:
         sms: int | None,
     ) -> None:
         """One contest, and its rows."""
-        where = f"{name_shape(operands.shape)} {operands.dtype} {operands.memory}"
+        where = name_contest(operands.shape, operands.dtype, operands.memory, sms)
         limit_seconds = self._find_limit(operands, sms)
         try:
             scores = HostContest(operands, projection, self._blas, self._wake_gpu).run(

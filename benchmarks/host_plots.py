@@ -1,8 +1,9 @@
 """Draws docs/host-limit-<gpu>.png and docs/host-f-<gpu>.png from results/host-<gpu>.json.
 
 The first shows per cent of the GPU's limit by product, the second time over F with the model's
-choice. Run `make figures`, or `python -m benchmarks.host_plots`; it needs matplotlib. The same
-figures give the same files, which name them.
+choice. Titles name the latest commit; marks tell what is of an older one. Run `make figures`, or
+`python -m benchmarks.host_plots`; it needs matplotlib. The same figures give the same files, which
+name them.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.host_commits import CommitMarks
 from benchmarks.host_rows import HostResults, HostRow, RegretRow, read_host_results
 from benchmarks.host_suite import ALL_SHAPES, name_shape
 from benchmarks.host_summary import OURS, PEERS, find_whole
@@ -78,11 +80,12 @@ def digest_figures(results: HostResults, name: str) -> str:
     drawn: list[Any] = [results.caption, name]
     if name == "limit":
         drawn += [
-            (row.shape, row.memory, row.contender, row.limit_share) for row in pick_rows(results)
+            (row.shape, row.memory, row.contender, row.limit_share, row.commit)
+            for row in pick_rows(results)
         ]
     else:
         drawn += [
-            (row.shape, row.dtype, row.sms, row.f, row.best_f, [list(point) for point in row.curve])
+            (row.place, row.f, row.best_f, row.commit, [list(point) for point in row.curve])
             for row in pick_drawn_sweeps(results)
         ]
     return hashlib.sha256(json.dumps(drawn).encode()).hexdigest()
@@ -115,15 +118,14 @@ def draw_limit(results: HostResults) -> bytes:
 
     figure = Figure(figsize=(9.0, 6.4), dpi=_DOTS_PER_INCH, layout="constrained")
     gpu = results.document["hardware"]["gpu"]
-    figure.suptitle(f"Host to host, {DRAWN_DTYPE}, {gpu}: per cent of its limit alone", fontsize=11)
-    panels = figure.subplots(len(MEMORIES), 1, sharex=True)
     rows = pick_rows(results)
+    names = _name_shapes(results, rows)
+    title = f"Host to host, {DRAWN_DTYPE}, {gpu}: per cent of its limit alone"
+    figure.suptitle(f"{title}\n{_tell_commits(results, names)}", fontsize=11)
+    panels = figure.subplots(len(MEMORIES), 1, sharex=True)
     for axes, memory in zip(panels, MEMORIES, strict=True):
         _draw_shares(axes, rows, memory)
-    shapes = _list_shapes(rows)
-    panels[-1].set_xticks(
-        range(len(shapes)), list(map(name_shape, shapes)), rotation=60, fontsize=8
-    )
+    panels[-1].set_xticks(range(len(names)), names, rotation=60, fontsize=8)
     for label in panels[-1].get_xticklabels():
         label.set_ha("right")
     return _save(figure, digest_figures(results, "limit"))
@@ -138,10 +140,13 @@ def draw_f(results: HostResults) -> bytes:
     lines = max(1, -(-len(sweeps) // columns))
     figure = Figure(figsize=(9.0, 2.9 * lines), dpi=_DOTS_PER_INCH, layout="constrained")
     gpu = results.document["hardware"]["gpu"]
-    figure.suptitle(f"Milliseconds over F, the CPU's rows, {gpu}, pageable memory", fontsize=11)
+    marks = CommitMarks.find(results)
+    shown = [marks.show([row.commit]) for row in sweeps]
+    title = f"Milliseconds over F, the CPU's rows, {gpu}, pageable memory"
+    figure.suptitle(f"{title}\n{_tell_commits(results, shown)}", fontsize=11)
     panels = figure.subplots(lines, columns, squeeze=False).flat
-    for axes, row in zip(panels, sweeps, strict=False):
-        _draw_sweep(axes, row, find_whole(results.regret))
+    for axes, row, mark in zip(panels, sweeps, shown, strict=False):
+        _draw_sweep(axes, row, find_whole(results.regret), mark)
     for axes in list(figure.axes)[len(sweeps) :]:
         axes.set_axis_off()
     if sweeps:
@@ -182,7 +187,7 @@ def _draw_shares(axes: "Axes", rows: Sequence[HostRow], memory: str) -> None:
     axes.legend(fontsize=7, ncols=len(_COLOURS), loc="upper right", frameon=False)
 
 
-def _draw_sweep(axes: "Axes", row: RegretRow, whole: int | None) -> None:
+def _draw_sweep(axes: "Axes", row: RegretRow, whole: int | None, mark: str) -> None:
     rows_on_cpu = [point[0] for point in row.curve]
     measured, predicted = ([1e3 * point[of] for point in row.curve] for of in (1, 2))
     axes.plot(rows_on_cpu, measured, ".-", color="#0072b2", ms=4, lw=1, label="measured")
@@ -190,11 +195,26 @@ def _draw_sweep(axes: "Axes", row: RegretRow, whole: int | None) -> None:
     axes.axvline(row.f, color="#d55e00", lw=1.2, label="the model's F")
     axes.axvline(row.best_f, color="#009e73", lw=1.2, ls=":", label="the best F")
     held = "" if row.sms == whole else f", {row.sms} SMs"
-    title = f"{name_shape(row.shape)} {row.dtype}{held}\nF = {row.f}, best {row.best_f}"
+    title = f"{name_shape(row.shape)} {row.dtype}{held}{mark}\nF = {row.f}, best {row.best_f}"
     axes.set_title(f"{title}: {row.regret:.3f}", fontsize=8)
     axes.tick_params(labelsize=7)
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
+
+
+def _name_shapes(results: HostResults, rows: Sequence[HostRow]) -> list[str]:
+    """The products, each with the marks of the older commits that any of its points is of."""
+    marks = CommitMarks.find(results)
+    commits: dict[Shape, set[str | None]] = {}
+    for row in rows:
+        commits.setdefault(row.shape, set()).add(row.commit)
+    return [f"{name_shape(x)}{marks.show(commits[x])}" for x in _list_shapes(rows)]
+
+
+def _tell_commits(results: HostResults, names: Sequence[str]) -> str:
+    """The latest commit, and what the marks in some names mean."""
+    meanings = CommitMarks.find(results).explain(" ".join(names))
+    return f"commit {results.document['commit']}{meanings}"
 
 
 def _list_shapes(rows: Sequence[HostRow]) -> list[Shape]:

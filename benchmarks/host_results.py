@@ -1,10 +1,12 @@
 """What a run of the host benchmark has found so far, and the file that it is written to."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.host_rows import HostResults, HostRow, RegretRow, format_host_document
+from benchmarks.host_merge import check_environments, merge_results
+from benchmarks.host_rows import HostResults, HostRow, RegretRow, replace_rows
 from benchmarks.measured import ResultsError
 
 
@@ -13,36 +15,44 @@ class HostRecord:
 
     Args:
         out: The results file.
-        document: What stands above the rows.
+        environment: What the run is measured on.
     """
 
-    def __init__(self, out: Path, document: Mapping[str, Any]) -> None:
+    def __init__(self, out: Path, environment: Mapping[str, Any]) -> None:
         self._out = out
-        self._document = dict(document)
+        self._document = dict(environment)
+        self._earlier: HostResults | None = None
         self._left_out: list[str] = []
-        self.rows: list[HostRow] = []
-        self.regret: list[RegretRow] = []
+        self.rows: tuple[HostRow, ...] = ()
+        self.regret: tuple[RegretRow, ...] = ()
         self.wrong: list[str] = []
 
-    def keep(self, earlier: HostResults) -> None:
-        """Take over what an earlier run found; rows measured again replace its own.
+    def keep(self, earlier: HostResults) -> Mapping[str, Any] | None:
+        """Write what earlier runs found besides, as far as it is not measured again.
+
+        Returns:
+            Their profile; None where the file is of another commit.
 
         Raises:
-            ResultsError: It ran on other hardware, or measured another commit.
+            ResultsError: They ran on other hardware, or beside other versions.
         """
-        for name in ("hardware", "commit"):
-            before, now = earlier.document[name], self._document[name]
-            if before != now:
-                raise ResultsError(f"{self._out.name}: {name} was {before} and is {now}")
-        self.rows, self.regret = list(earlier.rows), list(earlier.regret)
-        self._left_out = list(earlier.document.get("left_out", []))
+        try:
+            check_environments(earlier.document, self._document)
+        except ResultsError as error:
+            raise ResultsError(f"{self._out.name}: {error}") from error
+        self._earlier = earlier
+        same = earlier.document["commit"] == self._document["commit"]
+        return earlier.document.get("profile") if same else None
+
+    def describe(self, **about: Any) -> None:
+        """Add to what stands above the rows."""
+        self._document |= about
 
     def add(self, *, rows: Sequence[HostRow] = (), regret: Sequence[RegretRow] = ()) -> None:
-        """Add rows, in place of those of the same contender and product."""
-        found = {_name_row(row) for row in rows}
-        self.rows = [*(row for row in self.rows if _name_row(row) not in found), *rows]
-        swept = {_name_regret(row) for row in regret}
-        self.regret = [*(row for row in self.regret if _name_regret(row) not in swept), *regret]
+        """Add the rows of a contest, or sweeps, in place of what there is of the same."""
+        commit = self._document["commit"]
+        self.rows = replace_rows(self.rows, [replace(row, commit=commit) for row in rows])
+        self.regret = replace_rows(self.regret, [replace(row, commit=commit) for row in regret])
 
     def refuse(self, name: str, where: str, why: str) -> None:
         """Note a contender that failed at a product."""
@@ -58,15 +68,8 @@ class HostRecord:
     def write(self) -> None:
         """Write the results file."""
         document = {**self._document, "left_out": self._left_out}
-        unfinished = self._out.with_suffix(".unfinished")
-        text = format_host_document(document, self.rows, self.regret)
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(self._out)
-
-
-def _name_row(row: HostRow) -> tuple[Any, ...]:
-    return (*row.shape, row.dtype, row.memory, row.sms, row.contender)
-
-
-def _name_regret(row: RegretRow) -> tuple[Any, ...]:
-    return (*row.shape, row.dtype, row.memory, row.sms)
+        name = self._out.stem.removeprefix("host-")
+        results = HostResults(name, document, self.rows, self.regret)
+        if self._earlier is not None:
+            results = merge_results(self._earlier, results)
+        results.write(self._out)

@@ -30,6 +30,7 @@ class HostRow:
         spread: Slowest minus fastest turn, over the median.
         turns: How many.
         settings: What the contender was tuned to.
+        commit: What was measured; None before a record has the row.
     """
 
     m: int
@@ -46,11 +47,17 @@ class HostRow:
     spread: float
     turns: int
     settings: dict[str, Any] | None = None
+    commit: str | None = None
 
     @property
     def shape(self) -> Shape:
         """M, N, K."""
         return self.m, self.n, self.k
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """What is the same in all rows of a contest."""
+        return *self.shape, self.dtype, self.memory, self.sms
 
     @property
     def limit_share(self) -> float | None:
@@ -80,6 +87,7 @@ class RegretRow:
         moving_seconds: Time with the plan as it is, whose boundary may move from `f`.
         turns: Times that the best ones were measured.
         curve: (F, seconds, predicted seconds), one turn each.
+        commit: What was measured; None before a record has the row.
     """
 
     m: int
@@ -99,11 +107,17 @@ class RegretRow:
     moving_seconds: float
     turns: int
     curve: Sequence[Sequence[float]] = field(default_factory=tuple)
+    commit: str | None = None
 
     @property
     def shape(self) -> Shape:
         """M, N, K."""
         return self.m, self.n, self.k
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """What names the sweep."""
+        return *self.shape, self.dtype, self.memory, self.sms
 
     @property
     def over_better_alone(self) -> float:
@@ -121,9 +135,9 @@ class HostResults:
 
     Attributes:
         name: "h200" of host-h200.json.
-        document: All of it.
-        rows: Contenders.
-        regret: Sweeps of F.
+        document: All of it; its commit, profile and link are those of the latest run.
+        rows: Contenders, each with its commit.
+        regret: Sweeps of F, likewise.
     """
 
     name: str
@@ -133,7 +147,7 @@ class HostResults:
 
     @property
     def caption(self) -> str:
-        """What was measured: hardware, versions, commit."""
+        """What was measured: hardware, versions, latest commit."""
         hardware, versions = self.document["hardware"], self.document["versions"]
         names = {"CuPy": "cupy-cuda13x", "PyTorch": "torch", "NumPy": "numpy"}
         shown = [f"{name} {versions[x]}" for name, x in names.items() if x in versions]
@@ -144,7 +158,7 @@ class HostResults:
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        """Read one host-<gpu>.json.
+        """Read one host-<gpu>.json; rows that do not tell their commit are of the file's.
 
         Raises:
             ResultsError: It is no JSON, or lacks something.
@@ -152,8 +166,9 @@ class HostResults:
         """
         try:
             document = json.loads(file.read_text(encoding="utf-8"))
-            rows = _read_rows(HostRow, document["rows"])
-            regret = _read_rows(RegretRow, document["regret"])
+            commit = document["commit"]
+            rows = _read_rows(HostRow, document["rows"], commit)
+            regret = _read_rows(RegretRow, document["regret"], commit)
             results = cls(file.stem.removeprefix("host-"), document, rows, regret)
             complete = bool((rows or regret) and results.caption)
         except (KeyError, TypeError, ValueError) as error:
@@ -162,6 +177,13 @@ class HostResults:
         if not complete:
             raise ResultsError(f"{file.name}: it has no rows; {_AGAIN}")
         return results
+
+    def write(self, file: Path) -> None:
+        """Write it, all at once: a run that is cut short leaves the file before."""
+        unfinished = file.with_suffix(".unfinished")
+        text = format_host_document(self.document, self.rows, self.regret)
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(file)
 
 
 def read_host_results(folder: Path) -> list[HostResults]:
@@ -174,17 +196,24 @@ def read_host_results(folder: Path) -> list[HostResults]:
     return [results for results in found if results.document["hardware"]["gpu"]]
 
 
+def replace_rows(older: Iterable[AnyRow], newer: Sequence[AnyRow]) -> tuple[AnyRow, ...]:
+    """All rows, but the older ones of no contest, and no sweep, that has newer ones."""
+    places = {row.place for row in newer}
+    return tuple([row for row in older if row.place not in places] + list(newer))
+
+
 def format_host_document(
     document: Mapping[str, Any], rows: Iterable[HostRow], regret: Iterable[RegretRow]
 ) -> str:
     """A results file: each row in a line of its own, figures with six digits.
 
     Args:
-        document: What stands above the rows.
+        document: What stands above the rows; its own rows are passed over.
         rows: Contenders.
         regret: Sweeps of F.
     """
-    head = json.dumps(document, indent=1).removesuffix("\n}")
+    above = {name: of for name, of in document.items() if name not in ("rows", "regret")}
+    head = json.dumps(above, indent=1).removesuffix("\n}")
     lists = f' "rows": [{_format_rows(rows)}],\n "regret": [{_format_rows(regret)}]'
     return f"{head},\n{lists}\n}}\n"
 
@@ -202,10 +231,12 @@ def _round_figures(value: Any) -> Any:
     return [_round_figures(of) for of in value] if isinstance(value, list | tuple) else value
 
 
-def _read_rows(kind: type[AnyRow], rows: Sequence[Mapping[str, Any]]) -> tuple[AnyRow, ...]:
+def _read_rows(
+    kind: type[AnyRow], rows: Sequence[Mapping[str, Any]], commit: str
+) -> tuple[AnyRow, ...]:
     names = [x.name for x in fields(kind)]
     read = []
-    for place, row in enumerate(rows, 1):
+    for place, row in enumerate(({"commit": commit} | dict(row) for row in rows), 1):
         missing = [name for name in names if name not in row]
         if missing:
             raise ValueError(f"{kind.__name__} {place} lacks {missing[0]!r}")

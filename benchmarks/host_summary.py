@@ -40,6 +40,7 @@ class Promise:
         asked: What it should be at least, or at most.
         found: What it is; None where it was not measured completely.
         at_least: Whether more is better.
+        commits: Of the contests and sweeps that it was found from.
     """
 
     what: str
@@ -47,6 +48,7 @@ class Promise:
     asked: float
     found: float | None
     at_least: bool = True
+    commits: frozenset[str | None] = frozenset()
 
     @property
     def kept(self) -> bool | None:
@@ -65,7 +67,8 @@ def list_promises(results: HostResults) -> list[Promise]:
         promises += _list_regret_promises(results.regret, dtype)
     shares = [find_hybrid_gain(results.rows, x, "float64", FEW_SMS) for x in FEW_SHAPES]
     what = f"{FEW_SMS} multiprocessors: speed over the better device alone, {_name(FEW_SHAPES)}"
-    promises.append(Promise(what, "float64", 1.5, _find_least(shares)))
+    commits = find_commits(results.rows, FEW_SHAPES, "float64", "pageable", FEW_SMS)
+    promises.append(Promise(what, "float64", 1.5, _find_least(shares), commits=commits))
     return promises
 
 
@@ -89,6 +92,23 @@ def pick_times(
         if (row.contender, row.dtype, row.memory) == (contender, dtype, memory)
         and row.sms == (sms or whole)
     }
+
+
+def find_commits(
+    rows: Iterable[HostRow],
+    shapes: Sequence[Shape],
+    dtype: str,
+    memory: str,
+    sms: int | None = None,
+) -> frozenset[str | None]:
+    """Commits of the contests at some products; arguments are those of `pick_times`."""
+    chosen = list(rows)
+    whole = find_whole(chosen)
+    return frozenset(
+        row.commit
+        for row in chosen
+        if row.shape in shapes and (row.dtype, row.memory, row.sms) == (dtype, memory, sms or whole)
+    )
 
 
 def find_whole(rows: Iterable[HostRow] | Iterable[RegretRow]) -> int | None:
@@ -169,7 +189,9 @@ def _list_limit_promises(rows: Sequence[HostRow], dtype: str) -> list[Promise]:
 
     def promise(shapes: Sequence[Shape], asked: float) -> Promise:
         what = f"pinned: share of the limit, {_name(shapes)}"
-        return Promise(what, dtype, asked, _find_least([shares.get(shape) for shape in shapes]))
+        found = _find_least([shares.get(shape) for shape in shapes])
+        commits = find_commits(rows, shapes, dtype, "pinned")
+        return Promise(what, dtype, asked, found, commits=commits)
 
     return [
         promise(NEAR_LIMIT, 0.9),
@@ -180,16 +202,18 @@ def _list_limit_promises(rows: Sequence[HostRow], dtype: str) -> list[Promise]:
 
 
 def _list_peer_promises(rows: Sequence[HostRow], dtype: str) -> list[Promise]:
-    mean = "pageable: mean speed over"
-    return [
-        Promise(f"{mean} tuned cublasXt's", dtype, 2.0, find_mean_speedup(rows, "cublasxt", dtype)),
-        Promise(f"{mean} plain CuPy's", dtype, 4.0, find_mean_speedup(rows, "cupy", dtype)),
+    commits = find_commits(rows, SUITE, dtype, "pageable")
+    means = (("cublasxt", "tuned cublasXt", 2.0), ("cupy", "plain CuPy", 4.0))
+    promises = [
         Promise(
-            "pageable: largest time over the fastest other's",
-            *(dtype, 1.0, find_worst_ratio(rows, dtype)),
-            at_least=False,
-        ),
+            f"pageable: mean speed over {name}'s",
+            *(dtype, asked, find_mean_speedup(rows, peer, dtype)),
+            commits=commits,
+        )
+        for peer, name, asked in means
     ]
+    what, worst = "pageable: largest time over the fastest other's", find_worst_ratio(rows, dtype)
+    return [*promises, Promise(what, dtype, 1.0, worst, at_least=False, commits=commits)]
 
 
 def _list_regret_promises(regret: Sequence[RegretRow], dtype: str) -> list[Promise]:
@@ -207,7 +231,11 @@ def _list_regret_promises(regret: Sequence[RegretRow], dtype: str) -> list[Promi
             (f"error of predicted {part} seconds, median", 0.05, find_percentile(errors, 50)),
             (f"the same, 95th percentile ({part})", 0.12, find_percentile(errors, 95)),
         ]
-    return [Promise(what, dtype, asked, of, at_least=False) for what, asked, of in found]
+    commits = frozenset(row.commit for row in sweeps)
+    return [
+        Promise(what, dtype, asked, of, at_least=False, commits=commits)
+        for what, asked, of in found
+    ]
 
 
 def _find_least(values: Sequence[float | None]) -> float | None:

@@ -1,19 +1,22 @@
 """Writes docs/performance.md's tables from results/host-<gpu>.json.
 
 Run `make figures`, or `python -m benchmarks.host_tables`. What stands between `<!-- NAME -->` and
-`<!-- /NAME -->` is replaced.
+`<!-- /NAME -->` is replaced. Captions name the latest commit; what older contests and sweeps have a
+part in is marked, and the caption says of which commit they are.
 """
 
 import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from benchmarks.host_commits import CommitMarks
 from benchmarks.host_rows import HostResults, RegretRow, read_host_results
 from benchmarks.host_suite import ALL_SHAPES, DTYPES, HELD_SMS, SQUARES_HELD, name_shape
 from benchmarks.host_summary import (
     ALONE,
     OURS,
     PEERS,
+    find_commits,
     find_hybrid_gain,
     find_limit_shares,
     find_percentile,
@@ -29,6 +32,8 @@ from scheduler.problem import MEMORIES
 PAGE: Final = ROOT / "docs" / "performance.md"
 NOT_MEASURED: Final = "Not measured yet: there is no results/host-<gpu>.json."
 NOTHING: Final = "These results do not hold it."
+MIXED: Final = "with contests or sweeps of commit {}, each complete in itself"
+"""Of figures over several products."""
 
 
 def main() -> int:
@@ -45,18 +50,26 @@ def main() -> int:
 def fill_page(text: str, results: Sequence[HostResults]) -> str:
     """The page with all tables as the results have them."""
     for name, render in SECTIONS.items():
-        bodies = [f"{one.caption}:\n\n{render(one) or NOTHING}" for one in results]
+        words = MIXED if name == "promises" else "of commit {}"
+        bodies = [caption_body(one, render(one) or NOTHING, words) for one in results]
         text = fill_section(text, f"host-{name}", "\n\n".join(bodies) or NOT_MEASURED)
     return text
 
 
+def caption_body(results: HostResults, body: str, words: str) -> str:
+    """A section with its caption, which also tells what the marks in it mean."""
+    return f"{results.caption}{CommitMarks.find(results).explain(body, words)}:\n\n{body}"
+
+
 def render_promises(results: HostResults) -> str:
     """What is asked, and what was found."""
+    marks = CommitMarks.find(results)
     rows = []
     for promise in list_promises(results):
         sign = "≥" if promise.at_least else "≤"
+        known = promise.found is not None
         kept = {True: "yes", False: "**no**", None: "not measured"}[promise.kept]
-        found = _show(promise.found, ".3f")
+        found = _show(promise.found, ".3f") + marks.show(promise.commits if known else ())
         rows.append([promise.what, promise.dtype, f"{sign} {promise.asked:g}", found, kept])
     return render_table(("figure", "type", "asked", "found", "kept"), rows)
 
@@ -72,6 +85,7 @@ def render_link(results: HostResults) -> str:
 
 def render_times(results: HostResults) -> str:
     """For each element type and memory: milliseconds of all contenders at every product."""
+    marks = CommitMarks.find(results)
     tables = []
     for dtype in DTYPES:
         for memory in MEMORIES:
@@ -79,9 +93,10 @@ def render_times(results: HostResults) -> str:
             times = {name: pick_times(results.rows, name, dtype, memory) for name in names}
             shares = find_limit_shares(results.rows, dtype, memory)
             there = [name for name in names if times[name]]
+            commits = {x: find_commits(results.rows, (x,), dtype, memory) for x in ALL_SHAPES}
             lines = [
                 [
-                    name_shape(shape),
+                    f"{name_shape(shape)}{marks.show(commits[shape])}",
                     _show(shares.get(shape), ".0%"),
                     *(_show_ms(times[name].get(shape)) for name in there),
                 ]
@@ -96,6 +111,7 @@ def render_times(results: HostResults) -> str:
 
 def render_held(results: HostResults) -> str:
     """Both devices beside each of them alone, the GPU held to some multiprocessors."""
+    marks = CommitMarks.find(results)
     lines = []
     for dtype in DTYPES:
         for sms in HELD_SMS:
@@ -107,7 +123,9 @@ def render_held(results: HostResults) -> str:
                     _show_ms(pick_times(results.rows, name, dtype, "pageable", sms).get(shape))
                     for name in (OURS, *ALONE)
                 )
-                lines.append([name_shape(shape), dtype, str(sms), *cells, f"{gain:.2f}"])
+                commits = find_commits(results.rows, (shape,), dtype, "pageable", sms)
+                name = name_shape(shape) + marks.show(commits)
+                lines.append([name, dtype, str(sms), *cells, f"{gain:.2f}"])
     head = ("product", "type", "multiprocessors", OURS, *ALONE, "speed over the better one")
     return render_table(head, lines) if lines else ""
 
@@ -116,6 +134,7 @@ def render_regret(results: HostResults) -> str:
     """Regret and the errors of predictions, over all products that were swept."""
     if not results.regret:
         return ""
+    marks = CommitMarks.find(results)
     whole = max(row.sms for row in results.regret)
     lines = []
     for dtype in DTYPES:
@@ -127,7 +146,8 @@ def render_regret(results: HostResults) -> str:
             if not sweeps:
                 continue
             budget = "all" if sms == whole else str(sms)
-            lines.append([dtype, budget, str(len(sweeps)), *_list_regret_cells(sweeps)])
+            count = marks.count(row.commit for row in sweeps)
+            lines.append([dtype, budget, count, *_list_regret_cells(sweeps)])
     head = (
         *("type", "multiprocessors", "products", "regret, median", "95th percentile"),
         "most over the better device alone",

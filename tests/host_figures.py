@@ -16,9 +16,16 @@ from scheduler.problem import MEMORIES
 
 ALL_SMS = 132
 HEAD: dict[str, Any] = {
-    "hardware": {"gpu": "NVIDIA Abacus", "driver": "1.2", "cores": 16, "cpu": "Beads"},
+    "hardware": {
+        "gpu": "NVIDIA Abacus",
+        "sm_count": ALL_SMS,
+        "driver": "1.2",
+        "cpu": "Beads",
+        "cores": 16,
+    },
     "versions": {"cupy-cuda13x": "3.4", "numpy": "5.6"},
     "commit": "abc",
+    "measured_at": "2031-01-02T03:04:05+00:00",
     "link": {"in_gbytes_per_second": 55.04, "out_gbytes_per_second": 51.0},
     "left_out": ["torch: not there"],
 }
@@ -41,6 +48,7 @@ def invent_host_row(contender: str, **changes: Any) -> HostRow:
         "f_actual": 60 if contender == OURS else None,
         "spread": 0.1,
         "turns": 9,
+        "commit": HEAD["commit"],
     }
     return HostRow(**(figures | changes))
 
@@ -65,6 +73,7 @@ def invent_sweep(**changes: Any) -> RegretRow:
         "moving_seconds": 0.01,
         "turns": 5,
         "curve": [[0, 0.0125, 0.0125], [32, 0.0099, 0.0105], [64, 0.01, 0.0104]],
+        "commit": HEAD["commit"],
     }
     return RegretRow(**(figures | changes))
 

@@ -31,7 +31,6 @@ from benchmarks.host_contest import (
     HostScore,
     make_host_rows,
 )
-from benchmarks.host_results import HostRecord
 from benchmarks.host_rows import HostResults
 from benchmarks.host_suite import (
     ALL_SHAPES,
@@ -42,7 +41,7 @@ from benchmarks.host_suite import (
     estimate_seconds,
 )
 from benchmarks.limit import LinkRates, find_limit_seconds, measure_compute, measure_link
-from benchmarks.measured import ResultsError, Shape
+from benchmarks.measured import Shape
 from benchmarks.operands import Matrix, Operands, cut_rows, draw_operands, pin_operands
 from benchmarks.projection import Projection
 from benchmarks.regret import (
@@ -69,7 +68,6 @@ from scheduler.problem import MEMORIES, GemmProblem
 from scheduler.profile import build_preset_profile, find_profile
 from scheduler.wishes import Wishes
 from tests.c_library import build_library
-from tests.host_figures import invent_host_results
 
 H200 = build_preset_profile(PRESETS[0], "data sheet", 16)
 LINK = LinkRates(in_gbytes_per_second=50.0, out_gbytes_per_second=25.0)
@@ -425,28 +423,6 @@ def test_products_that_take_too_long_are_not_swept() -> None:
 # --- the file, and a run -------------------------------------------------------------------------
 
 
-def test_a_later_run_replaces_what_it_measured_again(tmp_path: Path) -> None:
-    earlier = invent_host_results()
-    record = HostRecord(tmp_path / "host-abacus.json", earlier.document)
-    record.keep(earlier)
-    again = replace(earlier.rows[0], seconds=123.0)
-    record.add(rows=[again], regret=[earlier.regret[0]])
-    record.leave_out("something", "no time")
-    record.write()
-    read = HostResults.read(tmp_path / "host-abacus.json")
-    assert len(read.rows) == len(earlier.rows)
-    assert len(read.regret) == len(earlier.regret)
-    assert read.rows[-1] == again
-    assert read.document["left_out"] == [*earlier.document["left_out"], "something: no time"]
-
-
-def test_figures_of_another_commit_are_not_mixed(tmp_path: Path) -> None:
-    earlier = invent_host_results()
-    record = HostRecord(tmp_path / "x.json", {**earlier.document, "commit": "def"})
-    with pytest.raises(ResultsError, match="commit was abc and is def"):
-        record.keep(earlier)
-
-
 def test_a_small_run_writes_rows_of_checked_products(tmp_path: Path) -> None:
     out = tmp_path / "host-here.json"
     profile = tmp_path / "profile.json"
@@ -459,6 +435,7 @@ def test_a_small_run_writes_rows_of_checked_products(tmp_path: Path) -> None:
     ran = subprocess.run(command, check=False, capture_output=True, text=True, cwd=root)
     assert ran.returncode == 0, ran.stderr
     results = HostResults.read(out)
+    assert {row.commit for row in results.rows} == {results.document["commit"]}
     found = {(row.shape, row.dtype, row.memory, row.contender) for row in results.rows}
     assert {
         (shape, dtype, "pageable", name)
