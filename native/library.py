@@ -23,6 +23,9 @@ from native.errors import CompilationFailed
 logger = logging.getLogger(__name__)
 
 FLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden", "-pthread")
+SHARED_HEADERS: Final = (Path(__file__).parent / "spinning.h",)
+"""Files that any library may include."""
+
 _SHARED: Final = ("-shared", "-fPIC")
 _COMPILERS: Final = ("cc", "gcc", "clang")
 _DIGEST_CHARACTERS: Final = 16
@@ -107,7 +110,8 @@ def compile_library(library: Library, folder: Path) -> Path:
 @cache
 def name_library(library: Library) -> str:
     """File name: what was compiled, how, and for which platform."""
-    texts = (path.read_text(encoding="utf-8") for path in (*library.headers, *library.sources))
+    paths = (*SHARED_HEADERS, *library.headers, *library.sources)
+    texts = (path.read_text(encoding="utf-8") for path in paths)
     about = "\0".join((*texts, *FLAGS, *_SHARED, *library.links, sysconfig.get_platform()))
     digest = hashlib.sha256(about.encode()).hexdigest()[:_DIGEST_CHARACTERS]
     return f"{library.name}-{digest}.so"

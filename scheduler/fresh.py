@@ -85,15 +85,21 @@ def is_fresh(c: Matrix) -> bool:
         return False
     step = c.nbytes // _LOOKS
     begin = c.ctypes.data + step // 2
-    return sum(_is_missing(begin + look * step) for look in range(_LOOKS)) > _LOOKS // 2
+    there = 0
+    for look in range(_LOOKS):
+        there += not _is_missing(begin + look * step)
+        if there == _LOOKS // 2:  # most results have been written, so this is soon known
+            return False
+    return True
 
 
 def _is_missing(address: int) -> bool:
     """Whether the page of an address is not in memory; False where the system does not tell."""
     start = address - address % mmap.PAGESIZE
     there = ctypes.c_ubyte(1)
-    refused = _libc.mincore(ctypes.c_void_p(start), ctypes.c_size_t(1), ctypes.byref(there))
+    refused = _libc.mincore(start, 1, ctypes.byref(there))
     return not refused and not there.value & 1
 
 
 _libc = ctypes.CDLL(None)
+_libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)

@@ -9,16 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { AWAKE_NANOSECONDS = 200000 };
-
 static const int64_t second = 1000000000;
-
-int64_t read_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * second + now.tv_nsec;
-}
 
 void wake_sleepers(Word* word, int sleepers)
 {

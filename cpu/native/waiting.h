@@ -1,14 +1,13 @@
 // Words that threads wait for: who changes one wakes some of those that sleep for it.
 #pragma once
 
+#include "../../native/spinning.h"
+
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum {
-    EVERYONE = INT_MAX,
-    LOOKS = 64,  // before the clock is read again, and the core offered to others
-};
+enum { EVERYONE = INT_MAX };
 
 #define NEVER INT64_MAX
 
@@ -34,16 +33,3 @@ int look_for_word(Word* word, unsigned seen, int64_t until);
 
 // The second one: sleep.
 int sleep_for_word(Word* word, unsigned seen, int64_t until);
-
-// Nanoseconds of a clock that only goes forward.
-int64_t read_clock(void);
-
-// One turn of a loop that waits, without a call to the system.
-static inline void pause_briefly(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}

@@ -16,14 +16,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     COPIES = 4,  // under way at one time; one more waits
     CHUNK_BYTES = 128 << 10,
     SQUARE = 32,
     SHORT_ROW = 4096,  // bytes; longer ones memcpy itself keeps out of the caches, and faster
-    LOOKS = 64,  // for news, before the clock is read again or the core is offered to others
 };
 
 typedef struct {
@@ -132,13 +130,6 @@ static void look_around(Team* team)
         if (copy != NULL && atomic_fetch_sub(&copy->places, 1) > 0) take_part(copy);
         atomic_fetch_sub(&slot->users, 1);
     }
-}
-
-int64_t read_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
 // Whether there is news within the time that threads stay awake.

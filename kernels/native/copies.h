@@ -1,15 +1,14 @@
 // Copies of matrices in host memory (copies.c), and what its neighbours share with it.
 #pragma once
 
+#include "../../native/spinning.h"
+
 #include <stdint.h>
 
 // What Python calls; all else stays inside the library.
 #define EXPORTED __attribute__((visibility("default")))
 
-enum {
-    AWAKE_NANOSECONDS = 200000,  // a thread that waits looks so long for news before it sleeps
-    PAUSES = 32,  // between two looks
-};
+enum { PAUSES = 32 };  // of who waits for the device, between two looks
 
 typedef struct Team Team;
 
@@ -33,19 +32,6 @@ void stream_matrix(
     Team* team, int helpers, char* target, int64_t target_row, const char* source, int64_t source_row,
     int64_t source_column, int64_t rows, int64_t columns, int64_t item);
 
-// Nanoseconds of a clock that only goes forward.
-int64_t read_clock(void);
-
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// One turn of a loop that waits, without a call to the system.
-static inline void pause_briefly(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
