@@ -90,6 +90,7 @@ GPU_CURVES = st.builds(
     ),
     wave_seconds=st.floats(1e-6, 1e-2),
     split_steps=st.none() | st.integers(1, 4000),
+    lead_wave_seconds=st.none() | st.floats(1e-7, 1e-2),
     launch_seconds=st.floats(0, 1e-4),
     b_seconds=st.floats(0, 1e-2),
     row_in_seconds=st.floats(0, 1e-5),
@@ -102,6 +103,10 @@ GPU_CURVES = st.builds(
     step_seconds=st.floats(0, 1e-4),
     call_seconds=st.floats(0, 1e-3),
     together=st.floats(0.5, 2.0),
+    copy_stretch=st.floats(1.0, 8.0),
+    fill_seconds=st.floats(0, 1e-3),
+    fill_rows=st.floats(1.0, 1e5),
+    start_seconds=st.floats(0, 3e-3),
 )
 CPU_CURVES = st.builds(
     CpuCurve,
@@ -109,6 +114,7 @@ CPU_CURVES = st.builds(
     startup_rows=st.floats(0, 500),
     call_seconds=st.floats(0, 1e-3),
     row_quantum=st.integers(1, 64),
+    vector_seconds=st.just(0.0) | st.floats(0, 1e-3),
 )
 
 
