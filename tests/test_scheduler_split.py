@@ -114,7 +114,6 @@ CPU_CURVES = st.builds(
     startup_rows=st.floats(0, 500),
     call_seconds=st.floats(0, 1e-3),
     row_quantum=st.integers(1, 64),
-    vector_seconds=st.just(0.0) | st.floats(0, 1e-3),
 )
 
 
