@@ -10,8 +10,8 @@ from native.library import Library, load_library
 POOL_LIBRARY: Final = Library(
     name="pool",
     folder=Path(__file__).parent / "native",
-    source_names=("pool.c", "team.c", "blas.c", "waiting.c"),
-    header_names=("pool.h", "team.h", "waiting.h"),
+    source_names=("pool.c", "team.c", "blas.c"),
+    header_names=("pool.h", "team.h"),
     otherwise="products on the CPU run in Python threads, which is slower",
 )
 

@@ -18,6 +18,12 @@ from kernels.memory import Matrix, copy_matrix
 from native.library import load_library
 
 _LEAST_SHARE_BYTES: Final = 1 << 20
+
+PATIENT_SECONDS: Final = 200e-6
+BRIEF_SECONDS: Final = 50e-6
+"""How long threads stay awake behind a copy, since most often another one follows soon: with the
+cores to themselves, and where others compute on them."""
+
 NATIVE_ITEM_BYTES: Final = (1, 2, 4, 8)
 """The elements that the C library copies."""
 
@@ -47,8 +53,10 @@ class CopyTeam:
         self._pool: ThreadPoolExecutor | None = None
         if self._library is not None:
             self._library.open_team.restype = ctypes.c_void_p
-            self._library.wake_team.argtypes = (ctypes.c_void_p,)
+            self._library.wake_team.argtypes = (ctypes.c_void_p, ctypes.c_int)
             self._library.wake_team.restype = None
+            self._library.limit_team.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_int64)
+            self._library.limit_team.restype = None
             self._library.copy_matrix.argtypes = _COPY_ARGUMENTS
             self._library.copy_matrix.restype = None
             self._team = self._library.open_team(ctypes.c_int(threads))
@@ -87,10 +95,21 @@ class CopyTeam:
             *(rows, columns, target.itemsize),
         )
 
-    def wake(self) -> None:
-        """Have the threads awake for a copy that follows soon."""
+    def wake(self, threads: int) -> None:
+        """Have so many of the threads awake for a copy that follows soon."""
         if self._library is not None:
-            self._library.wake_team(self._team)
+            self._library.wake_team(self._team, threads)
+
+    def limit(self, threads: int, *, shares_cores: bool = False) -> None:
+        """Have only so many of the threads awake for copies from now on.
+
+        Args:
+            threads: So many.
+            shares_cores: Whether others compute on the same cores.
+        """
+        if self._library is not None:
+            awake_seconds = BRIEF_SECONDS if shares_cores else PATIENT_SECONDS
+            self._library.limit_team(self._team, threads, int(awake_seconds * 1e9))
 
     def close(self) -> None:
         """End the threads; no copy may be under way, and none may follow."""

@@ -30,7 +30,8 @@ FIRST_PANEL_ROWS: Final = 512
 """Rows of the first panel for each byte of an element, where K is as long.
 
 r rows make 2 r operations of each element of B. At so many, a link of 55 GB/s and a GPU of
-56 TFLOP/s take equally long, so the GPU is kept busy while B arrives.
+56 TFLOP/s take equally long, so the GPU is kept busy while B arrives. Where it is held to some
+multiprocessors, so many fewer do so: more would only add to what each step through K costs.
 """
 
 FEEDING_OPERATIONS: Final = 1000
@@ -73,6 +74,7 @@ class PanelProblem:
         planned_rows: Rows after which another device is to have computed the others; 0 for all.
         splits_tail: Whether the kernel shares a partly filled wave among all slots.
         staged: Whether copies go through slabs.
+        gpu_share: Share of the GPU's multiprocessors that the kernel may use.
     """
 
     m: int
@@ -87,6 +89,7 @@ class PanelProblem:
     planned_rows: int = 0
     splits_tail: bool = False
     staged: bool = False
+    gpu_share: float = 1.0
 
     @property
     def likely_rows(self) -> int:
@@ -138,7 +141,7 @@ class PanelProblem:
 
         Then the first panel need not begin before all of B is there.
         """
-        return not self.goes_deep and streams_a(self.m, self.n, self.item_bytes)
+        return not self.goes_deep and streams_a(self.m, self.n, self.item_bytes, self.gpu_share)
 
 
 def count_least_bytes(wave_products: int, shares: int, *, staged: bool) -> int:
@@ -155,15 +158,30 @@ def count_least_bytes(wave_products: int, shares: int, *, staged: bool) -> int:
     return min(max(MIN_PANEL_BYTES, while_computing), MIN_DEEP_PANEL_BYTES)
 
 
-def streams_a(m: int, n: int, item_bytes: int) -> bool:
-    """Whether A is no smaller than B, and both take longer to copy in than the kernels.
+def streams_a(m: int, n: int, item_bytes: int, gpu_share: float = 1.0) -> bool:
+    """Whether A is not much smaller than B, and both take longer to copy in than the kernels.
+
+    The smaller A is, the longer.
 
     Args:
         m: Rows of A.
         n: Columns of B.
         item_bytes: Bytes of an element.
+        gpu_share: Share of the GPU's multiprocessors.
     """
-    return n <= m and 2 * m * n < FEEDING_OPERATIONS * item_bytes * (m + n)
+    feeding_operations = FEEDING_OPERATIONS * gpu_share
+    return 2 * n <= 3 * m and 2 * max(m, n) * n < feeding_operations * item_bytes * (m + n)
+
+
+def count_feeding_rows(k: int, item_bytes: int, gpu_share: float) -> int:
+    """Rows of the first panel that keep the GPU busy while B arrives.
+
+    Args:
+        k: Columns of A.
+        item_bytes: Bytes of an element.
+        gpu_share: Share of the GPU's multiprocessors.
+    """
+    return max(1, int(min(FIRST_PANEL_ROWS * item_bytes, k) * gpu_share))
 
 
 def goes_deep(m: int, n: int, k: int, item_bytes: int, wave_rows: int) -> bool:
@@ -210,7 +228,7 @@ def choose_first_rows(problem: PanelProblem) -> int:
     """
     if problem.streams_a:
         return choose_panel_rows(problem)
-    wanted = min(FIRST_PANEL_ROWS * problem.item_bytes, problem.k)
+    wanted = count_feeding_rows(problem.k, problem.item_bytes, problem.gpu_share)
     rows = problem.likely_rows
     if 2 * rows <= wanted or problem.goes_deep:
         return rows

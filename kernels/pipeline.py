@@ -175,8 +175,11 @@ class GpuPipeline:
         operands = product.describe_operands()
         helpers = self._team.threads if product.copiers is None else product.copiers - 1
         staged = not all(operand.is_pinned for operand in operands)
+        if staged:
+            self._team.limit(helpers, shares_cores=product.copiers is not None)
         if helpers and staged:
-            self._team.wake()  # it takes them longer than what is to be done before the first copy
+            # It takes them longer than what is to be done before the first copy.
+            self._team.wake(helpers)
         steps = self._prepare(product, staged)
         if product.shared is not None and steps[0].step.columns != steps[-1].step.columns:
             # Rows come back for other columns of B, so all that are planned are taken now.
@@ -210,7 +213,8 @@ class GpuPipeline:
         """The steps of a product in memory that is there."""
         planned = product.shared.planned if product.shared is not None else 0
         shape = (*product.c.shape, product.a.shape[1])
-        problem = _describe(product.spec, shape, self._count_sms(product), planned, staged=staged)
+        sms, most = self._count_sms(product), self._device.sm_count
+        problem = _describe(product.spec, shape, sms, planned, staged=staged, share=sms / most)
         return self._arena.prepare(problem)
 
     def _count_sms(self, product: HostProduct) -> int:
@@ -241,7 +245,13 @@ class GpuPipeline:
 
 @lru_cache(maxsize=256)
 def _describe(
-    spec: KernelSpec, shape: tuple[int, int, int], slots: int, planned_rows: int, *, staged: bool
+    spec: KernelSpec,
+    shape: tuple[int, int, int],
+    slots: int,
+    planned_rows: int,
+    *,
+    staged: bool,
+    share: float,
 ) -> PanelProblem:
     """What decides how a product of (M, N, K) is cut into panels."""
     tile = spec.tile
@@ -251,6 +261,7 @@ def _describe(
         planned_rows=planned_rows,
         splits_tail=spec.splits_tail,
         staged=staged,
+        gpu_share=share,
     )
 
 

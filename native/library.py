@@ -23,8 +23,10 @@ from native.errors import CompilationFailed
 logger = logging.getLogger(__name__)
 
 FLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden", "-pthread")
-SHARED_HEADERS: Final = (Path(__file__).parent / "spinning.h",)
-"""Files that any library may include."""
+_FOLDER: Final = Path(__file__).parent
+SHARED_HEADERS: Final = (_FOLDER / "spinning.h", _FOLDER / "waiting.h")
+SHARED_SOURCES: Final = (_FOLDER / "waiting.c",)
+"""Files that belong to every library."""
 
 _SHARED: Final = ("-shared", "-fPIC")
 _COMPILERS: Final = ("cc", "gcc", "clang")
@@ -54,7 +56,7 @@ class Library:
     @property
     def sources(self) -> tuple[Path, ...]:
         """The files that are compiled."""
-        return tuple(self.folder / name for name in self.source_names)
+        return (*(self.folder / name for name in self.source_names), *SHARED_SOURCES)
 
     @property
     def headers(self) -> tuple[Path, ...]:

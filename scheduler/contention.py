@@ -49,7 +49,7 @@ def measure_shares(
         rates: The CPU's with all threads, float32's and float64's.
     """
     alone = {
-        memory: repeat(_prepare_copies(pipeline, memory), _SECONDS, choose=min)
+        memory: repeat(_prepare_copies(pipeline, memory), _SECONDS)
         for memory in {share.memory for share in shares}
     }
     return tuple(
@@ -125,7 +125,7 @@ def _prepare_copies(
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """Both, side by side: the best of the copies, and the median of what is computed meanwhile."""
+    """Medians of both, side by side."""
 
     copy_seconds: float
     compute_seconds: float
@@ -144,7 +144,7 @@ def _run_beside(copy: Callable[[], float], compute: Callable[[], float]) -> _Bes
     with ThreadPoolExecutor(1) as thread:
         computing = thread.submit(compute_on)
         try:
-            copy_seconds = repeat(copy, _SECONDS, choose=min)
+            copy_seconds = repeat(copy, _SECONDS)
         finally:
             copied.set()
         computing.result()

@@ -220,6 +220,15 @@ class GpuCurve:
         row_seconds = self.row_in_seconds + self.row_out_seconds
         return self.copy_stretch * (self.b_seconds + rows * row_seconds)
 
+    def find_copying_share(self, rows: int) -> float:
+        """For how much of their time copies are under way, 0…1."""
+        if rows == 0:
+            return 0.0
+        in_seconds = self.copy_stretch * (self.b_seconds + rows * self.row_in_seconds)
+        out_seconds = self.copy_stretch * rows * self.row_out_seconds
+        both_seconds = self.together * (in_seconds + out_seconds)
+        return min(1.0, max(in_seconds, out_seconds, both_seconds) / self.seconds(rows))
+
     def seconds(self, rows: int) -> float:
         """Seconds for `rows` rows, from the caller's memory back into it."""
         return self.disturbed_seconds(rows, 1.0, 0.0)

@@ -11,13 +11,15 @@ from scheduler.estimate import estimate_cpu, share_cpu
 from scheduler.machine import CpuModel, CpuRate
 from scheduler.problem import ITEM_BYTES
 from scheduler.repetition import repeat
-from scheduler.row_cost import fit_row_cost
+from scheduler.row_cost import RowCost, fit_row_cost
 
 _FEW_ROWS: Final = 16, 64, 256
 _MANY_ROWS: Final = 2048
 _SIDES: Final = (256, 512, 1024, 2048, 4096)
 _SHALLOW_ROWS: Final = 1024
 _SHALLOWER: Final = 16
+_NARROW: Final = 1 << 16, 64, 64
+_MOST_COPY_COLUMNS: Final = 128
 _UNCACHED_ELEMENTS: Final = 1 << 27
 """Of C in a product with K = 1, and of B in one of a single row: more than caches hold."""
 
@@ -25,8 +27,10 @@ _MEMORY_BOUND: Final = "float32", "float64"
 """Types whose products are so fast that memory can be what they wait for."""
 
 _PRODUCT_SECONDS: Final = 0.02
-_SECONDS: Final = 0.2
-_BRIEF_SECONDS: Final = 0.1
+_SECONDS: Final = {True: 0.15, False: 0.05}
+"""For each product, of types that memory can hold up, and of others."""
+_BRIEF_SECONDS: Final = 0.03
+_REST_SECONDS: Final = 0.005
 _DRAWN: Final = 65_521
 """Random elements, over and over: drawing all of them would take longer than multiplying."""
 
@@ -68,7 +72,7 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
     C costs beside its arithmetic shows where K is a sixteenth, and at least where K is 1.
     """
     side = _choose_side(assumed)
-    budget_seconds = _BRIEF_SECONDS if brief else _SECONDS
+    budget_seconds = _BRIEF_SECONDS if brief else _SECONDS[assumed.dtype in _MEMORY_BOUND]
     time_product = partial(_time_pool, pool, assumed.dtype, budget_seconds)
     rows = _FEW_ROWS if brief else (*_FEW_ROWS, _MANY_ROWS)
     seconds = [time_product(m, side, side) for m in rows]
@@ -86,9 +90,11 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
     shallow_seconds = max(0.0, time_product(m, side, k) - call_seconds) / (m + startup_rows)
     cost = fit_row_cost(side, (side, row_seconds), (k, shallow_seconds))
     outer_seconds = vector_seconds = 0.0
+    copy_columns = assumed.copy_columns
     if not brief and assumed.dtype in _MEMORY_BOUND:
         rest = _UNCACHED_ELEMENTS // side
         outer_seconds, vector_seconds = time_product(rest, side, 1), time_product(1, side, rest)
+        copy_columns = _find_copy_columns(cost, time_product(*_NARROW) - call_seconds)
     return replace(
         assumed,
         gflops=1e-9 / cost.flop_seconds,
@@ -98,17 +104,29 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
         element_seconds=cost.element_seconds,
         write_seconds=outer_seconds / _UNCACHED_ELEMENTS,
         vector_seconds=vector_seconds / _UNCACHED_ELEMENTS,
+        copy_columns=copy_columns,
     )
 
 
+def _find_copy_columns(cost: RowCost, seconds: float) -> float:
+    """What a product of few columns takes beyond its arithmetic and writing, in columns of it."""
+    m, n, k = _NARROW
+    arithmetic_seconds = seconds / m - n * cost.element_seconds
+    copy_columns = arithmetic_seconds / (2 * k * cost.flop_seconds) - n
+    return min(max(0.0, copy_columns), _MOST_COPY_COLUMNS)
+
+
 def _time_pool(pool: CpuPool, dtype: str, budget_seconds: float, *shape: int) -> float:
-    """The least seconds of a product of M, N, K: what others do on the machine is not meant."""
+    """Median seconds of a product of M, N, K that finds the threads asleep, as most do.
+
+    What is best of several is no measure: on a virtual machine with 16 cores single products took
+    two thirds of what nearly all others did.
+    """
     m, n, k = shape
     drawn = (np.random.default_rng(0).random(_DRAWN) * 100).astype(dtype)
     a, b = (np.resize(drawn, size) for size in ((m, k), (k, n)))
     c = np.zeros((m, n), dtype)
-    budget_seconds /= len(_FEW_ROWS)
-    return repeat(partial(pool.multiply, a, b, c), budget_seconds, choose=min)
+    return repeat(partial(pool.multiply, a, b, c), budget_seconds, rest_seconds=_REST_SECONDS)
 
 
 def _choose_side(assumed: CpuRate) -> int:

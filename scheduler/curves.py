@@ -5,7 +5,7 @@ from typing import Final
 from scheduler.candidates import Candidate
 from scheduler.cost import CpuCurve, GpuCurve
 from scheduler.machine import CpuShare, MachineProfile
-from scheduler.problem import ITEM_BYTES, GemmProblem
+from scheduler.problem import GemmProblem
 from scheduler.stream import outline_stream
 from scheduler.waves import WaveGrid, divide_up
 
@@ -17,10 +17,6 @@ KERNELS_BESIDE_COPIES: Final = 1.04
 """How many times as long kernels take beside copies, which want the GPU's memory as well: 1.00 to
 1.08 on an H200."""
 
-COPY_COLUMNS: Final = 48
-"""Columns of work that it costs BLAS to copy rows of A into its own layout, as in cpu/blocks."""
-
-
 WRITES_BESIDE_COPIES: Final = 16.0
 """How many times as long the CPU takes to write C beside the GPU's copies where it does little
 else: both want all of the memory's rate. At 8192×8192×1 on an H200 splits took up to a third longer
@@ -28,21 +24,30 @@ than the GPU alone, and never a tenth less."""
 
 
 def build_cpu_curve(
-    problem: GemmProblem, profile: MachineProfile, share: CpuShare | None = None
+    problem: GemmProblem,
+    profile: MachineProfile,
+    share: CpuShare | None = None,
+    copying: float = 1.0,
 ) -> CpuCurve:
-    """The CPU's curve with the share that it has beside the GPU; None for the machine to itself."""
+    """The CPU's curve.
+
+    Args:
+        problem: The product.
+        profile: The machine.
+        share: What it has of it beside the GPU; None for the machine to itself.
+        copying: For how much of its time the GPU part copies.
+    """
     rate = profile.find_cpu_rate(problem.dtype)
     flop_seconds, element_seconds = 1e-9 / rate.gflops, rate.element_seconds
     write_seconds = rate.write_seconds
     writes_only = 2 * problem.k * flop_seconds + element_seconds < 2 * write_seconds
     if share is not None:
         fewer = profile.cpu.threads / share.threads
-        wide = ITEM_BYTES[problem.dtype] == 8
-        flop_seconds *= fewer * (share.wide_stretch if wide else share.stretch)
+        flop_seconds *= fewer * share.find_stretch(problem.item_bytes, copying)
         element_seconds *= fewer * share.element_stretch
         if writes_only:
             write_seconds *= WRITES_BESIDE_COPIES
-    arithmetic_seconds = 2 * problem.k * (problem.n + COPY_COLUMNS) * flop_seconds
+    arithmetic_seconds = 2 * problem.k * (problem.n + rate.copy_columns) * flop_seconds
     return CpuCurve(
         row_seconds=max(
             arithmetic_seconds + problem.n * element_seconds, problem.n * write_seconds
@@ -78,7 +83,8 @@ def build_gpu_curve(
     in_rate = link.in_gbytes_per_second * 1e9
     out_rate = link.out_gbytes_per_second * 1e9
     grid = WaveGrid(problem.n, spec.tile.m, spec.tile.n, slots)
-    stream = outline_stream(problem, grid, splits_tail=spec.splits_tail)
+    share = held / gpu.sm_count
+    stream = outline_stream(problem, grid, splits_tail=spec.splits_tail, gpu_share=share)
     wave_seconds = KERNELS_BESIDE_COPIES * model.wave_seconds
     wave_k_seconds = KERNELS_BESIDE_COPIES * model.wave_k_seconds
     return GpuCurve(

@@ -61,10 +61,6 @@ TOGETHER: Final[dict[Memory, float]] = {"pageable": 0.7, "pinned": 0.59}
 """Copies both ways at once, as on an H200: staged ones share threads, which keep up with most of
 both; of page-locked memory the link carries 93 GB/s both ways, and 55 one way."""
 
-COPIERS: Final = STAGING_THREADS, 1
-"""Threads that share in a staged copy while the CPU computes, too: all, who are done soon, or one,
-which is enough where the GPU part is bound by its kernels, or held to some multiprocessors."""
-
 _THREADS_AN_SM: Final = 1024
 _BLOCKS_AN_SM: Final = 16
 
@@ -147,32 +143,34 @@ def estimate_cpu(threads: int, gpu: GpuModel | None = None) -> CpuModel:
 
 
 def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuShare, ...]:
-    """The ways to share the CPU with a GPU that is fed.
+    """How the CPU is shared with a GPU that is fed from either kind of memory.
 
-    One core in eight is left to the thread that launches, and to the system. Copies of pageable
-    memory need cores, too, but not for long: on an H200 with 16 cores, 4096³ on 8 multiprocessors,
-    14 threads that compute and all that copy took 35.5 ms, 6 and 8 of them 65.
+    One core is left to the thread that launches. Copies of pageable memory need cores, too, but
+    not for long: another one is left to them where there are 16, and all that copy take more when
+    they want them. On an H200 with 16 cores fewer threads that compute, 11 to 13, or fewer that
+    copy, 2 to 6, were slower at nearly all of eight products that a GPU held to 4 or 8
+    multiprocessors shared with them.
 
     Args:
         threads: Cores that there are.
         link_gbytes_per_second: What the link transfers one way; 0 where there is none.
     """
     left = max(1, threads - max(1, threads // 8))
-    staged = [
-        CpuShare(
-            *("pageable", left, copiers),
-            link_stretch=max(
-                STAGED_STRETCH, link_gbytes_per_second / (copiers * COPIER_GBYTES_PER_SECOND)
-            ),
-            start_seconds=START_SECONDS,
-        )
-        for copiers in sorted({min(copiers, threads) for copiers in COPIERS}, reverse=True)
-    ]
-    pinned = CpuShare(
-        *("pinned", left, 1), link_stretch=PINNED_STRETCH, start_seconds=START_SECONDS
+    copiers = min(STAGING_THREADS, threads)
+    slowed = link_gbytes_per_second / (copiers * COPIER_GBYTES_PER_SECOND)
+    staged = CpuShare(
+        *("pageable", left, copiers),
+        link_stretch=max(STAGED_STRETCH, slowed),
+        start_seconds=START_SECONDS,
     )
-    shares = (*staged, pinned)
-    return tuple(replace(share, shallow_link_stretch=share.link_stretch) for share in shares)
+    pinned = CpuShare(
+        *("pinned", max(1, threads - 1), 1),
+        link_stretch=PINNED_STRETCH,
+        start_seconds=START_SECONDS,
+    )
+    return tuple(
+        replace(share, shallow_link_stretch=share.link_stretch) for share in (staged, pinned)
+    )
 
 
 def _compare_with_float32(dtype: str) -> float:

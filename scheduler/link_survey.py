@@ -22,14 +22,19 @@ from scheduler.repetition import repeat
 from scheduler.wishes import Wishes
 
 LINK_SIDE: Final = 8192
-_SIDES: Final = LINK_SIDE // 2, LINK_SIDE
+_SIDES: Final = LINK_SIDE, LINK_SIDE * 3 // 2
+"""Of products that no cache holds."""
 
 _LEAST_TOGETHER: Final = 0.5
 _PROBED_BYTES: Final = 128 << 20
 _PROBE_RUNS: Final = 5
 _WAKE_SECONDS: Final = 0.2
 _LINK_SECONDS: Final = 0.3
-_SECONDS: Final = 0.15
+_FILL_SECONDS: Final = 0.25
+_REST_SECONDS: Final = 0.02
+"""Behind such a pause cores, caches and threads are as the next job finds them: a product then
+takes up to a millisecond longer than one right behind another."""
+
 _TINY: Final = 64
 _KERNEL_BOUND: Final = 8192, 4096, 4096
 _MIDDLING: Final = (
@@ -107,7 +112,7 @@ def _measure_staged_rates(pipeline: GpuPipeline) -> _Rates:
     in_rate, out_rate = moved_bytes / time_more(_shape_in), moved_bytes / time_more(_shape_out)
     apart_seconds = moved_bytes / in_rate / 2 + moved_bytes / out_rate / 2
     together = time_more(_shape_both) / apart_seconds
-    return _Rates(in_rate, out_rate, max(together, _LEAST_TOGETHER))
+    return _Rates(in_rate, out_rate, min(max(together, _LEAST_TOGETHER), 1.0))
 
 
 def _shape_in(side: int) -> tuple[int, int, int]:
@@ -141,7 +146,10 @@ def measure_step(pipeline: GpuPipeline, profile: MachineProfile) -> float:
 
 
 def measure_fill(pipeline: GpuPipeline, profile: MachineProfile, memory: Memory) -> float:
-    """What middling products cost beyond their curve: copies need time to reach their rates."""
+    """What middling products cost beyond their curve: copies need time to reach their rates.
+
+    Each comes after a pause, as jobs do.
+    """
     costs = []
     for middling in _MIDDLING:
         problem = replace(middling, memory=memory)
@@ -150,7 +158,8 @@ def measure_fill(pipeline: GpuPipeline, profile: MachineProfile, memory: Memory)
         assert plan.spec is not None, "without rows for the CPU there is a kernel"
         assert curve is not None, "and its curve"
         shape = problem.m, problem.n, problem.k
-        seconds = repeat(prepare_copies(pipeline, memory, *shape, spec=plan.spec), _SECONDS)
+        copy = prepare_copies(pipeline, memory, *shape, spec=plan.spec)
+        seconds = repeat(copy, _FILL_SECONDS, rest_seconds=_REST_SECONDS)
         costs.append((seconds - curve.seconds(problem.m)) / curve.find_filled_share(problem.m))
     return max(0.0, statistics.median(costs))
 

@@ -18,7 +18,12 @@ FORMAT_VERSION = 4
 SHALLOW_K: Final = 256
 DEEP_K: Final = 4096
 """Where the CPU part is bound by writing C, and by its arithmetic."""
-"""Since 3, several ways to share the CPU between the GPU's staging and its own part."""
+
+LEAST_COPYING: Final = 0.25
+"""Share of the time in which copies hold up the CPU part at least: the first ones, which the GPU
+waits for, are as fast as can be, however long its kernels take behind them."""
+
+_WIDE_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,8 @@ class CpuRate:
         element_seconds: Seconds that each element of C costs beside its arithmetic.
         write_seconds: Seconds that each takes at least, however short K is: memory must take it.
         vector_seconds: Seconds for each element of B where there is but one row; 0 if not measured.
+        copy_columns: Columns' worth of arithmetic that it costs BLAS to copy a row of A into its
+            own layout: little beside many columns, and much beside few.
     """
 
     dtype: str
@@ -139,6 +146,7 @@ class CpuRate:
     element_seconds: float = 0.0
     write_seconds: float = 0.0
     vector_seconds: float = 0.0
+    copy_columns: float = 48.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +157,8 @@ class CpuShare:
         memory: The kind of memory.
         threads: Threads that the CPU part uses then.
         copiers: Threads that share in each copy between pageable memory and page-locked slabs.
-        stretch: How many times as long the CPU part's arithmetic takes as without the GPU.
+        stretch: How many times as long the CPU part's arithmetic takes as without the GPU while
+            copies are under way.
         wide_stretch: The same of elements of 8 bytes.
         element_stretch: The same for what each element of C costs beside it.
         link_stretch: How many times as long the GPU part's copies take as without the CPU part,
@@ -168,6 +177,16 @@ class CpuShare:
     link_stretch: float = 1.0
     shallow_link_stretch: float = 1.0
     start_seconds: float = 0.0
+
+    def find_stretch(self, item_bytes: int, copying: float) -> float:
+        """How many times as long the CPU part's arithmetic takes.
+
+        Args:
+            item_bytes: Of an element.
+            copying: Share of the time in which copies are under way.
+        """
+        stretch = self.wide_stretch if item_bytes == _WIDE_BYTES else self.stretch
+        return 1 + (stretch - 1) * max(copying, LEAST_COPYING)
 
     def find_link_stretch(self, k: int) -> float:
         """How many times as long the GPU part's copies take in a product of so many terms."""

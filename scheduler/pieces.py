@@ -44,7 +44,8 @@ class Pieces:
     least_rows: int = field(init=False)
 
     def __post_init__(self) -> None:
-        start_seconds = 2 * self.cpu.seconds(1) - self.cpu.seconds(2)
+        # Of the line of more than one row: a vector's product is not on it.
+        start_seconds = 2 * self.cpu.seconds(2) - self.cpu.seconds(4)
         least_seconds = max(LEAST_SECONDS, LEAST_SHARE * self.total_seconds)
         rows = rows_within(self.cpu, start_seconds + least_seconds, self.rows)
         object.__setattr__(self, "least_rows", max(1, rows, self.round_rows // LEAST_PART))

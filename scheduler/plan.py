@@ -148,14 +148,17 @@ def choose_plan(problem: GemmProblem, profile: MachineProfile, wishes: Wishes = 
     if f != "auto" and not 0 <= f <= m:
         raise PlanError("f", f, f'"auto" or 0…{m}, the rows of C')
     candidates = find_candidates(problem, profile, wishes)
-    ways = _list_ways(problem, profile)
+    kernels = rank_kernels(problem, profile, candidates, wishes.sms)
+    # All that can be the best end about as soon as the fastest.
+    copying = kernels[0].curve.find_copying_share(m) if kernels else 1.0
+    ways = _list_ways(problem, profile, copying)
     if not candidates:
         reason = explain_no_kernel(problem, profile, wishes)
         if f not in ("auto", m):
             raise PlanError("f", f, f'"auto" or {m}: {reason}')
         return replace(ways[0], no_gpu_reason=reason)
     best: Plan | None = None
-    for kernel in rank_kernels(problem, profile, candidates, wishes.sms):
+    for kernel in kernels:
         # Most kernels need no search for their best F.
         if best is None or f != "auto" or _can_beat(best, ways, kernel):
             plan = _choose_rows(ways, kernel, wishes)
@@ -232,8 +235,14 @@ def _is_worthwhile(plan: Plan, than: Prediction) -> bool:
     return plan.predicted.total_seconds <= than.total_seconds * (1 - WORTHWHILE_GAIN)
 
 
-def _list_ways(problem: GemmProblem, profile: MachineProfile) -> list[Plan]:
-    """The plan of the CPU alone, once for each way to share it with the GPU."""
+def _list_ways(problem: GemmProblem, profile: MachineProfile, copying: float) -> list[Plan]:
+    """The plan of the CPU alone, once for each way to share it with the GPU.
+
+    Args:
+        problem: The product.
+        profile: The machine.
+        copying: For how much of its time the GPU copies.
+    """
     alone = build_cpu_curve(problem, profile)
     return [
         Plan(
@@ -246,7 +255,7 @@ def _list_ways(problem: GemmProblem, profile: MachineProfile) -> list[Plan]:
             gpu_curve=None,
             gpu_alone_curve=None,
             share=share,
-            cpu_curve=build_cpu_curve(problem, profile, share),
+            cpu_curve=build_cpu_curve(problem, profile, share, copying),
             cpu_alone_curve=alone,
         )
         for share in profile.cpu.list_shares(problem.memory)

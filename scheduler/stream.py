@@ -9,11 +9,11 @@ from math import log2
 
 from kernels.panels import (
     COMPUTE_BOUND_SIZE,
-    FIRST_PANEL_ROWS,
     MAX_PANEL_BYTES,
     MIN_DRAIN_BYTES,
     PANELS,
     SPLIT_SHARE,
+    count_feeding_rows,
     count_least_bytes,
     goes_deep,
     streams_a,
@@ -51,13 +51,16 @@ ONE_STEP = Stream(first_rows=1 << 60, first_steps=1, panel_rows=1 << 60, last_ro
 """Everything at once."""
 
 
-def outline_stream(problem: GemmProblem, grid: WaveGrid, *, splits_tail: bool) -> Stream:
+def outline_stream(
+    problem: GemmProblem, grid: WaveGrid, *, splits_tail: bool, gpu_share: float = 1.0
+) -> Stream:
     """The cut of a product for one kernel.
 
     Args:
         problem: The product.
         grid: The kernel's tiles and slots.
         splits_tail: Whether the kernel shares a partly filled wave among all slots.
+        gpu_share: Share of the GPU's multiprocessors that it may use.
     """
     m, tile_m, item_bytes = problem.m, grid.tile_m, problem.item_bytes
     row_bytes = problem.a_row_bytes + problem.c_row_bytes
@@ -77,13 +80,15 @@ def outline_stream(problem: GemmProblem, grid: WaveGrid, *, splits_tail: bool) -
     if goes_deep(m, problem.n, problem.k, item_bytes, wave_rows):
         steps = _count_leading_steps(problem, problem.c_row_bytes + m * item_bytes)
         return Stream(m, steps, panel_rows, min(last_rows, panel_rows))
-    if splits_tail and streams_a(m, problem.n, item_bytes) and not staged:
+    streams = streams_a(m, problem.n, item_bytes, gpu_share)
+    if splits_tail and streams and not staged:
         wanted_bytes = min(max(least_bytes, 2 * m * row_bytes // PANELS), MAX_PANEL_BYTES)
         parts = max(1, round(wanted_bytes / (least_rows * row_bytes)))
-        panel_rows = min(m, parts * least_rows) if parts < SPLIT_SHARE else panel_rows
-    if streams_a(m, problem.n, item_bytes):
+        wanted_rows = _round_rows(max(1, wanted_bytes // row_bytes), grid, wave_rows)
+        panel_rows = min(m, parts * least_rows if parts < SPLIT_SHARE else wanted_rows)
+    if streams:
         return Stream(panel_rows, 1, panel_rows, min(last_rows, panel_rows))
-    first_rows = min(FIRST_PANEL_ROWS * item_bytes, problem.k)
+    first_rows = count_feeding_rows(problem.k, item_bytes, gpu_share)
     first_rows = (
         m
         if 2 * m <= first_rows

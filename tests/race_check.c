@@ -54,7 +54,7 @@ static int32_t* make_matrix(int32_t seed, int pitch)
     return matrix;
 }
 
-// Copies by rows, and from rows to columns and back.
+// Copies by rows, and from rows to columns and back, by a team that is limited meanwhile.
 static void* copy_often(void* argument)
 {
     const int32_t seed = (int32_t)(intptr_t)argument * 1000000;
@@ -63,7 +63,8 @@ static void* copy_often(void* argument)
     int32_t* target = make_matrix(-2, COLUMNS);
     const int64_t row = COLUMNS * ITEM, column = ROWS * ITEM;
     for (int round = 0; round < ROUNDS; ++round) {
-        wake_team(team);
+        limit_team(team, (round + seed / 1000000) % (HELPERS + 1), round % 3 * 50000);
+        wake_team(team, HELPERS);
         copy_matrix(team, HELPERS, (char*)between, ITEM, column, (char*)source, row, ITEM, ROWS, COLUMNS, ITEM);
         copy_matrix(team, HELPERS, (char*)target, row, ITEM, (char*)between, ITEM, column, ROWS, COLUMNS, ITEM);
         expect(memcmp(target, source, row * ROWS) == 0, "copies change elements");

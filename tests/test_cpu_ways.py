@@ -1,8 +1,11 @@
 """Where the threads are in C: compiled when they are needed, not without BLAS, not in a fork."""
 
 import logging
+import os
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -79,12 +82,23 @@ def test_a_blas_that_cannot_be_called_is_told_of(
     assert "no OpenBLAS that can be called" in caplog.text
 
 
+def count_classes() -> Counter[tuple[int, int]]:
+    """This process's threads by niceness and scheduling policy."""
+    found: Counter[tuple[int, int]] = Counter()
+    for task in Path("/proc/self/task").iterdir():
+        fields = (task / "stat").read_text().rpartition(")")[2].split()
+        found[int(fields[16]), os.sched_getscheduler(int(task.name))] += 1
+    return found
+
+
 def test_threads_in_c_are_the_least_urgent_of_all(tmp_path: Path) -> None:
     with CpuPool(4, cache_dir=tmp_path) as pool:
         if not pool.prepare():
             pytest.skip("needs a C compiler on the PATH, and NumPy's OpenBLAS")
         pool.multiply(np.ones((900, 300)), np.ones((300, 300)), np.zeros((900, 300)))
-        stats = [task.read_text() for task in Path("/proc/self/task").glob("*/stat")]
-    niceness = [int(stat.rpartition(")")[2].split()[16]) for stat in stats]
-    assert niceness.count(19) == 3
-    assert niceness.count(0) >= 1
+        until = time.monotonic() + 10
+        while (found := count_classes())[19, os.SCHED_IDLE] < 3 and time.monotonic() < until:
+            time.sleep(0.01)  # one that the product did not want may have only just begun
+    assert found[19, os.SCHED_IDLE] == 3
+    assert found[0, os.SCHED_OTHER] >= 1
+    assert found.total() == found[19, os.SCHED_IDLE] + found[0, os.SCHED_OTHER]

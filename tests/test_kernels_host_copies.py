@@ -1,6 +1,7 @@
 """Copies between host matrices: by the native team and by Python's threads."""
 
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -61,6 +62,51 @@ def test_nothing_beside_the_target_is_written(team: CopyTeam) -> None:
     team.copy(around[10:690, 7:1090], np.ones((680, 1083), np.float32))
     assert around.sum() == 680 * 1083
     assert around[10:690, 7:1090].all()
+
+
+@pytest.mark.parametrize("threads", [0, 1, 3])
+@pytest.mark.parametrize("shares_cores", [False, True])
+def test_a_team_that_is_limited_copies_and_so_it_does_afterwards(
+    team: CopyTeam, threads: int, shares_cores: bool
+) -> None:
+    source = np.random.default_rng(6).random((900, 2100), np.float32)
+    for limit in (threads, team.threads):
+        team.limit(limit, shares_cores=shares_cores)
+        for _ in range(3):
+            target = np.zeros_like(source)
+            team.wake(limit)
+            team.copy(target, source)
+            assert np.array_equal(target, source)
+            threading.Event().wait(2e-3)  # longer than they stay awake
+
+
+def test_threads_beyond_a_teams_limit_sleep_on(tmp_path: Path) -> None:
+    before = {*Path("/proc/self/task").iterdir()}
+    team = CopyTeam(4, cache_dir=tmp_path)
+    mine = sorted({*Path("/proc/self/task").iterdir()} - before, key=lambda task: int(task.name))
+    if team.native is None:
+        team.close()
+        pytest.skip("Python's threads are not limited")
+
+    def count_switches() -> list[int]:
+        """How often each thread has gone to sleep; the first are the first of the team."""
+        texts = ((task / "status").read_text() for task in mine)
+        found = (re.search(r"^voluntary_ctxt_switches:\s+(\d+)", text, re.M) for text in texts)
+        return [int(match[1]) for match in found if match]
+
+    source = np.ones((2000, 2000), np.float32)
+    team.limit(1)
+    team.copy(
+        np.empty_like(source), source
+    )  # those that slept for it learn that they are not wanted
+    threading.Event().wait(0.05)
+    slept = count_switches()
+    for _ in range(20):
+        team.copy(np.empty_like(source), source)
+        threading.Event().wait(1e-3)
+    woken = [now > then for then, now in zip(slept, count_switches(), strict=True)]
+    team.close()
+    assert woken == [True, False, False, False]
 
 
 def test_a_matrix_without_elements_is_copied(team: CopyTeam) -> None:
@@ -179,7 +225,7 @@ def test_a_team_that_is_woken_in_vain_copies_as_before(team: Any) -> None:
     source = np.random.default_rng(5).random((700, 900), np.float32)
     target = np.zeros_like(source)
     for _ in range(3):
-        team.wake()
+        team.wake(2)
     team.copy(target, source)
     assert np.array_equal(target, source)
-    team.wake()
+    team.wake(2)

@@ -34,6 +34,7 @@ problems = st.builds(
     slots=st.sampled_from([4, 8, 40, 132]),
     splits_tail=st.booleans(),
     staged=st.booleans(),
+    gpu_share=st.sampled_from([1.0, 0.25, 1 / 132]),
 )
 
 
@@ -86,6 +87,23 @@ def test_first_panel_of_c_is_no_larger_than_b_unless_rows_are_few(problem: Panel
         assert rows == problem.likely_rows
     else:
         assert rows <= max(2 * problem.k, problem.tile_m)
+
+
+@given(problem=problems, share=st.floats(0.01, 1))
+def test_fewer_multiprocessors_are_kept_busy_by_a_smaller_first_panel(
+    problem: PanelProblem, share: float
+) -> None:
+    whole, held = replace(problem, gpu_share=1.0), replace(problem, gpu_share=share)
+    if not whole.streams_a:
+        assert not held.streams_a
+        assert choose_first_rows(held) <= choose_first_rows(whole)
+
+
+def test_a_gpu_held_to_few_multiprocessors_begins_as_soon_as_the_first_rows_are_there() -> None:
+    held = replace(square(4096, item_bytes=8, slots=4), gpu_share=4 / 132)
+    assert choose_first_rows(replace(held, gpu_share=1.0)) == choose_panel_rows(held)
+    assert not held.streams_a  # all of B would have to be there before
+    assert choose_first_rows(held) == held.tile_m
 
 
 @pytest.mark.parametrize("size", [2048, 4096, 8192, 16384])

@@ -139,6 +139,8 @@ def test_where_a_is_what_comes_in_the_first_panel_waits_for_b() -> None:
     [
         (8192, 1024, 4, True),
         (4096, 4096, 8, True),
+        (3456, 4096, 8, True),  # A is little smaller than B
+        (2700, 4096, 8, False),
         (65536, 256, 4, True),
         (8192, 8192, 4, False),  # the kernels take longer
         (256, 8192, 4, False),  # B is what comes in

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.curves import build_cpu_curve
 from scheduler.description import describe_curve, describe_plan
 from scheduler.errors import PlanError, ProblemError
-from scheduler.machine import CpuShare, MachineProfile
+from scheduler.machine import LEAST_COPYING, CpuShare, MachineProfile
 from scheduler.plan import SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
 from scheduler.presets import PRESETS, find_preset
 from scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
@@ -158,7 +159,7 @@ def test_the_memory_of_the_operands_decides_link_and_threads():
     for memory, plan in described.items():
         assert plan["memory"] == memory
         assert plan["profile"]["link"]["memory"] == memory
-    assert [plan["profile"]["cpu"]["threads_beside_gpu"] for plan in described.values()] == [14, 14]
+    assert [plan["profile"]["cpu"]["threads_beside_gpu"] for plan in described.values()] == [14, 15]
 
 
 def test_the_cpu_takes_rows_where_copies_out_hold_the_gpu_up():
@@ -269,6 +270,39 @@ def test_a_split_pays_only_if_it_outweighs_what_the_parts_take_from_each_other()
     assert disturbed.predicted == undisturbed.predict(0)
     f = undisturbed.f
     assert disturbed.predict(f).gpu_seconds > 2 * undisturbed.predict(f).gpu_seconds
+
+
+@pytest.mark.parametrize("item_bytes", [4, 8])
+def test_a_cpu_part_is_held_up_for_as_long_as_copies_are_under_way(item_bytes):
+    share = CpuShare("pageable", 14, 12, stretch=2.0, wide_stretch=3.0)
+    stretch = 3.0 if item_bytes == 8 else 2.0
+    assert share.find_stretch(item_bytes, 1.0) == stretch
+    found = [share.find_stretch(item_bytes, copying / 10) for copying in range(11)]
+    assert found == sorted(found)
+    assert 1 < found[0] == share.find_stretch(item_bytes, LEAST_COPYING) < stretch
+
+
+def test_copies_hold_up_the_cpu_part_less_where_the_kernels_take_long():
+    profile = build_preset_profile(find_preset("H200"), "test", 16)
+    shares = tuple(replace(share, stretch=3.0) for share in profile.cpu.beside_gpu)
+    profile = replace(profile, cpu=replace(profile.cpu, beside_gpu=shares))
+    whole, held = (choose_plan(SQUARE, profile, Wishes("bulk", f=512, sms=sms)) for sms in (132, 4))
+    assert held.cpu_curve.row_seconds < 0.8 * whole.cpu_curve.row_seconds
+    assert held.cpu_alone_curve == whole.cpu_alone_curve
+
+
+def test_few_columns_cost_the_cpu_what_its_profile_says():
+    profile = build_preset_profile(find_preset("H200"), "test", 16)
+    narrow = GemmProblem(100_000, 64, 64)
+
+    def find_row_seconds(columns: float) -> float:
+        rates = tuple(replace(rate, copy_columns=columns) for rate in profile.cpu.rates)
+        cpu = replace(profile.cpu, rates=rates)
+        return build_cpu_curve(narrow, replace(profile, cpu=cpu)).row_seconds
+
+    flop_seconds = 1e-9 / profile.find_cpu_rate("float32").gflops
+    more_seconds = find_row_seconds(100.0) - find_row_seconds(0.0)
+    assert more_seconds == pytest.approx(2 * 64 * 100 * flop_seconds)
 
 
 def test_a_slower_cpu_beside_the_gpu_is_given_fewer_rows():

@@ -1,6 +1,6 @@
 """The split is the fastest one: compared with every possible division of the rows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from hypothesis import given
@@ -114,7 +114,18 @@ CPU_CURVES = st.builds(
     startup_rows=st.floats(0, 500),
     call_seconds=st.floats(0, 1e-3),
     row_quantum=st.integers(1, 64),
+    vector_seconds=st.just(0.0) | st.floats(0, 1e-3),
 )
+
+
+@given(GPU_CURVES, st.integers(0, 10**6))
+def test_copies_are_under_way_for_a_part_of_the_time(curve, rows):
+    share = curve.find_copying_share(rows)
+    assert 0 <= share <= 1
+    slower = replace(curve, call_seconds=curve.call_seconds + 1e-3)
+    assert slower.find_copying_share(rows) <= share * (1 + 1e-9)
+    still = replace(curve, b_seconds=0.0, row_in_seconds=0.0, row_out_seconds=0.0)
+    assert still.find_copying_share(rows) == 0
 
 
 @given(st.one_of(GPU_CURVES, CPU_CURVES), st.lists(st.integers(0, 10**6), min_size=2))

@@ -17,18 +17,21 @@ MEMORY_BYTES = 100 << 30
 @pytest.mark.parametrize("kernel", [("bulk", "128x256"), ("register", "64x128"), ("cublas", None)])
 @pytest.mark.parametrize("shape", ALL_SHAPES)
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_the_outline_is_near_the_real_cut(memory, shape, kernel):
+@pytest.mark.parametrize("slots", [SLOTS, 32, 4])
+def test_the_outline_is_near_the_real_cut(slots, memory, shape, kernel):
     spec = find_kernel(kernel[0], "float32", kernel[1])
     tile, problem = spec.tile, GemmProblem(*shape, memory=memory)
     panels = PanelProblem(
-        *(*shape, 4, tile.m, tile.n, tile.k, SLOTS),
+        *(*shape, 4, tile.m, tile.n, tile.k, slots),
         splits_tail=spec.splits_tail,
         staged=memory == "pageable",
+        gpu_share=slots / SLOTS,
     )
     steps = plan_steps(panels, MEMORY_BYTES).steps
     first = [step for step in steps if step.rows.start == 0]
-    grid = WaveGrid(problem.n, tile.m, tile.n, SLOTS)
-    outline = outline_stream(problem, grid, splits_tail=spec.splits_tail)
+    grid = WaveGrid(problem.n, tile.m, tile.n, slots)
+    share = slots / SLOTS
+    outline = outline_stream(problem, grid, splits_tail=spec.splits_tail, gpu_share=share)
     assert outline.first_steps == len(first)
     assert abs(outline.count_steps(problem.m) - len(steps)) <= 4 + len(steps) / 4
     first_rows = len(first[0].rows)

@@ -95,8 +95,14 @@ static void sleep_at_home(Member* member, unsigned seen)
 }
 
 // Threads that copy for a GPU, launch its kernels or answer requests take little time on a core, and what
-// waits for them is worth more: they go first wherever there are more threads than cores.
-static void yield_to_others(void) { setpriority(PRIO_PROCESS, syscall(SYS_gettid), LEAST_URGENT); }
+// waits for them is worth more: they go first wherever there are more threads than cores. A thread that
+// wakes up gets the core of an idle-class thread at once; one that is merely nice keeps it for a while.
+static void yield_to_others(void)
+{
+    const struct sched_param none = {0};
+    setpriority(PRIO_PROCESS, syscall(SYS_gettid), LEAST_URGENT);
+    pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
+}
 
 static void* work(void* argument)
 {

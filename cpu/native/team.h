@@ -2,7 +2,7 @@
 #pragma once
 
 #include "pool.h"
-#include "waiting.h"
+#include "../../native/waiting.h"
 
 #include <pthread.h>
 #include <sched.h>

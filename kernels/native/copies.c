@@ -5,10 +5,12 @@
 // in squares small enough that both sides stay in the first cache.
 //
 // The threads of a team take part in all copies that are under way; so does each caller, in its own
-// copy. They spin for a moment after a copy, because the next piece of a matrix follows soon, and
-// then sleep until there is one.
+// copy. They look for news for a moment after a copy, because the next piece of a matrix follows soon,
+// and then sleep until there is one. A copy wakes as many as it may use. Where others want the cores,
+// a team is limited: the rest of its threads sleep on, and those that are left do so sooner.
 #include "copies.h"
 
+#include "../../native/waiting.h"
 #include "rows.h"
 
 #include <pthread.h>
@@ -44,15 +46,21 @@ typedef struct {
     atomic_int users;  // threads that may be looking at it
 } Slot;
 
+typedef struct {
+    Team* team;
+    int index;
+    pthread_t thread;
+} Member;
+
 struct Team {
     Slot slots[COPIES];
-    _Atomic unsigned news;  // counts copies that began, and the end
-    atomic_int sleeping;
+    Word news;  // counts copies that began, and the end
+    Word calls;  // counts what those who are not wanted may wait for
+    atomic_int wanted;  // the first so many look for news
+    _Atomic int64_t patience;  // nanoseconds that they stay awake for some
     atomic_int closing;
-    pthread_mutex_t lock;
-    pthread_cond_t woken;
     int threads;
-    pthread_t thread[];
+    Member member[];
 };
 
 // One more turn of a loop that waits for a thread: it may need this core.
@@ -132,50 +140,33 @@ static void look_around(Team* team)
     }
 }
 
-// Whether there is news within the time that threads stay awake.
-static int spin(Team* team, unsigned seen)
-{
-    const int64_t until = read_clock() + AWAKE_NANOSECONDS;
-    do {
-        for (int i = 0; i < LOOKS; ++i) {
-            if (atomic_load(&team->news) != seen) return 1;
-            pause_briefly();
-        }
-    } while (read_clock() < until);
-    return 0;
-}
-
-static void sleep_until_news(Team* team, unsigned seen)
-{
-    pthread_mutex_lock(&team->lock);
-    atomic_fetch_add(&team->sleeping, 1);  // before the news are read: who has some reads it after
-    while (atomic_load(&team->news) == seen) pthread_cond_wait(&team->woken, &team->lock);
-    atomic_fetch_sub(&team->sleeping, 1);
-    pthread_mutex_unlock(&team->lock);
-}
-
 static void* work(void* argument)
 {
-    Team* team = argument;
+    Member* member = argument;
+    Team* team = member->team;
     unsigned seen = 0;
     while (!atomic_load(&team->closing)) {
-        if (!spin(team, seen)) sleep_until_news(team, seen);
-        seen = atomic_load(&team->news);
+        const unsigned calls = read_word(&team->calls);
+        if (member->index >= atomic_load(&team->wanted)) {
+            sleep_for_word(&team->calls, calls, NEVER);
+            continue;
+        }
+        const int64_t until = read_clock() + atomic_load(&team->patience);
+        if (!look_for_word(&team->news, seen, until)) sleep_for_word(&team->news, seen, NEVER);
+        seen = read_word(&team->news);
         look_around(team);
     }
     return NULL;
 }
 
-static void tell(Team* team)
-{
-    atomic_fetch_add(&team->news, 1);
-    if (atomic_load(&team->sleeping) == 0) return;
-    pthread_mutex_lock(&team->lock);
-    pthread_cond_broadcast(&team->woken);
-    pthread_mutex_unlock(&team->lock);
-}
+void wake_team(Team* team, int helpers) { change_word(&team->news, helpers); }
 
-void wake_team(Team* team) { tell(team); }
+void limit_team(Team* team, int helpers, int64_t patience)
+{
+    atomic_store(&team->patience, patience);
+    if (atomic_exchange(&team->wanted, helpers) == helpers) return;
+    change_word(&team->calls, EVERYONE);
+}
 
 static Slot* take_slot(Team* team)
 {
@@ -221,21 +212,22 @@ static void cut(Copy* copy)
 void close_team(Team* team)
 {
     atomic_store(&team->closing, 1);
-    tell(team);
-    for (int i = 0; i < team->threads; ++i) pthread_join(team->thread[i], NULL);
-    pthread_mutex_destroy(&team->lock);
-    pthread_cond_destroy(&team->woken);
+    change_word(&team->news, EVERYONE);
+    change_word(&team->calls, EVERYONE);
+    for (int i = 0; i < team->threads; ++i) pthread_join(team->member[i].thread, NULL);
     free(team);
 }
 
 Team* open_team(int threads)
 {
-    Team* team = calloc(1, sizeof(Team) + threads * sizeof(pthread_t));
+    Team* team = calloc(1, sizeof(Team) + threads * sizeof(Member));
     if (team == NULL) return NULL;
-    pthread_mutex_init(&team->lock, NULL);
-    pthread_cond_init(&team->woken, NULL);
-    while (team->threads < threads && pthread_create(&team->thread[team->threads], NULL, work, team) == 0) {
-        ++team->threads;
+    atomic_init(&team->wanted, threads);
+    atomic_init(&team->patience, AWAKE_NANOSECONDS);
+    for (; team->threads < threads; ++team->threads) {
+        Member* member = &team->member[team->threads];
+        *member = (Member){.team = team, .index = team->threads};
+        if (pthread_create(&member->thread, NULL, work, member) != 0) break;
     }
     return team;
 }
@@ -252,7 +244,7 @@ static void share(Team* team, int helpers, Copy* copy)
     }
     Slot* slot = take_slot(team);
     atomic_store(&slot->copy, copy);
-    tell(team);
+    change_word(&team->news, helpers);
     take_part(copy);
     atomic_store(&slot->copy, NULL);
     for (unsigned turns = 0; atomic_load(&slot->users) != 0;) wait_for_thread(&turns);

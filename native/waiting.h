@@ -1,7 +1,7 @@
 // Words that threads wait for: who changes one wakes some of those that sleep for it.
 #pragma once
 
-#include "../../native/spinning.h"
+#include "spinning.h"
 
 #include <limits.h>
 #include <stdatomic.h>
