@@ -27,7 +27,7 @@ _MEMORY_BOUND: Final = "float32", "float64"
 """Types whose products are so fast that memory can be what they wait for."""
 
 _PRODUCT_SECONDS: Final = 0.02
-_SECONDS: Final = {True: 0.15, False: 0.05}
+_SECONDS: Final = {True: 0.1, False: 0.03}
 """For each product, of types that memory can hold up, and of others."""
 _BRIEF_SECONDS: Final = 0.03
 _REST_SECONDS: Final = 0.005

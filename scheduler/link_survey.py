@@ -28,9 +28,9 @@ _SIDES: Final = LINK_SIDE, LINK_SIDE * 3 // 2
 _LEAST_TOGETHER: Final = 0.5
 _PROBED_BYTES: Final = 128 << 20
 _PROBE_RUNS: Final = 5
-_WAKE_SECONDS: Final = 0.2
-_LINK_SECONDS: Final = 0.3
-_FILL_SECONDS: Final = 0.25
+_WAKE_SECONDS: Final = 0.1
+_LINK_SECONDS: Final = 0.2
+_FILL_SECONDS: Final = 0.15
 _REST_SECONDS: Final = 0.02
 """Behind such a pause cores, caches and threads are as the next job finds them: a product then
 takes up to a millisecond longer than one right behind another."""
