@@ -79,8 +79,9 @@ def _measure_share(
         costs[rate] = fit_row_cost(_SIDE, *rows)
     part = share.threads / pool.threads
     element_stretch = costs[rates[0]].element_seconds / rates[0].element_seconds * part
+    # Beside copies nothing is faster: what seems so is the machine's changing speed.
     stretch, wide_stretch = (
-        cost.flop_seconds * rate.gflops * 1e9 * part for rate, cost in costs.items()
+        max(1.0, cost.flop_seconds * rate.gflops * 1e9 * part) for rate, cost in costs.items()
     )
     return replace(
         share,

@@ -20,6 +20,10 @@ _SHALLOW_ROWS: Final = 1024
 _SHALLOWER: Final = 16
 _NARROW: Final = 1 << 16, 64, 64
 _MOST_COPY_COLUMNS: Final = 128
+_LEAST_WRITE_SHARE: Final = 0.25
+"""Of what it takes to write an element of C where there is nothing else to do: what it takes beside
+arithmetic at least, which hides most of it until copies for a GPU want the memory, too."""
+
 _UNCACHED_ELEMENTS: Final = 1 << 27
 """Of C in a product with K = 1, and of B in one of a single row: more than caches hold."""
 
@@ -95,14 +99,15 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
         rest = _UNCACHED_ELEMENTS // side
         outer_seconds, vector_seconds = time_product(rest, side, 1), time_product(1, side, rest)
         copy_columns = _find_copy_columns(cost, time_product(*_NARROW) - call_seconds)
+    write_seconds = outer_seconds / _UNCACHED_ELEMENTS
     return replace(
         assumed,
         gflops=1e-9 / cost.flop_seconds,
         startup_rows=startup_rows,
         call_seconds=call_seconds,
         source=source,
-        element_seconds=cost.element_seconds,
-        write_seconds=outer_seconds / _UNCACHED_ELEMENTS,
+        element_seconds=max(cost.element_seconds, _LEAST_WRITE_SHARE * write_seconds),
+        write_seconds=write_seconds,
         vector_seconds=vector_seconds / _UNCACHED_ELEMENTS,
         copy_columns=copy_columns,
     )

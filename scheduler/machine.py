@@ -162,9 +162,9 @@ class CpuShare:
         wide_stretch: The same of elements of 8 bytes.
         element_stretch: The same for what each element of C costs beside it.
         link_stretch: How many times as long the GPU part's copies take as without the CPU part,
-            where K is DEEP_K or more.
-        shallow_link_stretch: The same where K is SHALLOW_K or less: then the CPU part wants more of
-            the memory's rate.
+            where N and K are DEEP_K or more.
+        shallow_link_stretch: The same where one of them is so small that their harmonic mean is
+            SHALLOW_K or less: then the CPU part wants more of the memory's rate.
         start_seconds: Seconds that the GPU part loses while the CPU part's threads wake up.
     """
 
@@ -188,9 +188,18 @@ class CpuShare:
         stretch = self.wide_stretch if item_bytes == _WIDE_BYTES else self.stretch
         return 1 + (stretch - 1) * max(copying, LEAST_COPYING)
 
-    def find_link_stretch(self, k: int) -> float:
-        """How many times as long the GPU part's copies take in a product of so many terms."""
-        deep_share = log2(max(k, 1) / SHALLOW_K) / log2(DEEP_K / SHALLOW_K)
+    def find_link_stretch(self, n: int, k: int) -> float:
+        """How many times as long the GPU part's copies take.
+
+        The CPU part reads K elements of A and writes N of C for each row, so few columns hold the
+        copies up as a short K does.
+
+        Args:
+            n: Columns of C.
+            k: Columns of A.
+        """
+        depth = 2 * n * k / (n + k)
+        deep_share = log2(depth / SHALLOW_K) / log2(DEEP_K / SHALLOW_K)
         deep_share = min(1.0, max(0.0, deep_share))
         shallow, deep = self.shallow_link_stretch, self.link_stretch
         return deep_share * deep + (1 - deep_share) * shallow

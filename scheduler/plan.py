@@ -25,10 +25,11 @@ WORTHWHILE_GAIN: Final = 0.02
 prediction's own error decides."""
 
 SPLIT_GAINS: Final[dict[Memory, float]] = {"pinned": 0.05, "pageable": 0.1}
-SPLIT_GAIN_SECONDS: Final = 2.5e-4
+SPLIT_GAIN_SECONDS: Final[dict[Memory, float]] = {"pinned": 2.5e-4, "pageable": 1e-3}
 """A split must promise at least these gains over the better single device, which is the steadier
 choice. On an H200 none was faster of those that promised 2 to 4%, or 0.2 ms; from pageable memory,
-whose copies want the CPU's cores as well, two that promised 5 and 8% took 12 and 18% longer."""
+whose copies want the CPU's cores as well, two that promised 5 and 8% took 12 and 18% longer, and
+one that promised 0.7 ms took 0.1 ms longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,21 +210,22 @@ def _can_end_within(seconds: float, way: Plan, kernel: RankedKernel) -> bool:
     rows = m - rows_within(way.cpu_curve, seconds, m)
     if rows == m or kernel.curve.seconds(rows) > seconds:
         return False
-    stretch = way.share.find_link_stretch(way.problem.k)
+    stretch = way.share.find_link_stretch(way.problem.n, way.problem.k)
     beside = kernel.curve.disturbed_seconds(rows, stretch, way.share.start_seconds)
     return beside <= seconds
 
 
 def _take_way(way: Plan, kernel: RankedKernel, wishes: Wishes) -> Plan:
     """The plan of the CPU alone that can be moved to rows for this kernel."""
-    stretch = way.share.find_link_stretch(way.problem.k)
+    stretch = way.share.find_link_stretch(way.problem.n, way.problem.k)
     beside_cpu = kernel.curve.disturb(stretch, way.share.start_seconds)
     return replace(way, gpu_curve=beside_cpu, gpu_alone_curve=kernel.curve, sms=wishes.sms)
 
 
 def _limit_split(alone_seconds: float, memory: Memory) -> float:
     """What a split may take at most where a single device takes so long."""
-    return min(alone_seconds * (1 - SPLIT_GAINS[memory]), alone_seconds - SPLIT_GAIN_SECONDS)
+    share, seconds = SPLIT_GAINS[memory], SPLIT_GAIN_SECONDS[memory]
+    return min(alone_seconds * (1 - share), alone_seconds - seconds)
 
 
 def _tell_total_seconds(plan: Plan) -> float:

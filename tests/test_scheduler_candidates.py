@@ -278,5 +278,5 @@ def test_no_kernel_would_make_a_plan_that_is_worth_more(m, n, k, profile, accura
         for candidate in find_candidates(problem, profile, Wishes(accuracy=accuracy))
     )
     best = min(other.predicted.total_seconds for other in named)
-    allowed = max(best / (1 - SPLIT_GAINS["pageable"]), best + SPLIT_GAIN_SECONDS)
+    allowed = max(best / (1 - SPLIT_GAINS["pageable"]), best + SPLIT_GAIN_SECONDS["pageable"])
     assert plan.predicted.total_seconds <= allowed

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scheduler.curves import build_cpu_curve
 from scheduler.description import describe_curve, describe_plan
 from scheduler.errors import PlanError, ProblemError
-from scheduler.machine import LEAST_COPYING, CpuShare, MachineProfile
+from scheduler.machine import DEEP_K, LEAST_COPYING, SHALLOW_K, CpuShare, MachineProfile
 from scheduler.plan import SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
 from scheduler.presets import PRESETS, find_preset
 from scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
@@ -67,21 +67,25 @@ def test_f_is_m_where_the_copies_cost_more_than_the_product():
 
 
 @settings(max_examples=200, deadline=None)
-@given(SIZES, SIZES, SIZES, st.sampled_from(["float32", "float64"]), PROFILES)
-def test_a_plan_is_never_slower_than_one_device_alone(m, n, k, dtype, profile):
-    plan = choose_plan(GemmProblem(m, n, k, dtype), profile)
+@given(
+    *(SIZES, SIZES, SIZES, st.sampled_from(["float32", "float64"])),
+    *(st.sampled_from(MEMORIES), PROFILES),
+)
+def test_a_plan_is_never_slower_than_one_device_alone(m, n, k, dtype, memory, profile):
+    plan = choose_plan(GemmProblem(m, n, k, dtype, memory), profile)
     total = plan.predicted.total_seconds
     assert total <= plan.cpu_only_seconds
     assert total <= plan.gpu_only_seconds
     if 0 < plan.f < m:
         alone = min(plan.cpu_only_seconds, plan.gpu_only_seconds)
-        assert total <= alone * (1 - SPLIT_GAINS["pageable"])
-        assert total <= alone - SPLIT_GAIN_SECONDS
+        assert total <= alone * (1 - SPLIT_GAINS[memory])
+        assert total <= alone - SPLIT_GAIN_SECONDS[memory]
 
 
 def allow_for_splits(seconds):
     """What a plan may take where the best split takes so long, and does not promise enough."""
-    return max(seconds / (1 - SPLIT_GAINS["pageable"]), seconds + SPLIT_GAIN_SECONDS) * (1 + 1e-9)
+    share, gain_seconds = SPLIT_GAINS["pageable"], SPLIT_GAIN_SECONDS["pageable"]
+    return max(seconds / (1 - share), seconds + gain_seconds) * (1 + 1e-9)
 
 
 @settings(max_examples=100, deadline=None)
@@ -280,6 +284,15 @@ def test_a_cpu_part_is_held_up_for_as_long_as_copies_are_under_way(item_bytes):
     found = [share.find_stretch(item_bytes, copying / 10) for copying in range(11)]
     assert found == sorted(found)
     assert 1 < found[0] == share.find_stretch(item_bytes, LEAST_COPYING) < stretch
+
+
+def test_few_columns_hold_up_copies_as_a_short_k_does():
+    share = CpuShare("pageable", 14, 12, link_stretch=1.5, shallow_link_stretch=3.0)
+    assert share.find_link_stretch(DEEP_K, DEEP_K) == 1.5
+    assert share.find_link_stretch(SHALLOW_K, SHALLOW_K) == 3.0
+    for long in (SHALLOW_K, 10**6):
+        assert share.find_link_stretch(64, long) == share.find_link_stretch(long, 64) == 3.0
+    assert 1.5 < share.find_link_stretch(8192, 1024) < 3.0
 
 
 def test_copies_hold_up_the_cpu_part_less_where_the_kernels_take_long():
