@@ -26,17 +26,12 @@ of tiles, which takes no less with few tiles than with many."""
 MAX_PANEL_BYTES: Final = 64 << 20
 """Bytes of A and C in a panel above which filling and draining the pipeline takes too long."""
 
-FIRST_PANEL_ROWS: Final = 512
-"""Rows of the first panel for each byte of an element, where K is as long.
-
-r rows make 2 r operations of each element of B. At so many, a link of 55 GB/s and a GPU of
-56 TFLOP/s take equally long, so the GPU is kept busy while B arrives. Where it is held to some
-multiprocessors, so many fewer do so: more would only add to what each step through K costs.
-"""
-
 FEEDING_OPERATIONS: Final = 1000
 """Operations for each byte of A and B at which a link of 55 GB/s and a GPU of 56 TFLOP/s take
 equally long."""
+
+PARTED_ROWS: Final = 1.4
+"""How many times as long rows of A take to copy that come in parts: 1.3 to 1.5 on an H200."""
 
 COMPUTE_BOUND_SIZE: Final = 256
 """N and K, for each byte of an element, from which on the kernels and not the copies take long."""
@@ -173,15 +168,22 @@ def streams_a(m: int, n: int, item_bytes: int, gpu_share: float = 1.0) -> bool:
     return 2 * n <= 3 * m and 2 * max(m, n) * n < feeding_operations * item_bytes * (m + n)
 
 
-def count_feeding_rows(k: int, item_bytes: int, gpu_share: float) -> int:
-    """Rows of the first panel that keep the GPU busy while B arrives.
+def count_feeding_rows(n: int, k: int, item_bytes: int, gpu_share: float) -> int:
+    """Rows of the first panel that keep the GPU busy while B arrives, and they with it.
+
+    r rows make 2 N r operations for each N + r elements of B and A. Where the GPU is held to some
+    multiprocessors, fewer keep it busy: more would only add to what each step through K costs.
 
     Args:
-        k: Columns of A.
+        n: Columns of B.
+        k: Columns of A. More rows than that make a C that is longer than B.
         item_bytes: Bytes of an element.
         gpu_share: Share of the GPU's multiprocessors.
     """
-    return max(1, int(min(FIRST_PANEL_ROWS * item_bytes, k) * gpu_share))
+    operations = FEEDING_OPERATIONS * gpu_share * item_bytes
+    beyond = 2 * n - PARTED_ROWS * operations
+    rows = int(n * operations / beyond) if beyond > 0 else k
+    return max(1, min(rows, int(k * min(1.0, 2 * gpu_share))))
 
 
 def goes_deep(m: int, n: int, k: int, item_bytes: int, wave_rows: int) -> bool:
@@ -228,11 +230,14 @@ def choose_first_rows(problem: PanelProblem) -> int:
     """
     if problem.streams_a:
         return choose_panel_rows(problem)
-    wanted = count_feeding_rows(problem.k, problem.item_bytes, problem.gpu_share)
+    wanted = count_feeding_rows(problem.n, problem.k, problem.item_bytes, problem.gpu_share)
     rows = problem.likely_rows
     if 2 * rows <= wanted or problem.goes_deep:
         return rows
-    return min(rows, round_to_waves(problem, min(wanted, -(-rows // 2))))
+    wanted = min(wanted, -(-rows // 2))
+    if problem.splits_tail:  # all waves are as full as can be
+        return min(rows, max(1, round(wanted / problem.tile_m)) * problem.tile_m)
+    return min(rows, round_to_waves(problem, wanted))
 
 
 def round_to_waves(problem: PanelProblem, rows: int) -> int:

@@ -88,18 +88,27 @@ def outline_stream(
         panel_rows = min(m, parts * least_rows if parts < SPLIT_SHARE else wanted_rows)
     if streams:
         return Stream(panel_rows, 1, panel_rows, min(last_rows, panel_rows))
-    first_rows = count_feeding_rows(problem.k, item_bytes, gpu_share)
-    first_rows = (
-        m
-        if 2 * m <= first_rows
-        else min(m, _round_rows(min(first_rows, -(-m // 2)), grid, wave_rows))
-    )
     return Stream(
-        first_rows=max(first_rows, panel_rows),
+        first_rows=max(_choose_first_rows(problem, grid, splits_tail, gpu_share), panel_rows),
         first_steps=_count_leading_steps(problem, problem.c_row_bytes),
         panel_rows=panel_rows,
         last_rows=min(last_rows, panel_rows),
     )
+
+
+def _choose_first_rows(
+    problem: GemmProblem, grid: WaveGrid, splits_tail: bool, gpu_share: float
+) -> int:
+    """Rows of the first panel, as `kernels.panels.choose_first_rows` has them."""
+    m, tile_m = problem.m, grid.tile_m
+    wanted = count_feeding_rows(problem.n, problem.k, problem.item_bytes, gpu_share)
+    if 2 * m <= wanted:
+        return m
+    wanted = min(wanted, -(-m // 2))
+    if splits_tail:
+        return min(m, max(1, round(wanted / tile_m)) * tile_m)
+    wave_rows = max(1, grid.slots // grid.tiles_per_tile_row) * tile_m
+    return min(m, _round_rows(wanted, grid, wave_rows))
 
 
 def _count_leading_steps(problem: GemmProblem, depth_bytes: int) -> int:
