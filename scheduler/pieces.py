@@ -1,9 +1,9 @@
 """How many rows the CPU takes at a time, where the GPU may have those that it has not taken."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from scheduler.cost import CostCurve, rows_within
+from scheduler.cost import CostCurve, CpuCurve, rows_within
 from scheduler.outlook import Outlook, Standing
 
 LEAST_SECONDS: Final = 200e-6
@@ -36,7 +36,7 @@ class Pieces:
     """
 
     gpu: CostCurve
-    cpu: CostCurve
+    cpu: CpuCurve
     rows: int
     planned: int
     total_seconds: float
@@ -44,8 +44,8 @@ class Pieces:
     least_rows: int = field(init=False)
 
     def __post_init__(self) -> None:
-        # Of the line of more than one row: a vector's product is not on it.
-        start_seconds = 2 * self.cpu.seconds(2) - self.cpu.seconds(4)
+        line = replace(self.cpu, vector_seconds=0.0)  # on which a vector's product is not
+        start_seconds = 2 * line.seconds(1) - line.seconds(2)
         least_seconds = max(LEAST_SECONDS, LEAST_SHARE * self.total_seconds)
         rows = rows_within(self.cpu, start_seconds + least_seconds, self.rows)
         object.__setattr__(self, "least_rows", max(1, rows, self.round_rows // LEAST_PART))
