@@ -9,6 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from kernels.feeding import (
+    FEEDING_OPERATIONS,
+    MIN_DRAIN_BYTES,
+    count_feeding_rows,
+    goes_deep,
+    streams_a,
+)
+
 PANELS: Final = 16
 """Panels that a product is cut into while each still has a sensible size."""
 
@@ -26,22 +34,8 @@ of tiles, which takes no less with few tiles than with many."""
 MAX_PANEL_BYTES: Final = 64 << 20
 """Bytes of A and C in a panel above which filling and draining the pipeline takes too long."""
 
-FEEDING_OPERATIONS: Final = 1000
-"""Operations for each byte of A and B at which a link of 55 GB/s and a GPU of 56 TFLOP/s take
-equally long."""
-
-PARTED_ROWS: Final = 1.4
-"""How many times as long rows of A take to copy that come in parts: 1.3 to 1.5 on an H200."""
-
 COMPUTE_BOUND_SIZE: Final = 256
 """N and K, for each byte of an element, from which on the kernels and not the copies take long."""
-
-MIN_DRAIN_BYTES: Final = 4 << 20
-"""Bytes of A and C in the smallest panel where the copies rule, and of a C that may leave whole."""
-
-DEEP_BYTES: Final = 128 << 10
-"""Bytes of a row of A from which on it may be copied in parts; those of shorter ones take the GPU
-half as long again to copy as whole rows."""
 
 SPLIT_SHARE: Final = 4
 """Parts of a wave that the last panels may be, where the kernel splits such waves among all slots:
@@ -151,57 +145,6 @@ def count_least_bytes(wave_products: int, shares: int, *, staged: bool) -> int:
         return MIN_STAGED_PANEL_BYTES
     while_computing = 2 * (2 * wave_products // shares) // FEEDING_OPERATIONS  # in and out
     return min(max(MIN_PANEL_BYTES, while_computing), MIN_DEEP_PANEL_BYTES)
-
-
-def streams_a(m: int, n: int, item_bytes: int, gpu_share: float = 1.0) -> bool:
-    """Whether A is not much smaller than B, and both take longer to copy in than the kernels.
-
-    The smaller A is, the longer.
-
-    Args:
-        m: Rows of A.
-        n: Columns of B.
-        item_bytes: Bytes of an element.
-        gpu_share: Share of the GPU's multiprocessors.
-    """
-    feeding_operations = FEEDING_OPERATIONS * gpu_share
-    return 2 * n <= 3 * m and 2 * max(m, n) * n < feeding_operations * item_bytes * (m + n)
-
-
-def count_feeding_rows(n: int, k: int, item_bytes: int, gpu_share: float) -> int:
-    """Rows of the first panel that keep the GPU busy while B arrives, and they with it.
-
-    r rows make 2 N r operations for each N + r elements of B and A. Where the GPU is held to some
-    multiprocessors, fewer keep it busy: more would only add to what each step through K costs.
-
-    Args:
-        n: Columns of B.
-        k: Columns of A. More rows than that make a C that is longer than B.
-        item_bytes: Bytes of an element.
-        gpu_share: Share of the GPU's multiprocessors.
-    """
-    operations = FEEDING_OPERATIONS * gpu_share * item_bytes
-    beyond = 2 * n - PARTED_ROWS * operations
-    rows = int(n * operations / beyond) if beyond > 0 else k
-    return max(1, min(rows, int(k * min(1.0, 2 * gpu_share))))
-
-
-def goes_deep(m: int, n: int, k: int, item_bytes: int, wave_rows: int) -> bool:
-    """Whether a wave of tiles covers all rows, C is soon copied out, and parts of K are long.
-
-    Then each panel of fewer rows would take a wave's time as well, and the steps through K only
-    one wave's together. Parts of short rows of A take longer to copy than whole ones.
-
-    Args:
-        m: Rows of C.
-        n: Columns of C.
-        k: Columns of A.
-        item_bytes: Bytes of an element.
-        wave_rows: Rows that the tiles of a wave cover.
-    """
-    if item_bytes == 2:  # its sums lose digits each time they leave the kernel
-        return False
-    return m <= wave_rows and m * n * item_bytes <= MIN_DRAIN_BYTES and k * item_bytes >= DEEP_BYTES
 
 
 def choose_panel_rows(problem: PanelProblem) -> int:

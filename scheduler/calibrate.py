@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from scheduler.contention import measure_shares
+from scheduler.cpu_model import CpuModel
 from scheduler.cpu_survey import measure_cpu
 from scheduler.estimate import share_cpu
 from scheduler.execute import Executor
 from scheduler.kernel_survey import Report, measure_kernels
 from scheduler.link_survey import measure_fill, measure_link, measure_step
-from scheduler.machine import CpuModel, LinkModel, MachineProfile
+from scheduler.machine import LinkModel, MachineProfile
 from scheduler.problem import MEMORIES
 from scheduler.profile import complete_kernels, describe_gpu, read_key, store_profile
 

@@ -13,8 +13,8 @@ import numpy as np
 from cpu.gemm import CpuPool
 from kernels.catalog import find_kernel
 from kernels.pipeline import GpuPipeline
+from scheduler.cpu_model import DEEP_K, SHALLOW_K, CpuRate, CpuShare
 from scheduler.link_survey import LINK_SIDE, prepare_copies
-from scheduler.machine import DEEP_K, SHALLOW_K, CpuRate, CpuShare
 from scheduler.problem import Memory
 from scheduler.repetition import repeat
 from scheduler.row_cost import fit_row_cost

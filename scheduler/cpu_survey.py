@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from cpu.gemm import CpuPool
+from scheduler.cpu_model import CpuModel, CpuRate
 from scheduler.estimate import estimate_cpu, share_cpu
-from scheduler.machine import CpuModel, CpuRate
 from scheduler.problem import ITEM_BYTES
 from scheduler.repetition import repeat
 from scheduler.row_cost import RowCost, fit_row_cost

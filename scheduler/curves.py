@@ -4,7 +4,8 @@ from typing import Final
 
 from scheduler.candidates import Candidate
 from scheduler.cost import CpuCurve, GpuCurve
-from scheduler.machine import CpuShare, MachineProfile
+from scheduler.cpu_model import CpuShare
+from scheduler.machine import MachineProfile
 from scheduler.problem import GemmProblem
 from scheduler.stream import outline_stream
 from scheduler.waves import WaveGrid, divide_up

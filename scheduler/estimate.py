@@ -5,7 +5,8 @@ from typing import Final
 
 from kernels.catalog import KernelSpec, list_kernels
 from kernels.copiers import STAGING_THREADS
-from scheduler.machine import CpuModel, CpuRate, CpuShare, GpuModel, KernelModel, LinkModel
+from scheduler.cpu_model import CpuModel, CpuRate, CpuShare
+from scheduler.machine import GpuModel, KernelModel, LinkModel
 from scheduler.problem import ITEM_BYTES, MEMORIES, Memory
 
 PEAK_SHARE: Final[dict[tuple[str, str], float]] = {

@@ -7,16 +7,13 @@ since a plan compares many kernels in less than a millisecond. A test holds it a
 from dataclasses import dataclass
 from math import log2
 
+from kernels.feeding import MIN_DRAIN_BYTES, count_feeding_rows, goes_deep, streams_a
 from kernels.panels import (
     COMPUTE_BOUND_SIZE,
     MAX_PANEL_BYTES,
-    MIN_DRAIN_BYTES,
     PANELS,
     SPLIT_SHARE,
-    count_feeding_rows,
     count_least_bytes,
-    goes_deep,
-    streams_a,
 )
 from kernels.steps import B_STEP_BYTES, DEPTH_QUANTUM, LEADING_STEPS
 from scheduler.problem import GemmProblem

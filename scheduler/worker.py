@@ -24,9 +24,10 @@ from typing import Any, Final
 from cpu.threads import usable_cores
 from kernels.device import select_devices
 from scheduler.channel import Channel, ProgressReport
+from scheduler.cpu_model import CpuModel
 from scheduler.cpu_survey import measure_cpu_briefly
 from scheduler.execute import Executor
-from scheduler.machine import CpuModel, MachineProfile
+from scheduler.machine import MachineProfile
 from scheduler.messages import MessageError, RunRequest
 from scheduler.profile import find_profile
 from scheduler.run import describe_failure, run_request

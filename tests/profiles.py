@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from scheduler.machine import CpuModel, CpuShare, KernelModel, LinkModel, MachineProfile
+from scheduler.cpu_model import CpuModel, CpuShare
+from scheduler.machine import KernelModel, LinkModel, MachineProfile
 from scheduler.presets import PRESETS
 from scheduler.problem import MEMORIES
 from scheduler.profile import build_preset_profile

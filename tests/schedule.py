@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernels.panels import PARTED_ROWS, SPLIT_SHARE, PanelProblem
+from kernels.feeding import PARTED_ROWS
+from kernels.panels import SPLIT_SHARE, PanelProblem
 from kernels.steps import Step
 
 LAUNCH_SECONDS = 6e-6

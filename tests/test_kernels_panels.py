@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernels.feeding import MIN_DRAIN_BYTES
 from kernels.panels import (
     MAX_PANEL_BYTES,
     MIN_DEEP_PANEL_BYTES,
-    MIN_DRAIN_BYTES,
     MIN_PANEL_BYTES,
     MIN_STAGED_PANEL_BYTES,
     PanelProblem,

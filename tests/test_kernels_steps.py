@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.errors import OperandError
-from kernels.panels import PanelProblem, streams_a
+from kernels.feeding import streams_a
+from kernels.panels import PanelProblem
 from kernels.steps import Step, StepPlan, plan_steps
 
 problems = st.builds(

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.cpu_model import DEEP_K, LEAST_COPYING, SHALLOW_K, CpuShare
 from scheduler.curves import build_cpu_curve
 from scheduler.description import describe_curve, describe_plan
 from scheduler.errors import PlanError, ProblemError
-from scheduler.machine import DEEP_K, LEAST_COPYING, SHALLOW_K, CpuShare, MachineProfile
+from scheduler.machine import MachineProfile
 from scheduler.plan import SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
 from scheduler.presets import PRESETS, find_preset
 from scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem

@@ -1,0 +1,68 @@
+"""How a product begins: what of it comes in first, and how much keeps the GPU busy meanwhile."""
+
+from typing import Final
+
+FEEDING_OPERATIONS: Final = 1000
+"""Operations for each byte of A and B at which a link of 55 GB/s and a GPU of 56 TFLOP/s take
+equally long."""
+
+PARTED_ROWS: Final = 1.4
+"""How many times as long rows of A take to copy that come in parts: 1.3 to 1.5 on an H200."""
+
+MIN_DRAIN_BYTES: Final = 4 << 20
+"""Bytes of A and C in the smallest panel where the copies rule, and of a C that may leave whole."""
+
+DEEP_BYTES: Final = 128 << 10
+"""Bytes of a row of A from which on it may be copied in parts; those of shorter ones take the GPU
+half as long again to copy as whole rows."""
+
+
+def streams_a(m: int, n: int, item_bytes: int, gpu_share: float = 1.0) -> bool:
+    """Whether A is not much smaller than B, and both take longer to copy in than the kernels.
+
+    The smaller A is, the longer.
+
+    Args:
+        m: Rows of A.
+        n: Columns of B.
+        item_bytes: Bytes of an element.
+        gpu_share: Share of the GPU's multiprocessors.
+    """
+    feeding_operations = FEEDING_OPERATIONS * gpu_share
+    return 2 * n <= 3 * m and 2 * max(m, n) * n < feeding_operations * item_bytes * (m + n)
+
+
+def count_feeding_rows(n: int, k: int, item_bytes: int, gpu_share: float) -> int:
+    """Rows of the first panel that keep the GPU busy while B arrives, and they with it.
+
+    r rows make 2 N r operations for each N + r elements of B and A. Where the GPU is held to some
+    multiprocessors, fewer keep it busy: more would only add to what each step through K costs.
+
+    Args:
+        n: Columns of B.
+        k: Columns of A. More rows than that make a C that is longer than B.
+        item_bytes: Bytes of an element.
+        gpu_share: Share of the GPU's multiprocessors.
+    """
+    operations = FEEDING_OPERATIONS * gpu_share * item_bytes
+    beyond = 2 * n - PARTED_ROWS * operations
+    rows = int(n * operations / beyond) if beyond > 0 else k
+    return max(1, min(rows, int(k * min(1.0, 2 * gpu_share))))
+
+
+def goes_deep(m: int, n: int, k: int, item_bytes: int, wave_rows: int) -> bool:
+    """Whether a wave of tiles covers all rows, C is soon copied out, and parts of K are long.
+
+    Then each panel of fewer rows would take a wave's time as well, and the steps through K only
+    one wave's together. Parts of short rows of A take longer to copy than whole ones.
+
+    Args:
+        m: Rows of C.
+        n: Columns of C.
+        k: Columns of A.
+        item_bytes: Bytes of an element.
+        wave_rows: Rows that the tiles of a wave cover.
+    """
+    if item_bytes == 2:  # its sums lose digits each time they leave the kernel
+        return False
+    return m <= wave_rows and m * n * item_bytes <= MIN_DRAIN_BYTES and k * item_bytes >= DEEP_BYTES
