@@ -33,7 +33,9 @@ def test_the_outline_is_near_the_real_cut(slots, memory, shape, kernel):
     share = slots / SLOTS
     outline = outline_stream(problem, grid, splits_tail=spec.splits_tail, gpu_share=share)
     assert outline.first_steps == len(first)
-    assert abs(outline.count_steps(problem.m) - len(steps)) <= 4 + len(steps) / 3
+    # With few slots the fullest waves may be of twice as many rows.
+    allowed = 4 + len(steps) / (4 if slots == SLOTS else 3)
+    assert abs(outline.count_steps(problem.m) - len(steps)) <= allowed
     first_rows = len(first[0].rows)
     assert first_rows / 2.3 <= outline.first_rows <= 2.3 * first_rows
 
