@@ -18,12 +18,6 @@ from kernels.memory import Matrix, copy_matrix
 from native.library import load_library
 
 _LEAST_SHARE_BYTES: Final = 1 << 20
-
-PATIENT_SECONDS: Final = 200e-6
-BRIEF_SECONDS: Final = 50e-6
-"""How long threads stay awake behind a copy, since most often another one follows soon: with the
-cores to themselves, and where others compute on them."""
-
 NATIVE_ITEM_BYTES: Final = (1, 2, 4, 8)
 """The elements that the C library copies."""
 
@@ -55,7 +49,7 @@ class CopyTeam:
             self._library.open_team.restype = ctypes.c_void_p
             self._library.wake_team.argtypes = (ctypes.c_void_p, ctypes.c_int)
             self._library.wake_team.restype = None
-            self._library.limit_team.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_int64)
+            self._library.limit_team.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
             self._library.limit_team.restype = None
             self._library.copy_matrix.argtypes = _COPY_ARGUMENTS
             self._library.copy_matrix.restype = None
@@ -108,8 +102,7 @@ class CopyTeam:
             shares_cores: Whether others compute on the same cores.
         """
         if self._library is not None:
-            awake_seconds = BRIEF_SECONDS if shares_cores else PATIENT_SECONDS
-            self._library.limit_team(self._team, threads, int(awake_seconds * 1e9))
+            self._library.limit_team(self._team, threads, int(shares_cores))
 
     def close(self) -> None:
         """End the threads; no copy may be under way, and none may follow."""

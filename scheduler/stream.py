@@ -61,7 +61,7 @@ def outline_stream(
     """
     m, tile_m, item_bytes = problem.m, grid.tile_m, problem.item_bytes
     row_bytes = problem.a_row_bytes + problem.c_row_bytes
-    wave_rows = max(1, grid.slots // grid.tiles_per_tile_row) * tile_m
+    wave_rows = grid.wave_rows
     wave_elements = grid.slots * tile_m * grid.tile_n
     shares = SPLIT_SHARE if splits_tail else 1
     staged = problem.memory == "pageable"
@@ -73,7 +73,7 @@ def outline_stream(
     else:
         drain_rows = max(1, MIN_DRAIN_BYTES // (row_bytes * tile_m)) * tile_m
         last_rows = min(drain_rows, max(1, drain_rows // last_rows) * last_rows)
-    panel_rows = min(m, _round_rows(max(1, wanted_bytes // row_bytes), grid, wave_rows))
+    panel_rows = min(m, _round_rows(max(1, wanted_bytes // row_bytes), grid))
     if goes_deep(m, problem.n, problem.k, item_bytes, wave_rows):
         steps = _count_leading_steps(problem, problem.c_row_bytes + m * item_bytes)
         return Stream(m, steps, panel_rows, min(last_rows, panel_rows))
@@ -81,7 +81,7 @@ def outline_stream(
     if splits_tail and streams and not staged:
         wanted_bytes = min(max(least_bytes, 2 * m * row_bytes // PANELS), MAX_PANEL_BYTES)
         parts = max(1, round(wanted_bytes / (least_rows * row_bytes)))
-        wanted_rows = _round_rows(max(1, wanted_bytes // row_bytes), grid, wave_rows)
+        wanted_rows = _round_rows(max(1, wanted_bytes // row_bytes), grid)
         panel_rows = min(m, parts * least_rows if parts < SPLIT_SHARE else wanted_rows)
     if streams:
         return Stream(panel_rows, 1, panel_rows, min(last_rows, panel_rows))
@@ -104,8 +104,7 @@ def _choose_first_rows(
     wanted = min(wanted, -(-m // 2))
     if splits_tail:
         return min(m, max(1, round(wanted / tile_m)) * tile_m)
-    wave_rows = max(1, grid.slots // grid.tiles_per_tile_row) * tile_m
-    return min(m, _round_rows(wanted, grid, wave_rows))
+    return min(m, _round_rows(wanted, grid))
 
 
 def _count_leading_steps(problem: GemmProblem, depth_bytes: int) -> int:
@@ -116,8 +115,9 @@ def _count_leading_steps(problem: GemmProblem, depth_bytes: int) -> int:
     return divide_up(problem.k, divide_up(depth, DEPTH_QUANTUM) * DEPTH_QUANTUM)
 
 
-def _round_rows(rows: int, grid: WaveGrid, wave_rows: int) -> int:
+def _round_rows(rows: int, grid: WaveGrid) -> int:
     """Whole waves near `rows`; where one covers more than twice that, as much of it as may be."""
+    wave_rows = grid.wave_rows
     if wave_rows > 2 * rows:
         return max(1, 2 * rows // grid.tile_m) * grid.tile_m
     waves = max(1, round(rows / wave_rows))

@@ -38,6 +38,11 @@ class WaveGrid:
         """Blocks that cover `tile_m` rows of C."""
         return divide_up(self.n, self.tile_n)
 
+    @property
+    def wave_rows(self) -> int:
+        """Rows that one wave covers whole; one row of tiles where that takes more waves."""
+        return max(1, self.slots // self.tiles_per_tile_row) * self.tile_m
+
     def count_tiles(self, rows: int) -> int:
         """Blocks that cover `rows` rows of C."""
         return divide_up(rows, self.tile_m) * self.tiles_per_tile_row

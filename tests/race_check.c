@@ -63,7 +63,7 @@ static void* copy_often(void* argument)
     int32_t* target = make_matrix(-2, COLUMNS);
     const int64_t row = COLUMNS * ITEM, column = ROWS * ITEM;
     for (int round = 0; round < ROUNDS; ++round) {
-        limit_team(team, (round + seed / 1000000) % (HELPERS + 1), round % 3 * 50000);
+        limit_team(team, (round + seed / 1000000) % (HELPERS + 1), round % 2);
         wake_team(team, HELPERS);
         copy_matrix(team, HELPERS, (char*)between, ITEM, column, (char*)source, row, ITEM, ROWS, COLUMNS, ITEM);
         copy_matrix(team, HELPERS, (char*)target, row, ITEM, (char*)between, ITEM, column, ROWS, COLUMNS, ITEM);

@@ -23,6 +23,7 @@ enum {
     COPIES = 4,  // under way at one time; one more waits
     CHUNK_BYTES = 128 << 10,
     SQUARE = 32,
+    BRIEF_NANOSECONDS = 50000,  // awake behind a copy where others compute on the same cores
     SHORT_ROW = 4096,  // bytes; longer ones memcpy itself keeps out of the caches, and faster
 };
 
@@ -161,9 +162,9 @@ static void* work(void* argument)
 
 void wake_team(Team* team, int helpers) { change_word(&team->news, helpers); }
 
-void limit_team(Team* team, int helpers, int64_t patience)
+void limit_team(Team* team, int helpers, int shares_cores)
 {
-    atomic_store(&team->patience, patience);
+    atomic_store(&team->patience, shares_cores ? BRIEF_NANOSECONDS : AWAKE_NANOSECONDS);
     if (atomic_exchange(&team->wanted, helpers) == helpers) return;
     change_word(&team->calls, EVERYONE);
 }

@@ -21,9 +21,9 @@ EXPORTED void close_team(Team* team);
 // Have so many of the threads awake for a copy that follows soon.
 EXPORTED void wake_team(Team* team, int helpers);
 
-// Have so many of the threads look for copies from now on, awake for so many nanoseconds behind one.
-// Others that sleep already wake up for one more at most.
-EXPORTED void limit_team(Team* team, int helpers, int64_t patience);
+// Have so many of the threads look for copies from now on, and not for long where others compute on the
+// same cores. Those beyond them that sleep already wake up for one more copy at most.
+EXPORTED void limit_team(Team* team, int helpers, int shares_cores);
 
 // Copy with at most so many of the team's threads, and return when all is there. Strides are in bytes;
 // items have 1, 2, 4 or 8 bytes. Any thread may call it.
