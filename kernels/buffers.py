@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kernels.errors import OperandError
-from kernels.panels import PanelProblem, choose_first_rows, pitch_items
+from kernels.panels import PanelProblem, choose_first_rows
+from kernels.pieces import pitch_items
 from kernels.splits import count_split_bytes
 from kernels.tiling import Tile
 

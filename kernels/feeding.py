@@ -6,8 +6,18 @@ FEEDING_OPERATIONS: Final = 1000
 """Operations for each byte of A and B at which a link of 55 GB/s and a GPU of 56 TFLOP/s take
 equally long."""
 
-PARTED_ROWS: Final = 1.4
-"""How many times as long rows of A take to copy that come in parts: 1.3 to 1.5 on an H200."""
+FAR_BYTES: Final = 64 << 10
+NEAR_BYTES: Final = 32 << 10
+"""Parts of rows that lie FAR_BYTES apart or further take the device up to twice as long to copy as
+whole ones, unless they are a multiple of NEAR_BYTES long: seen on an H200's host."""
+
+LEADING_SHARE: Final = 0.5
+"""Share of the rows that may come first in any case."""
+
+LEADING_COLUMN_BYTES: Final = 4 << 20
+LEADING_COLUMN_PARTS: Final = 4
+"""B comes in for some of its columns first if these are so many bytes at least, in so many parts at
+most."""
 
 MIN_DRAIN_BYTES: Final = 4 << 20
 """Bytes of A and C in the smallest panel where the copies rule, and of a C that may leave whole."""
@@ -45,9 +55,50 @@ def count_feeding_rows(n: int, k: int, item_bytes: int, gpu_share: float) -> int
         gpu_share: Share of the GPU's multiprocessors.
     """
     operations = FEEDING_OPERATIONS * gpu_share * item_bytes
-    beyond = 2 * n - PARTED_ROWS * operations
+    beyond = 2 * n - operations
     rows = int(n * operations / beyond) if beyond > 0 else k
     return max(1, min(rows, int(k * min(1.0, 2 * gpu_share))))
+
+
+def count_most_leading(m: int, k: int, item_bytes: int, gpu_share: float) -> int:
+    """The most rows of the first panel for which the kernels have work left while their C leaves.
+
+    It leaves when all of B is there, and beside it nothing may be left to do but copy C out.
+
+    Args:
+        m: Rows of C.
+        k: Columns of A.
+        item_bytes: Bytes of an element.
+        gpu_share: Share of the GPU's multiprocessors.
+    """
+    return max(1, int(m * max(LEADING_SHARE, 1 - _compare_out(k, item_bytes, gpu_share))))
+
+
+def count_leading_parts(n: int, k: int, item_bytes: int, gpu_share: float) -> int:
+    """Parts of B's columns that the first panel takes, one after the other.
+
+    More than one where C takes longer to copy out than to compute: it should begin early.
+
+    Args:
+        n: Columns of B.
+        k: Rows of B.
+        item_bytes: Bytes of an element.
+        gpu_share: Share of the GPU's multiprocessors.
+    """
+    if _compare_out(k, item_bytes, gpu_share) <= 1:
+        return 1
+    most = n // find_quantum(n, item_bytes)
+    return max(1, min(LEADING_COLUMN_PARTS, most, n * k * item_bytes // LEADING_COLUMN_BYTES))
+
+
+def find_quantum(columns: int, item_bytes: int) -> int:
+    """Columns of a matrix in page-locked memory of which multiples are copied as fast as all.
+
+    Args:
+        columns: Columns that there are.
+        item_bytes: Bytes of an element.
+    """
+    return NEAR_BYTES // item_bytes if columns * item_bytes >= FAR_BYTES else 1
 
 
 def goes_deep(m: int, n: int, k: int, item_bytes: int, wave_rows: int) -> bool:
@@ -66,3 +117,8 @@ def goes_deep(m: int, n: int, k: int, item_bytes: int, wave_rows: int) -> bool:
     if item_bytes == 2:  # its sums lose digits each time they leave the kernel
         return False
     return m <= wave_rows and m * n * item_bytes <= MIN_DRAIN_BYTES and k * item_bytes >= DEEP_BYTES
+
+
+def _compare_out(k: int, item_bytes: int, gpu_share: float) -> float:
+    """How many times as long C takes to copy out as to compute."""
+    return FEEDING_OPERATIONS * gpu_share * item_bytes / (2 * k)

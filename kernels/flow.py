@@ -134,7 +134,9 @@ class Flow:
     def _load(self, placed: PlacedStep) -> list[PendingCopy]:
         step = placed.step
         after = self._arrivals.computed[step.follows] if step.follows >= 0 else None
-        passages = [Passage(self._a, step.rows, step.depth, placed.a)]
+        passages = []
+        if step.a_depth:
+            passages.append(Passage(self._a, step.rows, step.a_depth, placed.arriving))
         if step.loads_b:
             passages.append(Passage(self._b, step.depth, step.columns, placed.b))
         loads = self._inward.copy_in(passages, after)

@@ -5,14 +5,17 @@ round costs as much as a full one. The last panels shrink, down to one wave, so 
 left to copy back once the last kernel is done.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 from kernels.feeding import (
     FEEDING_OPERATIONS,
     MIN_DRAIN_BYTES,
     count_feeding_rows,
+    count_leading_parts,
+    count_most_leading,
+    find_quantum,
     goes_deep,
     streams_a,
 )
@@ -41,8 +44,11 @@ SPLIT_SHARE: Final = 4
 """Parts of a wave that the last panels may be, where the kernel splits such waves among all slots:
 smaller ones cost more to put together than they take less to copy out."""
 
-_LINE_BYTES: Final = 128
-_VECTOR_BYTES: Final = 16
+AROUND: Final = (0.5, 2.0)
+CLOSE: Final = (0.7, 1.15)
+"""How many rows may be taken for each that is wanted, so that they fill their waves: of a panel,
+and of the first one. A part of a wave costs much of a whole one where K is taken in steps, even if
+all slots share it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +131,19 @@ class PanelProblem:
         return goes_deep(self.m, self.n, self.k, self.item_bytes, self.wave_rows)
 
     @property
+    def leading_parts(self) -> int:
+        """Parts of B's columns that the first panel takes in turn; 1 where it takes all."""
+        if self.split_item_bytes or self.streams_a or self.goes_deep:
+            return 1
+        parts = count_leading_parts(self.n, self.k, self.item_bytes, self.gpu_share)
+        return min(parts, self.tiles_per_tile_row)
+
+    @property
+    def a_quantum(self) -> int:
+        """Columns of A of which a multiple is copied as fast as whole rows."""
+        return 1 if self.staged else find_quantum(self.k, self.item_bytes)
+
+    @property
     def streams_a(self) -> bool:
         """Whether what comes in is A, most of all, and takes longer than the kernels.
 
@@ -169,29 +188,36 @@ def choose_first_rows(problem: PanelProblem) -> int:
     """Rows of the first panel, which goes through K in steps as B arrives.
 
     All rows where they are few; never so many that C's part is longer than B, because then
-    copying C out is what takes long. No more than in other panels where A is what comes in.
+    copying C out is what takes long. No more than in other panels where A is what comes in, or
+    where it goes through the columns of B.
     """
     if problem.streams_a:
         return choose_panel_rows(problem)
+    if problem.leading_parts > 1:  # while some columns of C leave, others of B arrive
+        tile_rows = -(-problem.k // problem.tile_m)
+        return min(choose_panel_rows(problem), tile_rows * problem.tile_m)
     wanted = count_feeding_rows(problem.n, problem.k, problem.item_bytes, problem.gpu_share)
     rows = problem.likely_rows
     if 2 * rows <= wanted or problem.goes_deep:
         return rows
-    wanted = min(wanted, -(-rows // 2))
-    if problem.splits_tail:  # all waves are as full as can be
-        return min(rows, max(1, round(wanted / problem.tile_m)) * problem.tile_m)
-    return min(rows, round_to_waves(problem, wanted))
+    most = count_most_leading(rows, problem.k, problem.item_bytes, problem.gpu_share)
+    return min(rows, round_to_waves(problem, min(wanted, most), CLOSE))
 
 
-def round_to_waves(problem: PanelProblem, rows: int) -> int:
-    """The number of rows between a half and twice `rows` with the fullest waves.
+def round_to_waves(problem: PanelProblem, rows: int, near: tuple[float, float] = AROUND) -> int:
+    """The number of rows near `rows` with the fullest waves.
 
     Of equally full ones (to a hundredth) the nearest to `rows`; at least one row of tiles, and at
     most all of M.
+
+    Args:
+        problem: The product.
+        rows: How many are wanted.
+        near: The fewest and the most that are near, as shares of them.
     """
-    tiles = problem.tiles_per_tile_row
-    fewest = max(1, -(-rows // (2 * problem.tile_m)))
-    most = max(fewest, 2 * rows // problem.tile_m)
+    tiles, wanted = problem.tiles_per_tile_row, rows / problem.tile_m
+    fewest = max(1, ceil(near[0] * wanted))
+    most = max(fewest, int(near[1] * wanted))
     first_wave = max(1, fewest * tiles // problem.slots)
     last_wave = -(-most * tiles // problem.slots)
     whole_waves = {wave * problem.slots // tiles for wave in range(first_wave, last_wave + 1)}
@@ -226,42 +252,3 @@ def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> list[ra
         size = min(panel_rows, left, max(left // 2 // quantum, 1) * quantum)
         panels.append(range(start, start + size))
     return panels
-
-
-def pitch_items(columns: int, item_bytes: int) -> int:
-    """Elements from one row of a buffer on the device to the next.
-
-    Rows begin where the kernels can load vectors, long ones at cache lines. Very short rows are
-    not padded: the padding travels too.
-    """
-    row_bytes = columns * item_bytes
-    if row_bytes < 4 * _VECTOR_BYTES:
-        return columns
-    alignment = _VECTOR_BYTES if row_bytes < _VECTOR_BYTES * _LINE_BYTES else _LINE_BYTES
-    return -(-row_bytes // alignment) * alignment // item_bytes
-
-
-def cut_pieces(
-    rows: range, columns: range, *, item_bytes: int, piece_bytes: int
-) -> Iterator[tuple[range, range]]:
-    """Cut a part of a matrix into pieces of at most `piece_bytes`, whole rows where one fits.
-
-    Args:
-        rows: Rows of the part.
-        columns: Columns of the part.
-        item_bytes: Bytes of an element.
-        piece_bytes: The most bytes of a piece when its rows are padded as `pitch_items` does;
-            at least a cache line.
-
-    Yields:
-        (rows, columns) of each piece.
-    """
-    row_bytes = pitch_items(len(columns), item_bytes) * item_bytes
-    height = max(1, piece_bytes // row_bytes)
-    width = len(columns)
-    if row_bytes > piece_bytes:
-        width = piece_bytes // _LINE_BYTES * _LINE_BYTES // item_bytes
-    for top in range(rows.start, rows.stop, height):
-        for left in range(columns.start, columns.stop, width):
-            bottom, right = min(top + height, rows.stop), min(left + width, columns.stop)
-            yield range(top, bottom), range(left, right)

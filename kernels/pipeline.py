@@ -181,7 +181,10 @@ class GpuPipeline:
             # It takes them longer than what is to be done before the first copy.
             self._team.wake(helpers)
         steps = self._prepare(product, staged)
-        if product.shared is not None and steps[0].step.columns != steps[-1].step.columns:
+        if (
+            product.shared is not None
+            and steps[0].step.buffer_columns != steps[-1].step.buffer_columns
+        ):
             # Rows come back for other columns of B, so all that are planned are taken now.
             rows = product.shared.take(product.shared.planned)
             if not rows:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from kernels.operands import Layout
-from kernels.panels import pitch_items
+from kernels.pieces import pitch_items
 from kernels.splits import SplitMemory
 from kernels.steps import Step, StepPlan
 
@@ -15,6 +15,7 @@ class PlacedStep:
     Attributes:
         step: The step.
         a: Where A[rows, depth] lies.
+        arriving: Where A[rows, a_depth] lies, which is to be copied in.
         b: Where B[depth, columns] lies.
         c: Where C[rows, columns] lies.
         splits: Memory for what the kernel makes of A and B; None where it makes nothing.
@@ -22,6 +23,7 @@ class PlacedStep:
 
     step: Step
     a: Layout
+    arriving: Layout
     b: Layout
     c: Layout
     splits: SplitMemory | None
@@ -32,6 +34,7 @@ class PlacedStep:
             self,
             step=replace(self.step, rows=rows),
             a=replace(self.a, rows=len(rows)),
+            arriving=replace(self.arriving, rows=len(rows)),
             c=replace(self.c, rows=len(rows)),
         )
 
@@ -50,16 +53,20 @@ def place_steps(plan: StepPlan, start: int) -> tuple[PlacedStep, ...]:
 
     def place(step: Step) -> PlacedStep:
         m, n, k, skipped = len(step.rows), len(step.columns), len(step.depth), step.depth_offset
-        a_pitch, pitch = pitch_items(step.buffer_depth, item_bytes), pitch_items(n, item_bytes)
-        a = start + step.a_slot * buffers.a_bytes + skipped * item_bytes
-        b = first_b + step.b_slot * buffers.b_bytes + skipped * pitch * item_bytes
+        a_pitch = pitch_items(step.buffer_depth, item_bytes)
+        pitch = pitch_items(len(step.buffer_columns), item_bytes)
+        left = step.columns.start - step.buffer_columns.start
+        a = start + step.a_slot * buffers.a_bytes
+        b = first_b + step.b_slot * buffers.b_bytes
         c = first_c + step.c_slot * buffers.c_bytes
+        arrived = skipped + step.a_depth.start - step.depth.start
         memory = SplitMemory(splits, step.buffer_depth, skipped, step.loads_b)
         return PlacedStep(
             step,
-            Layout(a, m, k, a_pitch, item_bytes),
-            Layout(b, k, n, pitch, item_bytes),
-            Layout(c, m, n, pitch, item_bytes),
+            Layout(a + skipped * item_bytes, m, k, a_pitch, item_bytes),
+            Layout(a + arrived * item_bytes, m, len(step.a_depth), a_pitch, item_bytes),
+            Layout(b + (skipped * pitch + left) * item_bytes, k, n, pitch, item_bytes),
+            Layout(c + left * item_bytes, m, n, pitch, item_bytes),
             memory if buffers.split_bytes else None,
         )
 

@@ -16,7 +16,7 @@ from kernels.events import await_event
 from kernels.host_copies import CopyTeam
 from kernels.memory import Matrix, PinnedSlab, PinnedSlabs
 from kernels.operands import Layout
-from kernels.panels import cut_pieces, pitch_items
+from kernels.pieces import cut_pieces, pitch_items
 from kernels.region import DeviceRegion
 from kernels.transfers import Transfers
 

@@ -6,14 +6,14 @@ from functools import lru_cache
 from typing import Final
 
 from kernels.buffers import Buffers, fit_buffers
-from kernels.panels import PanelProblem, choose_panel_rows, cut_rows
+from kernels.panels import PanelProblem, choose_first_rows, choose_panel_rows, cut_rows
 
-B_STEP_BYTES: Final = 16 << 20
+B_STEP_BYTES: Final = 12 << 20
 LEADING_STEPS: Final = 6
-"""The first panel waits for at least so many bytes of B, and takes about so many steps. Each step
+"""The first panel waits for about so many bytes of B, and takes so many steps at most. Each step
 reads and writes C once more, and its kernel starts and ends once more."""
 
-DEPTH_QUANTUM: Final = 128
+DEPTH_QUANTUM: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,13 @@ class Step:
         depth: Columns of A, rows of B.
         depth_offset: Where `depth` begins in the buffers of A and B.
         buffer_depth: Columns of A and rows of B that the buffers hold in the end.
+        buffer_columns: Columns of B and C that the buffers hold in the end.
+        a_depth: Columns of A[rows] that must be copied in before, up to the end of `depth` at
+            least; what is not among them is there already.
         a_slot: Buffer of A.
         b_slot: Buffer of B.
         c_slot: Buffer of C.
-        loads_b: Whether B[depth, columns] must be copied in before; A[rows, depth] always is.
+        loads_b: Whether B[depth, columns] must be copied in before.
         first: Whether it is the first into this part of C: β counts here, later ones add.
         last: Whether it is the last into this part of C, which leaves then.
         follows: Index of the step after which A and B may be copied in, because it is the last
@@ -42,6 +45,8 @@ class Step:
     depth: range
     depth_offset: int
     buffer_depth: int
+    buffer_columns: range
+    a_depth: range
     a_slot: int
     b_slot: int
     c_slot: int
@@ -66,45 +71,82 @@ def plan_steps(problem: PanelProblem, gpu_memory_bytes: int) -> StepPlan:
 
     Columns are outermost (one group where B fits), then panels of rows, then K. The first panel
     of a group goes through K in steps even where K fits, so that the GPU starts when the first
-    rows of B have arrived and not the last; but for products that copy A in for longer.
+    rows of B have arrived and not the last; but for products that copy A in for longer. Where C
+    takes longer to copy out than to compute it goes through B's columns instead, so that the first
+    ones of C leave when those of B have arrived.
 
     Raises:
         OperandError: Not even one tile fits; the message names the least `gpu_memory_bytes`.
     """
     panel_rows = choose_panel_rows(problem)
     buffers = fit_buffers(problem, panel_rows, gpu_memory_bytes)
-    panels = cut_rows(problem, buffers.rows, min(panel_rows, buffers.rows))
+    first_rows = buffers.rows
+    if problem.leading_parts > 1:
+        first_rows = min(first_rows, choose_first_rows(problem))
+    panels = cut_rows(problem, first_rows, min(panel_rows, buffers.rows))
     parts = list(_list_parts(problem, buffers, panels))
     return StepPlan(tuple(_assign_slots(problem, buffers, parts)), buffers)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A step before it has buffers; `leads`: in the first panel of its columns."""
+    """A step before it has buffers; `leads`: in the first panel of its `group` of columns."""
 
     rows: range
+    group: range
     columns: range
     depth: range
+    a_depth: range
     leads: bool
 
 
 def _list_parts(problem: PanelProblem, buffers: Buffers, panels: list[range]) -> Iterator[_Part]:
-    for columns in _cut(problem.n, buffers.columns):
+    for group in _cut(problem.n, buffers.columns):
         for rows in panels:
             leads = rows.start == 0
+            if leads and len(group) == problem.n and buffers.depth == problem.k:
+                yield from _list_leading_parts(problem, rows)
+                continue
             size = buffers.depth
-            # The sums of float16 lose digits each time they leave the kernel's accumulator.
-            if leads and size == problem.k and problem.item_bytes > 2 and not problem.streams_a:
-                size = _choose_leading_depth(problem, len(columns))
+            if leads and size == problem.k:
+                size = _choose_leading_depth(problem, len(group))
             for depth in _cut(problem.k, size):
-                yield _Part(rows, columns, depth, leads)
+                yield _Part(rows, group, group, depth, depth, leads)
+
+
+def _list_leading_parts(problem: PanelProblem, rows: range) -> Iterator[_Part]:
+    """The first panel, where there is room for all of B: its columns in turn, or its rows."""
+    columns, depth, nothing = range(problem.n), range(problem.k), range(0)
+    if problem.leading_parts > 1:
+        width = -(-problem.tiles_per_tile_row // problem.leading_parts) * problem.tile_n
+        for some in _cut(problem.n, width):
+            yield _Part(rows, columns, some, depth, nothing if some.start else depth, leads=True)
+        return
+    quantum, loaded = problem.a_quantum, 0
+    for some in _cut(problem.k, _choose_leading_depth(problem, problem.n)):
+        until = min(problem.k, -(-some.stop // quantum) * quantum)
+        yield _Part(rows, columns, columns, some, range(loaded, until), leads=True)
+        loaded = until
 
 
 def _choose_leading_depth(problem: PanelProblem, columns: int) -> int:
     """How much of K the first panel takes at a time."""
+    # The sums of float16 lose digits each time they leave the kernel's accumulator.
+    if problem.item_bytes == 2 or problem.streams_a:
+        return problem.k
     elements = columns + problem.m if problem.goes_deep else columns  # all of A comes in as well
-    least = max(B_STEP_BYTES // (elements * problem.item_bytes), problem.k // LEADING_STEPS, 1)
-    return -(-least // DEPTH_QUANTUM) * DEPTH_QUANTUM
+    return cut_depth(problem.k, elements * problem.item_bytes)
+
+
+def cut_depth(k: int, depth_bytes: int) -> int:
+    """How much of K is in each of the steps that the first panel takes, of which none is much less.
+
+    Args:
+        k: All of K.
+        depth_bytes: Bytes of B, and of A if all of it comes in as well, for each element of K.
+    """
+    steps = min(-(-k * depth_bytes // B_STEP_BYTES), LEADING_STEPS)
+    return -(-k // (steps * DEPTH_QUANTUM)) * DEPTH_QUANTUM
 
 
 def _assign_slots(problem: PanelProblem, buffers: Buffers, parts: list[_Part]) -> Iterator[Step]:
@@ -114,9 +156,9 @@ def _assign_slots(problem: PanelProblem, buffers: Buffers, parts: list[_Part]) -
     last_users: dict[tuple[str, int], int] = {}
     for index, part in enumerate(parts):
         contents = {
-            "a": (part.columns, part.rows, part.depth.start if cuts_k else 0),
-            "b": (part.columns, (part.rows, part.depth) if cuts_k else None),
-            "c": (part.columns, part.rows),
+            "a": (part.group, part.rows, part.depth.start if cuts_k else 0),
+            "b": (part.group, (part.rows, part.depth) if cuts_k else None),
+            "c": (part.group, part.rows),
         }
         for name, content in contents.items():
             if not fills[name] or fills[name][-1] != content:
@@ -129,6 +171,8 @@ def _assign_slots(problem: PanelProblem, buffers: Buffers, parts: list[_Part]) -
             depth=part.depth,
             depth_offset=0 if cuts_k else part.depth.start,
             buffer_depth=len(part.depth) if cuts_k else problem.k,
+            buffer_columns=part.group,
+            a_depth=part.a_depth,
             a_slot=fill["a"] % buffers.a_slots,
             b_slot=fill["b"] % buffers.b_slots,
             c_slot=fill["c"] % buffers.c_slots,

@@ -103,7 +103,7 @@ class GpuCurve:
       are there and the last step computed, nor before the first step has what it needs and all of
       them are computed. Behind the last kernel the last rows are copied out.
     - Behind the copies in, the last panel is computed and copied out.
-    - The copies out begin when the first panel ends.
+    - The copies out begin when the first panel ends, or its first step if that completes columns.
 
     - Where the same threads stage both ways, all copies together take a share of their times' sum.
 
@@ -248,6 +248,11 @@ class GpuCurve:
             loaded_seconds / stream.first_steps + lead_seconds,
         )
         drain_seconds = stretch * last * self.row_out_seconds
+        begun_seconds = led_seconds
+        if stream.by_columns:
+            b_seconds = stretch * self.b_seconds / stream.first_steps
+            begun_seconds = stretch * first * self.row_in_seconds + b_seconds
+            begun_seconds += lead_seconds / stream.first_steps
         in_seconds = stretch * (self.b_seconds + rows * self.row_in_seconds)
         out_seconds = stretch * rows * self.row_out_seconds
         both_seconds = self.together * (in_seconds + out_seconds)
@@ -265,7 +270,7 @@ class GpuCurve:
             + max(
                 computed + drain_seconds,
                 in_seconds + last_step_seconds + drain_seconds,
-                led_seconds + out_seconds,
+                begun_seconds + out_seconds,
                 both_seconds + last_step_seconds,
             )
         )

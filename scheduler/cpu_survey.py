@@ -10,7 +10,7 @@ from cpu.gemm import CpuPool
 from scheduler.cpu_model import CpuModel, CpuRate
 from scheduler.estimate import estimate_cpu, share_cpu
 from scheduler.problem import ITEM_BYTES
-from scheduler.repetition import repeat
+from scheduler.repetition import REST_SECONDS, repeat
 from scheduler.row_cost import RowCost, fit_row_cost
 
 _FEW_ROWS: Final = 16, 64, 256
@@ -34,7 +34,6 @@ _PRODUCT_SECONDS: Final = 0.02
 _SECONDS: Final = {True: 0.1, False: 0.03}
 """For each product, of types that memory can hold up, and of others."""
 _BRIEF_SECONDS: Final = 0.03
-_REST_SECONDS: Final = 0.005
 _DRAWN: Final = 65_521
 """Random elements, over and over: drawing all of them would take longer than multiplying."""
 
@@ -131,7 +130,7 @@ def _time_pool(pool: CpuPool, dtype: str, budget_seconds: float, *shape: int) ->
     drawn = (np.random.default_rng(0).random(_DRAWN) * 100).astype(dtype)
     a, b = (np.resize(drawn, size) for size in ((m, k), (k, n)))
     c = np.zeros((m, n), dtype)
-    return repeat(partial(pool.multiply, a, b, c), budget_seconds, rest_seconds=_REST_SECONDS)
+    return repeat(partial(pool.multiply, a, b, c), budget_seconds, rest_seconds=REST_SECONDS)
 
 
 def _choose_side(assumed: CpuRate) -> int:

@@ -88,11 +88,12 @@ def build_gpu_curve(
     stream = outline_stream(problem, grid, splits_tail=spec.splits_tail, gpu_share=share)
     wave_seconds = KERNELS_BESIDE_COPIES * model.wave_seconds
     wave_k_seconds = KERNELS_BESIDE_COPIES * model.wave_k_seconds
+    lead_wave_seconds = wave_seconds + wave_k_seconds * problem.k / stream.first_steps
     return GpuCurve(
         grid=grid,
         wave_seconds=wave_seconds + wave_k_seconds * problem.k,
         split_steps=divide_up(problem.k, spec.tile.k) if spec.splits_tail else None,
-        lead_wave_seconds=wave_seconds + wave_k_seconds * problem.k / stream.first_steps,
+        lead_wave_seconds=None if stream.by_columns else lead_wave_seconds,
         launch_seconds=model.launch_seconds,
         b_seconds=problem.b_bytes / in_rate,
         row_in_seconds=problem.a_row_bytes / in_rate,

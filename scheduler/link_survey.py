@@ -18,7 +18,7 @@ from scheduler.curves import build_gpu_curve
 from scheduler.machine import LinkModel, MachineProfile
 from scheduler.plan import choose_plan
 from scheduler.problem import GemmProblem, Memory
-from scheduler.repetition import repeat
+from scheduler.repetition import REST_SECONDS, repeat
 from scheduler.wishes import Wishes
 
 LINK_SIDE: Final = 8192
@@ -32,9 +32,6 @@ _PROBE_RUNS: Final = 5
 _WAKE_SECONDS: Final = 0.1
 _LINK_SECONDS: Final = 0.2
 _FILL_SECONDS: Final = 0.15
-_REST_SECONDS: Final = 0.02
-"""Behind such a pause cores, caches and threads are as the next job finds them: a product then
-takes up to a millisecond longer than one right behind another."""
 
 _TINY: Final = 64
 _KERNEL_BOUND: Final = 8192, 4096, 4096
@@ -149,7 +146,7 @@ def measure_step(pipeline: GpuPipeline, profile: MachineProfile) -> float:
 def measure_fill(pipeline: GpuPipeline, profile: MachineProfile, memory: Memory) -> float:
     """What middling products cost beyond their curve: copies need time to reach their rates.
 
-    Each comes after a pause, as jobs do.
+    Threads that copy sleep when each begins.
     """
     costs = []
     for middling in _MIDDLING:
@@ -160,7 +157,7 @@ def measure_fill(pipeline: GpuPipeline, profile: MachineProfile, memory: Memory)
         assert curve is not None, "and its curve"
         shape = problem.m, problem.n, problem.k
         copy = prepare_copies(pipeline, memory, *shape, spec=plan.spec)
-        seconds = repeat(copy, _FILL_SECONDS, rest_seconds=_REST_SECONDS)
+        seconds = repeat(copy, _FILL_SECONDS, rest_seconds=REST_SECONDS)
         costs.append((seconds - curve.seconds(problem.m)) / curve.find_filled_share(problem.m))
     return max(0.0, statistics.median(costs))
 

@@ -7,15 +7,23 @@ since a plan compares many kernels in less than a millisecond. A test holds it a
 from dataclasses import dataclass
 from math import log2
 
-from kernels.feeding import MIN_DRAIN_BYTES, count_feeding_rows, goes_deep, streams_a
+from kernels.feeding import (
+    MIN_DRAIN_BYTES,
+    count_feeding_rows,
+    count_leading_parts,
+    count_most_leading,
+    goes_deep,
+    streams_a,
+)
 from kernels.panels import (
+    CLOSE,
     COMPUTE_BOUND_SIZE,
     MAX_PANEL_BYTES,
     PANELS,
     SPLIT_SHARE,
     count_least_bytes,
 )
-from kernels.steps import B_STEP_BYTES, DEPTH_QUANTUM, LEADING_STEPS
+from kernels.steps import cut_depth
 from scheduler.problem import GemmProblem
 from scheduler.waves import WaveGrid, divide_up
 
@@ -25,16 +33,19 @@ class Stream:
     """The cut of one product.
 
     Attributes:
-        first_rows: Rows of the first panel, which goes through K in steps as B arrives.
+        first_rows: Rows of the first panel, which goes through K in steps as B arrives, or through
+            B's columns.
         first_steps: Steps of it.
         panel_rows: Rows of the panels behind it.
         last_rows: Rows of the last one, the smallest.
+        by_columns: Whether each step of the first panel completes some columns of C.
     """
 
     first_rows: int
     first_steps: int
     panel_rows: int
     last_rows: int
+    by_columns: bool = False
 
     def count_steps(self, rows: int) -> int:
         """Steps for `rows` rows: the first panel's, one for each other, and those that halve."""
@@ -85,34 +96,40 @@ def outline_stream(
         panel_rows = min(m, parts * least_rows if parts < SPLIT_SHARE else wanted_rows)
     if streams:
         return Stream(panel_rows, 1, panel_rows, min(last_rows, panel_rows))
+    parts = count_leading_parts(problem.n, problem.k, item_bytes, gpu_share)
+    if min(parts, grid.tiles_per_tile_row) > 1:
+        steps = divide_up(grid.tiles_per_tile_row, divide_up(grid.tiles_per_tile_row, parts))
+        first_rows = min(panel_rows, divide_up(problem.k, tile_m) * tile_m)
+        return Stream(first_rows, steps, panel_rows, min(last_rows, panel_rows), by_columns=True)
     return Stream(
-        first_rows=max(_choose_first_rows(problem, grid, splits_tail, gpu_share), panel_rows),
+        first_rows=max(_choose_first_rows(problem, grid, gpu_share), panel_rows),
         first_steps=_count_leading_steps(problem, problem.c_row_bytes),
         panel_rows=panel_rows,
         last_rows=min(last_rows, panel_rows),
     )
 
 
-def _choose_first_rows(
-    problem: GemmProblem, grid: WaveGrid, splits_tail: bool, gpu_share: float
-) -> int:
+def _choose_first_rows(problem: GemmProblem, grid: WaveGrid, gpu_share: float) -> int:
     """Rows of the first panel, as `kernels.panels.choose_first_rows` has them."""
-    m, tile_m = problem.m, grid.tile_m
-    wanted = count_feeding_rows(problem.n, problem.k, problem.item_bytes, gpu_share)
+    m, n, k, item_bytes = problem.m, problem.n, problem.k, problem.item_bytes
+    wanted = count_feeding_rows(n, k, item_bytes, gpu_share)
     if 2 * m <= wanted:
         return m
-    wanted = min(wanted, -(-m // 2))
-    if splits_tail:
-        return min(m, max(1, round(wanted / tile_m)) * tile_m)
-    return min(m, _round_rows(wanted, grid))
+    wanted = min(wanted, count_most_leading(m, k, item_bytes, gpu_share))
+    tiles, slots = grid.tiles_per_tile_row, grid.slots
+    waves = max(1, round(wanted / grid.tile_m * tiles / slots))
+    rows = waves * slots // tiles * grid.tile_m
+    least, most = CLOSE
+    if not least * wanted <= rows <= most * wanted:
+        rows = max(1, int(most * wanted / grid.tile_m)) * grid.tile_m
+    return min(m, rows)
 
 
 def _count_leading_steps(problem: GemmProblem, depth_bytes: int) -> int:
     """Steps of the first panel, each element of K being so many bytes of what comes in."""
     if problem.item_bytes == 2:
         return 1
-    depth = max(B_STEP_BYTES // depth_bytes, problem.k // LEADING_STEPS, 1)
-    return divide_up(problem.k, divide_up(depth, DEPTH_QUANTUM) * DEPTH_QUANTUM)
+    return divide_up(problem.k, cut_depth(problem.k, depth_bytes))
 
 
 def _round_rows(rows: int, grid: WaveGrid) -> int:

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernels.feeding import PARTED_ROWS
 from kernels.panels import SPLIT_SHARE, PanelProblem
 from kernels.steps import Step
 
@@ -118,12 +117,10 @@ class Schedule:
             self._kernel = None
 
     def _count_in_bytes(self, index: int) -> float:
-        """Bytes to copy in; parts of rows count for as long as they take."""
-        step, problem = self._steps[index], self._problem
-        parted = PARTED_ROWS if len(step.depth) < problem.k else 1.0
-        a_bytes = len(step.rows) * len(step.depth) * problem.item_bytes
-        b_bytes = len(step.depth) * len(step.columns) * problem.item_bytes
-        return parted * a_bytes + step.loads_b * b_bytes
+        step, item_bytes = self._steps[index], self._problem.item_bytes
+        a_bytes = len(step.rows) * len(step.a_depth) * item_bytes
+        b_bytes = len(step.depth) * len(step.columns) * item_bytes
+        return a_bytes + step.loads_b * b_bytes
 
     def _count_out_bytes(self, index: int) -> int:
         step = self._steps[index]

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.feeding import MIN_DRAIN_BYTES
+from kernels.feeding import MIN_DRAIN_BYTES, count_feeding_rows
 from kernels.panels import (
+    AROUND,
+    CLOSE,
     MAX_PANEL_BYTES,
     MIN_DEEP_PANEL_BYTES,
     MIN_PANEL_BYTES,
@@ -16,11 +18,10 @@ from kernels.panels import (
     PanelProblem,
     choose_first_rows,
     choose_panel_rows,
-    cut_pieces,
     cut_rows,
-    pitch_items,
     round_to_waves,
 )
+from kernels.pieces import cut_pieces, pitch_items
 
 problems = st.builds(
     PanelProblem,
@@ -90,13 +91,24 @@ def test_first_panel_of_c_is_no_larger_than_b_unless_rows_are_few(problem: Panel
 
 
 @given(problem=problems, share=st.floats(0.01, 1))
-def test_fewer_multiprocessors_are_kept_busy_by_a_smaller_first_panel(
+def test_fewer_multiprocessors_are_kept_busy_by_fewer_rows(
     problem: PanelProblem, share: float
 ) -> None:
     whole, held = replace(problem, gpu_share=1.0), replace(problem, gpu_share=share)
+    wanted = [
+        count_feeding_rows(one.n, one.k, one.item_bytes, one.gpu_share) for one in (held, whole)
+    ]
+    assert wanted[0] <= wanted[1]
     if not whole.streams_a:
         assert not held.streams_a
-        assert choose_first_rows(held) <= choose_first_rows(whole)
+
+
+@given(problem=problems, rows=st.integers(1, 5000))
+def test_rounded_rows_are_near_those_that_are_wanted(problem: PanelProblem, rows: int) -> None:
+    for near in (AROUND, CLOSE):
+        rounded = round_to_waves(problem, rows, near)
+        least, most = near[0] * rows - problem.tile_m, near[1] * rows + problem.tile_m
+        assert least <= rounded <= most or rounded == problem.m
 
 
 def test_a_gpu_held_to_few_multiprocessors_begins_as_soon_as_the_first_rows_are_there() -> None:

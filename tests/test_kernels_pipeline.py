@@ -111,6 +111,36 @@ def test_products_larger_than_the_memory_stream_through_it(
 
 
 @pytest.mark.parametrize("memory", ["pageable", "pinned"])
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        ((1031, 20_011, 129), "float32"),
+        ((700, 9001, 300), "float64"),
+        ((333, 701, 8192), "float64"),
+    ],
+    ids=str,
+)
+def test_the_first_panel_goes_through_columns_or_long_parts_of_rows(
+    pipeline: GpuPipeline, shape: tuple[int, int, int], dtype: str, beta: float, memory: str
+) -> None:
+    m, n, k = shape
+    spec = find_kernel("cublas", dtype)
+    problem = PanelProblem(*shape, np.dtype(dtype).itemsize, 128, 128, 16, 132)
+    steps = plan_steps(problem, 1 << 34).steps
+    assert steps[0].columns != range(n) or not all(step.a_depth for step in steps)
+    a, b = draw(m, n, k, dtype)
+    before = make_matrix(m, n, dtype, 3)
+    c = before.copy() if beta else make_output(m, n, dtype)
+    if memory == "pinned":
+        a, b, c = (_pin(one) for one in (a, b, c))
+    rows: list[int] = []
+    pipeline.multiply(spec, a, b, c, beta=beta, progress=rows.append)
+    assert_product(c, a, b, before, beta=beta)
+    assert sum(rows) == m
+
+
+@pytest.mark.parametrize("memory", ["pageable", "pinned"])
 def test_the_first_copies_are_told_of_once_and_before_any_row_is_there(
     kernel_cache: Path, memory: str
 ) -> None:
@@ -118,10 +148,7 @@ def test_the_first_copies_are_told_of_once_and_before_any_row_is_there(
     a, b = draw(m, n, k, "float32")
     c = make_output(m, n, "float32")
     if memory == "pinned":
-        operands = a, b, c
-        a, b, c = (pin_matrix(*one.shape, one.dtype) for one in operands)
-        for pinned, pageable in zip((a, b, c), operands, strict=True):
-            pinned[:] = pageable
+        a, b, c = (_pin(one) for one in (a, b, c))
     told: list[object] = []
     pipeline = GpuPipeline(cache_dir=kernel_cache)
     try:
@@ -266,3 +293,9 @@ def test_a_result_in_the_memory_of_an_operand_is_refused(pipeline: GpuPipeline) 
     a = np.ones((8, 8), np.float32)
     with pytest.raises(OperandError, match="shares memory with A"):
         pipeline.multiply(KERNELS[0], a, a.copy(), a)
+
+
+def _pin(matrix: Array) -> Array:
+    pinned = pin_matrix(*matrix.shape, matrix.dtype)
+    pinned[:] = matrix
+    return pinned

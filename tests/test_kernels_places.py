@@ -22,6 +22,12 @@ def test_places_hold_their_parts_and_only_what_shares_a_buffer_meets(problem, bu
         assert (placed.a.rows, placed.a.columns) == (len(step.rows), len(step.depth))
         assert (placed.b.rows, placed.b.columns) == (len(step.depth), len(step.columns))
         assert (placed.c.rows, placed.c.columns) == (len(step.rows), len(step.columns))
+        assert (placed.arriving.rows, placed.arriving.columns) == (
+            len(step.rows),
+            len(step.a_depth),
+        )
+        ahead = (placed.arriving.pointer - placed.a.pointer) // placed.a.item_bytes
+        assert ahead == step.a_depth.start - step.depth.start
         for name, slot in (("a", step.a_slot), ("b", step.b_slot), ("c", step.c_slot)):
             layout = getattr(placed, name)
             assert layout.columns <= layout.leading_dimension
@@ -58,4 +64,5 @@ def test_a_step_cut_short_keeps_its_places(problem, budget):
     cut = whole.cut(whole.step.rows[:1])
     assert cut.step.rows == whole.step.rows[:1]
     assert (cut.a.rows, cut.b.rows, cut.c.rows) == (1, whole.b.rows, 1)
+    assert cut.arriving.rows == 1
     assert (cut.a.pointer, cut.b, cut.c.pointer) == (whole.a.pointer, whole.b, whole.c.pointer)

@@ -13,19 +13,23 @@ from kernels.feeding import streams_a
 from kernels.panels import PanelProblem
 from kernels.steps import Step, StepPlan, plan_steps
 
+sizes = st.one_of(
+    st.tuples(*3 * [st.integers(1, 1200)]),
+    st.tuples(st.integers(1, 300), st.integers(4000, 20_000), st.integers(100, 600)),  # C is large
+    st.tuples(st.integers(1, 200), st.integers(1, 200), st.sampled_from([8192, 16_384, 24_576])),
+)
 problems = st.builds(
-    PanelProblem,
-    m=st.integers(1, 1200),
-    n=st.integers(1, 1200),
-    k=st.integers(1, 1200),
+    lambda size, **values: PanelProblem(*size, **values),
+    size=sizes,
     item_bytes=st.sampled_from([2, 4, 8]),
     tile_m=st.sampled_from([16, 32, 128]),
     tile_n=st.sampled_from([16, 32, 256]),
     tile_k=st.sampled_from([4, 8, 32]),
     slots=st.sampled_from([4, 40, 132]),
     split_item_bytes=st.sampled_from([0, 6]),
+    staged=st.booleans(),
 )
-budgets = st.integers(1 << 20, 1 << 26)
+budgets = st.one_of(st.integers(1 << 21, 1 << 26), st.just(1 << 32))
 
 
 def count_coverage(problem: PanelProblem, plan: StepPlan) -> int:
@@ -57,7 +61,8 @@ def test_every_row_column_and_k_is_covered_once_within_the_budget(
     assert count_coverage(problem, plan) == problem.m * problem.n * problem.k
     for step in plan.steps:
         assert len(step.rows) <= plan.buffers.rows
-        assert len(step.columns) <= plan.buffers.columns
+        assert len(step.columns) <= len(step.buffer_columns) <= plan.buffers.columns
+        assert set(step.columns) <= set(step.buffer_columns)
         assert step.depth_offset + len(step.depth) <= step.buffer_depth <= plan.buffers.depth
 
 
@@ -79,27 +84,42 @@ def list_contents(step: Step, problem: PanelProblem) -> list[tuple[tuple[str, in
     """The buffers of a step, what they hold, and the step after which they may be filled."""
     depth = step.depth if step.buffer_depth < problem.k else range(problem.k)
     contents: list[tuple[tuple[str, int], Any, int]] = [
-        (("a", step.a_slot), (step.columns, step.rows, depth), step.follows),
-        (("c", step.c_slot), (step.columns, step.rows), step.c_follows),
+        (("a", step.a_slot), (step.buffer_columns, step.rows, depth), step.follows),
+        (("c", step.c_slot), (step.buffer_columns, step.rows), step.c_follows),
     ]
     rows = step.rows if step.buffer_depth < problem.k else None
-    contents.append((("b", step.b_slot), (step.columns, rows, depth), step.follows))
+    contents.append((("b", step.b_slot), (step.buffer_columns, rows, depth), step.follows))
     return contents
 
 
 @settings(max_examples=40)
 @given(problem=problems, budget=budgets)
-def test_all_of_b_that_a_step_reads_has_been_loaded(problem: PanelProblem, budget: int) -> None:
-    loaded: dict[int, tuple[Any, set[int]]] = {}
+def test_all_of_a_and_b_that_a_step_reads_has_been_loaded_once(
+    problem: PanelProblem, budget: int
+) -> None:
+    loaded: dict[tuple[str, int], tuple[Any, set[Any]]] = {}
     for step in plan_steps(problem, budget).steps:
         whole = step.buffer_depth == problem.k
-        content = step.columns, None if whole else (step.rows, step.depth)
-        held = loaded.get(step.b_slot, (None, set()))
-        rows = held[1] if held[0] == content else set()
-        if step.loads_b:
-            rows |= set(step.depth)
-        assert set(step.depth) <= rows
-        loaded[step.b_slot] = content, rows
+        group = step.buffer_columns
+        part = step.depth.start, step.columns.start
+        fills = {
+            ("a", step.a_slot): (
+                (group, step.rows, None if whole else step.depth),
+                set(step.a_depth),
+                set(step.depth),
+            ),
+            ("b", step.b_slot): (
+                (group, None if whole else (step.rows, step.depth)),
+                {part} if step.loads_b else set(),
+                {part} if step.loads_b else {(0, group.start)},
+            ),
+        }
+        for buffer, (content, arriving, needed) in fills.items():
+            held, there = loaded.get(buffer, (None, set()))
+            there = there if held == content else set()
+            assert not arriving & there
+            assert needed <= there | arriving
+            loaded[buffer] = content, there | arriving
 
 
 @settings(max_examples=40)
@@ -121,6 +141,31 @@ def test_b_that_fits_is_loaded_once() -> None:
     plan = plan_steps(problem, 1 << 34)
     assert sum(len(step.depth) for step in plan.steps if step.loads_b) == 8192
     assert {step.columns for step in plan.steps} == {range(8192)}
+
+
+def test_where_c_is_what_goes_out_its_first_columns_wait_for_those_of_b_only() -> None:
+    steps = plan_steps(PanelProblem(16384, 16384, 256, 4, 128, 256, 16, 132), 1 << 34).steps
+    halves = [step for step in steps if step.rows.start == 0]
+    assert [step.columns for step in halves] == [range(8192), range(8192, 16384)]
+    assert [len(step.a_depth) for step in halves] == [256, 0]
+    assert all(step.first and step.last and len(step.rows) == 256 for step in halves)
+    assert {step.columns for step in steps[2:]} == {range(16384)}
+    assert not any(step.loads_b for step in steps[2:])
+
+
+@pytest.mark.parametrize(("k", "item_bytes"), [(8192, 8), (16384, 4)])
+@pytest.mark.parametrize("staged", [False, True])
+def test_parts_of_rows_that_lie_far_apart_arrive_in_long_ones_unless_staged(
+    k: int, item_bytes: int, staged: bool
+) -> None:
+    problem = PanelProblem(8192, 8192, k, item_bytes, 64, 128, 16, 132, staged=staged)
+    steps = [step for step in plan_steps(problem, 1 << 34).steps if step.rows.start == 0]
+    assert len(steps) == 6
+    if staged:
+        assert all(step.a_depth == step.depth for step in steps)
+    else:
+        arriving = [len(step.a_depth) * item_bytes for step in steps]
+        assert arriving == [32768, 0, 32768, 0, 0, 0]
 
 
 def test_the_first_panel_starts_before_all_of_b_has_arrived() -> None:

@@ -103,8 +103,9 @@ def test_gpu_and_cpu_rows_meet_without_a_gap(gpu_executor, m, n, k, dtype, share
 @pytest.mark.gpu
 @pytest.mark.parametrize("planned", [0.02, 0.4, 0.98])
 @pytest.mark.parametrize("beta", [0.0, 0.5])
-def test_wherever_the_boundary_moves_every_row_is_computed_once(gpu_executor, planned, beta):
-    m, n, k = 3000, 1013, 509
+@pytest.mark.parametrize("shape", [(3000, 1013, 509), (2000, 20_011, 129)])  # by rows, by columns
+def test_wherever_the_boundary_moves_every_row_is_computed_once(gpu_executor, shape, planned, beta):
+    m, n, k = shape
     a, b = make_matrix(m, k, "float32", seed=1), make_matrix(k, n, "float32", seed=2)
     before = make_matrix(m, n, "float32", seed=3)
     plan = replace(plan_for(gpu_executor, m, n, k, f=int(planned * m)), pinned=False)
