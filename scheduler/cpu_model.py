@@ -10,6 +10,9 @@ SHALLOW_K: Final = 256
 DEEP_K: Final = 4096
 """Where the CPU part is bound by writing C, and by its arithmetic."""
 
+NARROW: Final = 128
+"""Up to so many columns, and as long a K, neither arithmetic nor writing C is all of a product."""
+
 LEAST_COPYING: Final = 0.25
 """Share of the time in which copies hold up the CPU part at least: the first ones, which the GPU
 waits for, are as fast as can be, however long its kernels take behind them."""
@@ -31,8 +34,10 @@ class CpuRate:
         element_seconds: Seconds that each element of C costs beside its arithmetic.
         write_seconds: Seconds that each takes at least, however short K is: memory must take it.
         vector_seconds: Seconds for each element of B where there is but one row; 0 if not measured.
-        copy_columns: Columns' worth of arithmetic that it costs BLAS to copy a row of A into its
-            own layout: little beside many columns, and much beside few.
+        copy_columns: Columns' worth of arithmetic that it costs BLAS to read a row of A and copy it
+            into its own layout: little beside many columns, and much beside few.
+        narrow_seconds: Seconds for each product of two elements where neither N nor K is above
+            NARROW, all that a row costs with it; 0 if not measured.
     """
 
     dtype: str
@@ -45,6 +50,7 @@ class CpuRate:
     write_seconds: float = 0.0
     vector_seconds: float = 0.0
     copy_columns: float = 48.0
+    narrow_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

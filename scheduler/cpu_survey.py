@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,9 @@ _SIDES: Final = (256, 512, 1024, 2048, 4096)
 _SHALLOW_ROWS: Final = 1024
 _SHALLOWER: Final = 16
 _NARROW: Final = 1 << 16, 64, 64
+_TALL: Final = 1 << 14, 64, 4096
+"""M, N, K of products with few columns; the A of the latter is more than caches hold."""
+
 _MOST_COPY_COLUMNS: Final = 128
 _LEAST_WRITE_SHARE: Final = 0.25
 """Of what it takes to write an element of C where there is nothing else to do: what it takes beside
@@ -92,12 +96,13 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
     m, k = _SHALLOW_ROWS, side // _SHALLOWER
     shallow_seconds = max(0.0, time_product(m, side, k) - call_seconds) / (m + startup_rows)
     cost = fit_row_cost(side, (side, row_seconds), (k, shallow_seconds))
-    outer_seconds = vector_seconds = 0.0
+    outer_seconds = vector_seconds = narrow_seconds = 0.0
     copy_columns = assumed.copy_columns
     if not brief and assumed.dtype in _MEMORY_BOUND:
         rest = _UNCACHED_ELEMENTS // side
         outer_seconds, vector_seconds = time_product(rest, side, 1), time_product(1, side, rest)
-        copy_columns = _find_copy_columns(cost, time_product(*_NARROW) - call_seconds)
+        copy_columns = _find_copy_columns(cost, time_product(*_TALL) - call_seconds)
+        narrow_seconds = max(0.0, time_product(*_NARROW) - call_seconds) / prod(_NARROW)
     write_seconds = outer_seconds / _UNCACHED_ELEMENTS
     return replace(
         assumed,
@@ -109,12 +114,13 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
         write_seconds=write_seconds,
         vector_seconds=vector_seconds / _UNCACHED_ELEMENTS,
         copy_columns=copy_columns,
+        narrow_seconds=narrow_seconds,
     )
 
 
 def _find_copy_columns(cost: RowCost, seconds: float) -> float:
     """What a product of few columns takes beyond its arithmetic and writing, in columns of it."""
-    m, n, k = _NARROW
+    m, n, k = _TALL
     arithmetic_seconds = seconds / m - n * cost.element_seconds
     copy_columns = arithmetic_seconds / (2 * k * cost.flop_seconds) - n
     return min(max(0.0, copy_columns), _MOST_COPY_COLUMNS)

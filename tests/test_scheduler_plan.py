@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.cpu_model import DEEP_K, LEAST_COPYING, SHALLOW_K, CpuShare
+from scheduler.cpu_model import DEEP_K, LEAST_COPYING, NARROW, SHALLOW_K, CpuShare
 from scheduler.curves import build_cpu_curve
 from scheduler.description import describe_curve, describe_plan
 from scheduler.errors import PlanError, ProblemError
 from scheduler.machine import MachineProfile
-from scheduler.plan import SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
+from scheduler.plan import GPU_GAINS, SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
 from scheduler.presets import PRESETS, find_preset
 from scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from scheduler.profile import build_preset_profile, find_profile
@@ -76,7 +76,9 @@ def test_a_plan_is_never_slower_than_one_device_alone(m, n, k, dtype, memory, pr
     plan = choose_plan(GemmProblem(m, n, k, dtype, memory), profile)
     total = plan.predicted.total_seconds
     assert total <= plan.cpu_only_seconds
-    assert total <= plan.gpu_only_seconds
+    assert total <= plan.gpu_only_seconds / (1 - GPU_GAINS[memory])
+    if plan.f == 0:
+        assert total <= plan.cpu_only_seconds * (1 - GPU_GAINS[memory])
     if 0 < plan.f < m:
         alone = min(plan.cpu_only_seconds, plan.gpu_only_seconds)
         assert total <= alone * (1 - SPLIT_GAINS[memory])
@@ -317,6 +319,20 @@ def test_few_columns_cost_the_cpu_what_its_profile_says():
     flop_seconds = 1e-9 / profile.find_cpu_rate("float32").gflops
     more_seconds = find_row_seconds(100.0) - find_row_seconds(0.0)
     assert more_seconds == pytest.approx(2 * 64 * 100 * flop_seconds)
+
+
+def test_narrow_products_take_the_cpu_what_was_measured_of_them():
+    profile = build_preset_profile(find_preset("H200"), "test", 16)
+    rates = tuple(replace(rate, narrow_seconds=2e-12) for rate in profile.cpu.rates)
+    measured = replace(profile, cpu=replace(profile.cpu, rates=rates))
+    for columns in (1, 64, NARROW):
+        curve = build_cpu_curve(GemmProblem(100_000, columns, 64), measured)
+        assert curve.row_seconds == pytest.approx(columns * 64 * 2e-12)
+    share = profile.cpu.list_shares("pageable")[0]
+    beside = build_cpu_curve(GemmProblem(100_000, 64, 64), measured, share)
+    assert beside.row_seconds > 64 * 64 * 2e-12
+    wider = GemmProblem(100_000, NARROW + 1, 64)
+    assert build_cpu_curve(wider, measured) == build_cpu_curve(wider, profile)
 
 
 def test_a_slower_cpu_beside_the_gpu_is_given_fewer_rows():
