@@ -78,6 +78,7 @@ class Executor:
         self._fresh = FreshResults(min(self.pool.threads, FRESH_THREADS))
         # One thread for good: CUDA libraries keep a handle for each thread, which is slow to make.
         self._gpu_thread = ThreadPoolExecutor(1, thread_name_prefix="gpu-part")
+        self._callers = threading.local()
         self._runs = threading.Lock()
 
     def __enter__(self) -> "Executor":
@@ -122,6 +123,7 @@ class Executor:
         execution = Execution(
             plan, a, b, c, alpha=alpha, beta=beta, progress=progress, cancelled=cancelled,
             pipeline=self.pipeline, pool=self.pool, gpu_thread=self._gpu_thread,
+            comes_again=self._note_caller(),
         )  # fmt: skip
         with self._runs:
             start = time.perf_counter()
@@ -141,6 +143,12 @@ class Executor:
             total_seconds=total_seconds,
             f_actual=execution.f,
         )
+
+    def _note_caller(self) -> bool:
+        """Whether the calling thread has run a product here before."""
+        comes_again = hasattr(self._callers, "known")
+        self._callers.known = True
+        return comes_again
 
     def close(self) -> None:
         """Give back threads, streams and memory."""

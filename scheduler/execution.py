@@ -59,6 +59,7 @@ class Execution:
         pipeline: The GPU; None where there is none.
         pool: The CPU.
         gpu_thread: Where the GPU part runs beside the CPU part.
+        comes_again: Whether the calling thread has run products before, and may run others.
     """
 
     def __init__(
@@ -75,12 +76,14 @@ class Execution:
         pipeline: GpuPipeline | None,
         pool: CpuPool,
         gpu_thread: ThreadPoolExecutor,
+        comes_again: bool = False,
     ) -> None:
         self._plan = plan
         self._a, self._b, self._c = a, b, c
         self._alpha, self._beta = alpha, beta
         self._cancelled = cancelled
         self._pipeline, self._pool, self._gpu_thread = pipeline, pool, gpu_thread
+        self._comes_again = comes_again
         self._frontier = Frontier(plan.problem.m, plan.f, _choose_pieces(plan))
         self._counter = RowCounter(plan.problem.m, progress)
         self._stop = threading.Event()
@@ -97,14 +100,15 @@ class Execution:
         Both parts' seconds are those of the host's clock, from the call to its end.
 
         A device that computes all rows does so in the calling thread, which saves handing them
-        over; but CUDA's libraries keep a handle for each thread, so theirs is always the same.
+        over: 0.1 ms, and more where other work has been on that core. But CUDA's libraries keep a
+        handle for each thread, slow to make, so the first product of a thread is handed over.
         """
         plan = self._plan
         if plan.gpu_rows == 0:
             return GpuTimings(0.0, 0.0, 0.0), self._compute_cpu_rows()
         if plan.f:
             return self._compute_both()
-        if plan.spec is not None and plan.spec.source is None:
+        if plan.spec is not None and plan.spec.source is None and not self._comes_again:
             return self._gpu_thread.submit(self._compute_gpu_rows).result(), 0.0
         return self._compute_gpu_rows(), 0.0
 

@@ -31,11 +31,11 @@ long again as predicted, products of the CPU a tenth: on an H200 100003x64x64 se
 both, and took a quarter to two fifths longer on the GPU."""
 
 SPLIT_GAINS: Final[dict[Memory, float]] = {"pinned": 0.05, "pageable": 0.1}
-SPLIT_GAIN_SECONDS: Final[dict[Memory, float]] = {"pinned": 2.5e-4, "pageable": 1e-3}
+SPLIT_GAIN_SECONDS: Final[dict[Memory, float]] = {"pinned": 5e-4, "pageable": 1e-3}
 """A split must promise at least these gains over the better single device, which is the steadier
-choice. On an H200 none was faster of those that promised 2 to 4%, or 0.2 ms; from pageable memory,
-whose copies want the CPU's cores as well, two that promised 5 and 8% took 12 and 18% longer, and
-one that promised 0.7 ms took 0.1 ms longer."""
+choice. On an H200 none was faster of those that promised 2 to 4%, or 0.2 to 0.3 ms; from pageable
+memory, whose copies want the CPU's cores as well, two that promised 5 and 8% took 12 and 18%
+longer, and one that promised 0.7 ms took 0.1 ms longer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,28 @@ def test_wherever_the_boundary_moves_every_row_is_computed_once(gpu_executor, sh
 
 
 @pytest.mark.gpu
+def test_a_thread_that_comes_again_runs_a_librarys_products_itself(gpu_executor):
+    a, b = make_matrix(700, 300, "float64", seed=1), make_matrix(300, 500, "float64", seed=2)
+    plan = plan_for(gpu_executor, 700, 500, 300, "float64", kernel="cublas", f=0)
+    seen = []
+
+    def note(_):
+        seen.append(threading.current_thread().name)
+
+    def run_twice():
+        for _ in range(2):
+            c = poison(np.empty((700, 500)))
+            gpu_executor.run(plan, a, b, c, progress=note)
+            assert verify_product(a, b, None, c).passed
+
+    caller = threading.Thread(target=run_twice, name="caller")
+    caller.start()
+    caller.join()
+    assert seen[0] != "caller"
+    assert seen[-1] == "caller"
+
+
+@pytest.mark.gpu
 def test_a_given_f_stays_where_it_is(gpu_executor):
     m, n, k = 2000, 700, 300
     a, b = make_matrix(m, k, "float32", seed=1), make_matrix(k, n, "float32", seed=2)
