@@ -32,6 +32,8 @@ class CpuPool:
         cache_dir: Folder of compiled code, the C library's too; None for the library that lies
             beside its source, or none.
         native: Whether the C library is to be used where there is one.
+        yields: Whether its threads leave the cores to all others that want them, as those that feed
+            a GPU do. Without one they would only be slowed by whatever else runs on the machine.
 
     Raises:
         OperandError: `threads` is below 1.
@@ -40,7 +42,12 @@ class CpuPool:
     threads: int
 
     def __init__(
-        self, threads: int | None = None, *, cache_dir: Path | None = None, native: bool = True
+        self,
+        threads: int | None = None,
+        *,
+        cache_dir: Path | None = None,
+        native: bool = True,
+        yields: bool = False,
     ) -> None:
         if threads is not None and threads < 1:
             raise OperandError("threads", threads, "at least 1")
@@ -50,6 +57,7 @@ class CpuPool:
         self._cache_dir = cache_dir
         self._native: NativeTeam | None = None
         self._may_open = native
+        self._yields = yields
         self._opening = threading.Lock()
         self._python = PythonTeam(self.threads - 1)
 
@@ -74,7 +82,9 @@ class CpuPool:
         with self._opening:
             if self._may_open:
                 self._may_open = False
-                self._native = NativeTeam.open(self.threads - 1, self._cache_dir)
+                self._native = NativeTeam.open(
+                    self.threads - 1, self._cache_dir, yields=self._yields
+                )
         return self._native is not None
 
     def multiply(

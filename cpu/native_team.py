@@ -31,33 +31,39 @@ class NativeTeam:
         threads: Threads beside the callers'.
         library: The C library.
         blas: What the threads call.
+        yields: Whether the threads leave the cores to all others that want them.
 
     Raises:
         MemoryError: There is none for the team.
     """
 
-    def __init__(self, threads: int, library: ctypes.CDLL, blas: Blas) -> None:
+    def __init__(
+        self, threads: int, library: ctypes.CDLL, blas: Blas, *, yields: bool = False
+    ) -> None:
         sgemm, dgemm, sgemv, dgemv = blas.addresses
         self._library = library
         self._blas = BlasAddresses((sgemm, dgemm), (sgemv, dgemv), blas.integer_bytes)
         self._largest = 2**63 - 1 if blas.integer_bytes == 8 else _LARGEST_NARROW
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._address: int | None = library.open_team(threads)
+        self._address: int | None = library.open_team(threads, yields)
         if self._address is None:
             raise MemoryError(f"no memory for a team of {threads} threads")
 
     @classmethod
-    def open(cls, threads: int, cache_dir: Path | None) -> Self | None:
+    def open(cls, threads: int, cache_dir: Path | None, *, yields: bool = False) -> Self | None:
         """A team; None, after a warning, where the library or a BLAS for it cannot be had.
 
         Args:
             threads: Threads beside the callers'.
             cache_dir: Folder of compiled code; None for the library beside its source, or none.
+            yields: Whether the threads leave the cores to all others that want them.
         """
         library = load_pool_library(cache_dir)
         blas = find_blas() if library is not None else None
-        return cls(threads, library, blas) if library is not None and blas is not None else None
+        if library is None or blas is None:
+            return None
+        return cls(threads, library, blas, yields=yields)
 
     def describe(self, product: Product) -> ProductFields | None:
         """A product as the library takes it; None for one that it does not take.

@@ -55,7 +55,7 @@ def load_pool_library(cache_dir: Path | None) -> ctypes.CDLL | None:
     if library is None:
         return None
     signatures: dict[str, tuple[type | None, tuple[type, ...]]] = {
-        "open_team": (c_void_p, (c_int,)),
+        "open_team": (c_void_p, (c_int, c_int)),
         "close_team": (None, (c_void_p,)),
         "begin_call": (c_void_p, (c_void_p, c_void_p, c_void_p, c_int, TAKER, c_int64)),
         "add_part": (c_int, (c_void_p, c_int64, c_void_p, c_char_p, c_int64, c_int)),

@@ -69,7 +69,7 @@ class Executor:
         gpu_memory_bytes: int | None = None,
     ) -> None:
         self.devices = tuple(devices)
-        self.pool = CpuPool(cpu_threads, cache_dir=cache_dir)
+        self.pool = CpuPool(cpu_threads, cache_dir=cache_dir, yields=bool(devices))
         self.pipeline = (
             GpuPipeline(devices[0].index, cache_dir=cache_dir, gpu_memory_bytes=gpu_memory_bytes)
             if devices

@@ -46,8 +46,9 @@ typedef struct Call Call;
 // if it fails, which ends the parts, too.
 typedef int (*Taker)(int64_t key, double rows_in_hand);
 
-// A team of so many threads beside the callers; NULL if there is no memory, fewer if no more start.
-EXPORTED Team* open_team(int threads);
+// A team of so many threads beside the callers, which leave the cores to all others that want them if it
+// yields; NULL if there is no memory, fewer if no more start.
+EXPORTED Team* open_team(int threads, int yields);
 
 // End the threads, each behind the block that it has; calls under way go on in their callers, and no
 // call may begin.

@@ -108,7 +108,7 @@ static void* work(void* argument)
 {
     Member* member = argument;
     Team* team = member->team;
-    yield_to_others();
+    if (team->yields) yield_to_others();
     lock(team);
     while (!team->closing) {
         const unsigned seen = read_word(&team->news);
@@ -121,10 +121,11 @@ static void* work(void* argument)
     return NULL;
 }
 
-Team* open_team(int threads)
+Team* open_team(int threads, int yields)
 {
     Team* team = calloc(1, sizeof(Team) + threads * sizeof(Member));
     if (team == NULL) return NULL;
+    team->yields = yields;
     pthread_mutex_init(&team->lock, NULL);
     team->owners = 1;
     assign_homes(team, threads);

@@ -24,6 +24,7 @@ struct Team {
     cpu_set_t cores;  // that may be used
     int spare;        // the one that is nobody's home; -1 where there are no homes
     int threads;
+    int yields;  // whether the threads leave the cores to all others
     Member member[];
 };
 
