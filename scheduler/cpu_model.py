@@ -37,7 +37,8 @@ class CpuRate:
         copy_columns: Columns' worth of arithmetic that it costs BLAS to read a row of A and copy it
             into its own layout: little beside many columns, and much beside few.
         narrow_seconds: Seconds for each product of two elements where neither N nor K is above
-            NARROW, all that a row costs with it; 0 if not measured.
+            NARROW, in place of arithmetic and elements; 0 if not measured. A must be read and C
+            written at least.
     """
 
     dtype: str

@@ -49,12 +49,13 @@ def build_cpu_curve(
         if writes_only:
             write_seconds *= WRITES_BESIDE_COPIES
     arithmetic_seconds = 2 * problem.k * (problem.n + rate.copy_columns) * flop_seconds
-    row_seconds = max(arithmetic_seconds + problem.n * element_seconds, problem.n * write_seconds)
+    row_seconds = arithmetic_seconds + problem.n * element_seconds
     if rate.narrow_seconds and max(problem.n, problem.k) <= NARROW:
         slower = flop_seconds * rate.gflops * 1e9  # than without a GPU
         row_seconds = problem.n * problem.k * rate.narrow_seconds * slower
+        row_seconds = max(row_seconds, problem.k * rate.vector_seconds)  # A must be read
     return CpuCurve(
-        row_seconds=row_seconds,
+        row_seconds=max(row_seconds, problem.n * write_seconds),
         startup_rows=rate.startup_rows,
         call_seconds=rate.call_seconds,
         row_quantum=rate.row_quantum,

@@ -323,16 +323,26 @@ def test_few_columns_cost_the_cpu_what_its_profile_says():
 
 def test_narrow_products_take_the_cpu_what_was_measured_of_them():
     profile = build_preset_profile(find_preset("H200"), "test", 16)
-    rates = tuple(replace(rate, narrow_seconds=2e-12) for rate in profile.cpu.rates)
+    rates = tuple(
+        replace(rate, narrow_seconds=2e-12, vector_seconds=4e-11, write_seconds=1e-10)
+        for rate in profile.cpu.rates
+    )
     measured = replace(profile, cpu=replace(profile.cpu, rates=rates))
     for columns in (1, 64, NARROW):
         curve = build_cpu_curve(GemmProblem(100_000, columns, 64), measured)
-        assert curve.row_seconds == pytest.approx(columns * 64 * 2e-12)
+        assert curve.row_seconds == pytest.approx(max(columns * 64 * 2e-12, 64 * 4e-11))
+    outer = build_cpu_curve(GemmProblem(100_000, 64, 1), measured)
+    assert outer.row_seconds == pytest.approx(64 * 1e-10)
     share = profile.cpu.list_shares("pageable")[0]
     beside = build_cpu_curve(GemmProblem(100_000, 64, 64), measured, share)
     assert beside.row_seconds > 64 * 64 * 2e-12
     wider = GemmProblem(100_000, NARROW + 1, 64)
-    assert build_cpu_curve(wider, measured) == build_cpu_curve(wider, profile)
+    plain = replace(profile, cpu=replace(profile.cpu, rates=tuple(map(_drop_narrow, rates))))
+    assert build_cpu_curve(wider, measured) == build_cpu_curve(wider, plain)
+
+
+def _drop_narrow(rate):
+    return replace(rate, narrow_seconds=0.0)
 
 
 def test_a_slower_cpu_beside_the_gpu_is_given_fewer_rows():
