@@ -40,20 +40,21 @@ def build_cpu_curve(
     """
     rate = profile.find_cpu_rate(problem.dtype)
     flop_seconds, element_seconds = 1e-9 / rate.gflops, rate.element_seconds
-    write_seconds = rate.write_seconds
+    narrow_seconds, write_seconds = rate.narrow_seconds, rate.write_seconds
     writes_only = 2 * problem.k * flop_seconds + element_seconds < 2 * write_seconds
     if share is not None:
         fewer = profile.cpu.threads / share.threads
-        flop_seconds *= fewer * share.find_stretch(problem.item_bytes, copying)
+        slower = fewer * share.find_stretch(problem.item_bytes, copying)
+        flop_seconds *= slower
+        narrow_seconds *= slower
         element_seconds *= fewer * share.element_stretch
         if writes_only:
             write_seconds *= WRITES_BESIDE_COPIES
     arithmetic_seconds = 2 * problem.k * (problem.n + rate.copy_columns) * flop_seconds
     row_seconds = arithmetic_seconds + problem.n * element_seconds
-    if rate.narrow_seconds and max(problem.n, problem.k) <= NARROW:
-        slower = flop_seconds * rate.gflops * 1e9  # than without a GPU
-        row_seconds = problem.n * problem.k * rate.narrow_seconds * slower
-        row_seconds = max(row_seconds, problem.k * rate.vector_seconds)  # A must be read
+    if narrow_seconds and max(problem.n, problem.k) <= NARROW:
+        # A must be read at least.
+        row_seconds = problem.k * max(problem.n * narrow_seconds, rate.vector_seconds)
     return CpuCurve(
         row_seconds=max(row_seconds, problem.n * write_seconds),
         startup_rows=rate.startup_rows,
