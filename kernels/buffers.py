@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kernels.errors import OperandError
-from kernels.panels import PanelProblem, choose_first_rows
+from kernels.leading import choose_lead
+from kernels.panels import PanelProblem
 from kernels.pieces import pitch_items
 from kernels.splits import count_split_bytes
 from kernels.tiling import Tile
@@ -102,7 +103,7 @@ def _fit_whole(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Buff
 
     While the first panel leaves, which may take as long as all the others, they need buffers.
     """
-    tall = max(panel_rows, choose_first_rows(problem))
+    tall = max(panel_rows, choose_lead(problem).rows)
     choices = [(tall, 6), (tall, 3), (panel_rows, 3)]
     choices += [(rows, 2) for rows in _halve(panel_rows, problem.tile_m)]
     for rows, slots in choices:

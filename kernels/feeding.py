@@ -12,12 +12,19 @@ NEAR_BYTES: Final = 32 << 10
 whole ones, unless they are a multiple of NEAR_BYTES long: seen on an H200's host."""
 
 LEADING_SHARE: Final = 0.5
-"""Share of the rows that may come first in any case."""
+"""Share of C that may come first in any case."""
 
 LEADING_COLUMN_BYTES: Final = 4 << 20
 LEADING_COLUMN_PARTS: Final = 4
 """B comes in for some of its columns first if these are so many bytes at least, in so many parts at
 most."""
+
+SLOW_BYTES: Final = 48 << 10
+"""Where rows lie so far apart, parts of them take the device a quarter longer to copy."""
+
+SQUARE_SHARE: Final = 0.75
+"""For how much of the copies' time kernels may take, at most, where A is as small as B, to let A
+stream: beyond, a first panel that goes through K in steps is faster, unless its parts are slow."""
 
 MIN_DRAIN_BYTES: Final = 4 << 20
 """Bytes of A and C in the smallest panel where the copies rule, and of a C that may leave whole."""
@@ -27,19 +34,24 @@ DEEP_BYTES: Final = 128 << 10
 half as long again to copy as whole rows."""
 
 
-def streams_a(m: int, n: int, item_bytes: int, gpu_share: float = 1.0) -> bool:
+def streams_a(
+    m: int, n: int, item_bytes: int, gpu_share: float = 1.0, *, staged: bool = False
+) -> bool:
     """Whether A is not much smaller than B, and both take longer to copy in than the kernels.
 
-    The smaller A is, the longer.
+    The smaller A is, the longer; and a quarter longer, if it is as small as B.
 
     Args:
         m: Rows of A.
         n: Columns of B.
         item_bytes: Bytes of an element.
         gpu_share: Share of the GPU's multiprocessors.
+        staged: Whether copies go through slabs.
     """
-    feeding_operations = FEEDING_OPERATIONS * gpu_share
-    return 2 * n <= 3 * m and 2 * max(m, n) * n < feeding_operations * item_bytes * (m + n)
+    square = 1.0 if staged or n * item_bytes >= SLOW_BYTES else SQUARE_SHARE
+    copied = FEEDING_OPERATIONS * gpu_share * item_bytes * (m + n)
+    operations = 2 * n * max(m, n, n / square)
+    return 2 * n <= 3 * m and operations < copied
 
 
 def count_feeding_rows(n: int, k: int, item_bytes: int, gpu_share: float) -> int:
@@ -72,6 +84,31 @@ def count_most_leading(m: int, k: int, item_bytes: int, gpu_share: float) -> int
         gpu_share: Share of the GPU's multiprocessors.
     """
     return max(1, int(m * max(LEADING_SHARE, 1 - _compare_out(k, item_bytes, gpu_share))))
+
+
+def leads_columns(n: int, item_bytes: int, gpu_share: float) -> bool:
+    """Whether few of B's columns are many enough to begin with.
+
+    A square of A's rows and B's columns makes the most operations for each element of them. Where
+    its side is a small part of all columns, few rows of all columns keep the GPU as busy.
+
+    Args:
+        n: Columns of B.
+        item_bytes: Bytes of an element.
+        gpu_share: Share of the GPU's multiprocessors.
+    """
+    return 4 * _find_side(item_bytes, gpu_share) >= n
+
+
+def count_feeding_columns(n: int, item_bytes: int, gpu_share: float) -> int:
+    """Columns of B for which a first panel of as many rows keeps the GPU busy, or half of them all.
+
+    Args:
+        n: Columns of B.
+        item_bytes: Bytes of an element.
+        gpu_share: Share of the GPU's multiprocessors.
+    """
+    return min(n, max(int(_find_side(item_bytes, gpu_share)), n // 2))
 
 
 def count_leading_parts(n: int, k: int, item_bytes: int, gpu_share: float) -> int:
@@ -117,6 +154,11 @@ def goes_deep(m: int, n: int, k: int, item_bytes: int, wave_rows: int) -> bool:
     if item_bytes == 2:  # its sums lose digits each time they leave the kernel
         return False
     return m <= wave_rows and m * n * item_bytes <= MIN_DRAIN_BYTES and k * item_bytes >= DEEP_BYTES
+
+
+def _find_side(item_bytes: int, gpu_share: float) -> float:
+    """Rows of A, and as many columns of B, that take as long to copy in as to multiply."""
+    return FEEDING_OPERATIONS * gpu_share * item_bytes
 
 
 def _compare_out(k: int, item_bytes: int, gpu_share: float) -> float:

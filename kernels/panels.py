@@ -12,9 +12,7 @@ from typing import Final
 from kernels.feeding import (
     FEEDING_OPERATIONS,
     MIN_DRAIN_BYTES,
-    count_feeding_rows,
     count_leading_parts,
-    count_most_leading,
     find_quantum,
     goes_deep,
     streams_a,
@@ -34,7 +32,7 @@ MIN_DEEP_PANEL_BYTES: Final = 16 << 20
 """The most that this becomes where K is deep: the copies for a panel should take as long as a wave
 of tiles, which takes no less with few tiles than with many."""
 
-MAX_PANEL_BYTES: Final = 64 << 20
+MAX_PANEL_BYTES: Final = 128 << 20
 """Bytes of A and C in a panel above which filling and draining the pipeline takes too long."""
 
 COMPUTE_BOUND_SIZE: Final = 256
@@ -149,7 +147,9 @@ class PanelProblem:
 
         Then the first panel need not begin before all of B is there.
         """
-        return not self.goes_deep and streams_a(self.m, self.n, self.item_bytes, self.gpu_share)
+        if self.goes_deep:
+            return False
+        return streams_a(self.m, self.n, self.item_bytes, self.gpu_share, staged=self.staged)
 
 
 def count_least_bytes(wave_products: int, shares: int, *, staged: bool) -> int:
@@ -182,26 +182,6 @@ def choose_panel_rows(problem: PanelProblem) -> int:
     if problem.is_compute_bound:
         wanted_bytes = min(max(wanted_bytes, problem.wave_rows * row_bytes), MAX_PANEL_BYTES)
     return round_to_waves(problem, max(1, wanted_bytes // row_bytes))
-
-
-def choose_first_rows(problem: PanelProblem) -> int:
-    """Rows of the first panel, which goes through K in steps as B arrives.
-
-    All rows where they are few; never so many that C's part is longer than B, because then
-    copying C out is what takes long. No more than in other panels where A is what comes in, or
-    where it goes through the columns of B.
-    """
-    if problem.streams_a:
-        return choose_panel_rows(problem)
-    if problem.leading_parts > 1:  # while some columns of C leave, others of B arrive
-        tile_rows = -(-problem.k // problem.tile_m)
-        return min(choose_panel_rows(problem), tile_rows * problem.tile_m)
-    wanted = count_feeding_rows(problem.n, problem.k, problem.item_bytes, problem.gpu_share)
-    rows = problem.likely_rows
-    if 2 * rows <= wanted or problem.goes_deep:
-        return rows
-    most = count_most_leading(rows, problem.k, problem.item_bytes, problem.gpu_share)
-    return min(rows, round_to_waves(problem, min(wanted, most), CLOSE))
 
 
 def round_to_waves(problem: PanelProblem, rows: int, near: tuple[float, float] = AROUND) -> int:

@@ -6,7 +6,9 @@ from functools import lru_cache
 from typing import Final
 
 from kernels.buffers import Buffers, fit_buffers
-from kernels.panels import PanelProblem, choose_first_rows, choose_panel_rows, cut_rows
+from kernels.feeding import find_quantum
+from kernels.leading import choose_lead
+from kernels.panels import PanelProblem, choose_panel_rows, cut_rows
 
 B_STEP_BYTES: Final = 12 << 20
 LEADING_STEPS: Final = 6
@@ -82,7 +84,7 @@ def plan_steps(problem: PanelProblem, gpu_memory_bytes: int) -> StepPlan:
     buffers = fit_buffers(problem, panel_rows, gpu_memory_bytes)
     first_rows = buffers.rows
     if problem.leading_parts > 1:
-        first_rows = min(first_rows, choose_first_rows(problem))
+        first_rows = min(first_rows, choose_lead(problem).rows)
     panels = cut_rows(problem, first_rows, min(panel_rows, buffers.rows))
     parts = list(_list_parts(problem, buffers, panels))
     return StepPlan(tuple(_assign_slots(problem, buffers, parts)), buffers)
@@ -115,24 +117,34 @@ def _list_parts(problem: PanelProblem, buffers: Buffers, panels: list[range]) ->
 
 
 def _list_leading_parts(problem: PanelProblem, rows: range) -> Iterator[_Part]:
-    """The first panel, where there is room for all of B: its columns in turn, or its rows."""
+    """The first panel, where there is room for all of B: K in steps, then the other columns."""
     columns, depth, nothing = range(problem.n), range(problem.k), range(0)
-    if problem.leading_parts > 1:
-        width = -(-problem.tiles_per_tile_row // problem.leading_parts) * problem.tile_n
-        for some in _cut(problem.n, width):
-            yield _Part(rows, columns, some, depth, nothing if some.start else depth, leads=True)
-        return
+    lead = range(choose_lead(problem).columns)
     quantum, loaded = problem.a_quantum, 0
     for some in _cut(problem.k, _choose_leading_depth(problem, problem.n)):
         until = min(problem.k, -(-some.stop // quantum) * quantum)
-        yield _Part(rows, columns, columns, some, range(loaded, until), leads=True)
+        yield _Part(rows, columns, lead, some, range(loaded, until), leads=True)
         loaded = until
+    for some in _cut_rest(problem, lead.stop):
+        yield _Part(rows, columns, some, depth, nothing, leads=True)
+
+
+def _cut_rest(problem: PanelProblem, start: int) -> list[range]:
+    """The columns behind those that lead: as many at a time where C leaves in columns, or two."""
+    if start >= problem.n:
+        return []
+    width = start
+    if problem.leading_parts == 1:
+        tiles = -(-(problem.n - start) // problem.tile_n)
+        least = find_quantum(problem.n, problem.item_bytes)
+        width = max(-(-tiles // 2) * problem.tile_n, least)
+    return [range(some.start + start, some.stop + start) for some in _cut(problem.n - start, width)]
 
 
 def _choose_leading_depth(problem: PanelProblem, columns: int) -> int:
     """How much of K the first panel takes at a time."""
     # The sums of float16 lose digits each time they leave the kernel's accumulator.
-    if problem.item_bytes == 2 or problem.streams_a:
+    if problem.item_bytes == 2 or problem.streams_a or problem.leading_parts > 1:
         return problem.k
     elements = columns + problem.m if problem.goes_deep else columns  # all of A comes in as well
     return cut_depth(problem.k, elements * problem.item_bytes)

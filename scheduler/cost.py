@@ -99,11 +99,12 @@ class GpuCurve:
     Copies in, kernels and copies out overlap, so the busiest of them rules, behind what it has to
     wait for and before what has to wait for it (docs/performance.md):
 
-    - The first panel goes through K in steps, as B and its A arrive: it ends neither before both
-      are there and the last step computed, nor before the first step has what it needs and all of
-      them are computed. Behind the last kernel the last rows are copied out.
+    - The first panel goes through K in steps, as B, or some columns of it, and its A arrive: these
+      end neither before both are there and the last one is computed, nor before the first one has
+      what it needs and all of them are computed. Behind the last kernel the last rows are copied
+      out.
     - Behind the copies in, the last panel is computed and copied out.
-    - The copies out begin when the first panel ends, or its first step if that completes columns.
+    - The copies out begin when these steps end, or the first of them if that completes columns.
 
     - Where the same threads stage both ways, all copies together take a share of their times' sum.
 
@@ -161,7 +162,7 @@ class GpuCurve:
         first_seconds = self._find_lead_seconds(first_rows)
         object.__setattr__(self, "first_seconds", first_seconds)
         object.__setattr__(self, "last_seconds", self.kernel_seconds(self.stream.last_rows))
-        lead_seconds = first_seconds - self.kernel_seconds(first_rows)
+        lead_seconds = first_seconds - self.stream.lead_share * self.kernel_seconds(first_rows)
         object.__setattr__(self, "lead_seconds", max(0.0, lead_seconds))
         object.__setattr__(self, "panel_seconds", self._find_panel_seconds())
 
@@ -198,12 +199,13 @@ class GpuCurve:
         """Seconds of the first panel's kernels, a launch for each part of K."""
         if self.lead_wave_seconds is None:
             return self.kernel_seconds(rows)
-        parts = self.stream.first_steps
+        parts = self.stream.lead_steps
         if self.split_steps is None:
             waves: float = self.grid.count_waves(rows)
         else:
             waves = self.grid.count_split_waves(rows, divide_up(self.split_steps, parts))
-        return parts * (self.launch_seconds + waves * self.lead_wave_seconds)
+        share = self.stream.lead_share
+        return parts * (self.launch_seconds + share * waves * self.lead_wave_seconds)
 
     def _find_panel_seconds(self) -> float:
         """What a panel costs beside its part of the waves: less than one takes as long as one."""
@@ -241,27 +243,26 @@ class GpuCurve:
         first, last = min(rows, stream.first_rows), min(rows, stream.last_rows)
         kernel_seconds = self.panelled_seconds(rows)
         first_seconds = min(kernel_seconds, self.first_seconds)
-        lead_seconds = stream.first_steps * self.step_seconds + first_seconds
-        loaded_seconds = stretch * (self.b_seconds + first * self.row_in_seconds)
+        parts = stream.lead_steps
+        lead_seconds = parts * self.step_seconds + first_seconds
+        b_seconds = stretch * stream.lead_share * self.b_seconds
+        loaded_seconds = b_seconds + stretch * first * self.row_in_seconds
         led_seconds = max(
-            loaded_seconds + lead_seconds / stream.first_steps,
-            loaded_seconds / stream.first_steps + lead_seconds,
+            loaded_seconds + lead_seconds / parts, loaded_seconds / parts + lead_seconds
         )
         drain_seconds = stretch * last * self.row_out_seconds
         begun_seconds = led_seconds
         if stream.by_columns:
-            b_seconds = stretch * self.b_seconds / stream.first_steps
-            begun_seconds = stretch * first * self.row_in_seconds + b_seconds
-            begun_seconds += lead_seconds / stream.first_steps
+            begun_seconds = loaded_seconds - b_seconds + b_seconds / parts + lead_seconds / parts
         in_seconds = stretch * (self.b_seconds + rows * self.row_in_seconds)
         out_seconds = stretch * rows * self.row_out_seconds
         both_seconds = self.together * (in_seconds + out_seconds)
         steps = stream.count_steps(rows)
-        computed = led_seconds + (steps - stream.first_steps) * self.step_seconds
+        computed = led_seconds + (steps - parts) * self.step_seconds
         computed += kernel_seconds - first_seconds
         last_seconds = min(kernel_seconds, self.last_seconds)
         if rows <= stream.first_rows:
-            last_seconds = first_seconds / stream.first_steps
+            last_seconds = first_seconds / parts
         last_step_seconds = self.step_seconds + last_seconds
         fill_seconds = self.fill_seconds * self.find_filled_share(rows)
         seconds = (

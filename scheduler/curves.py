@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from kernels.splits import count_split_item_bytes
 from scheduler.candidates import Candidate
 from scheduler.cost import CpuCurve, GpuCurve
 from scheduler.cpu_model import NARROW, CpuShare
@@ -89,10 +90,13 @@ def build_gpu_curve(
     out_rate = link.out_gbytes_per_second * 1e9
     grid = WaveGrid(problem.n, spec.tile.m, spec.tile.n, slots)
     share = held / gpu.sm_count
-    stream = outline_stream(problem, grid, splits_tail=spec.splits_tail, gpu_share=share)
+    splits = problem.k >= spec.least_k and count_split_item_bytes(spec) > 0
+    stream = outline_stream(
+        problem, grid, splits_tail=spec.splits_tail, gpu_share=share, cuts_columns=not splits
+    )
     wave_seconds = KERNELS_BESIDE_COPIES * model.wave_seconds
     wave_k_seconds = KERNELS_BESIDE_COPIES * model.wave_k_seconds
-    lead_wave_seconds = wave_seconds + wave_k_seconds * problem.k / stream.first_steps
+    lead_wave_seconds = wave_seconds + wave_k_seconds * problem.k / stream.lead_steps
     return GpuCurve(
         grid=grid,
         wave_seconds=wave_seconds + wave_k_seconds * problem.k,

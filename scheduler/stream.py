@@ -1,18 +1,23 @@
 """How the pipeline cuts a product into steps, as far as the GPU's curve depends on it.
 
-`kernels/panels.py` and `kernels/steps.py` decide the cut; this is its outline, in a few operations,
-since a plan compares many kernels in less than a millisecond. A test holds it against them.
+`kernels/panels.py`, `kernels/leading.py` and `kernels/steps.py` decide the cut; this is its
+outline, in a few operations, since a plan compares many kernels in less than a millisecond. A test
+holds it against them.
 """
 
-from dataclasses import dataclass
-from math import log2
+from dataclasses import dataclass, replace
+from math import log2, sqrt
 
 from kernels.feeding import (
+    LEADING_SHARE,
     MIN_DRAIN_BYTES,
+    count_feeding_columns,
     count_feeding_rows,
     count_leading_parts,
     count_most_leading,
+    find_quantum,
     goes_deep,
+    leads_columns,
     streams_a,
 )
 from kernels.panels import (
@@ -39,6 +44,9 @@ class Stream:
         panel_rows: Rows of the panels behind it.
         last_rows: Rows of the last one, the smallest.
         by_columns: Whether each step of the first panel completes some columns of C.
+        lead_share: Share of B's columns for which it goes through K in steps; the other columns
+            follow.
+        rest_steps: Steps of it for those.
     """
 
     first_rows: int
@@ -46,6 +54,13 @@ class Stream:
     panel_rows: int
     last_rows: int
     by_columns: bool = False
+    lead_share: float = 1.0
+    rest_steps: int = 0
+
+    @property
+    def lead_steps(self) -> int:
+        """Steps through K."""
+        return self.first_steps - self.rest_steps
 
     def count_steps(self, rows: int) -> int:
         """Steps for `rows` rows: the first panel's, one for each other, and those that halve."""
@@ -60,7 +75,12 @@ ONE_STEP = Stream(first_rows=1 << 60, first_steps=1, panel_rows=1 << 60, last_ro
 
 
 def outline_stream(
-    problem: GemmProblem, grid: WaveGrid, *, splits_tail: bool, gpu_share: float = 1.0
+    problem: GemmProblem,
+    grid: WaveGrid,
+    *,
+    splits_tail: bool,
+    gpu_share: float = 1.0,
+    cuts_columns: bool = True,
 ) -> Stream:
     """The cut of a product for one kernel.
 
@@ -69,6 +89,8 @@ def outline_stream(
         grid: The kernel's tiles and slots.
         splits_tail: Whether the kernel shares a partly filled wave among all slots.
         gpu_share: Share of the GPU's multiprocessors that it may use.
+        cuts_columns: Whether it may begin with some of B's columns: False if it makes something of
+            B as it goes.
     """
     m, tile_m, item_bytes = problem.m, grid.tile_m, problem.item_bytes
     row_bytes = problem.a_row_bytes + problem.c_row_bytes
@@ -88,41 +110,95 @@ def outline_stream(
     if goes_deep(m, problem.n, problem.k, item_bytes, wave_rows):
         steps = _count_leading_steps(problem, problem.c_row_bytes + m * item_bytes)
         return Stream(m, steps, panel_rows, min(last_rows, panel_rows))
-    streams = streams_a(m, problem.n, item_bytes, gpu_share)
+    streams = streams_a(m, problem.n, item_bytes, gpu_share, staged=staged)
     if splits_tail and streams and not staged:
         wanted_bytes = min(max(least_bytes, 2 * m * row_bytes // PANELS), MAX_PANEL_BYTES)
         parts = max(1, round(wanted_bytes / (least_rows * row_bytes)))
         wanted_rows = _round_rows(max(1, wanted_bytes // row_bytes), grid)
         panel_rows = min(m, parts * least_rows if parts < SPLIT_SHARE else wanted_rows)
+    last_rows = min(last_rows, panel_rows)
     if streams:
-        return Stream(panel_rows, 1, panel_rows, min(last_rows, panel_rows))
+        return Stream(panel_rows, 1, panel_rows, last_rows)
     parts = count_leading_parts(problem.n, problem.k, item_bytes, gpu_share)
-    if min(parts, grid.tiles_per_tile_row) > 1:
-        steps = divide_up(grid.tiles_per_tile_row, divide_up(grid.tiles_per_tile_row, parts))
-        first_rows = min(panel_rows, divide_up(problem.k, tile_m) * tile_m)
-        return Stream(first_rows, steps, panel_rows, min(last_rows, panel_rows), by_columns=True)
-    return Stream(
+    if cuts_columns and min(parts, grid.tiles_per_tile_row) > 1:
+        return _lead_by_columns(problem, grid, parts, panel_rows, last_rows)
+    stream = Stream(
         first_rows=max(_choose_first_rows(problem, grid, gpu_share), panel_rows),
         first_steps=_count_leading_steps(problem, problem.c_row_bytes),
         panel_rows=panel_rows,
-        last_rows=min(last_rows, panel_rows),
+        last_rows=last_rows,
+    )
+    if not cuts_columns or staged or item_bytes == 2:
+        return stream
+    return _lead_some_columns(problem, grid, gpu_share, stream)
+
+
+def _lead_by_columns(
+    problem: GemmProblem, grid: WaveGrid, parts: int, panel_rows: int, last_rows: int
+) -> Stream:
+    """Where C takes longer to copy out than to compute."""
+    m, n, k = problem.m, problem.n, problem.k
+    tiles = grid.tiles_per_tile_row
+    steps = divide_up(tiles, divide_up(tiles, parts))
+    comes_in = m * n < k * (m + n)
+    most = m if comes_in and problem.memory != "pageable" else panel_rows
+    first_rows = min(most, divide_up(k, grid.tile_m) * grid.tile_m)
+    if first_rows == m > panel_rows:
+        last_rows = max(last_rows, m // steps)
+    return Stream(first_rows, steps, panel_rows, last_rows, by_columns=True)
+
+
+def _lead_some_columns(
+    problem: GemmProblem, grid: WaveGrid, gpu_share: float, stream: Stream
+) -> Stream:
+    """The same, but for the first panel, if that begins with some of B's columns."""
+    m, n, k, item_bytes = problem.m, problem.n, problem.k, problem.item_bytes
+    least = find_quantum(n, item_bytes)
+    wanted = count_feeding_rows(n, k, item_bytes, gpu_share)
+    if n < 4 * least or not leads_columns(n, item_bytes, gpu_share) or 2 * m <= wanted:
+        return stream
+    columns = count_feeding_columns(n, item_bytes, gpu_share)
+    wanted = min(m, count_feeding_rows(columns, k, item_bytes, gpu_share))
+    scale = sqrt(min(1.0, LEADING_SHARE * m * n / (wanted * columns)))
+    quantum = max(grid.tile_n, least)
+    columns = max(1, round(scale * columns / quantum)) * quantum
+    if columns >= n:
+        return stream
+    wanted = max(1, min(wanted, int(LEADING_SHARE * m * n / columns)))
+    rows = _round_close(wanted, grid, divide_up(columns, grid.tile_n))
+    tiles = divide_up(n - columns, grid.tile_n)
+    rest_steps = divide_up(n - columns, max(divide_up(tiles, 2) * grid.tile_n, least))
+    last_rows = stream.last_rows
+    if rows >= m:
+        last_rows = max(last_rows, (n - columns) * m // n // rest_steps)
+    return replace(
+        stream,
+        first_rows=min(m, max(rows, stream.panel_rows)),
+        first_steps=stream.first_steps + rest_steps,
+        last_rows=last_rows,
+        lead_share=columns / n,
+        rest_steps=rest_steps,
     )
 
 
 def _choose_first_rows(problem: GemmProblem, grid: WaveGrid, gpu_share: float) -> int:
-    """Rows of the first panel, as `kernels.panels.choose_first_rows` has them."""
+    """Rows of the first panel, if it takes all of B's columns at a time."""
     m, n, k, item_bytes = problem.m, problem.n, problem.k, problem.item_bytes
     wanted = count_feeding_rows(n, k, item_bytes, gpu_share)
     if 2 * m <= wanted:
         return m
     wanted = min(wanted, count_most_leading(m, k, item_bytes, gpu_share))
-    tiles, slots = grid.tiles_per_tile_row, grid.slots
-    waves = max(1, round(wanted / grid.tile_m * tiles / slots))
-    rows = waves * slots // tiles * grid.tile_m
+    return min(m, _round_close(wanted, grid, grid.tiles_per_tile_row))
+
+
+def _round_close(wanted: int, grid: WaveGrid, tiles: int) -> int:
+    """Whole waves of so many tiles in a row of them near `wanted` rows."""
+    waves = max(1, round(wanted / grid.tile_m * tiles / grid.slots))
+    rows = waves * grid.slots // tiles * grid.tile_m
     least, most = CLOSE
     if not least * wanted <= rows <= most * wanted:
         rows = max(1, int(most * wanted / grid.tile_m)) * grid.tile_m
-    return min(m, rows)
+    return rows
 
 
 def _count_leading_steps(problem: GemmProblem, depth_bytes: int) -> int:

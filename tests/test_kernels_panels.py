@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.feeding import MIN_DRAIN_BYTES, count_feeding_rows
+from kernels.leading import choose_lead
 from kernels.panels import (
     AROUND,
     CLOSE,
@@ -16,7 +17,6 @@ from kernels.panels import (
     MIN_PANEL_BYTES,
     MIN_STAGED_PANEL_BYTES,
     PanelProblem,
-    choose_first_rows,
     choose_panel_rows,
     cut_rows,
     round_to_waves,
@@ -60,7 +60,7 @@ def test_panels_follow_each_other_and_cover_all_rows(
 
 @given(problem=problems)
 def test_panels_are_rows_of_whole_tiles_except_the_last(problem: PanelProblem) -> None:
-    for panel in cut_rows(problem, choose_first_rows(problem), choose_panel_rows(problem))[:-1]:
+    for panel in cut_rows(problem, choose_lead(problem).rows, choose_panel_rows(problem))[:-1]:
         assert len(panel) % problem.tile_m == 0
 
 
@@ -70,7 +70,7 @@ def test_panels_end_where_another_device_is_to_begin_and_are_small_beyond(
 ) -> None:
     planned = data.draw(st.integers(1, problem.m))
     shared = replace(problem, planned_rows=planned)
-    panels = cut_rows(shared, choose_first_rows(shared), choose_panel_rows(shared))
+    panels = cut_rows(shared, choose_lead(shared).rows, choose_panel_rows(shared))
     assert planned in [panel.stop for panel in panels]
     assert [row for panel in panels for row in (panel.start, panel.stop)][-1] == problem.m
     assert all(before.stop == after.start for before, after in pairwise(panels))
@@ -80,7 +80,7 @@ def test_panels_end_where_another_device_is_to_begin_and_are_small_beyond(
 
 @given(problem=problems)
 def test_first_panel_of_c_is_no_larger_than_b_unless_rows_are_few(problem: PanelProblem) -> None:
-    rows = choose_first_rows(problem)
+    rows = choose_lead(problem).rows
     assert 1 <= rows <= problem.m
     if problem.streams_a:
         assert rows == choose_panel_rows(problem)
@@ -113,9 +113,9 @@ def test_rounded_rows_are_near_those_that_are_wanted(problem: PanelProblem, rows
 
 def test_a_gpu_held_to_few_multiprocessors_begins_as_soon_as_the_first_rows_are_there() -> None:
     held = replace(square(4096, item_bytes=8, slots=4), gpu_share=4 / 132)
-    assert choose_first_rows(replace(held, gpu_share=1.0)) == choose_panel_rows(held)
+    assert choose_lead(replace(held, gpu_share=1.0)).rows == choose_panel_rows(held)
     assert not held.streams_a  # all of B would have to be there before
-    assert choose_first_rows(held) == held.tile_m
+    assert choose_lead(held).rows == held.tile_m
 
 
 @pytest.mark.parametrize("size", [2048, 4096, 8192, 16384])

@@ -118,6 +118,8 @@ def test_products_larger_than_the_memory_stream_through_it(
         ((1031, 20_011, 129), "float32"),
         ((700, 9001, 300), "float64"),
         ((333, 701, 8192), "float64"),
+        ((2500, 3607, 2051), "float32"),  # some of the columns through K, then the others
+        ((2111, 6503, 4099), "float64"),
     ],
     ids=str,
 )

@@ -139,8 +139,58 @@ def test_what_the_kernel_makes_of_any_step_has_room(problem: PanelProblem, budge
 def test_b_that_fits_is_loaded_once() -> None:
     problem = PanelProblem(8192, 8192, 8192, 4, 128, 128, 8, 132)
     plan = plan_steps(problem, 1 << 34)
-    assert sum(len(step.depth) for step in plan.steps if step.loads_b) == 8192
-    assert {step.columns for step in plan.steps} == {range(8192)}
+    loaded = [len(step.depth) * len(step.columns) for step in plan.steps if step.loads_b]
+    assert sum(loaded) == 8192 * 8192
+    assert {step.buffer_columns for step in plan.steps} == {range(8192)}
+
+
+@pytest.mark.parametrize(
+    ("shape", "item_bytes", "lead"),
+    [
+        ((4096, 4096, 4096), 4, (3072, 2816)),
+        ((8192, 8192, 8192), 4, (4224, 4096)),
+        ((4096, 11_008, 4096), 4, (3072, 5632)),
+        ((1531, 7919, 3001), 4, (1531, 4096)),
+        ((16_384, 16_384, 16_384), 8, (8448, 8192)),
+    ],
+)
+def test_a_first_panel_begins_with_about_as_many_columns_of_b_as_it_has_rows(
+    shape: tuple[int, int, int], item_bytes: int, lead: tuple[int, int]
+) -> None:
+    m, n, k = shape
+    problem = PanelProblem(*shape, item_bytes, 128, 256, 16, 132, splits_tail=True)
+    first = [step for step in plan_steps(problem, 1 << 36).steps if step.rows.start == 0]
+    assert (len(first[0].rows), len(first[0].columns)) == lead
+    *through_k, one, other = first
+    assert {step.columns for step in through_k} == {range(lead[1])}
+    assert through_k[-1].last
+    assert all(step.first and step.last and len(step.depth) == k for step in (one, other))
+    assert not one.a_depth
+    assert not other.a_depth
+    assert range(one.columns.start, other.columns.stop) == range(lead[1], n)
+    assert lead[0] * lead[1] < 0.65 * m * n
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"staged": True},
+        {"split_item_bytes": 6},
+        {"gpu_share": 0.2},
+        {"n": 32_768},  # few rows of all columns are enough
+        {"item_bytes": 2},
+        {"m": 512},
+        {"item_bytes": 8},  # parts of its columns would be slow to copy
+    ],
+    ids=str,
+)
+def test_a_first_panel_begins_with_all_columns_where_some_are_no_gain(
+    changes: dict[str, Any],
+) -> None:
+    problem = PanelProblem(8192, 8192, 8192, 4, 128, 256, 16, 132, splits_tail=True)
+    assert len(plan_steps(problem, 1 << 36).steps[0].columns) == 4096
+    problem = replace(problem, **changes)
+    assert len(plan_steps(problem, 1 << 36).steps[0].columns) == problem.n
 
 
 def test_where_c_is_what_goes_out_its_first_columns_wait_for_those_of_b_only() -> None:
@@ -160,6 +210,7 @@ def test_parts_of_rows_that_lie_far_apart_arrive_in_long_ones_unless_staged(
 ) -> None:
     problem = PanelProblem(8192, 8192, k, item_bytes, 64, 128, 16, 132, staged=staged)
     steps = [step for step in plan_steps(problem, 1 << 34).steps if step.rows.start == 0]
+    steps = [step for step in steps if step.columns.start == 0]
     assert len(steps) == 6
     if staged:
         assert all(step.a_depth == step.depth for step in steps)

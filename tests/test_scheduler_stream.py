@@ -37,6 +37,9 @@ def test_the_outline_is_near_the_real_cut(slots, memory, shape, kernel):
     allowed = 4 + len(steps) / (4 if slots == SLOTS else 3)
     assert abs(outline.count_steps(problem.m) - len(steps)) <= allowed
     first_rows = len(first[0].rows)
+    if not outline.by_columns:
+        assert abs(outline.lead_share - len(first[0].columns) / problem.n) <= 0.1
+        assert outline.lead_steps == sum(step.columns == first[0].columns for step in first)
     assert first_rows / 2.3 <= outline.first_rows <= 2.3 * first_rows
 
 
