@@ -218,9 +218,13 @@ def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> list[ra
     megabyte where the copies do; so small, too, are those beyond the planned rows.
     """
     quantum = problem.least_rows
-    if not problem.is_compute_bound:
-        tiles = MIN_DRAIN_BYTES // (problem.row_bytes * problem.tile_m)
-        drain_rows = max(1, tiles) * problem.tile_m
+    tiles = MIN_DRAIN_BYTES // (problem.row_bytes * problem.tile_m)
+    drain_rows = max(1, tiles) * problem.tile_m
+    if problem.is_compute_bound:
+        # Where A streams, kernels have time to share still fewer tiles.
+        if problem.splits_tail and problem.streams_a:
+            quantum = min(quantum, drain_rows)
+    else:
         # Of few multiprocessors a wave is too little: the host takes longer to enqueue its panel.
         quantum = min(drain_rows, max(1, drain_rows // quantum) * quantum)
     panels = [range(min(first_rows, problem.likely_rows))]

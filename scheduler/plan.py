@@ -31,11 +31,11 @@ long again as predicted, products of the CPU a tenth: on an H200 100003x64x64 se
 both, and took a quarter to two fifths longer on the GPU."""
 
 SPLIT_GAINS: Final[dict[Memory, float]] = {"pinned": 0.05, "pageable": 0.1}
-SPLIT_GAIN_SECONDS: Final[dict[Memory, float]] = {"pinned": 5e-4, "pageable": 1e-3}
+SPLIT_GAIN_SECONDS: Final[dict[Memory, float]] = {"pinned": 5e-4, "pageable": 1.5e-3}
 """A split must promise at least these gains over the better single device, which is the steadier
 choice. On an H200 none was faster of those that promised 2 to 4%, or 0.2 to 0.3 ms; from pageable
-memory, whose copies want the CPU's cores as well, two that promised 5 and 8% took 12 and 18%
-longer, and one that promised 0.7 ms took 0.1 ms longer."""
+memory, whose copies want the CPU's cores as well, three that promised 5 to 8% took 12 to 18%
+longer, and ones that promised 0.7 and 1.2 ms took 0.1 to 0.4 ms longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,34 +164,46 @@ def choose_plan(problem: GemmProblem, profile: MachineProfile, wishes: Wishes = 
         if f not in ("auto", m):
             raise PlanError("f", f, f'"auto" or {m}: {reason}')
         return replace(ways[0], no_gpu_reason=reason)
+    alone_seconds = min(one.curve.seconds(m) for one in kernels)
+    alone_seconds = min(alone_seconds, ways[0].predicted.total_seconds)
     best: Plan | None = None
     for kernel in kernels:
         # Most kernels need no search for their best F.
-        if best is None or f != "auto" or _can_beat(best, ways, kernel):
-            plan = _choose_rows(ways, kernel, wishes)
+        if best is None or f != "auto" or _can_beat(best, ways, kernel, alone_seconds):
+            plan = _choose_rows(ways, kernel, wishes, alone_seconds)
             if best is None or _is_worthwhile(plan, best.predicted):
                 best = plan
     assert best is not None, "there is a candidate"
     return best
 
 
-def _can_beat(plan: Plan, ways: Sequence[Plan], kernel: RankedKernel) -> bool:
+def _can_beat(plan: Plan, ways: Sequence[Plan], kernel: RankedKernel, alone_seconds: float) -> bool:
     """Whether another kernel, alone or with a split that is worthwhile, is worth taking instead.
 
     Behind a slow link all kernels end at about the same time, and then the fastest by itself is to
     be preferred.
+
+    Args:
+        plan: The best so far.
+        ways: The plan of the CPU alone, for each way to share it.
+        kernel: The other one.
+        alone_seconds: What the best single device takes, with whichever kernel.
     """
     sooner = plan.predicted.total_seconds * (1 - WORTHWHILE_GAIN)
     gpu_only_seconds = kernel.curve.seconds(plan.problem.m)
     if gpu_only_seconds <= sooner:
         return True
-    alone_seconds = min(gpu_only_seconds, plan.cpu_only_seconds)
     limit = min(sooner, _limit_split(alone_seconds, plan.problem.memory))
     return any(_can_end_within(limit, way, kernel) for way in ways)
 
 
-def _choose_rows(ways: Sequence[Plan], kernel: RankedKernel, wishes: Wishes) -> Plan:
-    """The best plan with one kernel, or the one with F as it is given."""
+def _choose_rows(
+    ways: Sequence[Plan], kernel: RankedKernel, wishes: Wishes, alone_seconds: float
+) -> Plan:
+    """The best plan with one kernel, or the one with F as it is given.
+
+    A split must be worthwhile beside the best single device, which may have another kernel.
+    """
     m = ways[0].problem.m
     if wishes.f != "auto":
         given = [_take_way(way, kernel, wishes).move(wishes.f, kernel.spec) for way in ways]
@@ -200,7 +212,7 @@ def _choose_rows(ways: Sequence[Plan], kernel: RankedKernel, wishes: Wishes) -> 
     alone, memory = first.move(0, kernel.spec), first.problem.memory
     gpu_seconds, cpu_seconds = map(_tell_total_seconds, (alone, first))
     chosen = alone if gpu_seconds <= cpu_seconds * (1 - GPU_GAINS[memory]) else first
-    limit = _limit_split(min(gpu_seconds, cpu_seconds), memory)
+    limit = _limit_split(alone_seconds, memory)
     for way in ways:
         if not _can_end_within(limit, way, kernel):
             continue

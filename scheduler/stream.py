@@ -101,16 +101,18 @@ def outline_stream(
     least_bytes = count_least_bytes(wave_elements * problem.k, shares, staged=staged)
     wanted_bytes = min(max(m * row_bytes // PANELS, least_bytes), MAX_PANEL_BYTES)
     last_rows = least_rows = max(1, wave_rows // tile_m // shares) * tile_m
+    drain_rows = max(1, MIN_DRAIN_BYTES // (row_bytes * tile_m)) * tile_m
+    streams = streams_a(m, problem.n, item_bytes, gpu_share, staged=staged)
     if min(problem.n, problem.k) >= COMPUTE_BOUND_SIZE * item_bytes:
         wanted_bytes = min(max(wanted_bytes, wave_rows * row_bytes), MAX_PANEL_BYTES)
+        if splits_tail and streams:
+            last_rows = min(last_rows, drain_rows)
     else:
-        drain_rows = max(1, MIN_DRAIN_BYTES // (row_bytes * tile_m)) * tile_m
         last_rows = min(drain_rows, max(1, drain_rows // last_rows) * last_rows)
     panel_rows = min(m, _round_rows(max(1, wanted_bytes // row_bytes), grid))
     if goes_deep(m, problem.n, problem.k, item_bytes, wave_rows):
         steps = _count_leading_steps(problem, problem.c_row_bytes + m * item_bytes)
         return Stream(m, steps, panel_rows, min(last_rows, panel_rows))
-    streams = streams_a(m, problem.n, item_bytes, gpu_share, staged=staged)
     if splits_tail and streams and not staged:
         wanted_bytes = min(max(least_bytes, 2 * m * row_bytes // PANELS), MAX_PANEL_BYTES)
         parts = max(1, round(wanted_bytes / (least_rows * row_bytes)))
