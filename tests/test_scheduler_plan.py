@@ -1,12 +1,15 @@
 """The plan: F where it pays, 0 and M where they win, refusals that name field, value and limit."""
 
+import json
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.host_suite import ALL_SHAPES
 from scheduler.cpu_model import DEEP_K, LEAST_COPYING, NARROW, SHALLOW_K, CpuShare
 from scheduler.curves import build_cpu_curve
 from scheduler.description import describe_curve, describe_plan
@@ -19,6 +22,7 @@ from scheduler.profile import build_preset_profile, find_profile
 from scheduler.wishes import Wishes
 from tests.profiles import make_links, make_reference_profile
 
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 CPU_ONLY = find_profile(None, devices=(), directory=None, cpu_threads=8)
 SQUARE = GemmProblem(4096, 4096, 4096)
 SIZES = st.integers(1, 20_000)
@@ -70,19 +74,36 @@ def test_f_is_m_where_the_copies_cost_more_than_the_product():
 @settings(max_examples=200, deadline=None)
 @given(
     *(SIZES, SIZES, SIZES, st.sampled_from(["float32", "float64"])),
-    *(st.sampled_from(MEMORIES), PROFILES),
+    *(st.sampled_from(MEMORIES), PROFILES, st.sampled_from([None, 8])),
 )
-def test_a_plan_is_never_slower_than_one_device_alone(m, n, k, dtype, memory, profile):
-    plan = choose_plan(GemmProblem(m, n, k, dtype, memory), profile)
+def test_a_plan_is_never_slower_than_one_device_alone(m, n, k, dtype, memory, profile, sms):
+    problem = GemmProblem(m, n, k, dtype, memory)
+    plan = choose_plan(problem, profile, Wishes(sms=sms))
     total = plan.predicted.total_seconds
     assert total <= plan.cpu_only_seconds
     assert total <= plan.gpu_only_seconds / (1 - GPU_GAINS[memory])
     if plan.f == 0:
         assert total <= plan.cpu_only_seconds * (1 - GPU_GAINS[memory])
     if 0 < plan.f < m:
-        alone = min(plan.cpu_only_seconds, plan.gpu_only_seconds)
+        gpu_only = choose_plan(
+            problem, profile, Wishes(f=0, sms=sms)
+        )  # with the best kernel for it
+        alone = min(plan.cpu_only_seconds, plan.gpu_only_seconds, gpu_only.predicted.gpu_seconds)
         assert total <= alone * (1 - SPLIT_GAINS[memory])
         assert total <= alone - SPLIT_GAIN_SECONDS[memory]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("sms", [None, 32, 8])
+def test_splits_promise_their_gain_over_the_best_kernel_alone_on_a_measured_machine(sms, dtype):
+    measured = json.loads((RESULTS / "main-job-h200.json").read_text())
+    profile = MachineProfile.from_dict(measured["profile"])
+    for shape in ALL_SHAPES:
+        problem = GemmProblem(*shape, dtype)
+        plan = choose_plan(problem, profile, Wishes(sms=sms))
+        alone = choose_plan(problem, profile, Wishes(f=0, sms=sms)).predicted.gpu_seconds
+        if 0 < plan.f < problem.m:
+            assert plan.predicted.total_seconds <= alone * (1 - SPLIT_GAINS["pageable"]), shape
 
 
 def allow_for_splits(seconds):
@@ -343,6 +364,18 @@ def test_narrow_products_take_the_cpu_what_was_measured_of_them():
 
 def _drop_narrow(rate):
     return replace(rate, narrow_seconds=0.0)
+
+
+def test_beside_staged_copies_the_cpu_part_is_done_later_than_by_its_own_clock():
+    profile = make_reference_profile()
+    late = {}
+    for memory in MEMORIES:
+        problem = GemmProblem(2048, 2048, 2048, "float32", memory)
+        share = CpuShare(memory, profile.cpu.threads, 2)
+        alone, beside = (build_cpu_curve(problem, profile, one) for one in (None, share))
+        late[memory] = beside.call_seconds - alone.call_seconds
+    assert late["pinned"] == 0
+    assert 2e-4 < late["pageable"] < 2e-3
 
 
 def test_a_slower_cpu_beside_the_gpu_is_given_fewer_rows():
