@@ -20,7 +20,7 @@ SUITE: Final[tuple[Shape, ...]] = (
     (333, 4099, 1021),
     (32768, 32768, 4096),
 )
-"""The products that promises are made for."""
+"""The products that were named."""
 
 OWN: Final[tuple[Shape, ...]] = (
     (4096, 11008, 4096),
@@ -38,6 +38,7 @@ OWN: Final[tuple[Shape, ...]] = (
 one more than a power of two, and others between the powers of two, two of them of primes."""
 
 ALL_SHAPES: Final = (*SUITE, *OWN)
+"""The products that promises are made for."""
 
 DTYPES: Final = ("float32", "float64")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.host_rows import HostResults, HostRow, RegretRow
-from benchmarks.host_suite import DTYPES, SUITE, name_shape
+from benchmarks.host_suite import ALL_SHAPES, DTYPES, name_shape
 from benchmarks.measured import Shape
 
 OURS: Final = "wavetrim"
@@ -131,9 +131,9 @@ def find_limit_shares(rows: Iterable[HostRow], dtype: str, memory: str) -> dict[
 def find_mean_speedup(rows: Sequence[HostRow], peer: str, dtype: str) -> float | None:
     """Geometric mean over the suite of a peer's time over ours; None unless all are measured."""
     ours, theirs = (pick_times(rows, name, dtype, "pageable") for name in (OURS, peer))
-    if any(shape not in ours or shape not in theirs for shape in SUITE):
+    if any(shape not in ours or shape not in theirs for shape in ALL_SHAPES):
         return None
-    logs = [math.log(theirs[shape] / ours[shape]) for shape in SUITE]
+    logs = [math.log(theirs[shape] / ours[shape]) for shape in ALL_SHAPES]
     return math.exp(math.fsum(logs) / len(logs))
 
 
@@ -141,9 +141,9 @@ def find_worst_ratio(rows: Sequence[HostRow], dtype: str) -> float | None:
     """Over the suite, the largest of our time over that of the fastest peer."""
     ours = pick_times(rows, OURS, dtype, "pageable")
     peers = [pick_times(rows, peer, dtype, "pageable") for peer in PEERS]
-    if any(shape not in times for shape in SUITE for times in (ours, *peers)):
+    if any(shape not in times for shape in ALL_SHAPES for times in (ours, *peers)):
         return None
-    return max(ours[shape] / min(times[shape] for times in peers) for shape in SUITE)
+    return max(ours[shape] / min(times[shape] for times in peers) for shape in ALL_SHAPES)
 
 
 def find_hybrid_gain(
@@ -160,7 +160,10 @@ def find_hybrid_gain(
 
 
 def pick_sweeps(
-    regret: Iterable[RegretRow], dtype: str, budgets: Sequence[int], shapes: Sequence[Shape] = SUITE
+    regret: Iterable[RegretRow],
+    dtype: str,
+    budgets: Sequence[int],
+    shapes: Sequence[Shape] = ALL_SHAPES,
 ) -> list[RegretRow]:
     """Sweeps at some products, with the whole GPU and these budgets of multiprocessors."""
     chosen = list(regret)
@@ -202,7 +205,7 @@ def _list_limit_promises(rows: Sequence[HostRow], dtype: str) -> list[Promise]:
 
 
 def _list_peer_promises(rows: Sequence[HostRow], dtype: str) -> list[Promise]:
-    commits = find_commits(rows, SUITE, dtype, "pageable")
+    commits = find_commits(rows, ALL_SHAPES, dtype, "pageable")
     means = (("cublasxt", "tuned cublasXt", 2.0), ("cupy", "plain CuPy", 4.0))
     promises = [
         Promise(
