@@ -4,8 +4,9 @@ from typing import Final
 
 from kernels.splits import count_split_item_bytes
 from scheduler.candidates import Candidate
-from scheduler.cost import CpuCurve, GpuCurve
+from scheduler.cost import CpuCurve
 from scheduler.cpu_model import NARROW, CpuShare
+from scheduler.gpu_curve import GpuCurve
 from scheduler.machine import MachineProfile
 from scheduler.problem import GemmProblem, Memory
 from scheduler.stream import outline_stream

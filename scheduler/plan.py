@@ -11,10 +11,11 @@ from typing import Final
 
 from kernels.catalog import KernelSpec
 from scheduler.candidates import explain_no_kernel, find_candidates
-from scheduler.cost import CpuCurve, GpuCurve, rows_within
+from scheduler.cost import CpuCurve, rows_within
 from scheduler.cpu_model import CpuShare
 from scheduler.curves import build_cpu_curve
 from scheduler.errors import PlanError
+from scheduler.gpu_curve import GpuCurve
 from scheduler.machine import MachineProfile
 from scheduler.problem import GemmProblem, Memory
 from scheduler.ranking import RankedKernel, rank_kernels

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from kernels.catalog import KernelSpec
 from scheduler.candidates import Candidate
-from scheduler.cost import GpuCurve
 from scheduler.curves import build_gpu_curve
+from scheduler.gpu_curve import GpuCurve
 from scheduler.machine import MachineProfile
 from scheduler.problem import GemmProblem
 

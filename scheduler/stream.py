@@ -92,36 +92,16 @@ def outline_stream(
         cuts_columns: Whether it may begin with some of B's columns: False if it makes something of
             B as it goes.
     """
-    m, tile_m, item_bytes = problem.m, grid.tile_m, problem.item_bytes
-    row_bytes = problem.a_row_bytes + problem.c_row_bytes
-    wave_rows = grid.wave_rows
-    wave_elements = grid.slots * tile_m * grid.tile_n
-    shares = SPLIT_SHARE if splits_tail else 1
+    m, n, item_bytes = problem.m, problem.n, problem.item_bytes
     staged = problem.memory == "pageable"
-    least_bytes = count_least_bytes(wave_elements * problem.k, shares, staged=staged)
-    wanted_bytes = min(max(m * row_bytes // PANELS, least_bytes), MAX_PANEL_BYTES)
-    last_rows = least_rows = max(1, wave_rows // tile_m // shares) * tile_m
-    drain_rows = max(1, MIN_DRAIN_BYTES // (row_bytes * tile_m)) * tile_m
-    streams = streams_a(m, problem.n, item_bytes, gpu_share, staged=staged)
-    if min(problem.n, problem.k) >= COMPUTE_BOUND_SIZE * item_bytes:
-        wanted_bytes = min(max(wanted_bytes, wave_rows * row_bytes), MAX_PANEL_BYTES)
-        if splits_tail and streams:
-            last_rows = min(last_rows, drain_rows)
-    else:
-        last_rows = min(drain_rows, max(1, drain_rows // last_rows) * last_rows)
-    panel_rows = min(m, _round_rows(max(1, wanted_bytes // row_bytes), grid))
-    if goes_deep(m, problem.n, problem.k, item_bytes, wave_rows):
+    streams = streams_a(m, n, item_bytes, gpu_share, staged=staged)
+    panel_rows, last_rows = _outline_panels(problem, grid, splits_tail, streams)
+    if goes_deep(m, n, problem.k, item_bytes, grid.wave_rows):
         steps = _count_leading_steps(problem, problem.c_row_bytes + m * item_bytes)
-        return Stream(m, steps, panel_rows, min(last_rows, panel_rows))
-    if splits_tail and streams and not staged:
-        wanted_bytes = min(max(least_bytes, 2 * m * row_bytes // PANELS), MAX_PANEL_BYTES)
-        parts = max(1, round(wanted_bytes / (least_rows * row_bytes)))
-        wanted_rows = _round_rows(max(1, wanted_bytes // row_bytes), grid)
-        panel_rows = min(m, parts * least_rows if parts < SPLIT_SHARE else wanted_rows)
-    last_rows = min(last_rows, panel_rows)
+        return Stream(m, steps, panel_rows, last_rows)
     if streams:
         return Stream(panel_rows, 1, panel_rows, last_rows)
-    parts = count_leading_parts(problem.n, problem.k, item_bytes, gpu_share)
+    parts = count_leading_parts(n, problem.k, item_bytes, gpu_share)
     if cuts_columns and min(parts, grid.tiles_per_tile_row) > 1:
         return _lead_by_columns(problem, grid, parts, panel_rows, last_rows)
     stream = Stream(
@@ -133,6 +113,43 @@ def outline_stream(
     if not cuts_columns or staged or item_bytes == 2:
         return stream
     return _lead_some_columns(problem, grid, gpu_share, stream)
+
+
+def _outline_panels(
+    problem: GemmProblem, grid: WaveGrid, splits_tail: bool, streams: bool
+) -> tuple[int, int]:
+    """Rows of an ordinary panel, and of the last one.
+
+    Args:
+        problem: The product.
+        grid: The kernel's tiles and slots.
+        splits_tail: Whether the kernel shares a partly filled wave among all slots.
+        streams: Whether A is what comes in.
+    """
+    m, tile_m, wave_rows = problem.m, grid.tile_m, grid.wave_rows
+    row_bytes = problem.a_row_bytes + problem.c_row_bytes
+    shares = SPLIT_SHARE if splits_tail else 1
+    staged = problem.memory == "pageable"
+    wave_products = grid.slots * tile_m * grid.tile_n * problem.k
+    least_bytes = count_least_bytes(wave_products, shares, staged=staged)
+    wanted_bytes = min(max(m * row_bytes // PANELS, least_bytes), MAX_PANEL_BYTES)
+    last_rows = least_rows = max(1, wave_rows // tile_m // shares) * tile_m
+    drain_rows = max(1, MIN_DRAIN_BYTES // (row_bytes * tile_m)) * tile_m
+    if min(problem.n, problem.k) < COMPUTE_BOUND_SIZE * problem.item_bytes:
+        last_rows = min(drain_rows, max(1, drain_rows // last_rows) * last_rows)
+    else:
+        wanted_bytes = min(max(wanted_bytes, wave_rows * row_bytes), MAX_PANEL_BYTES)
+        if splits_tail and streams:
+            last_rows = min(last_rows, drain_rows)
+    deep = goes_deep(m, problem.n, problem.k, problem.item_bytes, wave_rows)
+    if splits_tail and streams and not staged and not deep:
+        wanted_bytes = min(max(least_bytes, 2 * m * row_bytes // PANELS), MAX_PANEL_BYTES)
+        parts = max(1, round(wanted_bytes / (least_rows * row_bytes)))
+        if parts < SPLIT_SHARE:
+            panel_rows = min(m, parts * least_rows)
+            return panel_rows, min(last_rows, panel_rows)
+    panel_rows = min(m, _round_rows(max(1, wanted_bytes // row_bytes), grid))
+    return panel_rows, min(last_rows, panel_rows)
 
 
 def _lead_by_columns(

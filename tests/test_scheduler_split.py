@@ -6,7 +6,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cost import CpuCurve, GpuCurve, rows_within
+from scheduler.cost import CpuCurve, rows_within
+from scheduler.gpu_curve import GpuCurve
 from scheduler.split import split_rows
 from scheduler.stream import ONE_STEP, Stream
 from scheduler.waves import WaveGrid

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cost import CpuCurve, GpuCurve
+from scheduler.cost import CpuCurve
+from scheduler.gpu_curve import GpuCurve
 from scheduler.plan import Prediction
 from scheduler.split import split_rows
 from scheduler.waves import WaveGrid
