@@ -443,7 +443,7 @@ def test_a_job_that_outlasts_the_drain_goes_back_to_the_queue(tmp_path: Path) ->
     ids: list[str] = []
 
     async def scenario(parts: Parts) -> None:
-        a = parts.store_slow_operand(1100)
+        a = parts.store_slow_operand(1600)
         job, _ = await parts.dispatcher.submit(ask(a, a))
         ids.append(job.id)
         await wait_for_progress(parts, job.id)
