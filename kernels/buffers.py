@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from kernels.errors import OperandError
-from kernels.leading import choose_lead
 from kernels.panels import PanelProblem
 from kernels.pieces import pitch_items
 from kernels.splits import count_split_bytes
@@ -70,19 +69,22 @@ class Buffers:
         return _align(rows * pitch_items(columns, self.item_bytes) * self.item_bytes)
 
 
-def fit_buffers(problem: PanelProblem, panel_rows: int, gpu_memory_bytes: int) -> Buffers:
+def fit_buffers(
+    problem: PanelProblem, panel_rows: int, first_rows: int, gpu_memory_bytes: int
+) -> Buffers:
     """Choose buffers of at most `gpu_memory_bytes` together.
 
     Args:
         problem: What is to be computed.
         panel_rows: Rows of a panel where memory is no limit.
+        first_rows: Rows of the first one, likewise.
         gpu_memory_bytes: The limit.
 
     Raises:
         OperandError: Not even one tile fits; the message names the least `gpu_memory_bytes`.
     """
     buffers = (
-        _fit_whole(problem, panel_rows, gpu_memory_bytes)
+        _fit_whole(problem, panel_rows, first_rows, gpu_memory_bytes)
         or _fit_columns(problem, panel_rows, gpu_memory_bytes)
         or _fit_depth(problem, panel_rows, gpu_memory_bytes)
     )
@@ -98,12 +100,14 @@ def fit_buffers(problem: PanelProblem, panel_rows: int, gpu_memory_bytes: int) -
     return buffers
 
 
-def _fit_whole(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Buffers | None:
+def _fit_whole(
+    problem: PanelProblem, panel_rows: int, first_rows: int, limit_bytes: int
+) -> Buffers | None:
     """Buffers beside all of B: several panels, the first one tall, or two down to one tile.
 
     While the first panel leaves, which may take as long as all the others, they need buffers.
     """
-    tall = max(panel_rows, choose_lead(problem).rows)
+    tall = max(panel_rows, first_rows)
     choices = [(tall, 6), (tall, 3), (panel_rows, 3)]
     choices += [(rows, 2) for rows in _halve(panel_rows, problem.tile_m)]
     for rows, slots in choices:

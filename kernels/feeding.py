@@ -1,5 +1,7 @@
 """How a product begins: what of it comes in first, and how much keeps the GPU busy meanwhile."""
 
+from dataclasses import dataclass
+from math import sqrt
 from typing import Final
 
 FEEDING_OPERATIONS: Final = 1000
@@ -34,6 +36,19 @@ DEEP_BYTES: Final = 128 << 10
 half as long again to copy as whole rows."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """What the first steps compute.
+
+    Attributes:
+        rows: Rows of the first panel.
+        columns: Columns of B that come first; the panel's other columns follow.
+    """
+
+    rows: int
+    columns: int
+
+
 def streams_a(
     m: int, n: int, item_bytes: int, gpu_share: float = 1.0, *, staged: bool = False
 ) -> bool:
@@ -49,7 +64,7 @@ def streams_a(
         staged: Whether copies go through slabs.
     """
     square = 1.0 if staged or n * item_bytes >= SLOW_BYTES else SQUARE_SHARE
-    copied = FEEDING_OPERATIONS * gpu_share * item_bytes * (m + n)
+    copied = _find_side(item_bytes, gpu_share) * (m + n)
     operations = 2 * n * max(m, n, n / square)
     return 2 * n <= 3 * m and operations < copied
 
@@ -66,9 +81,9 @@ def count_feeding_rows(n: int, k: int, item_bytes: int, gpu_share: float) -> int
         item_bytes: Bytes of an element.
         gpu_share: Share of the GPU's multiprocessors.
     """
-    operations = FEEDING_OPERATIONS * gpu_share * item_bytes
-    beyond = 2 * n - operations
-    rows = int(n * operations / beyond) if beyond > 0 else k
+    side = _find_side(item_bytes, gpu_share)
+    beyond = 2 * n - side
+    rows = int(n * side / beyond) if beyond > 0 else k
     return max(1, min(rows, int(k * min(1.0, 2 * gpu_share))))
 
 
@@ -90,25 +105,60 @@ def leads_columns(n: int, item_bytes: int, gpu_share: float) -> bool:
     """Whether few of B's columns are many enough to begin with.
 
     A square of A's rows and B's columns makes the most operations for each element of them. Where
-    its side is a small part of all columns, few rows of all columns keep the GPU as busy.
+    its side is a small part of all columns, few rows of all columns keep the GPU as busy; where
+    only large parts of the columns are fast to copy, there is nothing to choose.
 
     Args:
         n: Columns of B.
         item_bytes: Bytes of an element.
         gpu_share: Share of the GPU's multiprocessors.
     """
+    if n < 4 * find_quantum(n, item_bytes):
+        return False
     return 4 * _find_side(item_bytes, gpu_share) >= n
 
 
-def count_feeding_columns(n: int, item_bytes: int, gpu_share: float) -> int:
-    """Columns of B for which a first panel of as many rows keeps the GPU busy, or half of them all.
+def choose_square(
+    m: int, n: int, k: int, item_bytes: int, gpu_share: float, *, tile_n: int
+) -> Lead:
+    """About as many rows as columns that keep the GPU busy, before rows fill their waves.
+
+    At most a share of C: the kernels want work left while it leaves. Half of the columns at least,
+    if it is not for that.
+
+    Args:
+        m: Rows of C.
+        n: Columns of B.
+        k: Rows of B.
+        item_bytes: Bytes of an element.
+        gpu_share: Share of the GPU's multiprocessors.
+        tile_n: Columns of which a thread block computes some rows.
+    """
+    columns = min(n, max(int(_find_side(item_bytes, gpu_share)), n // 2))
+    rows = min(m, count_feeding_rows(columns, k, item_bytes, gpu_share))
+    most = LEADING_SHARE * m * n
+    scale = sqrt(min(1.0, most / (rows * columns)))
+    quantum = max(tile_n, find_quantum(n, item_bytes))
+    columns = min(n, max(1, round(scale * columns / quantum)) * quantum)
+    return Lead(max(1, min(rows, int(most / columns))), columns)
+
+
+def find_rest_width(n: int, columns: int, item_bytes: int, *, tile_n: int) -> int:
+    """How many of the columns behind those that lead follow at a time: about half, in whole tiles.
 
     Args:
         n: Columns of B.
+        columns: Those that lead.
         item_bytes: Bytes of an element.
-        gpu_share: Share of the GPU's multiprocessors.
+        tile_n: Columns of which a thread block computes some rows.
     """
-    return min(n, max(int(_find_side(item_bytes, gpu_share)), n // 2))
+    tiles = -(-(n - columns) // tile_n)
+    return max(-(-tiles // 2) * tile_n, find_quantum(n, item_bytes))
+
+
+def comes_in_longer(m: int, n: int, k: int) -> bool:
+    """Whether A and B take longer to copy than C."""
+    return m * n < k * (m + n)
 
 
 def count_leading_parts(n: int, k: int, item_bytes: int, gpu_share: float) -> int:
@@ -163,4 +213,4 @@ def _find_side(item_bytes: int, gpu_share: float) -> float:
 
 def _compare_out(k: int, item_bytes: int, gpu_share: float) -> float:
     """How many times as long C takes to copy out as to compute."""
-    return FEEDING_OPERATIONS * gpu_share * item_bytes / (2 * k)
+    return _find_side(item_bytes, gpu_share) / (2 * k)

@@ -1,30 +1,16 @@
 """The first panel: what of C is computed while B arrives."""
 
-from dataclasses import dataclass, replace
-from math import sqrt
+from dataclasses import replace
 
 from kernels.feeding import (
-    LEADING_SHARE,
-    count_feeding_columns,
+    Lead,
+    choose_square,
+    comes_in_longer,
     count_feeding_rows,
     count_most_leading,
-    find_quantum,
     leads_columns,
 )
 from kernels.panels import CLOSE, PanelProblem, choose_panel_rows, round_to_waves
-
-
-@dataclass(frozen=True, slots=True)
-class Lead:
-    """What the first steps compute.
-
-    Attributes:
-        rows: Rows of the first panel.
-        columns: Columns of B that come first; the panel's other columns follow.
-    """
-
-    rows: int
-    columns: int
 
 
 def choose_lead(problem: PanelProblem) -> Lead:
@@ -53,10 +39,9 @@ def _lead_by_columns(problem: PanelProblem) -> Lead:
 
     Where C is what takes long, it should begin to leave soon.
     """
-    m, n, k = problem.m, problem.n, problem.k
-    comes_in = m * n < k * (m + n)
+    n, k = problem.n, problem.k
     most = problem.likely_rows
-    if problem.staged or not comes_in:
+    if problem.staged or not comes_in_longer(problem.m, n, k):
         most = choose_panel_rows(problem)
     tile_rows = -(-k // problem.tile_m)
     width = -(-problem.tiles_per_tile_row // problem.leading_parts) * problem.tile_n
@@ -65,22 +50,14 @@ def _lead_by_columns(problem: PanelProblem) -> Lead:
 
 def _leads_columns(problem: PanelProblem) -> bool:
     """Whether the first panel begins with some of B's columns, and takes K in steps."""
-    n, item_bytes = problem.n, problem.item_bytes
-    if problem.split_item_bytes or item_bytes == 2 or problem.staged:
+    if problem.split_item_bytes or problem.item_bytes == 2 or problem.staged:
         return False
-    return n >= 4 * find_quantum(n, item_bytes) and leads_columns(n, item_bytes, problem.gpu_share)
+    return leads_columns(problem.n, problem.item_bytes, problem.gpu_share)
 
 
 def _lead_some_columns(problem: PanelProblem) -> Lead:
-    """About a square, of at most a share of C: the kernels want work left while it leaves."""
-    n, k, item_bytes, gpu_share = problem.n, problem.k, problem.item_bytes, problem.gpu_share
-    rows = problem.likely_rows
-    columns = count_feeding_columns(n, item_bytes, gpu_share)
-    wanted = min(rows, count_feeding_rows(columns, k, item_bytes, gpu_share))
-    most = LEADING_SHARE * rows * n
-    scale = sqrt(min(1.0, most / (wanted * columns)))
-    quantum = max(problem.tile_n, find_quantum(n, item_bytes))
-    columns = min(n, max(1, round(scale * columns / quantum)) * quantum)
-    wanted = max(1, min(wanted, int(most / columns)))
-    some = replace(problem, n=columns)
-    return Lead(min(rows, round_to_waves(some, wanted, CLOSE)), columns)
+    """The square whose rows fill their waves."""
+    rows, n, tile_n = problem.likely_rows, problem.n, problem.tile_n
+    square = choose_square(rows, n, problem.k, problem.item_bytes, problem.gpu_share, tile_n=tile_n)
+    some = replace(problem, n=square.columns)
+    return Lead(min(rows, round_to_waves(some, square.rows, CLOSE)), square.columns)

@@ -30,7 +30,7 @@ from kernels.memory import Matrix
 from kernels.panels import PanelProblem
 from kernels.places import PlacedStep
 from kernels.sharing import SharedRows
-from kernels.splits import count_split_item_bytes
+from kernels.splits import find_split_item_bytes
 from kernels.staging import Staging
 
 SMALL_PRODUCT_BYTES: Final = 12 << 20
@@ -260,7 +260,7 @@ def _describe(
     tile = spec.tile
     return PanelProblem(
         *(*shape, np.dtype(spec.dtype).itemsize, tile.m, tile.n, tile.k, slots),
-        count_split_item_bytes(spec) if shape[2] >= spec.least_k else 0,
+        find_split_item_bytes(spec, shape[2]),
         planned_rows=planned_rows,
         splits_tail=spec.splits_tail,
         staged=staged,

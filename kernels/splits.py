@@ -89,6 +89,11 @@ def count_split_item_bytes(spec: KernelSpec) -> int:
     return spec.tiling.count_split_bytes(1, 1) if isinstance(spec.tiling, SplitTiling) else 0
 
 
+def find_split_item_bytes(spec: KernelSpec, k: int) -> int:
+    """The same at so long a K: a short one is computed without splits."""
+    return count_split_item_bytes(spec) if k >= spec.least_k else 0
+
+
 def count_split_bytes(tile: Tile, item_bytes: int, rows: int, columns: int, depth: int) -> int:
     """Bytes of the verdict and of the splits of A and B, which are whole tiles.
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 from kernels.buffers import Buffers, fit_buffers
-from kernels.feeding import find_quantum
+from kernels.feeding import Lead, find_rest_width
 from kernels.leading import choose_lead
 from kernels.panels import PanelProblem, choose_panel_rows, cut_rows
 
@@ -73,20 +73,22 @@ def plan_steps(problem: PanelProblem, gpu_memory_bytes: int) -> StepPlan:
 
     Columns are outermost (one group where B fits), then panels of rows, then K. The first panel
     of a group goes through K in steps even where K fits, so that the GPU starts when the first
-    rows of B have arrived and not the last; but for products that copy A in for longer. Where C
-    takes longer to copy out than to compute it goes through B's columns instead, so that the first
-    ones of C leave when those of B have arrived.
+    rows of B have arrived and not the last; but for products that copy A in for longer. It may do
+    so with some of B's columns, for which less must arrive and of which C leaves while the others
+    are computed. Where C takes longer to copy out than to compute it goes through B's columns only,
+    so that the first ones of C leave when those of B have arrived.
 
     Raises:
         OperandError: Not even one tile fits; the message names the least `gpu_memory_bytes`.
     """
     panel_rows = choose_panel_rows(problem)
-    buffers = fit_buffers(problem, panel_rows, gpu_memory_bytes)
+    lead = choose_lead(problem)
+    buffers = fit_buffers(problem, panel_rows, lead.rows, gpu_memory_bytes)
     first_rows = buffers.rows
     if problem.leading_parts > 1:
-        first_rows = min(first_rows, choose_lead(problem).rows)
+        first_rows = min(first_rows, lead.rows)
     panels = cut_rows(problem, first_rows, min(panel_rows, buffers.rows))
-    parts = list(_list_parts(problem, buffers, panels))
+    parts = list(_list_parts(problem, buffers, panels, lead))
     return StepPlan(tuple(_assign_slots(problem, buffers, parts)), buffers)
 
 
@@ -102,12 +104,14 @@ class _Part:
     leads: bool
 
 
-def _list_parts(problem: PanelProblem, buffers: Buffers, panels: list[range]) -> Iterator[_Part]:
+def _list_parts(
+    problem: PanelProblem, buffers: Buffers, panels: list[range], lead: Lead
+) -> Iterator[_Part]:
     for group in _cut(problem.n, buffers.columns):
         for rows in panels:
             leads = rows.start == 0
             if leads and len(group) == problem.n and buffers.depth == problem.k:
-                yield from _list_leading_parts(problem, rows)
+                yield from _list_leading_parts(problem, rows, lead)
                 continue
             size = buffers.depth
             if leads and size == problem.k:
@@ -116,35 +120,27 @@ def _list_parts(problem: PanelProblem, buffers: Buffers, panels: list[range]) ->
                 yield _Part(rows, group, group, depth, depth, leads)
 
 
-def _list_leading_parts(problem: PanelProblem, rows: range) -> Iterator[_Part]:
+def _list_leading_parts(problem: PanelProblem, rows: range, lead: Lead) -> Iterator[_Part]:
     """The first panel, where there is room for all of B: K in steps, then the other columns."""
     columns, depth, nothing = range(problem.n), range(problem.k), range(0)
-    lead = range(choose_lead(problem).columns)
+    by_columns = problem.leading_parts > 1
+    step = problem.k if by_columns else _choose_leading_depth(problem, problem.n)
     quantum, loaded = problem.a_quantum, 0
-    for some in _cut(problem.k, _choose_leading_depth(problem, problem.n)):
+    for some in _cut(problem.k, step):
         until = min(problem.k, -(-some.stop // quantum) * quantum)
-        yield _Part(rows, columns, lead, some, range(loaded, until), leads=True)
+        yield _Part(rows, columns, range(lead.columns), some, range(loaded, until), leads=True)
         loaded = until
-    for some in _cut_rest(problem, lead.stop):
+    width = lead.columns
+    if not by_columns:
+        width = find_rest_width(problem.n, width, problem.item_bytes, tile_n=problem.tile_n)
+    for some in _cut(problem.n, width, lead.columns):
         yield _Part(rows, columns, some, depth, nothing, leads=True)
-
-
-def _cut_rest(problem: PanelProblem, start: int) -> list[range]:
-    """The columns behind those that lead: as many at a time where C leaves in columns, or two."""
-    if start >= problem.n:
-        return []
-    width = start
-    if problem.leading_parts == 1:
-        tiles = -(-(problem.n - start) // problem.tile_n)
-        least = find_quantum(problem.n, problem.item_bytes)
-        width = max(-(-tiles // 2) * problem.tile_n, least)
-    return [range(some.start + start, some.stop + start) for some in _cut(problem.n - start, width)]
 
 
 def _choose_leading_depth(problem: PanelProblem, columns: int) -> int:
     """How much of K the first panel takes at a time."""
     # The sums of float16 lose digits each time they leave the kernel's accumulator.
-    if problem.item_bytes == 2 or problem.streams_a or problem.leading_parts > 1:
+    if problem.item_bytes == 2 or problem.streams_a:
         return problem.k
     elements = columns + problem.m if problem.goes_deep else columns  # all of A comes in as well
     return cut_depth(problem.k, elements * problem.item_bytes)
@@ -199,6 +195,6 @@ def _assign_slots(problem: PanelProblem, buffers: Buffers, parts: list[_Part]) -
         )
 
 
-def _cut(length: int, size: int) -> list[range]:
-    """Ranges of at most `size` that cover 0…length."""
-    return [range(start, min(start + size, length)) for start in range(0, length, size)]
+def _cut(length: int, size: int, first: int = 0) -> list[range]:
+    """Ranges of at most `size` that cover `first`…length."""
+    return [range(start, min(start + size, length)) for start in range(first, length, size)]

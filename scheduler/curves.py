@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kernels.splits import count_split_item_bytes
+from kernels.splits import find_split_item_bytes
 from scheduler.candidates import Candidate
 from scheduler.cost import CpuCurve
 from scheduler.cpu_model import NARROW, CpuShare
@@ -97,9 +97,12 @@ def build_gpu_curve(
     out_rate = link.out_gbytes_per_second * 1e9
     grid = WaveGrid(problem.n, spec.tile.m, spec.tile.n, slots)
     share = held / gpu.sm_count
-    splits = problem.k >= spec.least_k and count_split_item_bytes(spec) > 0
     stream = outline_stream(
-        problem, grid, splits_tail=spec.splits_tail, gpu_share=share, cuts_columns=not splits
+        problem,
+        grid,
+        splits_tail=spec.splits_tail,
+        gpu_share=share,
+        cuts_columns=not find_split_item_bytes(spec, problem.k),
     )
     wave_seconds = KERNELS_BESIDE_COPIES * model.wave_seconds
     wave_k_seconds = KERNELS_BESIDE_COPIES * model.wave_k_seconds

@@ -165,7 +165,7 @@ def choose_plan(problem: GemmProblem, profile: MachineProfile, wishes: Wishes = 
         if f not in ("auto", m):
             raise PlanError("f", f, f'"auto" or {m}: {reason}')
         return replace(ways[0], no_gpu_reason=reason)
-    alone_seconds = min(one.curve.seconds(m) for one in kernels)
+    alone_seconds = min(kernel.alone_seconds for kernel in kernels)
     alone_seconds = min(alone_seconds, ways[0].predicted.total_seconds)
     best: Plan | None = None
     for kernel in kernels:
@@ -191,8 +191,7 @@ def _can_beat(plan: Plan, ways: Sequence[Plan], kernel: RankedKernel, alone_seco
         alone_seconds: What the best single device takes, with whichever kernel.
     """
     sooner = plan.predicted.total_seconds * (1 - WORTHWHILE_GAIN)
-    gpu_only_seconds = kernel.curve.seconds(plan.problem.m)
-    if gpu_only_seconds <= sooner:
+    if kernel.alone_seconds <= sooner:
         return True
     limit = min(sooner, _limit_split(alone_seconds, plan.problem.memory))
     return any(_can_end_within(limit, way, kernel) for way in ways)

@@ -18,10 +18,12 @@ class RankedKernel:
     Attributes:
         spec: The kernel.
         curve: Rows → seconds with the machine to itself.
+        alone_seconds: Seconds for all of the product's rows.
     """
 
     spec: KernelSpec
     curve: GpuCurve
+    alone_seconds: float
 
 
 def rank_kernels(
@@ -38,10 +40,10 @@ def rank_kernels(
         candidates: The kernels that fit.
         sms: Multiprocessors that they are held to; None for all.
     """
-    kernels = [
-        RankedKernel(one.spec, build_gpu_curve(problem, profile, one, sms=sms))
-        for one in candidates
-    ]
+    kernels = []
+    for one in candidates:
+        curve = build_gpu_curve(problem, profile, one, sms=sms)
+        kernels.append(RankedKernel(one.spec, curve, curve.seconds(problem.m)))
 
     def rank(kernel: RankedKernel) -> tuple[float, bool]:
         return kernel.curve.kernel_seconds(problem.m), kernel.spec.accuracy != "library"

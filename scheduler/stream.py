@@ -6,16 +6,16 @@ holds it against them.
 """
 
 from dataclasses import dataclass, replace
-from math import log2, sqrt
+from math import log2
 
 from kernels.feeding import (
-    LEADING_SHARE,
     MIN_DRAIN_BYTES,
-    count_feeding_columns,
+    choose_square,
+    comes_in_longer,
     count_feeding_rows,
     count_leading_parts,
     count_most_leading,
-    find_quantum,
+    find_rest_width,
     goes_deep,
     leads_columns,
     streams_a,
@@ -159,8 +159,8 @@ def _lead_by_columns(
     m, n, k = problem.m, problem.n, problem.k
     tiles = grid.tiles_per_tile_row
     steps = divide_up(tiles, divide_up(tiles, parts))
-    comes_in = m * n < k * (m + n)
-    most = m if comes_in and problem.memory != "pageable" else panel_rows
+    waits = comes_in_longer(m, n, k) and problem.memory != "pageable"
+    most = m if waits else panel_rows
     first_rows = min(most, divide_up(k, grid.tile_m) * grid.tile_m)
     if first_rows == m > panel_rows:
         last_rows = max(last_rows, m // steps)
@@ -172,21 +172,16 @@ def _lead_some_columns(
 ) -> Stream:
     """The same, but for the first panel, if that begins with some of B's columns."""
     m, n, k, item_bytes = problem.m, problem.n, problem.k, problem.item_bytes
-    least = find_quantum(n, item_bytes)
     wanted = count_feeding_rows(n, k, item_bytes, gpu_share)
-    if n < 4 * least or not leads_columns(n, item_bytes, gpu_share) or 2 * m <= wanted:
+    if 2 * m <= wanted or not leads_columns(n, item_bytes, gpu_share):
         return stream
-    columns = count_feeding_columns(n, item_bytes, gpu_share)
-    wanted = min(m, count_feeding_rows(columns, k, item_bytes, gpu_share))
-    scale = sqrt(min(1.0, LEADING_SHARE * m * n / (wanted * columns)))
-    quantum = max(grid.tile_n, least)
-    columns = max(1, round(scale * columns / quantum)) * quantum
-    if columns >= n:
+    square = choose_square(m, n, k, item_bytes, gpu_share, tile_n=grid.tile_n)
+    columns = square.columns
+    if columns == n:
         return stream
-    wanted = max(1, min(wanted, int(LEADING_SHARE * m * n / columns)))
-    rows = _round_close(wanted, grid, divide_up(columns, grid.tile_n))
-    tiles = divide_up(n - columns, grid.tile_n)
-    rest_steps = divide_up(n - columns, max(divide_up(tiles, 2) * grid.tile_n, least))
+    rows = _round_close(square.rows, grid, divide_up(columns, grid.tile_n))
+    width = find_rest_width(n, columns, item_bytes, tile_n=grid.tile_n)
+    rest_steps = divide_up(n - columns, width)
     last_rows = stream.last_rows
     if rows >= m:
         last_rows = max(last_rows, (n - columns) * m // n // rest_steps)

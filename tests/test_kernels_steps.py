@@ -29,7 +29,7 @@ problems = st.builds(
     split_item_bytes=st.sampled_from([0, 6]),
     staged=st.booleans(),
 )
-budgets = st.one_of(st.integers(1 << 21, 1 << 26), st.just(1 << 32))
+budgets = st.one_of(st.integers(1 << 20, 1 << 26), st.just(1 << 32))
 
 
 def count_coverage(problem: PanelProblem, plan: StepPlan) -> int:
@@ -201,6 +201,15 @@ def test_where_c_is_what_goes_out_its_first_columns_wait_for_those_of_b_only() -
     assert all(step.first and step.last and len(step.rows) == 256 for step in halves)
     assert {step.columns for step in steps[2:]} == {range(16384)}
     assert not any(step.loads_b for step in steps[2:])
+
+
+def test_where_b_does_not_fit_a_first_panel_goes_through_k_even_if_c_takes_long_to_leave() -> None:
+    problem = PanelProblem(2048, 16_384, 3000, 8, 64, 128, 16, 132)
+    assert problem.leading_parts > 1
+    assert {len(step.depth) for step in plan_steps(problem, 1 << 30).steps} == {3000}
+    plan = plan_steps(problem, 1 << 28)
+    assert plan.buffers.columns < problem.n
+    assert len(plan.steps[0].depth) < plan.buffers.depth == problem.k
 
 
 @pytest.mark.parametrize(("k", "item_bytes"), [(8192, 8), (16384, 4)])
