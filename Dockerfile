@@ -21,6 +21,7 @@ COPY kernels kernels
 COPY native native
 COPY scheduler scheduler
 COPY service service
+COPY wavetrim wavetrim
 RUN ["/opt/build/bin/pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", \
      "--wheel-dir", "/opt/wheels", "."]
 
@@ -37,7 +38,7 @@ RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle \
 # The image has no compiler, so the C libraries are compiled here, by zig's: a wheel from PyPI. With a
 # target it takes neither this machine's newest instructions nor its newest glibc for granted.
 RUN CC="/opt/build/bin/python -m ziglang cc -target $(uname -m)-linux-gnu.2.28" \
-    ZIG_GLOBAL_CACHE_DIR=/tmp/zig /opt/wavetrim/bin/python -P -m service.libraries
+    ZIG_GLOBAL_CACHE_DIR=/tmp/zig /opt/wavetrim/bin/python -P -m wavetrim.service.libraries
 
 # --- the image -----------------------------------------------------------------------------------
 FROM ${BASE_IMAGE}

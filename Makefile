@@ -46,10 +46,10 @@ help: ## list the commands
 
 .PHONY: demo serve
 demo: $(ENVIRONMENT) ## start a service, multiply two matrices over HTTP, check the product
-	@$(PY) -m service demo $(ARGS)
+	@$(PY) -m wavetrim demo $(ARGS)
 
 serve: $(ENVIRONMENT) ## run the service in the foreground (settings: README.md)
-	@exec env $(PY) -m service serve $(ARGS)
+	@exec env $(PY) -m wavetrim serve $(ARGS)
 
 # --- checking --------------------------------------------------------------------------------
 

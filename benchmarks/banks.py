@@ -22,8 +22,8 @@ from typing import Any, Final
 
 from benchmarks.environment import describe_environment
 from benchmarks.tables import RESULTS
-from kernels.catalog import KernelSpec, list_kernels
-from kernels.compile import compile_kernel, find_compiler_version
+from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.compile import compile_kernel, find_compiler_version
 
 ARCH: Final = "sm_90a"
 BANKS: Final = 2

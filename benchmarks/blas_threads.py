@@ -7,7 +7,7 @@ from typing import Final
 
 import threadpoolctl
 
-from cpu.threads import usable_cores
+from wavetrim.cpu.threads import usable_cores
 
 PAUSE_SECONDS: Final = 0.16
 """OpenBLAS's threads spin for about 0.1 s after a product, on cores that others want next."""

@@ -7,9 +7,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from kernels.catalog import KernelSpec
-from kernels.compile import CompiledKernel, compile_kernel
-from kernels.errors import CompilationFailed
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.compile import CompiledKernel, compile_kernel
+from wavetrim.kernels.errors import CompilationFailed
 
 
 def compile_all(

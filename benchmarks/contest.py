@@ -19,9 +19,9 @@ from benchmarks.measured import Shape
 from benchmarks.meter import Meter
 from benchmarks.score import Score
 from benchmarks.suite import Contestant
-from kernels.device import DeviceInfo
-from kernels.errors import DeviceFailure, KernelsError
-from kernels.timing import Burst, ResidentProduct
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.errors import DeviceFailure, KernelsError
+from wavetrim.kernels.timing import Burst, ResidentProduct
 
 LEAST_TURNS: Final = 3
 TURN_SECONDS: Final = 3e-3

@@ -23,7 +23,7 @@ import threadpoolctl
 from numpy.typing import NDArray
 
 from benchmarks.environment import describe_environment, name_host
-from cpu.gemm import CpuPool
+from wavetrim.cpu.gemm import CpuPool
 
 SHAPES = [
     *((size, size, size) for size in (512, 1024, 2048, 4096)),

@@ -8,9 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from cpu.model import find_cpu_name
-from cpu.threads import usable_cores
-from kernels.device import list_devices
+from wavetrim.cpu.model import find_cpu_name
+from wavetrim.cpu.threads import usable_cores
+from wavetrim.kernels.device import list_devices
 
 _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGES = (

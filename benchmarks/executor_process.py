@@ -18,13 +18,13 @@ from typing import Any, Final, Self
 
 from benchmarks.host import find_profile
 from benchmarks.operands import Operands, draw_operands
-from scheduler.errors import ProfileError
-from scheduler.execute import Executor
-from scheduler.machine import MachineProfile
-from scheduler.plan import choose_plan
-from scheduler.profile import find_profile as find_stored_profile
-from scheduler.profile import read_key, store_profile
-from service.commands.machine import count_threads, find_devices, load_settings
+from wavetrim.scheduler.errors import ProfileError
+from wavetrim.scheduler.execute import Executor
+from wavetrim.scheduler.machine import MachineProfile
+from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.profile import find_profile as find_stored_profile
+from wavetrim.scheduler.profile import read_key, store_profile
+from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
 
 PROFILES: Final = "profiles"
 """Folder of the profile, in that of the benchmark."""

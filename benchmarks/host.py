@@ -35,12 +35,12 @@ from benchmarks.host_suite import ALL_SHAPES
 from benchmarks.kernels import read_shape
 from benchmarks.limit import measure_link
 from benchmarks.measured import ResultsError
-from kernels.device import list_devices
-from scheduler.calibrate import calibrate
-from scheduler.errors import ProfileError
-from scheduler.execute import Executor
-from scheduler.machine import MachineProfile
-from scheduler.problem import MEMORIES
+from wavetrim.kernels.device import list_devices
+from wavetrim.scheduler.calibrate import calibrate
+from wavetrim.scheduler.errors import ProfileError
+from wavetrim.scheduler.execute import Executor
+from wavetrim.scheduler.machine import MachineProfile
+from wavetrim.scheduler.problem import MEMORIES
 
 SECONDS: Final = 1100.0
 PARTS: Final = ("rows", "held", "regret")

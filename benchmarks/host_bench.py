@@ -28,14 +28,14 @@ from benchmarks.operands import Operands, draw_operands, pin_operands
 from benchmarks.projection import Projection
 from benchmarks.regret import Sweep, estimate_sweep_seconds
 from benchmarks.suite import share_seconds
-from kernels.device import DeviceInfo
-from kernels.errors import KernelsError
-from scheduler.errors import SchedulerError
-from scheduler.execute import Executor
-from scheduler.machine import MachineProfile
-from scheduler.plan import choose_plan
-from scheduler.problem import MEMORIES, GemmProblem, Memory
-from scheduler.wishes import RowsOrAuto, Wishes
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.errors import KernelsError
+from wavetrim.scheduler.errors import SchedulerError
+from wavetrim.scheduler.execute import Executor
+from wavetrim.scheduler.machine import MachineProfile
+from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.problem import MEMORIES, GemmProblem, Memory
+from wavetrim.scheduler.wishes import RowsOrAuto, Wishes
 
 Step = tuple[str, float, Callable[[float], None]]
 """What it is, about how long it should take, and what to do in so many seconds."""

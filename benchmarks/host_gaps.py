@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from benchmarks.host_names import name_contest, name_product, name_sweep, name_sweeps
 from benchmarks.host_rows import HostResults, HostRow, RegretRow
 from benchmarks.host_suite import REGRET_SMS
-from scheduler.problem import MEMORIES
+from wavetrim.scheduler.problem import MEMORIES
 
 
 def split_entry(entry: str) -> tuple[str, str]:

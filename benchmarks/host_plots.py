@@ -20,7 +20,7 @@ from benchmarks.host_suite import ALL_SHAPES, name_shape
 from benchmarks.host_summary import OURS, PEERS, find_whole
 from benchmarks.measured import ResultsError, Shape
 from benchmarks.tables import RESULTS, ROOT
-from scheduler.problem import MEMORIES
+from wavetrim.scheduler.problem import MEMORIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

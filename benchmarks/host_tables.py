@@ -27,7 +27,7 @@ from benchmarks.host_summary import (
 )
 from benchmarks.measured import ResultsError
 from benchmarks.tables import RESULTS, ROOT, fill_section, render_table
-from scheduler.problem import MEMORIES
+from wavetrim.scheduler.problem import MEMORIES
 
 PAGE: Final = ROOT / "docs" / "performance.md"
 NOT_MEASURED: Final = "Not measured yet: there is no results/host-<gpu>.json."

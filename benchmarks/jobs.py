@@ -25,12 +25,12 @@ from benchmarks.executor_process import KERNELS, PROFILES, ExecutorFailed, Execu
 from benchmarks.kernels import read_shape
 from benchmarks.measured import Shape
 from benchmarks.operands import draw_operands
-from service.client import WavetrimClient
-from service.client_errors import ClientError
-from service.client_records import RemoteJob
-from service.commands.exits import CommandFailed
-from service.commands.local_service import run_service
-from service.commands.machine import load_settings
+from wavetrim.service.cli.exits import CommandFailed
+from wavetrim.service.cli.local_service import run_service
+from wavetrim.service.cli.machine import load_settings
+from wavetrim.service.client import WavetrimClient
+from wavetrim.service.client_errors import ClientError
+from wavetrim.service.client_records import RemoteJob
 
 SECONDS: Final = 70.0
 SHAPES: Final = ((4096, 4096, 4096), (8192, 8192, 8192))

@@ -36,9 +36,9 @@ from benchmarks.suite import (
     share_seconds,
 )
 from benchmarks.summary import format_summary, summarize
-from kernels.catalog import KernelSpec, list_kernels
-from kernels.device import DeviceInfo, find_device
-from kernels.errors import DeviceFailure, KernelsError
+from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.device import DeviceInfo, find_device
+from wavetrim.kernels.errors import DeviceFailure, KernelsError
 
 DTYPES: Final = ("float32", "float64")
 SECONDS: Final = 160.0

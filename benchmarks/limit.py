@@ -11,9 +11,9 @@ import numpy as np
 
 from benchmarks.measured import Shape
 from benchmarks.operands import Operands
-from kernels.catalog import find_kernel
-from kernels.pinned import pin_matrix
-from kernels.timing import ResidentProduct
+from wavetrim.kernels.catalog import find_kernel
+from wavetrim.kernels.pinned import pin_matrix
+from wavetrim.kernels.timing import ResidentProduct
 
 _LINK_BYTES: Final = 2**30
 _LINK_TURNS: Final = 9

@@ -19,14 +19,14 @@ import numpy as np
 
 from benchmarks.environment import describe_environment, name_host
 from benchmarks.host import find_profile
-from kernels.device import list_devices
-from scheduler.description import describe_plan
-from scheduler.execute import Executor
-from scheduler.machine import MachineProfile
-from scheduler.plan import Plan, choose_plan
-from scheduler.problem import GemmProblem
-from scheduler.verify import verify_product
-from scheduler.wishes import Wishes
+from wavetrim.kernels.device import list_devices
+from wavetrim.scheduler.description import describe_plan
+from wavetrim.scheduler.execute import Executor
+from wavetrim.scheduler.machine import MachineProfile
+from wavetrim.scheduler.plan import Plan, choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.verify import verify_product
+from wavetrim.scheduler.wishes import Wishes
 
 DTYPES = ("float32", "float64")
 Contender = Callable[[], float]

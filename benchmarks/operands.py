@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measured import Shape
-from cpu.threads import usable_cores
-from kernels.pinned import pin_matrix
-from scheduler.problem import GemmProblem, Memory
+from wavetrim.cpu.threads import usable_cores
+from wavetrim.kernels.pinned import pin_matrix
+from wavetrim.scheduler.problem import GemmProblem, Memory
 
 Matrix = NDArray[Any]
 

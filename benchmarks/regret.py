@@ -9,12 +9,12 @@ from typing import Final
 
 from benchmarks.host_rows import RegretRow
 from benchmarks.operands import Operands
-from kernels.catalog import KernelSpec
-from scheduler.execute import Executor, Timings
-from scheduler.machine import MachineProfile
-from scheduler.plan import Plan, choose_plan
-from scheduler.problem import GemmProblem
-from scheduler.wishes import Wishes
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.scheduler.execute import Executor, Timings
+from wavetrim.scheduler.machine import MachineProfile
+from wavetrim.scheduler.plan import Plan, choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.wishes import Wishes
 
 POINTS: Final = 30
 """Between the wave boundaries, at equal distances."""

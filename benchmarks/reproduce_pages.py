@@ -21,8 +21,8 @@ from typing import Final
 from benchmarks.environment import name_gpu
 from benchmarks.probe_lessons import read_lessons
 from benchmarks.tables import ROOT, fill_section, render_table
-from scheduler.probes.catalog import PROBES
-from service.commands.reproduce import EXPERIMENTS
+from wavetrim.scheduler.probes.catalog import PROBES
+from wavetrim.service.cli.commands.reproduce import EXPERIMENTS
 
 DOCS: Final = ROOT / "docs"
 PAGE: Final = DOCS / "reproduce.md"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from benchmarks.measured import Row, Shape
 from benchmarks.meter import Reading
 from benchmarks.suite import Contestant, count_flops
-from kernels.catalog import KernelSpec
+from wavetrim.kernels.catalog import KernelSpec
 
 
 @dataclass(slots=True)

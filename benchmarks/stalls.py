@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.environment import describe_environment, name_host
-from kernels.catalog import KernelSpec, list_kernels
-from kernels.device import find_device
+from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.device import find_device
 
 SIZE: Final = 4096
 TEXTBOOK_SIZE: Final = 2048
@@ -70,7 +70,7 @@ def launch_all(cache_dir: Path) -> None:
     import cupy
     from cupy.cuda import runtime
 
-    from kernels.gemm import multiply_on_device
+    from wavetrim.kernels.gemm import multiply_on_device
 
     mark = cupy.ElementwiseKernel("", "int32 x", "x = 0", MARK)
     marked = cupy.empty(1, "int32")

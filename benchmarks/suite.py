@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.measured import Shape
-from kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.catalog import KernelSpec, find_kernel
 
 SQUARES: Final = (4096, 8192, 16384)
 """M = N = K at which ratios to cuBLAS are promised."""

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ByteSize
 from pydantic.fields import FieldInfo
 
-from service.settings import Settings
+from wavetrim.service.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"

@@ -8,10 +8,10 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from cpu.blocks import Block
-from cpu.cut import CutProduct
-from cpu.errors import ProductCancelled
-from cpu.hands import Hands
+from wavetrim.cpu.blocks import Block
+from wavetrim.cpu.cut import CutProduct
+from wavetrim.cpu.errors import ProductCancelled
+from wavetrim.cpu.hands import Hands
 
 _POLL_SECONDS: Final = 0.02
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cpu.blocks import Block, cut_blocks, cut_depth
-from cpu.products import (
+from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth
+from wavetrim.cpu.products import (
     TEMPORARY_ELEMENTS,
     Matrix,
     accumulator_dtype,

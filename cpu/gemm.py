@@ -7,14 +7,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cpu.blocks import can_share
-from cpu.errors import CpuError, OperandError
-from cpu.native_team import NATIVE_DTYPES, NativeTeam
-from cpu.operands import check_operands
-from cpu.product import Product
-from cpu.products import Matrix
-from cpu.python_team import PythonTeam
-from cpu.threads import limit_blas_threads, usable_cores
+from wavetrim.cpu.blocks import can_share
+from wavetrim.cpu.errors import CpuError, OperandError
+from wavetrim.cpu.native_team import NATIVE_DTYPES, NativeTeam
+from wavetrim.cpu.operands import check_operands
+from wavetrim.cpu.product import Product
+from wavetrim.cpu.products import Matrix
+from wavetrim.cpu.python_team import PythonTeam
+from wavetrim.cpu.threads import limit_blas_threads, usable_cores
 
 
 class CpuPool:
@@ -155,7 +155,7 @@ class CpuPool:
                 are left of blocks under way, estimated; returns the next ones, and none when there
                 are no more. Not asked again when it has given all. What it raises ends the product.
             likely_rows: How many rows `take` is likely to give in all; blocks are cut as for so
-                many (`cpu.blocks.cut_strips`). None where that is not known.
+                many (`wavetrim.cpu.blocks.cut_strips`). None where that is not known.
             alpha: Factor of the product.
             beta: Factor of C.
             threads: Threads of the pool that take part; None for all.

@@ -1,6 +1,6 @@
 """How matrices lie in memory, and whether BLAS can take them as they lie."""
 
-from cpu.products import Matrix
+from wavetrim.cpu.products import Matrix
 
 
 def find_blas_strides(matrix: Matrix) -> tuple[int, int] | None:

@@ -10,11 +10,11 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from cpu.blocks import Block, cut_blocks, cut_depth
-from cpu.errors import CpuError, ProductCancelled
-from cpu.pool_library import OVER, TAKE, TAKER, Report
-from cpu.product import Product
-from cpu.products import Matrix, combine
+from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth
+from wavetrim.cpu.errors import CpuError, ProductCancelled
+from wavetrim.cpu.pool_library import OVER, TAKE, TAKER, Report
+from wavetrim.cpu.product import Product
+from wavetrim.cpu.products import Matrix, combine
 
 _POLL_NANOSECONDS: Final = 20_000_000
 

@@ -9,13 +9,13 @@ from typing import Final, Self
 
 import numpy as np
 
-from cpu.blas import Blas, find_blas
-from cpu.errors import CpuError
-from cpu.layout import find_blas_strides
-from cpu.native_call import NativeCall, take_for
-from cpu.pool_library import BlasAddresses, ProductFields, load_pool_library
-from cpu.product import Product
-from cpu.products import Matrix
+from wavetrim.cpu.blas import Blas, find_blas
+from wavetrim.cpu.errors import CpuError
+from wavetrim.cpu.layout import find_blas_strides
+from wavetrim.cpu.native_call import NativeCall, take_for
+from wavetrim.cpu.pool_library import BlasAddresses, ProductFields, load_pool_library
+from wavetrim.cpu.product import Product
+from wavetrim.cpu.products import Matrix
 
 NATIVE_DTYPES: Final = (np.dtype(np.float32), np.dtype(np.float64))
 """The element types that the threads in C multiply."""

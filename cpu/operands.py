@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from cpu.errors import OperandError
-from cpu.products import DTYPES, Matrix
+from wavetrim.cpu.errors import OperandError
+from wavetrim.cpu.products import DTYPES, Matrix
 
 
 def check_operands(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:

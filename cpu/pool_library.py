@@ -5,7 +5,7 @@ from ctypes import c_char_p, c_double, c_int, c_int64, c_void_p
 from pathlib import Path
 from typing import Final
 
-from native.library import Library, load_library
+from wavetrim.native.library import Library, load_library
 
 POOL_LIBRARY: Final = Library(
     name="pool",

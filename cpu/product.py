@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cpu.products import Matrix
+from wavetrim.cpu.products import Matrix
 
 TakeRows: TypeAlias = Callable[[float], range]
 """The next rows of C to compute, given an estimate of those in hand; none behind the last."""

@@ -4,9 +4,9 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from cpu.call import Call
-from cpu.cut import CutProduct
-from cpu.product import Product
+from wavetrim.cpu.call import Call
+from wavetrim.cpu.cut import CutProduct
+from wavetrim.cpu.product import Product
 
 
 class PythonTeam:

@@ -20,7 +20,7 @@ FOLDER = REPOSITORY / ".image"
 _BUILD_TOOLS = ("cc", "gcc", "g++", "make", "git", "buildah", "nvcc")
 _COPY = """
 import pathlib, numpy
-from kernels.host_copies import CopyTeam
+from wavetrim.kernels.host_copies import CopyTeam
 
 team = CopyTeam(2, cache_dir=pathlib.Path("/no/such/folder"))
 source = numpy.random.default_rng(1).random((1031, 517))
@@ -32,7 +32,7 @@ print(team_is_native, numpy.array_equal(target, source))
 """
 _MULTIPLY = """
 import numpy
-from cpu.gemm import CpuPool
+from wavetrim.cpu.gemm import CpuPool
 
 a = numpy.random.default_rng(1).random((1031, 517))
 c = numpy.empty((1031, 1031))

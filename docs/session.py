@@ -86,7 +86,7 @@ def serve(folder: str) -> Iterator[str]:
     options = ("--port", address.partition(":")[2], "--data-dir", f"{folder}/wavetrim-data")
     with (Path(folder) / "service.log").open("wb") as log:
         service = subprocess.Popen(
-            [sys.executable, "-m", "service", "serve", *options],
+            [sys.executable, "-m", "wavetrim", "serve", *options],
             cwd=README.parent,
             env=environment,
             stdout=log,

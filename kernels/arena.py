@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any, Final
 
-from kernels.errors import DeviceFailure, OperandError
-from kernels.kept_launches import KeptLaunches
-from kernels.panels import PanelProblem
-from kernels.places import PlacedStep, place_steps
-from kernels.steps import StepPlan, plan_steps
+from wavetrim.kernels.errors import DeviceFailure, OperandError
+from wavetrim.kernels.kept_launches import KeptLaunches
+from wavetrim.kernels.panels import PanelProblem
+from wavetrim.kernels.places import PlacedStep, place_steps
+from wavetrim.kernels.steps import StepPlan, plan_steps
 
 _OUT_OF_MEMORY: Final = 2  # cudaErrorMemoryAllocation
 _RESERVE_BYTES: Final = 256 << 20

@@ -4,11 +4,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from kernels.copies import PendingCopy
-from kernels.errors import PipelineCancelled
-from kernels.host_product import HostProduct
-from kernels.spans import Spans
-from kernels.steps import Step
+from wavetrim.kernels.copies import PendingCopy
+from wavetrim.kernels.errors import PipelineCancelled
+from wavetrim.kernels.host_product import HostProduct
+from wavetrim.kernels.spans import Spans
+from wavetrim.kernels.steps import Step
 
 
 class Arrivals:

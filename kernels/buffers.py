@@ -8,11 +8,11 @@ cut too and partial products add up in C's buffer.
 from dataclasses import dataclass
 from typing import Final
 
-from kernels.errors import OperandError
-from kernels.panels import PanelProblem
-from kernels.pieces import pitch_items
-from kernels.splits import count_split_bytes
-from kernels.tiling import Tile
+from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.panels import PanelProblem
+from wavetrim.kernels.pieces import pitch_items
+from wavetrim.kernels.splits import count_split_bytes
+from wavetrim.kernels.tiling import Tile
 
 _SLOT_ALIGNMENT_BYTES: Final = 512
 

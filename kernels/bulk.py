@@ -5,14 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from kernels.catalog import KernelSpec
-from kernels.launch import count_sms, load_functions
-from kernels.operands import Layout, Product
-from kernels.partials import Partials, Workspace, allocate_partials
-from kernels.prepared import Call, DriverCall, PreparedLaunch, prepare_kernel
-from kernels.strict import prepare_strict
-from kernels.tails import Division, divide_tiles
-from kernels.tensor_map import encode_tensor_map
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.launch import count_sms, load_functions
+from wavetrim.kernels.operands import Layout, Product
+from wavetrim.kernels.partials import Partials, Workspace, allocate_partials
+from wavetrim.kernels.prepared import Call, DriverCall, PreparedLaunch, prepare_kernel
+from wavetrim.kernels.strict import prepare_strict
+from wavetrim.kernels.tails import Division, divide_tiles
+from wavetrim.kernels.tensor_map import encode_tensor_map
 
 _MOST: Final = 2**31 - 1  # the copy engine's coordinates, and tiles, are 32 bits wide
 _VECTOR_ELEMENTS: Final = 4

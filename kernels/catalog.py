@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from kernels.errors import UnknownKernel
-from kernels.tiling import (
+from wavetrim.kernels.errors import UnknownKernel
+from wavetrim.kernels.tiling import (
     LEAST_SPLIT_K,
     BulkTiling,
     RegisterTiling,

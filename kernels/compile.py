@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from kernels.errors import CompilationFailed
+from wavetrim.kernels.errors import CompilationFailed
 
 ARCHITECTURES: Final = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
 """What every kernel is compiled for in CI: Turing to Blackwell."""

@@ -2,8 +2,8 @@
 
 from typing import Any, Protocol
 
-from kernels.events import await_event, has_passed
-from kernels.stages import Walk
+from wavetrim.kernels.events import await_event, has_passed
+from wavetrim.kernels.stages import Walk
 
 
 class PendingCopy(Protocol):

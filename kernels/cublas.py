@@ -7,12 +7,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.catalog import KernelSpec
-from kernels.errors import DeviceFailure, DeviceUnavailable, OperandError
-from kernels.launch import count_sms
-from kernels.operands import Product
-from kernels.partitions import hold_stream
-from kernels.prepared import PreparedLaunch
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.errors import DeviceFailure, DeviceUnavailable, OperandError
+from wavetrim.kernels.launch import count_sms
+from wavetrim.kernels.operands import Product
+from wavetrim.kernels.partitions import hold_stream
+from wavetrim.kernels.prepared import PreparedLaunch
 
 _MOST: Final = 2**31 - 1  # its sizes are 32 bits wide
 _FAILED: Final = "EXECUTION_FAILED"

@@ -7,18 +7,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernels.compile import compile_kernel
-from kernels.device import find_device
-from kernels.launch import count_sms
-from kernels.probe_catalog import (
+from wavetrim.kernels.compile import compile_kernel
+from wavetrim.kernels.device import find_device
+from wavetrim.kernels.launch import count_sms
+from wavetrim.kernels.probe_catalog import (
     BANKS,
     REGISTER_THREADS,
     REGISTER_VALUES,
     REGISTERS,
     TABLES,
 )
-from kernels.readings import CycleReading, RegisterReading
-from kernels.stopwatch import Stopwatch
+from wavetrim.kernels.readings import CycleReading, RegisterReading
+from wavetrim.kernels.stopwatch import Stopwatch
 
 TABLE_WORDS: Final = 256
 """Words of the table in tables.cu."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kernels.errors import DeviceUnavailable
+from wavetrim.kernels.errors import DeviceUnavailable
 
 _DRIVER_VERSION_FILE: Final = Path("/sys/module/nvidia/version")
 # cudaDeviceAttr; CUDA 13 took both clocks out of cudaDeviceProp

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kernels.arrivals import Arrivals
-from kernels.copies import PendingCopy
-from kernels.events import EventPool, await_event, find_runtime
-from kernels.host_product import HostOperand, HostProduct, Passage
-from kernels.kept_launches import KeptLaunches
-from kernels.places import PlacedStep
-from kernels.spans import Spans
-from kernels.staging import Staging
+from wavetrim.kernels.arrivals import Arrivals
+from wavetrim.kernels.copies import PendingCopy
+from wavetrim.kernels.events import EventPool, await_event, find_runtime
+from wavetrim.kernels.host_product import HostOperand, HostProduct, Passage
+from wavetrim.kernels.kept_launches import KeptLaunches
+from wavetrim.kernels.places import PlacedStep
+from wavetrim.kernels.spans import Spans
+from wavetrim.kernels.staging import Staging
 
 PANELS_AHEAD: Final = 3
 """Of shared rows: panels that are taken and not computed. One is being computed, one copied in."""

@@ -4,17 +4,17 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from kernels.bulk import prepare_bulk
-from kernels.catalog import KernelSpec
-from kernels.cublas import prepare_cublas
-from kernels.errors import OperandError
-from kernels.launch import count_sms, prepare_tiles
-from kernels.operands import DeviceArray, Product, describe_product
-from kernels.partials import Workspace
-from kernels.prepared import PreparedLaunch, bind_context, raise_failure
-from kernels.splits import SplitMemory
-from kernels.tensor import prepare_splits
-from kernels.tiling import BulkTiling, SplitTiling
+from wavetrim.kernels.bulk import prepare_bulk
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.cublas import prepare_cublas
+from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.launch import count_sms, prepare_tiles
+from wavetrim.kernels.operands import DeviceArray, Product, describe_product
+from wavetrim.kernels.partials import Workspace
+from wavetrim.kernels.prepared import PreparedLaunch, bind_context, raise_failure
+from wavetrim.kernels.splits import SplitMemory
+from wavetrim.kernels.tensor import prepare_splits
+from wavetrim.kernels.tiling import BulkTiling, SplitTiling
 
 
 def multiply_on_device(

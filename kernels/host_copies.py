@@ -13,9 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from kernels.host_library import HOST_LIBRARY
-from kernels.memory import Matrix, copy_matrix
-from native.library import load_library
+from wavetrim.kernels.host_library import HOST_LIBRARY
+from wavetrim.kernels.memory import Matrix, copy_matrix
+from wavetrim.native.library import load_library
 
 _LEAST_SHARE_BYTES: Final = 1 << 20
 NATIVE_ITEM_BYTES: Final = (1, 2, 4, 8)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from native.library import Library
+from wavetrim.native.library import Library
 
 HOST_LIBRARY: Final = Library(
     name="host",

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.catalog import KernelSpec
-from kernels.errors import OperandError
-from kernels.memory import Matrix
-from kernels.operands import Layout
-from kernels.pinned import find_address, is_locked
-from kernels.sharing import SharedRows
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.memory import Matrix
+from wavetrim.kernels.operands import Layout
+from wavetrim.kernels.pinned import find_address, is_locked
+from wavetrim.kernels.sharing import SharedRows
 
 
 @dataclass(frozen=True, slots=True)

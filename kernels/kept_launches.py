@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Final
 
-from kernels.gemm import prepare_product
-from kernels.host_product import HostProduct
-from kernels.operands import Product
-from kernels.partials import FLAG_SETS, Workspace
-from kernels.places import PlacedStep
-from kernels.prepared import PreparedLaunch
+from wavetrim.kernels.gemm import prepare_product
+from wavetrim.kernels.host_product import HostProduct
+from wavetrim.kernels.operands import Product
+from wavetrim.kernels.partials import FLAG_SETS, Workspace
+from wavetrim.kernels.places import PlacedStep
+from wavetrim.kernels.prepared import PreparedLaunch
 
 MOST_KEPT: Final = 4096
 """Launches that are kept; some KB of host memory each."""

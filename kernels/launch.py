@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from kernels.catalog import KernelSpec
-from kernels.compile import Compilable, compile_kernel
-from kernels.device import name_arch
-from kernels.errors import OperandError
-from kernels.operands import Product
-from kernels.prepared import DriverCall, prepare_kernel
-from kernels.tiling import WarpTiling
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.compile import Compilable, compile_kernel
+from wavetrim.kernels.device import name_arch
+from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.operands import Product
+from wavetrim.kernels.prepared import DriverCall, prepare_kernel
+from wavetrim.kernels.tiling import WarpTiling
 
 _MOST_BLOCKS: Final = 2**31 - 1  # gridDim.x
 _SM_COUNT: Final = 16  # cudaDevAttrMultiProcessorCount

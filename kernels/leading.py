@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kernels.feeding import (
+from wavetrim.kernels.feeding import (
     Lead,
     choose_square,
     comes_in_longer,
@@ -10,7 +10,7 @@ from kernels.feeding import (
     count_most_leading,
     leads_columns,
 )
-from kernels.panels import CLOSE, PanelProblem, choose_panel_rows, round_to_waves
+from wavetrim.kernels.panels import CLOSE, PanelProblem, choose_panel_rows, round_to_waves
 
 
 def choose_lead(problem: PanelProblem) -> Lead:

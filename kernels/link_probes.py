@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernels.memory import Matrix
-from kernels.pinned import lock_matrix, pin_matrix
-from kernels.readings import LinkReading
-from kernels.timing import translate_failures
+from wavetrim.kernels.memory import Matrix
+from wavetrim.kernels.pinned import lock_matrix, pin_matrix
+from wavetrim.kernels.readings import LinkReading
+from wavetrim.kernels.timing import translate_failures
 
 MEMORIES: Final = ("pageable", "registered", "pinned")
 """Kinds of host memory: as the system gives it, page-locked in place, and allocated locked."""

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernels.operands import DeviceArray
-from kernels.probe_catalog import (
+from wavetrim.kernels.operands import DeviceArray
+from wavetrim.kernels.probe_catalog import (
     LOADS,
     OFFSET_COPY,
     PITCHED_COPY,
@@ -15,8 +15,8 @@ from kernels.probe_catalog import (
     TRANSPOSES,
     VECTOR_COPIES,
 )
-from kernels.readings import MemoryReading
-from kernels.stopwatch import Stopwatch
+from wavetrim.kernels.readings import MemoryReading
+from wavetrim.kernels.stopwatch import Stopwatch
 
 COPY_ELEMENTS: Final = 16_776_960
 """Elements of the reference's copies: 65535 blocks of 256."""

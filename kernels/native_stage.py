@@ -3,9 +3,9 @@
 import ctypes
 from typing import Any, Final, NoReturn
 
-from kernels.host_copies import NATIVE_ITEM_BYTES, CopyTeam, count_strides
-from kernels.memory import PinnedSlab
-from kernels.stages import Errand, SlabStage, Stage
+from wavetrim.kernels.host_copies import NATIVE_ITEM_BYTES, CopyTeam, count_strides
+from wavetrim.kernels.memory import PinnedSlab
+from wavetrim.kernels.stages import Errand, SlabStage, Stage
 
 NATIVE_SLAB_BYTES: Final = 4 << 20
 NATIVE_SLABS: Final = 6

@@ -5,8 +5,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from kernels.catalog import KernelSpec
-from kernels.errors import OperandError
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.errors import OperandError
 
 DeviceArray: TypeAlias = Any
 """A cupy.ndarray; Any, because CuPy is not there at import time."""

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernels.link_probes import hold_memory
-from kernels.memory import Matrix
-from kernels.probe_catalog import SPIN
-from kernels.readings import Timed
-from kernels.stopwatch import Stopwatch
+from wavetrim.kernels.link_probes import hold_memory
+from wavetrim.kernels.memory import Matrix
+from wavetrim.kernels.probe_catalog import SPIN
+from wavetrim.kernels.readings import Timed
+from wavetrim.kernels.stopwatch import Stopwatch
 
 _SMALL_KERNEL_SECONDS: Final = 1e-3
 

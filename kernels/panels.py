@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from kernels.feeding import (
+from wavetrim.kernels.feeding import (
     FEEDING_OPERATIONS,
     MIN_DRAIN_BYTES,
     count_leading_parts,

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kernels.catalog import KernelSpec
-from kernels.prepared import DriverCall, prepare_clearing
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.prepared import DriverCall, prepare_clearing
 
 FLAG_SETS: Final = 64
 """Launches, one behind the other, that find flags of their own before any are set to 0 again."""

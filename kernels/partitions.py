@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.errors import DeviceFailure, DeviceUnavailable, OperandError
+from wavetrim.kernels.errors import DeviceFailure, DeviceUnavailable, OperandError
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernels.launch import load_functions
-from kernels.memory import Matrix
-from kernels.pinned import pin_matrix
-from kernels.probe_catalog import STRIDED_COPY
-from kernels.readings import LinkReading
-from kernels.timing import translate_failures
+from wavetrim.kernels.launch import load_functions
+from wavetrim.kernels.memory import Matrix
+from wavetrim.kernels.pinned import pin_matrix
+from wavetrim.kernels.probe_catalog import STRIDED_COPY
+from wavetrim.kernels.readings import LinkReading
+from wavetrim.kernels.timing import translate_failures
 
 _STAGE_BYTES: Final = 4 << 20
 _ALREADY_ENABLED: Final = 704  # cudaErrorPeerAccessAlreadyEnabled

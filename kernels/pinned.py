@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import DTypeLike
 
-from kernels.errors import DeviceFailure, OperandError
-from kernels.events import find_runtime
-from kernels.memory import Matrix
+from wavetrim.kernels.errors import DeviceFailure, OperandError
+from wavetrim.kernels.events import find_runtime
+from wavetrim.kernels.memory import Matrix
 
 _PORTABLE: Final = 1  # cudaHostAllocPortable and cudaHostRegisterPortable
 _HOST: Final = 1  # cudaMemoryTypeHost

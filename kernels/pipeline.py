@@ -16,22 +16,22 @@ from typing import Final
 
 import numpy as np
 
-from kernels.arena import DeviceArena
-from kernels.catalog import KernelSpec
-from kernels.copiers import STAGING_THREADS
-from kernels.device import find_device
-from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
-from kernels.events import EventPool
-from kernels.flow import Flow
-from kernels.gemm import check_sms
-from kernels.host_copies import CopyTeam
-from kernels.host_product import HostProduct
-from kernels.memory import Matrix
-from kernels.panels import PanelProblem
-from kernels.places import PlacedStep
-from kernels.sharing import SharedRows
-from kernels.splits import find_split_item_bytes
-from kernels.staging import Staging
+from wavetrim.kernels.arena import DeviceArena
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.copiers import STAGING_THREADS
+from wavetrim.kernels.device import find_device
+from wavetrim.kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
+from wavetrim.kernels.events import EventPool
+from wavetrim.kernels.flow import Flow
+from wavetrim.kernels.gemm import check_sms
+from wavetrim.kernels.host_copies import CopyTeam
+from wavetrim.kernels.host_product import HostProduct
+from wavetrim.kernels.memory import Matrix
+from wavetrim.kernels.panels import PanelProblem
+from wavetrim.kernels.places import PlacedStep
+from wavetrim.kernels.sharing import SharedRows
+from wavetrim.kernels.splits import find_split_item_bytes
+from wavetrim.kernels.staging import Staging
 
 SMALL_PRODUCT_BYTES: Final = 12 << 20
 """Up to so many bytes of A, B and C the calling thread walks through all copies itself."""

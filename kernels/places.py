@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from kernels.operands import Layout
-from kernels.pieces import pitch_items
-from kernels.splits import SplitMemory
-from kernels.steps import Step, StepPlan
+from wavetrim.kernels.operands import Layout
+from wavetrim.kernels.pieces import pitch_items
+from wavetrim.kernels.splits import SplitMemory
+from wavetrim.kernels.steps import Step, StepPlan
 
 
 @dataclass(frozen=True, slots=True, eq=False)

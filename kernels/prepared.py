@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
+from wavetrim.kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
 
 _bound = threading.local()
 

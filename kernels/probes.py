@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kernels.catalog import KernelSpec
-from kernels.timing import ResidentProduct
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.timing import ResidentProduct
 
 
 @dataclass(frozen=True, slots=True)

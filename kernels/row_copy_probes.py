@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from kernels.memory import Matrix
-from kernels.pinned import pin_matrix
-from kernels.stopwatch import Stopwatch
+from wavetrim.kernels.memory import Matrix
+from wavetrim.kernels.pinned import pin_matrix
+from wavetrim.kernels.stopwatch import Stopwatch
 
 GAPS: Final = ("none", "host", "both")
 """Nowhere, in host memory, there and in the GPU's memory."""

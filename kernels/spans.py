@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from kernels.copies import PendingCopy
-from kernels.events import find_runtime, has_passed
+from wavetrim.kernels.copies import PendingCopy
+from wavetrim.kernels.events import find_runtime, has_passed
 
 
 class Spans:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kernels.catalog import KernelSpec
-from kernels.tiling import SplitTiling, Tile
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.tiling import SplitTiling, Tile
 
 VERDICT_BYTES: Final = 256
 """What splits and products tell one another (struct Verdict in split.cuh), before the splits."""

@@ -12,13 +12,13 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from kernels.events import await_event
-from kernels.host_copies import CopyTeam
-from kernels.memory import Matrix, PinnedSlab, PinnedSlabs
-from kernels.operands import Layout
-from kernels.pieces import cut_pieces, pitch_items
-from kernels.region import DeviceRegion
-from kernels.transfers import Transfers
+from wavetrim.kernels.events import await_event
+from wavetrim.kernels.host_copies import CopyTeam
+from wavetrim.kernels.memory import Matrix, PinnedSlab, PinnedSlabs
+from wavetrim.kernels.operands import Layout
+from wavetrim.kernels.pieces import cut_pieces, pitch_items
+from wavetrim.kernels.region import DeviceRegion
+from wavetrim.kernels.transfers import Transfers
 
 SLAB_BYTES: Final = 8 << 20
 SLABS: Final = 4

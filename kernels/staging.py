@@ -8,14 +8,14 @@ launches kernels.
 from collections.abc import Sequence
 from typing import Any
 
-from kernels.copies import DirectCopy, PendingCopy, StagedCopy
-from kernels.events import EventPool, find_runtime
-from kernels.host_copies import CopyTeam
-from kernels.host_product import Passage
-from kernels.native_stage import open_stage
-from kernels.region import DeviceRegion
-from kernels.stages import Errand, Stage
-from kernels.transfers import Transfers
+from wavetrim.kernels.copies import DirectCopy, PendingCopy, StagedCopy
+from wavetrim.kernels.events import EventPool, find_runtime
+from wavetrim.kernels.host_copies import CopyTeam
+from wavetrim.kernels.host_product import Passage
+from wavetrim.kernels.native_stage import open_stage
+from wavetrim.kernels.region import DeviceRegion
+from wavetrim.kernels.stages import Errand, Stage
+from wavetrim.kernels.transfers import Transfers
 
 
 class Staging:

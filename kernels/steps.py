@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from kernels.buffers import Buffers, fit_buffers
-from kernels.feeding import Lead, find_rest_width
-from kernels.leading import choose_lead
-from kernels.panels import PanelProblem, choose_panel_rows, cut_rows
+from wavetrim.kernels.buffers import Buffers, fit_buffers
+from wavetrim.kernels.feeding import Lead, find_rest_width
+from wavetrim.kernels.leading import choose_lead
+from wavetrim.kernels.panels import PanelProblem, choose_panel_rows, cut_rows
 
 B_STEP_BYTES: Final = 12 << 20
 LEADING_STEPS: Final = 6

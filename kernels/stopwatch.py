@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernels.launch import count_sms, load_functions
-from kernels.probe_catalog import SPIN, ProbeSpec
-from kernels.timing import translate_failures
+from wavetrim.kernels.launch import count_sms, load_functions
+from wavetrim.kernels.probe_catalog import SPIN, ProbeSpec
+from wavetrim.kernels.timing import translate_failures
 
 _FILLER_BYTES: Final = 512 * 2**20
 _THREADS_PER_SM: Final = 39  # cudaDevAttrMaxThreadsPerMultiProcessor

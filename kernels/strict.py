@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from kernels.catalog import find_kernel
-from kernels.launch import prepare_tiles
-from kernels.operands import Product
-from kernels.prepared import DriverCall
-from kernels.tiling import RegisterTiling
+from wavetrim.kernels.catalog import find_kernel
+from wavetrim.kernels.launch import prepare_tiles
+from wavetrim.kernels.operands import Product
+from wavetrim.kernels.prepared import DriverCall
+from wavetrim.kernels.tiling import RegisterTiling
 
 STRICT: Final = find_kernel("register", "float32")
 """For any operands on any GPU."""

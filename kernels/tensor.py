@@ -16,14 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from kernels.catalog import KernelSpec, find_kernel
-from kernels.errors import DeviceFailure
-from kernels.launch import count_sms, load_functions, prepare_tiles
-from kernels.operands import Product
-from kernels.prepared import DriverCall, PreparedLaunch, prepare_clearing, prepare_kernel
-from kernels.splits import VERDICT_BYTES, Cut, SplitMemory, choose_cut
-from kernels.strict import prepare_strict
-from kernels.tiling import LEAST_SPLIT_K, RegisterTiling, SplitTiling, Tile
+from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.errors import DeviceFailure
+from wavetrim.kernels.launch import count_sms, load_functions, prepare_tiles
+from wavetrim.kernels.operands import Product
+from wavetrim.kernels.prepared import DriverCall, PreparedLaunch, prepare_clearing, prepare_kernel
+from wavetrim.kernels.splits import VERDICT_BYTES, Cut, SplitMemory, choose_cut
+from wavetrim.kernels.strict import prepare_strict
+from wavetrim.kernels.tiling import LEAST_SPLIT_K, RegisterTiling, SplitTiling, Tile
 
 SHORT: Final = replace(
     find_kernel("register", "float32", "64x64x16"),

@@ -4,8 +4,8 @@ import ctypes
 from functools import lru_cache
 from typing import Any, Final
 
-from kernels.errors import DeviceFailure
-from kernels.operands import Layout
+from wavetrim.kernels.errors import DeviceFailure
+from wavetrim.kernels.operands import Layout
 
 _WORDS: Final = 16
 

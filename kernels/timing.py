@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.catalog import KernelSpec
-from kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
-from kernels.gemm import multiply_on_device
-from kernels.operands import DeviceArray
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
+from wavetrim.kernels.gemm import multiply_on_device
+from wavetrim.kernels.operands import DeviceArray
 
 Matrix = NDArray[Any]
 

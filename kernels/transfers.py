@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from kernels.operands import Layout
+from wavetrim.kernels.operands import Layout
 
 _TO_DEVICE: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost

@@ -1,7 +1,7 @@
 """C libraries, compiled on the machine that they run on.
 
 Like kernels for the GPU a library is compiled when it is first needed, and kept: beside its source
-if `python -m service.libraries` put it there, else in the folder of compiled kernels.
+if `python -m wavetrim.service.libraries` put it there, else in the folder of compiled kernels.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from native.errors import CompilationFailed
+from wavetrim.native.errors import CompilationFailed
 
 logger = logging.getLogger(__name__)
 

@@ -5,16 +5,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from scheduler.contention import measure_shares
-from scheduler.cpu_model import CpuModel
-from scheduler.cpu_survey import measure_cpu
-from scheduler.estimate import share_cpu
-from scheduler.execute import Executor
-from scheduler.kernel_survey import Report, measure_kernels
-from scheduler.link_survey import measure_fill, measure_link, measure_step
-from scheduler.machine import LinkModel, MachineProfile
-from scheduler.problem import MEMORIES
-from scheduler.profile import complete_kernels, describe_gpu, read_key, store_profile
+from wavetrim.scheduler.contention import measure_shares
+from wavetrim.scheduler.cpu_model import CpuModel
+from wavetrim.scheduler.cpu_survey import measure_cpu
+from wavetrim.scheduler.estimate import share_cpu
+from wavetrim.scheduler.execute import Executor
+from wavetrim.scheduler.kernel_survey import Report, measure_kernels
+from wavetrim.scheduler.link_survey import measure_fill, measure_link, measure_step
+from wavetrim.scheduler.machine import LinkModel, MachineProfile
+from wavetrim.scheduler.problem import MEMORIES
+from wavetrim.scheduler.profile import complete_kernels, describe_gpu, read_key, store_profile
 
 _LINK_SHARE: Final = 0.1
 

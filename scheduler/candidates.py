@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from kernels.catalog import KernelSpec, find_kernel, list_kernels
-from kernels.errors import UnknownKernel
-from scheduler.errors import PlanError
-from scheduler.machine import KernelModel, MachineProfile
-from scheduler.problem import GemmProblem
-from scheduler.wishes import ACCURACIES, DEFAULT_ACCURACY, Wishes, find_accuracy
+from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.errors import UnknownKernel
+from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.machine import KernelModel, MachineProfile
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.wishes import ACCURACIES, DEFAULT_ACCURACY, Wishes, find_accuracy
 
 _LOOSER: Final[dict[str, tuple[str, ...]]] = {
     "strict": ("strict",),

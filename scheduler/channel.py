@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scheduler.messages import decode_message, encode_message
+from wavetrim.scheduler.messages import decode_message, encode_message
 
 _PROGRESS_SECONDS: Final = 0.05
 

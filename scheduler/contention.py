@@ -10,14 +10,14 @@ from typing import Final
 
 import numpy as np
 
-from cpu.gemm import CpuPool
-from kernels.catalog import find_kernel
-from kernels.pipeline import GpuPipeline
-from scheduler.cpu_model import DEEP_K, SHALLOW_K, CpuRate, CpuShare
-from scheduler.link_survey import LINK_SIDE, prepare_copies
-from scheduler.problem import Memory
-from scheduler.repetition import repeat
-from scheduler.row_cost import fit_row_cost
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.kernels.catalog import find_kernel
+from wavetrim.kernels.pipeline import GpuPipeline
+from wavetrim.scheduler.cpu_model import DEEP_K, SHALLOW_K, CpuRate, CpuShare
+from wavetrim.scheduler.link_survey import LINK_SIDE, prepare_copies
+from wavetrim.scheduler.problem import Memory
+from wavetrim.scheduler.repetition import repeat
+from wavetrim.scheduler.row_cost import fit_row_cost
 
 _SECONDS: Final = 0.2
 _MOST_STRETCH: Final = 4.0

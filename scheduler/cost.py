@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from scheduler.waves import divide_up
+from wavetrim.scheduler.waves import divide_up
 
 
 class CostCurve(Protocol):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import log2
 from typing import Final
 
-from scheduler.problem import Memory
+from wavetrim.scheduler.problem import Memory
 
 SHALLOW_K: Final = 256
 DEEP_K: Final = 4096

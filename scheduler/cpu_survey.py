@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from cpu.gemm import CpuPool
-from scheduler.cpu_model import CpuModel, CpuRate
-from scheduler.estimate import estimate_cpu, share_cpu
-from scheduler.problem import ITEM_BYTES
-from scheduler.repetition import REST_SECONDS, repeat
-from scheduler.row_cost import RowCost, fit_row_cost
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.scheduler.cpu_model import CpuModel, CpuRate
+from wavetrim.scheduler.estimate import estimate_cpu, share_cpu
+from wavetrim.scheduler.problem import ITEM_BYTES
+from wavetrim.scheduler.repetition import REST_SECONDS, repeat
+from wavetrim.scheduler.row_cost import RowCost, fit_row_cost
 
 _FEW_ROWS: Final = 16, 64, 256
 _MANY_ROWS: Final = 2048

@@ -2,15 +2,15 @@
 
 from typing import Final
 
-from kernels.splits import find_split_item_bytes
-from scheduler.candidates import Candidate
-from scheduler.cost import CpuCurve
-from scheduler.cpu_model import NARROW, CpuShare
-from scheduler.gpu_curve import GpuCurve
-from scheduler.machine import MachineProfile
-from scheduler.problem import GemmProblem, Memory
-from scheduler.stream import outline_stream
-from scheduler.waves import WaveGrid, divide_up
+from wavetrim.kernels.splits import find_split_item_bytes
+from wavetrim.scheduler.candidates import Candidate
+from wavetrim.scheduler.cost import CpuCurve
+from wavetrim.scheduler.cpu_model import NARROW, CpuShare
+from wavetrim.scheduler.gpu_curve import GpuCurve
+from wavetrim.scheduler.machine import MachineProfile
+from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.stream import outline_stream
+from wavetrim.scheduler.waves import WaveGrid, divide_up
 
 FILLED_BYTES: Final = 16 << 20
 """Of A and B: behind as many, copies have reached their rates. What they lose until then grows as

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from scheduler.machine import MachineProfile
-from scheduler.plan import Plan
+from wavetrim.scheduler.machine import MachineProfile
+from wavetrim.scheduler.plan import Plan
 
 _NEIGHBOURS = 32
 

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Final
 
-from kernels.catalog import KernelSpec, list_kernels
-from kernels.copiers import STAGING_THREADS
-from scheduler.cpu_model import CpuModel, CpuRate, CpuShare
-from scheduler.machine import GpuModel, KernelModel, LinkModel
-from scheduler.problem import ITEM_BYTES, MEMORIES, Memory
+from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.copiers import STAGING_THREADS
+from wavetrim.scheduler.cpu_model import CpuModel, CpuRate, CpuShare
+from wavetrim.scheduler.machine import GpuModel, KernelModel, LinkModel
+from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, Memory
 
 PEAK_SHARE: Final[dict[tuple[str, str], float]] = {
     ("naive", "float32"): 0.01,

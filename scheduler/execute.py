@@ -12,15 +12,15 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from cpu.errors import CpuError
-from cpu.gemm import CpuPool
-from kernels.device import DeviceInfo
-from kernels.errors import DeviceFailure, KernelsError
-from kernels.pipeline import GpuPipeline
-from scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
-from scheduler.execution import CANCELLATIONS, Execution
-from scheduler.fresh import FRESH_THREADS, FreshResults
-from scheduler.plan import Plan
+from wavetrim.cpu.errors import CpuError
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.errors import DeviceFailure, KernelsError
+from wavetrim.kernels.pipeline import GpuPipeline
+from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
+from wavetrim.scheduler.execution import CANCELLATIONS, Execution
+from wavetrim.scheduler.fresh import FRESH_THREADS, FreshResults
+from wavetrim.scheduler.plan import Plan
 
 Matrix = NDArray[Any]
 

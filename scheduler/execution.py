@@ -9,15 +9,15 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from cpu.blocks import cut_strips
-from cpu.errors import ProductCancelled
-from cpu.gemm import CpuPool
-from kernels.errors import PipelineCancelled
-from kernels.pipeline import GpuPipeline, GpuTimings
-from kernels.sharing import SharedRows
-from scheduler.frontier import Frontier
-from scheduler.pieces import Pieces
-from scheduler.plan import Plan
+from wavetrim.cpu.blocks import cut_strips
+from wavetrim.cpu.errors import ProductCancelled
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.kernels.errors import PipelineCancelled
+from wavetrim.kernels.pipeline import GpuPipeline, GpuTimings
+from wavetrim.kernels.sharing import SharedRows
+from wavetrim.scheduler.frontier import Frontier
+from wavetrim.scheduler.pieces import Pieces
+from wavetrim.scheduler.plan import Plan
 
 Matrix = NDArray[Any]
 

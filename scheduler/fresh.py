@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from scheduler.pages import PREPARED_BYTES, ask_for_huge_pages, cut_range, populate_range
+from wavetrim.scheduler.pages import PREPARED_BYTES, ask_for_huge_pages, cut_range, populate_range
 
 FRESH_THREADS: Final = 8
 """More do not make pages faster; fewer do not keep ahead of the copies."""

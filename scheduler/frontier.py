@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from kernels.flow import PANELS_AHEAD
-from scheduler.outlook import START, Milestone, Standing
-from scheduler.pieces import Pieces
+from wavetrim.kernels.flow import PANELS_AHEAD
+from wavetrim.scheduler.outlook import START, Milestone, Standing
+from wavetrim.scheduler.pieces import Pieces
 
 PACE_PANELS: Final = 3
 """Panels by which the GPU's pace is told."""

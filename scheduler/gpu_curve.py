@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Final
 
-from scheduler.stream import ONE_STEP, Stream
-from scheduler.waves import WaveGrid, divide_up
+from wavetrim.scheduler.stream import ONE_STEP, Stream
+from wavetrim.scheduler.waves import WaveGrid, divide_up
 
 _COVERED_STARTS: Final = 6
 """A GPU part that takes so many times as long as the CPU part's start loses nothing by it."""

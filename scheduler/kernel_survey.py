@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from kernels.catalog import KernelSpec, list_kernels
-from kernels.device import DeviceInfo
-from kernels.probes import KernelProbe
-from scheduler.estimate import estimate_kernel
-from scheduler.machine import GpuModel, KernelModel
-from scheduler.staircase import Step, fit_staircase
+from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.probes import KernelProbe
+from wavetrim.scheduler.estimate import estimate_kernel
+from wavetrim.scheduler.machine import GpuModel, KernelModel
+from wavetrim.scheduler.staircase import Step, fit_staircase
 
 Report = Callable[[str, float], None]
 """Receives what is being measured and the finished share, 0…1."""

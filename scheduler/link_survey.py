@@ -9,17 +9,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.catalog import KernelSpec, find_kernel
-from kernels.link_probes import measure_transfers
-from kernels.pinned import pin_matrix
-from kernels.pipeline import GpuPipeline
-from scheduler.candidates import Candidate
-from scheduler.curves import build_gpu_curve
-from scheduler.machine import LinkModel, MachineProfile
-from scheduler.plan import choose_plan
-from scheduler.problem import GemmProblem, Memory
-from scheduler.repetition import REST_SECONDS, repeat
-from scheduler.wishes import Wishes
+from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.link_probes import measure_transfers
+from wavetrim.kernels.pinned import pin_matrix
+from wavetrim.kernels.pipeline import GpuPipeline
+from wavetrim.scheduler.candidates import Candidate
+from wavetrim.scheduler.curves import build_gpu_curve
+from wavetrim.scheduler.machine import LinkModel, MachineProfile
+from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.repetition import REST_SECONDS, repeat
+from wavetrim.scheduler.wishes import Wishes
 
 LINK_SIDE: Final = 8192
 _SIDES: Final = LINK_SIDE // 2, LINK_SIDE

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kernels.catalog import KernelSpec
-from scheduler.cpu_model import CpuModel, CpuRate, CpuShare
-from scheduler.errors import ProfileError
-from scheduler.problem import Memory
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.scheduler.cpu_model import CpuModel, CpuRate, CpuShare
+from wavetrim.scheduler.errors import ProfileError
+from wavetrim.scheduler.problem import Memory
 
 FORMAT_VERSION = 4
 

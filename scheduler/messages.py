@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.errors import SchedulerError
-from scheduler.wishes import NO_WISHES, WISH_NAMES, Wishes
+from wavetrim.scheduler.errors import SchedulerError
+from wavetrim.scheduler.wishes import NO_WISHES, WISH_NAMES, Wishes
 
 FINAL_TYPES: Final = frozenset({"succeeded", "failed", "cancelled"})
 """Types of the message that ends a run."""

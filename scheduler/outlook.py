@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler.cost import CostCurve
+from wavetrim.scheduler.cost import CostCurve
 
 TRUST: Final = 0.03
 """Share of the plan's time that counts as seen to be as predicted, before anything is seen."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from scheduler.cost import CostCurve, CpuCurve, rows_within
-from scheduler.outlook import Outlook, Standing
+from wavetrim.scheduler.cost import CostCurve, CpuCurve, rows_within
+from wavetrim.scheduler.outlook import Outlook, Standing
 
 LEAST_SECONDS: Final = 200e-6
 LEAST_SHARE: Final = 0.03

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kernels.catalog import KernelSpec
-from scheduler.candidates import explain_no_kernel, find_candidates
-from scheduler.cost import CpuCurve, rows_within
-from scheduler.cpu_model import CpuShare
-from scheduler.curves import build_cpu_curve
-from scheduler.errors import PlanError
-from scheduler.gpu_curve import GpuCurve
-from scheduler.machine import MachineProfile
-from scheduler.problem import GemmProblem, Memory
-from scheduler.ranking import RankedKernel, rank_kernels
-from scheduler.split import split_rows
-from scheduler.wishes import NO_WISHES, Wishes
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.scheduler.candidates import explain_no_kernel, find_candidates
+from wavetrim.scheduler.cost import CpuCurve, rows_within
+from wavetrim.scheduler.cpu_model import CpuShare
+from wavetrim.scheduler.curves import build_cpu_curve
+from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.gpu_curve import GpuCurve
+from wavetrim.scheduler.machine import MachineProfile
+from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.ranking import RankedKernel, rank_kernels
+from wavetrim.scheduler.split import split_rows
+from wavetrim.scheduler.wishes import NO_WISHES, Wishes
 
 WORTHWHILE_GAIN: Final = 0.02
 """A kernel must promise at least this gain over one that is faster by itself: below it the

@@ -7,7 +7,7 @@ in one direction (15.8, 31.5 and 63 GB/s for generations 3, 4 and 5).
 
 from typing import Final
 
-from scheduler.machine import GpuModel
+from wavetrim.scheduler.machine import GpuModel
 
 _GB: Final = 10**9
 _GIB: Final = 2**30

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from scheduler.errors import ProblemError
+from wavetrim.scheduler.errors import ProblemError
 
 ITEM_BYTES: Final[dict[str, int]] = {
     "float16": 2,

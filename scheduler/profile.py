@@ -14,11 +14,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from kernels.device import DeviceInfo
-from scheduler.errors import PlanError, ProfileError
-from scheduler.estimate import estimate_cpu, estimate_kernels, estimate_links
-from scheduler.machine import GpuModel, MachineProfile
-from scheduler.presets import PRESETS, find_preset
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.scheduler.errors import PlanError, ProfileError
+from wavetrim.scheduler.estimate import estimate_cpu, estimate_kernels, estimate_links
+from wavetrim.scheduler.machine import GpuModel, MachineProfile
+from wavetrim.scheduler.presets import PRESETS, find_preset
 
 logger = logging.getLogger(__name__)
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernels.catalog import KernelSpec
-from scheduler.candidates import Candidate
-from scheduler.curves import build_gpu_curve
-from scheduler.gpu_curve import GpuCurve
-from scheduler.machine import MachineProfile
-from scheduler.problem import GemmProblem
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.scheduler.candidates import Candidate
+from wavetrim.scheduler.curves import build_gpu_curve
+from wavetrim.scheduler.gpu_curve import GpuCurve
+from wavetrim.scheduler.machine import MachineProfile
+from wavetrim.scheduler.problem import GemmProblem
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.description import describe_plan
-from scheduler.errors import ExecutionCancelled, ExecutionError, FieldError, SchedulerError
-from scheduler.execute import Executor
-from scheduler.machine import MachineProfile
-from scheduler.messages import RunRequest
-from scheduler.pages import prepare_pages
-from scheduler.plan import Plan, choose_plan
-from scheduler.problem import GemmProblem
-from scheduler.verify import Verification, verify_product
-from scheduler.wishes import NO_WISHES
+from wavetrim.scheduler.description import describe_plan
+from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, FieldError, SchedulerError
+from wavetrim.scheduler.execute import Executor
+from wavetrim.scheduler.machine import MachineProfile
+from wavetrim.scheduler.messages import RunRequest
+from wavetrim.scheduler.pages import prepare_pages
+from wavetrim.scheduler.plan import Plan, choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.verify import Verification, verify_product
+from wavetrim.scheduler.wishes import NO_WISHES
 
 logger = logging.getLogger(__name__)
 

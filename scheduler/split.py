@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from scheduler.cost import CostCurve, rows_within
+from wavetrim.scheduler.cost import CostCurve, rows_within
 
 
 def split_rows(m: int, curves: Sequence[CostCurve]) -> tuple[int, ...]:

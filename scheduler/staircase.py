@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler.waves import divide_up
+from wavetrim.scheduler.waves import divide_up
 
 
 @dataclass(frozen=True, slots=True)

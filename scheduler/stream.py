@@ -8,7 +8,7 @@ holds it against them.
 from dataclasses import dataclass, replace
 from math import log2
 
-from kernels.feeding import (
+from wavetrim.kernels.feeding import (
     MIN_DRAIN_BYTES,
     choose_square,
     comes_in_longer,
@@ -20,7 +20,7 @@ from kernels.feeding import (
     leads_columns,
     streams_a,
 )
-from kernels.panels import (
+from wavetrim.kernels.panels import (
     CLOSE,
     COMPUTE_BOUND_SIZE,
     MAX_PANEL_BYTES,
@@ -28,9 +28,9 @@ from kernels.panels import (
     SPLIT_SHARE,
     count_least_bytes,
 )
-from kernels.steps import cut_depth
-from scheduler.problem import GemmProblem
-from scheduler.waves import WaveGrid, divide_up
+from wavetrim.kernels.steps import cut_depth
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.waves import WaveGrid, divide_up
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ takes to add the parts up.
 
 from dataclasses import dataclass
 
-from kernels.tails import divide_tiles
+from wavetrim.kernels.tails import divide_tiles
 
 
 def divide_up(amount: int, size: int) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, Literal, get_args
 
-from scheduler.errors import PlanError
+from wavetrim.scheduler.errors import PlanError
 
 RowsOrAuto = int | Literal["auto"]
 """F as a caller asks for it."""

@@ -21,18 +21,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from cpu.threads import usable_cores
-from kernels.device import select_devices
-from scheduler.channel import Channel, ProgressReport
-from scheduler.cpu_model import CpuModel
-from scheduler.cpu_survey import measure_cpu_briefly
-from scheduler.execute import Executor
-from scheduler.machine import MachineProfile
-from scheduler.messages import MessageError, RunRequest
-from scheduler.profile import find_profile
-from scheduler.run import describe_failure, run_request
+from wavetrim.cpu.threads import usable_cores
+from wavetrim.kernels.device import select_devices
+from wavetrim.scheduler.channel import Channel, ProgressReport
+from wavetrim.scheduler.cpu_model import CpuModel
+from wavetrim.scheduler.cpu_survey import measure_cpu_briefly
+from wavetrim.scheduler.execute import Executor
+from wavetrim.scheduler.machine import MachineProfile
+from wavetrim.scheduler.messages import MessageError, RunRequest
+from wavetrim.scheduler.profile import find_profile
+from wavetrim.scheduler.run import describe_failure, run_request
 
-logger = logging.getLogger("scheduler.worker")
+logger = logging.getLogger("wavetrim.scheduler.worker")
 
 POISONED_EXIT: Final = 70
 """Exit status after a CUDA error that leaves the context unusable."""
@@ -143,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="scheduler.worker", description=__doc__)
+    parser = argparse.ArgumentParser(prog="wavetrim.scheduler.worker", description=__doc__)
     parser.add_argument("--fd", type=int, required=True, help="file descriptor of the socket")
     parser.add_argument("--cache-dir", type=Path, required=True, help="folder of compiled kernels")
     parser.add_argument("--profile-dir", type=Path, help="folder of stored calibrations")

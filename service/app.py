@@ -9,24 +9,24 @@ from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from scheduler.errors import FieldError
-from service.auth import require_access
-from service.body_limit import BodyLimit
-from service.data_folder import claim_folder
-from service.database import open_database
-from service.dispatch import Dispatcher
-from service.engine import Engine
-from service.errors import ServiceError, SettingRefused
-from service.jobs import JobStore
-from service.matrices import MatrixStore
-from service.metrics import Metrics
-from service.openapi import use_problem_type
-from service.problems import answer_error, answer_http, answer_validation
-from service.request_log import RequestLog
-from service.routes import devices, health, jobs, matmul, matrices, metrics, plan
-from service.settings import Settings
-from service.threads import run_to_end
-from service.version import find_version
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.service.api import devices, health, jobs, matmul, matrices, metrics, plan
+from wavetrim.service.api.auth import require_access
+from wavetrim.service.api.body_limit import BodyLimit
+from wavetrim.service.api.openapi import use_problem_type
+from wavetrim.service.api.problems import answer_error, answer_http, answer_validation
+from wavetrim.service.api.request_log import RequestLog
+from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.errors import ServiceError, SettingRefused
+from wavetrim.service.jobs.dispatch import Dispatcher
+from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.metrics import Metrics
+from wavetrim.service.settings import Settings
+from wavetrim.service.storage.data_folder import claim_folder
+from wavetrim.service.storage.database import open_database
+from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.threads import run_to_end
+from wavetrim.service.version import find_version
 
 logger = logging.getLogger(__name__)
 

@@ -18,18 +18,18 @@ from typing import Any, Final, Self
 import httpx
 from numpy.typing import NDArray
 
-from scheduler.problem import Memory
-from scheduler.wishes import NO_WISHES, Wishes
-from service.client_connection import Connection
-from service.client_errors import (
+from wavetrim.scheduler.problem import Memory
+from wavetrim.scheduler.wishes import NO_WISHES, Wishes
+from wavetrim.service.client_connection import Connection
+from wavetrim.service.client_errors import (
     JobUnsuccessful,
     ServiceBusy,
     ServiceUnreachable,
     WaitTimeout,
 )
-from service.client_records import JobPage, RemoteJob, RemoteMatrix
-from service.download import Progress, receive_file
-from service.upload import UploadBody, describe_array, describe_file
+from wavetrim.service.client_records import JobPage, RemoteJob, RemoteMatrix
+from wavetrim.service.download import Progress, receive_file
+from wavetrim.service.upload import UploadBody, describe_array, describe_file
 
 OUTAGE_SECONDS: Final = 30.0
 """So long may the service be away while a job is waited for: jobs outlive its restart."""

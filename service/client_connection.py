@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from service.client_errors import ServiceBusy, ServiceRefused, ServiceUnreachable
+from wavetrim.service.client_errors import ServiceBusy, ServiceRefused, ServiceUnreachable
 
 _TRIES: Final = 3
 

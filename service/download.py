@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from service.client_errors import DownloadCorrupted
-from service.digests import format_digest, parse_digest
-from service.errors import DigestMalformed
-from service.partial_file import write_partial
-from service.upload import CHUNK_BYTES
+from wavetrim.service.api.wire.digests import format_digest, parse_digest
+from wavetrim.service.client_errors import DownloadCorrupted
+from wavetrim.service.errors import DigestMalformed
+from wavetrim.service.partial_file import write_partial
+from wavetrim.service.upload import CHUNK_BYTES
 
 if TYPE_CHECKING:
     import httpx

@@ -1,4 +1,4 @@
-"""What the service refuses. `service.problems` says which HTTP status each of these has."""
+"""What the service refuses. `api.problems` says which HTTP status each has."""
 
 from collections.abc import Sequence
 

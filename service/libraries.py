@@ -1,4 +1,4 @@
-"""Compiles the project's C libraries beside their sources: `python -m service.libraries`.
+"""Compiles the project's C libraries beside their sources: `python -m wavetrim.service.libraries`.
 
 For machines that have no C compiler when the service runs, such as the container image.
 """
@@ -6,10 +6,10 @@ For machines that have no C compiler when the service runs, such as the containe
 import sys
 from typing import Final
 
-from cpu.pool_library import POOL_LIBRARY
-from kernels.host_library import HOST_LIBRARY
-from native.errors import CompilationFailed
-from native.library import Library, compile_library
+from wavetrim.cpu.pool_library import POOL_LIBRARY
+from wavetrim.kernels.host_library import HOST_LIBRARY
+from wavetrim.native.errors import CompilationFailed
+from wavetrim.native.library import Library, compile_library
 
 LIBRARIES: Final[tuple[Library, ...]] = (HOST_LIBRARY, POOL_LIBRARY)
 

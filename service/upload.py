@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from service.digests import format_digest
+from wavetrim.service.api.wire.digests import format_digest
 
 CHUNK_BYTES: Final = 2**20
 
@@ -56,7 +56,7 @@ def describe_array(array: NDArray[Any]) -> UploadBody:
     """
     import numpy as np
 
-    from service.npy import format_header
+    from wavetrim.service.storage.npy import format_header
 
     if array.ndim != 2:
         raise ValueError(f"array has {array.ndim} dimensions; it must have 2")

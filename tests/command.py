@@ -8,7 +8,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from service.cli import app
+from wavetrim.service.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 
@@ -34,7 +34,7 @@ def run_command(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder until it ends."""
     return subprocess.run(
-        [sys.executable, "-m", "service", *map(str, arguments)],
+        [sys.executable, "-m", "wavetrim", *map(str, arguments)],
         cwd=folder,
         env=make_environment(**variables),
         stdin=subprocess.DEVNULL,
@@ -48,7 +48,7 @@ def run_command(
 def start_command(*arguments: object, folder: Path, **variables: str) -> subprocess.Popen[str]:
     """Start a command in a folder, its output in pipes."""
     return subprocess.Popen(
-        [sys.executable, "-m", "service", *map(str, arguments)],
+        [sys.executable, "-m", "wavetrim", *map(str, arguments)],
         cwd=folder,
         env=make_environment(**variables),
         stdin=subprocess.DEVNULL,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from kernels.device import list_devices
+from wavetrim.kernels.device import list_devices
 
 pytest_plugins = ("tests.server", "tests.pools")
 

@@ -12,7 +12,7 @@ from benchmarks.host_suite import (
     SQUARES_HELD,
 )
 from benchmarks.host_summary import ALONE, OURS, PEERS
-from scheduler.problem import MEMORIES
+from wavetrim.scheduler.problem import MEMORIES
 
 ALL_SMS = 132
 HEAD: dict[str, Any] = {

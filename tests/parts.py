@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Engine as Database
 
-from service.database import open_database
-from service.dispatch import Dispatcher
-from service.engine import Engine, Watch
-from service.job_schemas import JobRequest
-from service.jobs import JobStore
-from service.matrices import MatrixStore
-from service.metrics import Metrics
-from service.settings import Settings
 from tests.matrices import Array, make_matrix
+from wavetrim.service.api.job_schemas import JobRequest
+from wavetrim.service.engine.supervisor import Engine, Watch
+from wavetrim.service.jobs.dispatch import Dispatcher
+from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.metrics import Metrics
+from wavetrim.service.settings import Settings
+from wavetrim.service.storage.database import open_database
+from wavetrim.service.storage.matrices import MatrixStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cpu.gemm import CpuPool
+from wavetrim.cpu.gemm import CpuPool
 
 
 @pytest.fixture(scope="session", params=["native", "python"])

@@ -1,12 +1,13 @@
 """Reports of the probes, from figures that nobody measured."""
 
-from kernels.link_probes import DIRECTIONS, MEMORIES, LockReading
-from kernels.overlap_probes import LaunchReading, StreamReading, Timeline
-from kernels.readings import CycleReading, LinkReading, MemoryReading, RegisterReading
-from kernels.row_copy_probes import GAPS, RowCopyReading
-from scheduler.experiments.report import Report
-from scheduler.machine import KernelModel
-from scheduler.probes import (
+from tests.reports import HARDWARE
+from wavetrim.kernels.link_probes import DIRECTIONS, MEMORIES, LockReading
+from wavetrim.kernels.overlap_probes import LaunchReading, StreamReading, Timeline
+from wavetrim.kernels.readings import CycleReading, LinkReading, MemoryReading, RegisterReading
+from wavetrim.kernels.row_copy_probes import GAPS, RowCopyReading
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.machine import KernelModel
+from wavetrim.scheduler.probes import (
     banks,
     constants,
     cpu_rows,
@@ -24,8 +25,7 @@ from scheduler.probes import (
     vectors,
     waves,
 )
-from scheduler.problem import GemmProblem
-from tests.reports import HARDWARE
+from wavetrim.scheduler.problem import GemmProblem
 
 ELEMENTS = 1000
 

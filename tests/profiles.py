@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from scheduler.cpu_model import CpuModel, CpuShare
-from scheduler.machine import KernelModel, LinkModel, MachineProfile
-from scheduler.presets import PRESETS
-from scheduler.problem import MEMORIES
-from scheduler.profile import build_preset_profile
+from wavetrim.scheduler.cpu_model import CpuModel, CpuShare
+from wavetrim.scheduler.machine import KernelModel, LinkModel, MachineProfile
+from wavetrim.scheduler.presets import PRESETS
+from wavetrim.scheduler.problem import MEMORIES
+from wavetrim.scheduler.profile import build_preset_profile
 
 
 def make_links(gbytes_per_second: float, call_seconds: float = 1e-4) -> tuple[LinkModel, ...]:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from kernels.pipeline import GpuTimings
-from scheduler.execute import Timings
-from scheduler.experiments import (
+from wavetrim.kernels.pipeline import GpuTimings
+from wavetrim.scheduler.execute import Timings
+from wavetrim.scheduler.experiments import (
     compara_kernels,
     hybrid_f,
     matmatgpu,
@@ -12,9 +12,9 @@ from scheduler.experiments import (
     mulmatcua,
     sdk_multiply,
 )
-from scheduler.experiments.bench import Hardware
-from scheduler.experiments.measurement import Measurement
-from scheduler.experiments.reference import (
+from wavetrim.scheduler.experiments.bench import Hardware
+from wavetrim.scheduler.experiments.measurement import Measurement
+from wavetrim.scheduler.experiments.reference import (
     HYBRID_SIZE,
     HYBRID_WIDTH,
     SQUARE_SIZES,
@@ -22,8 +22,8 @@ from scheduler.experiments.reference import (
     TABLE_17,
     TILE_WIDTHS,
 )
-from scheduler.experiments.report import Report
-from scheduler.problem import GemmProblem
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.problem import GemmProblem
 
 HARDWARE = Hardware("Abacus 9", 12, "1.2", "Difference Engine", 4)
 

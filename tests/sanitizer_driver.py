@@ -9,9 +9,9 @@ from pathlib import Path
 import cupy
 import numpy as np
 
-from kernels.catalog import KernelSpec, list_kernels
-from kernels.device import list_devices
-from kernels.gemm import multiply_on_device
+from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.device import list_devices
+from wavetrim.kernels.gemm import multiply_on_device
 
 
 def multiply_ragged(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import cupy
 
-from kernels import cycle_probes, memory_probes
-from kernels.stopwatch import Stopwatch
+from wavetrim.kernels import cycle_probes, memory_probes
+from wavetrim.kernels.stopwatch import Stopwatch
 
 
 def main() -> None:

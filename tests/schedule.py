@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernels.panels import SPLIT_SHARE, PanelProblem
-from kernels.steps import Step
+from wavetrim.kernels.panels import SPLIT_SHARE, PanelProblem
+from wavetrim.kernels.steps import Step
 
 LAUNCH_SECONDS = 6e-6
 COPY_SECONDS = 8e-6

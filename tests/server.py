@@ -24,7 +24,7 @@ import pytest
 from numpy.typing import NDArray
 
 ROOT = Path(__file__).parents[1]
-_SERVE = (sys.executable, "-m", "service", "serve", "--access-log")
+_SERVE = (sys.executable, "-m", "wavetrim", "serve", "--access-log")
 NPY = {"Content-Type": "application/x-npy"}
 
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import kernels.native_stage
-from kernels.host_copies import CopyTeam
-from kernels.native_stage import NativeStage
-from kernels.region import DeviceRegion
-from kernels.stages import Errand, Walk
+import wavetrim.kernels.native_stage
+from wavetrim.kernels.host_copies import CopyTeam
+from wavetrim.kernels.native_stage import NativeStage
+from wavetrim.kernels.region import DeviceRegion
+from wavetrim.kernels.stages import Errand, Walk
 
 SHAPES = ((1, 1), (3, 5), (1, 1_100_001), (2_100_000, 1), (1031, 1033), (700, 4096), (3, 700_001))
 
@@ -216,7 +216,7 @@ def check_no_memory(team: CopyTeam) -> None:
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels.native_stage, "PinnedSlab", make_slab)
+        patch.setattr(wavetrim.kernels.native_stage, "PinnedSlab", make_slab)
         with pytest.raises(Refusal, match="2"):
             NativeStage(team, Stream())
     assert [slab.freed for slab in made] == [True] * 3
@@ -234,8 +234,8 @@ def refuse(status: int) -> None:
 def main() -> None:
     """Run the checks."""
     driver = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
-    kernels.native_stage.PinnedSlab = HostSlab  # type: ignore[misc,assignment]
-    kernels.native_stage._raise = refuse  # type: ignore[assignment]
+    wavetrim.kernels.native_stage.PinnedSlab = HostSlab  # type: ignore[misc,assignment]
+    wavetrim.kernels.native_stage._raise = refuse  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as folder:
         team = CopyTeam(2, cache_dir=Path(folder))
         stage = NativeStage(team, Stream())

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.banks import ARCH, count_cycles, describe, find_loop
-from kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.catalog import KernelSpec, list_kernels
 
 BULK = [spec for spec in list_kernels(dtype="float32") if spec.name == "bulk"]
 MOST_CYCLES = 1.18

@@ -59,15 +59,15 @@ from benchmarks.regret import (
     list_points,
     thin,
 )
-from cpu.threads import limit_blas_threads
-from kernels.device import list_devices
-from scheduler.execute import Executor
-from scheduler.plan import choose_plan
-from scheduler.presets import PRESETS
-from scheduler.problem import MEMORIES, GemmProblem
-from scheduler.profile import build_preset_profile, find_profile
-from scheduler.wishes import Wishes
 from tests.c_library import build_library
+from wavetrim.cpu.threads import limit_blas_threads
+from wavetrim.kernels.device import list_devices
+from wavetrim.scheduler.execute import Executor
+from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.presets import PRESETS
+from wavetrim.scheduler.problem import MEMORIES, GemmProblem
+from wavetrim.scheduler.profile import build_preset_profile, find_profile
+from wavetrim.scheduler.wishes import Wishes
 
 H200 = build_preset_profile(PRESETS[0], "data sheet", 16)
 LINK = LinkRates(in_gbytes_per_second=50.0, out_gbytes_per_second=25.0)

@@ -18,7 +18,6 @@ from benchmarks.host_rows import HostResults, HostRow
 from benchmarks.host_summary import OURS
 from benchmarks.host_tables import SECTIONS, fill_page
 from benchmarks.measured import ResultsError
-from scheduler.profile import find_profile
 from tests.host_figures import (
     ALL_SMS,
     HEAD,
@@ -27,6 +26,7 @@ from tests.host_figures import (
     invent_sweep,
     write_host_results,
 )
+from wavetrim.scheduler.profile import find_profile
 
 ROOT = Path(__file__).parent.parent
 EARLIER = invent_host_results()

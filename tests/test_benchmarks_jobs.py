@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import jobs
 from benchmarks.executor_process import ExecutorFailed, ExecutorProcess
-from scheduler.profile import find_profile
+from wavetrim.scheduler.profile import find_profile
 
 ROOT = Path(__file__).parents[1]
 

@@ -40,11 +40,11 @@ from benchmarks.suite import (
     share_seconds,
 )
 from benchmarks.summary import find_best, find_mean, format_summary, summarize
-from kernels.catalog import find_kernel, list_kernels
-from kernels.errors import DeviceFailure, OperandError
-from kernels.timing import Burst
 from tests.c_library import build_library
 from tests.measured import ENTRIES, invent_results, invent_row
+from wavetrim.kernels.catalog import find_kernel, list_kernels
+from wavetrim.kernels.errors import DeviceFailure, OperandError
+from wavetrim.kernels.timing import Burst
 
 HOPPER = list_kernels(dtype="float32", compute_capability=(9, 0))
 

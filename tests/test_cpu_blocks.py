@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpu.blocks import (
+from wavetrim.cpu.blocks import (
     MAX_BLOCK_FLOPS,
     cut_blocks,
     cut_depth,

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cpu.errors import CpuError, OperandError, ProductCancelled
-from cpu.gemm import CpuPool
 from tests.matrices import assert_product
+from wavetrim.cpu.errors import CpuError, OperandError, ProductCancelled
+from wavetrim.cpu.gemm import CpuPool
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

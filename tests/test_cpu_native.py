@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cpu.pool_library import POOL_LIBRARY
-from native.library import FLAGS, SHARED_SOURCES
 from tests.c_library import compile_c, skip_without_runtime
+from wavetrim.cpu.pool_library import POOL_LIBRARY
+from wavetrim.native.library import FLAGS, SHARED_SOURCES
 
 TESTS = Path(__file__).parent
 

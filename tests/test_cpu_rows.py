@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cpu.errors import CpuError, OperandError, ProductCancelled
-from cpu.gemm import CpuPool
+from wavetrim.cpu.errors import CpuError, OperandError, ProductCancelled
+from wavetrim.cpu.gemm import CpuPool
 
 Matrix = NDArray[Any]
 OpenPool = Callable[[int], CpuPool]

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cpu.errors import CpuError, ProductCancelled
-from cpu.gemm import CpuPool
-from cpu.layout import find_blas_strides
-from cpu.native_team import NativeTeam
-from cpu.product import Product
 from tests.matrices import assert_product, make_matrix
+from wavetrim.cpu.errors import CpuError, ProductCancelled
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.cpu.layout import find_blas_strides
+from wavetrim.cpu.native_team import NativeTeam
+from wavetrim.cpu.product import Product
 
 Matrix = NDArray[Any]
 OpenPool = Callable[[int], CpuPool]

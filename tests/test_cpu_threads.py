@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 import threadpoolctl
 
-from cpu.threads import (
+from wavetrim.cpu.threads import (
     limit_blas_threads,
     parse_membership,
     parse_v1_quota,

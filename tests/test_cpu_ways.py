@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from cpu.blas import find_blas
-from cpu.gemm import CpuPool
+from wavetrim.cpu.blas import find_blas
+from wavetrim.cpu.gemm import CpuPool
 
 FORKING = """
 import os, sys, warnings
 from itertools import pairwise
 from pathlib import Path
 import numpy as np
-from cpu.gemm import CpuPool
+from wavetrim.cpu.gemm import CpuPool
 
 warnings.simplefilter("ignore")
 pool = CpuPool(3, cache_dir=Path(sys.argv[1]), native=sys.argv[2] == "native")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from deploy.runner import USER
-from service.settings import Settings
+from wavetrim.service.settings import Settings
 
 REPOSITORY = Path(__file__).parents[1]
 DEPLOY = REPOSITORY / "deploy"

@@ -17,8 +17,8 @@ from benchmarks.measured import (
 )
 from benchmarks.stall_tables import fill_page as fill_stalls
 from benchmarks.tables import README, RESULTS
-from kernels.catalog import list_kernels
 from tests.measured import invent_results, write_results
+from wavetrim.kernels.catalog import list_kernels
 
 INVENTED = invent_results()
 

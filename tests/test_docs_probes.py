@@ -14,9 +14,9 @@ from benchmarks.reproduce_pages import (
     fill_page,
     publish_runs,
 )
-from scheduler.experiments.report import write_report
 from tests.probe_reports import climb_waves, list_probe_reports, read_banks
 from tests.reports import split_rows
+from wavetrim.scheduler.experiments.report import write_report
 
 EMPTY = "before\n<!-- probed -->\n<!-- /probed -->\nafter\n"
 

@@ -14,8 +14,8 @@ from benchmarks.reproduce_pages import (
     publish_runs,
     read_runs,
 )
-from scheduler.experiments.report import write_report
 from tests.reports import HARDWARE, add_product, list_reports, split_rows
+from wavetrim.scheduler.experiments.report import write_report
 
 EMPTY = "before\n<!-- reproduced -->\n<!-- /reproduced -->\nafter\n"
 

@@ -3,9 +3,9 @@ import sys
 
 import pytest
 
-from kernels.catalog import KernelSpec, find_kernel, list_kernels
-from kernels.errors import UnknownKernel
-from kernels.tiling import RegisterTiling, Tile, WarpTiling
+from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.errors import UnknownKernel
+from wavetrim.kernels.tiling import RegisterTiling, Tile, WarpTiling
 
 COMPILED = [spec for spec in list_kernels() if spec.source]
 REGISTER = [spec for spec in list_kernels() if spec.name == "register"]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kernels.catalog import KernelSpec, find_kernel, list_kernels
-from kernels.compile import ARCHITECTURES, CompiledKernel, compile_kernel
-from kernels.errors import CompilationFailed
+from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.compile import ARCHITECTURES, CompiledKernel, compile_kernel
+from wavetrim.kernels.errors import CompilationFailed
 
 SIMPLE = find_kernel("simple", "float32", "4")
 
@@ -90,7 +90,7 @@ def test_a_changed_include_is_compiled_anew(
     real = Path(__file__).parent.parent / "kernels" / "cuda"
     for name in ("simple.cu", "product.cuh"):
         (sources / name).write_bytes((real / name).read_bytes())
-    monkeypatch.setattr("kernels.compile._SOURCES", sources)
+    monkeypatch.setattr("wavetrim.kernels.compile._SOURCES", sources)
     before = compile_kernel(SIMPLE, "sm_80", tmp_path)
     header = sources / "product.cuh"
     header.write_text(header.read_text().replace("alpha * sum :", "alpha * sum * 2 :"))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels.cycle_probes import measure_banks, measure_registers, measure_tables
-from kernels.stopwatch import Stopwatch
+from wavetrim.kernels.cycle_probes import measure_banks, measure_registers, measure_tables
+from wavetrim.kernels.stopwatch import Stopwatch
 
 pytestmark = pytest.mark.gpu
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from kernels.device import DeviceInfo, find_device, list_devices, name_arch
-from kernels.errors import DeviceUnavailable
+from wavetrim.kernels.device import DeviceInfo, find_device, list_devices, name_arch
+from wavetrim.kernels.errors import DeviceUnavailable
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_devices_are_listed_without_an_error_on_every_machine() -> None:
 
 
 def test_hidden_devices_are_no_devices() -> None:
-    program = "from kernels.device import list_devices; print(len(list_devices()))"
+    program = "from wavetrim.kernels.device import list_devices; print(len(list_devices()))"
     environment = {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": ":".join(sys.path)}
     answer = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.gpu
 PROGRAM = """
 import cupy
 from cupy.cuda import Event, MemoryPointer, UnownedMemory
-from kernels.copies import DirectCopy
-from kernels.events import await_event
+from wavetrim.kernels.copies import DirectCopy
+from wavetrim.kernels.events import await_event
 
 event = Event()
 cupy.zeros(8).fill(1)  # compiles the kernel

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels import launch
-from kernels.catalog import KernelSpec, find_kernel, list_kernels
-from kernels.device import list_devices
-from kernels.errors import OperandError
-from kernels.gemm import multiply_on_device
-from kernels.launch import split_grid
 from tests.matrices import assert_product, is_poison, make_matrix, make_output, padding_of
+from wavetrim.kernels import launch
+from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.device import list_devices
+from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.gemm import multiply_on_device
+from wavetrim.kernels.launch import split_grid
 
 Shape = tuple[int, int, int]
 

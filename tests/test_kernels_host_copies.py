@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import native.library
-from kernels.host_copies import CopyTeam
-from kernels.host_library import HOST_LIBRARY
-from native.errors import CompilationFailed
-from native.library import SHARED_HEADERS, compile_library, load_library, name_library
+import wavetrim.native.library
+from wavetrim.kernels.host_copies import CopyTeam
+from wavetrim.kernels.host_library import HOST_LIBRARY
+from wavetrim.native.errors import CompilationFailed
+from wavetrim.native.library import SHARED_HEADERS, compile_library, load_library, name_library
 
 Matrix = NDArray[Any]
 
@@ -162,10 +162,10 @@ def test_the_library_is_compiled_once_and_loaded_again(tmp_path: Path) -> None:
 def test_a_library_has_another_name_when_a_header_that_all_may_include_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert {*SHARED_HEADERS} == {*Path(native.library.__file__).parent.glob("*.h")}
+    assert {*SHARED_HEADERS} == {*Path(wavetrim.native.library.__file__).parent.glob("*.h")}
     changed = tmp_path / "spinning.h"
     changed.write_text("// another\n")
-    monkeypatch.setattr(native.library, "SHARED_HEADERS", (changed,))
+    monkeypatch.setattr(wavetrim.native.library, "SHARED_HEADERS", (changed,))
     find_name = name_library.__wrapped__  # what it found before is kept
     assert find_name(HOST_LIBRARY) != name_library(HOST_LIBRARY)
 

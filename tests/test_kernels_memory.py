@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kernels.memory import PinnedSlabs, copy_matrix
+from wavetrim.kernels.memory import PinnedSlabs, copy_matrix
 
 Matrix = NDArray[Any]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels.errors import DeviceFailure
-from kernels.memory_probes import (
+from wavetrim.kernels.errors import DeviceFailure
+from wavetrim.kernels.memory_probes import (
     LOAD_WAYS,
     measure_loads,
     measure_offset_copies,
@@ -14,8 +14,8 @@ from kernels.memory_probes import (
     measure_transposes,
     measure_vector_copies,
 )
-from kernels.readings import MemoryReading
-from kernels.stopwatch import Stopwatch
+from wavetrim.kernels.readings import MemoryReading
+from wavetrim.kernels.stopwatch import Stopwatch
 
 pytestmark = pytest.mark.gpu
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kernels.host_library import HOST_LIBRARY
-from native.library import FLAGS
 from tests.c_library import compile_c, skip_without_runtime
+from wavetrim.kernels.host_library import HOST_LIBRARY
+from wavetrim.native.library import FLAGS
 
 TESTS = Path(__file__).parent
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kernels.overlap_probes import measure_kernels_at_once, measure_overlap
-from kernels.row_copy_probes import GAPS, measure_row_copies
-from kernels.stopwatch import Stopwatch
+from wavetrim.kernels.overlap_probes import measure_kernels_at_once, measure_overlap
+from wavetrim.kernels.row_copy_probes import GAPS, measure_row_copies
+from wavetrim.kernels.stopwatch import Stopwatch
 
 pytestmark = pytest.mark.gpu
 

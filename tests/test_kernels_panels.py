@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.feeding import MIN_DRAIN_BYTES, count_feeding_rows
-from kernels.leading import choose_lead
-from kernels.panels import (
+from wavetrim.kernels.feeding import MIN_DRAIN_BYTES, count_feeding_rows
+from wavetrim.kernels.leading import choose_lead
+from wavetrim.kernels.panels import (
     AROUND,
     CLOSE,
     MAX_PANEL_BYTES,
@@ -21,7 +21,7 @@ from kernels.panels import (
     cut_rows,
     round_to_waves,
 )
-from kernels.pieces import cut_pieces, pitch_items
+from wavetrim.kernels.pieces import cut_pieces, pitch_items
 
 problems = st.builds(
     PanelProblem,

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.catalog import find_kernel
-from kernels.errors import OperandError
-from kernels.gemm import multiply_on_device
-from kernels.launch import count_sms
-from kernels.timing import ResidentProduct
 from tests.matrices import Array, assert_product, make_matrix
+from wavetrim.kernels.catalog import find_kernel
+from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.gemm import multiply_on_device
+from wavetrim.kernels.launch import count_sms
+from wavetrim.kernels.timing import ResidentProduct
 
 pytestmark = pytest.mark.gpu
 

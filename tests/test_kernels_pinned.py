@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernels.catalog import find_kernel
-from kernels.errors import DeviceFailure, OperandError
-from kernels.memory import Matrix
-from kernels.pinned import is_pinned, lock_matrix, pin_matrix
-from kernels.pipeline import GpuPipeline
 from tests.matrices import assert_product, make_matrix
+from wavetrim.kernels.catalog import find_kernel
+from wavetrim.kernels.errors import DeviceFailure, OperandError
+from wavetrim.kernels.memory import Matrix
+from wavetrim.kernels.pinned import is_pinned, lock_matrix, pin_matrix
+from wavetrim.kernels.pipeline import GpuPipeline
 
 pytestmark = pytest.mark.gpu
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernels.catalog import KernelSpec, find_kernel
-from kernels.errors import OperandError, PipelineCancelled
-from kernels.panels import PanelProblem
-from kernels.pinned import pin_matrix
-from kernels.pipeline import GpuPipeline
-from kernels.steps import plan_steps
 from tests.matrices import Array, assert_product, make_matrix, make_output, padding_of
+from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.errors import OperandError, PipelineCancelled
+from wavetrim.kernels.panels import PanelProblem
+from wavetrim.kernels.pinned import pin_matrix
+from wavetrim.kernels.pipeline import GpuPipeline
+from wavetrim.kernels.steps import plan_steps
 
 pytestmark = pytest.mark.gpu
 

@@ -4,9 +4,9 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 
-from kernels.places import place_steps
-from kernels.steps import plan_steps
 from tests.test_kernels_steps import budgets, problems
+from wavetrim.kernels.places import place_steps
+from wavetrim.kernels.steps import plan_steps
 
 START = 1 << 30
 

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.catalog import KernelSpec, find_kernel, list_kernels
-from kernels.device import list_devices
-from kernels.gemm import multiply_on_device
-from kernels.host_product import HostProduct
-from kernels.kept_launches import MOST_KEPT, KeptLaunches
-from kernels.memory import Matrix
-from kernels.panels import PanelProblem
-from kernels.partials import FLAG_SETS, count_sums_bytes
-from kernels.pinned import lock_matrix, pin_matrix
-from kernels.pipeline import GpuPipeline
-from kernels.places import place_steps
-from kernels.prepared import DriverCall, PreparedLaunch, pack_arguments
-from kernels.steps import plan_steps
 from tests.matrices import assert_product, make_matrix, make_output
+from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.device import list_devices
+from wavetrim.kernels.gemm import multiply_on_device
+from wavetrim.kernels.host_product import HostProduct
+from wavetrim.kernels.kept_launches import MOST_KEPT, KeptLaunches
+from wavetrim.kernels.memory import Matrix
+from wavetrim.kernels.panels import PanelProblem
+from wavetrim.kernels.partials import FLAG_SETS, count_sums_bytes
+from wavetrim.kernels.pinned import lock_matrix, pin_matrix
+from wavetrim.kernels.pipeline import GpuPipeline
+from wavetrim.kernels.places import place_steps
+from wavetrim.kernels.prepared import DriverCall, PreparedLaunch, pack_arguments
+from wavetrim.kernels.steps import plan_steps
 
 HERE = {device.compute_capability for device in list_devices()[:1]} or {(9, 0)}
 KERNELS = [

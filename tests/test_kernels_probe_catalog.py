@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels.compile import ARCHITECTURES, CompiledKernel, compile_kernel
-from kernels.probe_catalog import REGISTERS, TRANSPOSES, ProbeSpec, list_probe_kernels
+from wavetrim.kernels.compile import ARCHITECTURES, CompiledKernel, compile_kernel
+from wavetrim.kernels.probe_catalog import REGISTERS, TRANSPOSES, ProbeSpec, list_probe_kernels
 
 CUDA = Path(__file__).parents[1] / "kernels" / "cuda"
 
@@ -60,7 +60,7 @@ def test_probes_that_differ_have_labels_that_differ() -> None:
 
 
 def test_every_source_is_of_a_probe_or_of_a_product() -> None:
-    from kernels.catalog import list_kernels
+    from wavetrim.kernels.catalog import list_kernels
 
     used = {spec.source for spec in (*list_probe_kernels(), *list_kernels())} - {None}
     assert {path.name for path in CUDA.glob("*.cu")} == used

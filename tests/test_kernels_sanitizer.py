@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels.catalog import list_kernels
-from kernels.device import list_devices
+from wavetrim.kernels.catalog import list_kernels
+from wavetrim.kernels.device import list_devices
 
 ROOT = Path(__file__).parent.parent
 

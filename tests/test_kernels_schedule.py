@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.panels import PanelProblem
-from kernels.steps import plan_steps
 from tests.schedule import Machine, Schedule
+from wavetrim.kernels.panels import PanelProblem
+from wavetrim.kernels.steps import plan_steps
 
 MEMORY_BYTES = 1 << 36
 SIZES = st.one_of(st.integers(1, 300), st.integers(1, 9000))

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.errors import OperandError
-from kernels.feeding import streams_a
-from kernels.panels import PanelProblem
-from kernels.steps import Step, StepPlan, plan_steps
+from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.feeding import streams_a
+from wavetrim.kernels.panels import PanelProblem
+from wavetrim.kernels.steps import Step, StepPlan, plan_steps
 
 sizes = st.one_of(
     st.tuples(*3 * [st.integers(1, 1200)]),

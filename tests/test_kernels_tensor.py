@@ -9,24 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels import tensor
-from kernels.catalog import KernelSpec, find_kernel, list_kernels
-from kernels.compile import compile_kernel
-from kernels.device import list_devices
-from kernels.gemm import multiply_on_device
-from kernels.launch import count_sms, hold
-from kernels.panels import PanelProblem
-from kernels.splits import (
+from tests.matrices import Array, assert_product, make_matrix, make_output
+from wavetrim.kernels import tensor
+from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.compile import compile_kernel
+from wavetrim.kernels.device import list_devices
+from wavetrim.kernels.gemm import multiply_on_device
+from wavetrim.kernels.launch import count_sms, hold
+from wavetrim.kernels.panels import PanelProblem
+from wavetrim.kernels.splits import (
     VERDICT_BYTES,
     choose_cut,
     count_split_bytes,
     count_split_item_bytes,
 )
-from kernels.steps import plan_steps
-from kernels.strict import STRICT, STRICT_HELD
-from kernels.tensor import SHORT, SHORT_HELD
-from kernels.tiling import LEAST_SPLIT_K, RegisterTiling
-from tests.matrices import Array, assert_product, make_matrix, make_output
+from wavetrim.kernels.steps import plan_steps
+from wavetrim.kernels.strict import STRICT, STRICT_HELD
+from wavetrim.kernels.tensor import SHORT, SHORT_HELD
+from wavetrim.kernels.tiling import LEAST_SPLIT_K, RegisterTiling
 
 TENSOR = find_kernel("tensor", "float32")
 CUBLAS = find_kernel("cublas", "float32")
@@ -318,7 +318,7 @@ def test_products_on_streams_of_their_own_do_not_disturb_one_another(
 @pytest.mark.gpu
 @on_hopper
 def test_the_pipeline_streams_through_it(kernel_cache: Path) -> None:
-    from kernels.pipeline import GpuPipeline
+    from wavetrim.kernels.pipeline import GpuPipeline
 
     a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
     before = make_matrix(1100, 900, "float32", 3)
@@ -338,7 +338,7 @@ def test_the_pipeline_streams_through_it(kernel_cache: Path) -> None:
 def test_the_pipeline_takes_no_memory_beside_its_own(kernel_cache: Path) -> None:
     import cupy
 
-    from kernels.pipeline import GpuPipeline
+    from wavetrim.kernels.pipeline import GpuPipeline
 
     a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
     c = make_output(1100, 900, "float32")
@@ -360,7 +360,7 @@ def test_the_pipeline_takes_no_memory_beside_its_own(kernel_cache: Path) -> None
 def test_an_infinity_in_b_reaches_every_panel(
     shape: tuple[int, int, int], steps_of_b: int, row: int, kernel_cache: Path
 ) -> None:
-    from kernels.pipeline import GpuPipeline
+    from wavetrim.kernels.pipeline import GpuPipeline
 
     m, n, k = shape
     problem = PanelProblem(m, n, k, 4, 128, 128, 32, 7, count_split_item_bytes(TENSOR))

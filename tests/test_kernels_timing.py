@@ -3,11 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernels.catalog import find_kernel
-from kernels.errors import DeviceFailure, OperandError
-from kernels.probes import KernelProbe
-from kernels.timing import ResidentProduct
 from tests.matrices import assert_product, make_matrix
+from wavetrim.kernels.catalog import find_kernel
+from wavetrim.kernels.errors import DeviceFailure, OperandError
+from wavetrim.kernels.probes import KernelProbe
+from wavetrim.kernels.timing import ResidentProduct
 
 pytestmark = pytest.mark.gpu
 

@@ -4,15 +4,15 @@ import time
 
 import pytest
 
-from cpu.gemm import CpuPool
-from kernels.catalog import list_kernels
-from kernels.device import list_devices
-from scheduler.calibrate import calibrate
-from scheduler.cpu_survey import measure_cpu_briefly
-from scheduler.execute import Executor
-from scheduler.plan import choose_plan
-from scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
-from scheduler.profile import find_profile
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.kernels.catalog import list_kernels
+from wavetrim.kernels.device import list_devices
+from wavetrim.scheduler.calibrate import calibrate
+from wavetrim.scheduler.cpu_survey import measure_cpu_briefly
+from wavetrim.scheduler.execute import Executor
+from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
+from wavetrim.scheduler.profile import find_profile
 
 
 def test_a_calibrated_cpu_is_found_again_and_planned_with(tmp_path):

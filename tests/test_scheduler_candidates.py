@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.catalog import list_kernels
-from scheduler.candidates import find_candidates
-from scheduler.description import describe_plan
-from scheduler.errors import PlanError
-from scheduler.machine import KernelModel
-from scheduler.plan import SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
-from scheduler.presets import PRESETS
-from scheduler.problem import GemmProblem
-from scheduler.profile import build_preset_profile, find_profile
-from scheduler.wishes import Wishes
 from tests.profiles import make_links
+from wavetrim.kernels.catalog import list_kernels
+from wavetrim.scheduler.candidates import find_candidates
+from wavetrim.scheduler.description import describe_plan
+from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.machine import KernelModel
+from wavetrim.scheduler.plan import SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
+from wavetrim.scheduler.presets import PRESETS
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile import build_preset_profile, find_profile
+from wavetrim.scheduler.wishes import Wishes
 
 CPU_ONLY = find_profile(None, devices=(), directory=None, cpu_threads=8)
 H200 = build_preset_profile(PRESETS[0], "test", 16)

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernels.catalog import list_kernels
-from kernels.device import list_devices
-from scheduler.errors import ExecutionCancelled, ProblemError
-from scheduler.execute import Executor
-from scheduler.plan import choose_plan
-from scheduler.problem import GemmProblem
-from scheduler.profile import find_profile
-from scheduler.verify import verify_product
-from scheduler.wishes import Wishes
 from tests.matrices import make_matrix, poison
+from wavetrim.kernels.catalog import list_kernels
+from wavetrim.kernels.device import list_devices
+from wavetrim.scheduler.errors import ExecutionCancelled, ProblemError
+from wavetrim.scheduler.execute import Executor
+from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile import find_profile
+from wavetrim.scheduler.verify import verify_product
+from wavetrim.scheduler.wishes import Wishes
 
 
 @pytest.fixture(scope="module")

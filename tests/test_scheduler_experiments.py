@@ -12,38 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.errors import DeviceUnavailable
-from scheduler.errors import FieldError
-from scheduler.execute import Executor
-from scheduler.experiments import (
-    compara_kernels,
-    hybrid_f,
-    matmatgpu,
-    mulmat,
-    mulmatcua,
-    sdk_multiply,
-)
-from scheduler.experiments.bench import pick_device
-from scheduler.experiments.operands import draw_matrix, draw_operands, pad_matrix
-from scheduler.experiments.plot import draw_plot
-from scheduler.experiments.reference import (
-    SQUARE_SIZES,
-    TABLE_10,
-    TABLE_17,
-    TILE_WIDTHS,
-)
-from scheduler.experiments.report import Report, format_report, write_report
-from scheduler.experiments.table import (
-    Table,
-    format_csv,
-    format_gflops,
-    format_markdown,
-    format_milliseconds,
-)
-from scheduler.plan import choose_plan
-from scheduler.problem import GemmProblem
-from scheduler.profile import find_profile
-from scheduler.wishes import Wishes
 from tests.reports import (
     HARDWARE,
     add_product,
@@ -54,6 +22,38 @@ from tests.reports import (
     multiply_squares,
     split_rows,
 )
+from wavetrim.kernels.errors import DeviceUnavailable
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.execute import Executor
+from wavetrim.scheduler.experiments import (
+    compara_kernels,
+    hybrid_f,
+    matmatgpu,
+    mulmat,
+    mulmatcua,
+    sdk_multiply,
+)
+from wavetrim.scheduler.experiments.bench import pick_device
+from wavetrim.scheduler.experiments.operands import draw_matrix, draw_operands, pad_matrix
+from wavetrim.scheduler.experiments.plot import draw_plot
+from wavetrim.scheduler.experiments.reference import (
+    SQUARE_SIZES,
+    TABLE_10,
+    TABLE_17,
+    TILE_WIDTHS,
+)
+from wavetrim.scheduler.experiments.report import Report, format_report, write_report
+from wavetrim.scheduler.experiments.table import (
+    Table,
+    format_csv,
+    format_gflops,
+    format_markdown,
+    format_milliseconds,
+)
+from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile import find_profile
+from wavetrim.scheduler.wishes import Wishes
 
 PAGE = Path(__file__).parents[1] / "docs" / "reproduce.md"
 

@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-import scheduler.fresh
-from scheduler.fresh import LEAST_BYTES, FreshResults, is_fresh
+from wavetrim.scheduler import fresh
+from wavetrim.scheduler.fresh import LEAST_BYTES, FreshResults, is_fresh
 
 ROWS, COLUMNS = 1031, 4099
 """About 17 MB of float32."""
@@ -60,7 +60,7 @@ def test_a_system_that_does_not_tell_has_no_fresh_matrices(monkeypatch):
         def mincore(*_):
             return -1
 
-    monkeypatch.setattr(scheduler.fresh, "_libc", Refusing)
+    monkeypatch.setattr(fresh, "_libc", Refusing)
     assert not is_fresh(c)
 
 
@@ -80,7 +80,7 @@ def wait_until_made(c):
 
 
 def test_of_a_large_result_only_the_beginning_is_made(fresh_results, monkeypatch):
-    monkeypatch.setattr(scheduler.fresh, "PREPARED_BYTES", 10**6)
+    monkeypatch.setattr(fresh, "PREPARED_BYTES", 10**6)
     c = make_unwritten()
     with fresh_results.make_pages(c):
         pass
@@ -96,8 +96,8 @@ def test_no_page_is_made_any_more_when_the_block_is_over(fresh_results, monkeypa
         under_way.remove(begin)
         return writable
 
-    monkeypatch.setattr(scheduler.fresh, "populate_range", populate_slowly)
-    monkeypatch.setattr(scheduler.fresh, "cut_range", lambda *_: [(n, n + 1) for n in range(9)])
+    monkeypatch.setattr(fresh, "populate_range", populate_slowly)
+    monkeypatch.setattr(fresh, "cut_range", lambda *_: [(n, n + 1) for n in range(9)])
     with fresh_results.make_pages(make_unwritten()):
         while not under_way:
             time.sleep(0.001)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kernels.catalog import list_kernels
-from scheduler.kernel_survey import order_kernels
-from scheduler.presets import PRESETS
+from wavetrim.kernels.catalog import list_kernels
+from wavetrim.scheduler.kernel_survey import order_kernels
+from wavetrim.scheduler.presets import PRESETS
 
 TEXTBOOK = {"naive", "simple", "coalesced", "shared"}
 

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.messages import MessageError, Operand, RunRequest, decode_message, encode_message
-from scheduler.wishes import ACCURACIES, Wishes
+from wavetrim.scheduler.messages import (
+    MessageError,
+    Operand,
+    RunRequest,
+    decode_message,
+    encode_message,
+)
+from wavetrim.scheduler.wishes import ACCURACIES, Wishes
 
 sizes = st.integers(1, 2**40)
 operands = st.builds(

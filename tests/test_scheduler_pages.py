@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import scheduler.pages
-from scheduler.pages import cut_range, prepare_pages, touch_range
+from wavetrim.scheduler import pages
+from wavetrim.scheduler.pages import cut_range, prepare_pages, touch_range
 
 ROWS, COLUMNS = 1031, 4099
 """About 17 MB of float32: some pieces, the last of them ragged."""
@@ -60,7 +60,7 @@ def test_a_new_file_has_its_pages_and_they_are_zero(tmp_path):
 
 
 def test_an_old_kernel_has_its_pages_touched(tmp_path, monkeypatch):
-    monkeypatch.setattr(scheduler.pages, "_advise", lambda *_: errno.EINVAL)
+    monkeypatch.setattr(pages, "_advise", lambda *_: errno.EINVAL)
     out, elements = map_file(tmp_path / "out")
     a, _ = map_file(tmp_path / "a", dirty=False)
     with prepare_pages(out, [a], threads=2):
@@ -71,7 +71,7 @@ def test_an_old_kernel_has_its_pages_touched(tmp_path, monkeypatch):
 
 
 def test_nothing_is_made_that_would_take_half_of_the_free_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(scheduler.pages, "_find_free_bytes", lambda: 3 * ROWS * COLUMNS * 4)
+    monkeypatch.setattr(pages, "_find_free_bytes", lambda: 3 * ROWS * COLUMNS * 4)
     out, _ = map_file(tmp_path / "out")
     a, _ = map_file(tmp_path / "a", dirty=False)
     with prepare_pages(out, [a], threads=2) as preparation:
@@ -81,7 +81,7 @@ def test_nothing_is_made_that_would_take_half_of_the_free_memory(tmp_path, monke
 
 
 def test_of_a_large_matrix_only_the_beginning_is_made(tmp_path, monkeypatch):
-    monkeypatch.setattr(scheduler.pages, "PREPARED_BYTES", 10**6)
+    monkeypatch.setattr(pages, "PREPARED_BYTES", 10**6)
     out, _ = map_file(tmp_path / "out")
     with prepare_pages(out, [], threads=2):
         pass

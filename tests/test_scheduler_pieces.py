@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpu.blocks import cut_strips
-from kernels.flow import PANELS_AHEAD
-from scheduler.cost import CpuCurve
-from scheduler.frontier import Frontier
-from scheduler.outlook import Milestone, Standing
-from scheduler.pieces import LEAST_SECONDS, LEAST_SHARE, SLACK, Pieces
-from scheduler.plan import choose_plan
-from scheduler.presets import PRESETS
-from scheduler.problem import MEMORIES, GemmProblem
-from scheduler.profile import build_preset_profile
-from scheduler.wishes import Wishes
 from tests.test_scheduler_split import CPU_CURVES, GPU_CURVES
+from wavetrim.cpu.blocks import cut_strips
+from wavetrim.kernels.flow import PANELS_AHEAD
+from wavetrim.scheduler.cost import CpuCurve
+from wavetrim.scheduler.frontier import Frontier
+from wavetrim.scheduler.outlook import Milestone, Standing
+from wavetrim.scheduler.pieces import LEAST_SECONDS, LEAST_SHARE, SLACK, Pieces
+from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.presets import PRESETS
+from wavetrim.scheduler.problem import MEMORIES, GemmProblem
+from wavetrim.scheduler.profile import build_preset_profile
+from wavetrim.scheduler.wishes import Wishes
 
 SIZES = st.integers(1, 20_000)
 H200 = build_preset_profile(next(gpu for gpu in PRESETS if gpu.name == "H200"), "test", 16)

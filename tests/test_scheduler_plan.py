@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.host_suite import ALL_SHAPES
-from scheduler.cpu_model import DEEP_K, LEAST_COPYING, NARROW, SHALLOW_K, CpuShare
-from scheduler.curves import build_cpu_curve
-from scheduler.description import describe_curve, describe_plan
-from scheduler.errors import PlanError, ProblemError
-from scheduler.machine import MachineProfile
-from scheduler.plan import GPU_GAINS, SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
-from scheduler.presets import PRESETS, find_preset
-from scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
-from scheduler.profile import build_preset_profile, find_profile
-from scheduler.wishes import Wishes
 from tests.profiles import make_links, make_reference_profile
+from wavetrim.scheduler.cpu_model import DEEP_K, LEAST_COPYING, NARROW, SHALLOW_K, CpuShare
+from wavetrim.scheduler.curves import build_cpu_curve
+from wavetrim.scheduler.description import describe_curve, describe_plan
+from wavetrim.scheduler.errors import PlanError, ProblemError
+from wavetrim.scheduler.machine import MachineProfile
+from wavetrim.scheduler.plan import GPU_GAINS, SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
+from wavetrim.scheduler.presets import PRESETS, find_preset
+from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
+from wavetrim.scheduler.profile import build_preset_profile, find_profile
+from wavetrim.scheduler.wishes import Wishes
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 CPU_ONLY = find_profile(None, devices=(), directory=None, cpu_threads=8)

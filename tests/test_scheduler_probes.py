@@ -13,19 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.catalog import find_kernel, list_kernels
-from kernels.device import DeviceInfo, list_devices
-from kernels.errors import DeviceUnavailable
-from kernels.memory_probes import COPY_ELEMENTS, expect_elements
-from kernels.overlap_probes import StreamReading, Timeline
-from scheduler.errors import FieldError
-from scheduler.experiments.bench import Bench, CpuBench
-from scheduler.experiments.report import Report, format_report, write_report
-from scheduler.machine import KernelModel
-from scheduler.probes import banks, cpu_rows, loads, peers, strides, waves
-from scheduler.probes.catalog import PROBES, find_probe
-from scheduler.probes.links import format_size
-from scheduler.probes.reference import OFFSET_GBYTES, STRIDED_GBYTES
 from tests.probe_reports import (
     climb_waves,
     copy_peers,
@@ -46,6 +33,19 @@ from tests.probe_reports import (
     vector_copies,
 )
 from tests.reports import HARDWARE
+from wavetrim.kernels.catalog import find_kernel, list_kernels
+from wavetrim.kernels.device import DeviceInfo, list_devices
+from wavetrim.kernels.errors import DeviceUnavailable
+from wavetrim.kernels.memory_probes import COPY_ELEMENTS, expect_elements
+from wavetrim.kernels.overlap_probes import StreamReading, Timeline
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.experiments.bench import Bench, CpuBench
+from wavetrim.scheduler.experiments.report import Report, format_report, write_report
+from wavetrim.scheduler.machine import KernelModel
+from wavetrim.scheduler.probes import banks, cpu_rows, loads, peers, strides, waves
+from wavetrim.scheduler.probes.catalog import PROBES, find_probe
+from wavetrim.scheduler.probes.links import format_size
+from wavetrim.scheduler.probes.reference import OFFSET_GBYTES, STRIDED_GBYTES
 
 PAGE = Path(__file__).parents[1] / "docs" / "probes.md"
 

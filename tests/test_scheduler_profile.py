@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.catalog import list_kernels
-from kernels.device import DeviceInfo
-from scheduler.errors import PlanError, ProfileError
-from scheduler.machine import MachineProfile
-from scheduler.problem import ITEM_BYTES
-from scheduler.profile import find_profile, load_profile, read_key, store_profile
+from wavetrim.kernels.catalog import list_kernels
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.scheduler.errors import PlanError, ProfileError
+from wavetrim.scheduler.machine import MachineProfile
+from wavetrim.scheduler.problem import ITEM_BYTES
+from wavetrim.scheduler.profile import find_profile, load_profile, read_key, store_profile
 
 H200 = DeviceInfo(
     index=0,

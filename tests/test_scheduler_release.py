@@ -10,14 +10,14 @@ import weakref
 import numpy as np
 import pytest
 
-from cpu.gemm import CpuPool
-from kernels.device import list_devices
-from kernels.pinned import pin_matrix
-from scheduler.execute import Executor
-from scheduler.plan import choose_plan
-from scheduler.problem import GemmProblem
-from scheduler.profile import find_profile
-from scheduler.wishes import Wishes
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.kernels.device import list_devices
+from wavetrim.kernels.pinned import pin_matrix
+from wavetrim.scheduler.execute import Executor
+from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile import find_profile
+from wavetrim.scheduler.wishes import Wishes
 
 
 @pytest.fixture(autouse=True)

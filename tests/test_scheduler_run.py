@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from scheduler.errors import ExecutionCancelled, ExecutionError, PlanError
-from scheduler.messages import Operand, RunRequest
-from scheduler.run import VerificationFailed, describe_failure, fill_rows, read_factors
 from tests.matrices import make_matrix
+from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, PlanError
+from wavetrim.scheduler.messages import Operand, RunRequest
+from wavetrim.scheduler.run import VerificationFailed, describe_failure, fill_rows, read_factors
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

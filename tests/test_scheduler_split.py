@@ -6,11 +6,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cost import CpuCurve, rows_within
-from scheduler.gpu_curve import GpuCurve
-from scheduler.split import split_rows
-from scheduler.stream import ONE_STEP, Stream
-from scheduler.waves import WaveGrid
+from wavetrim.scheduler.cost import CpuCurve, rows_within
+from wavetrim.scheduler.gpu_curve import GpuCurve
+from wavetrim.scheduler.split import split_rows
+from wavetrim.scheduler.stream import ONE_STEP, Stream
+from wavetrim.scheduler.waves import WaveGrid
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 import pytest
 
 from benchmarks.host_suite import ALL_SHAPES
-from kernels.catalog import find_kernel
-from kernels.panels import PanelProblem
-from kernels.steps import plan_steps
-from scheduler.problem import MEMORIES, GemmProblem
-from scheduler.stream import outline_stream
-from scheduler.waves import WaveGrid
+from wavetrim.kernels.catalog import find_kernel
+from wavetrim.kernels.panels import PanelProblem
+from wavetrim.kernels.steps import plan_steps
+from wavetrim.scheduler.problem import MEMORIES, GemmProblem
+from wavetrim.scheduler.stream import outline_stream
+from wavetrim.scheduler.waves import WaveGrid
 
 SLOTS = 132
 MEMORY_BYTES = 100 << 30

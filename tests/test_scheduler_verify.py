@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.verify import verify_product
+from wavetrim.scheduler.verify import verify_product
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64", "uint64")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.errors import PlanError
-from scheduler.wishes import ACCURACIES, NO_WISHES, Wishes, find_accuracy
+from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.wishes import ACCURACIES, NO_WISHES, Wishes, find_accuracy
 
 WISHES = st.builds(
     Wishes,

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scheduler.messages import Operand, RunRequest, encode_message
-from scheduler.wishes import NO_WISHES, WISH_NAMES, Wishes
 from tests.matrices import make_matrix, poison
+from wavetrim.scheduler.messages import Operand, RunRequest, encode_message
+from wavetrim.scheduler.wishes import NO_WISHES, WISH_NAMES, Wishes
 
 
 class WorkerProcess:
@@ -24,7 +24,7 @@ class WorkerProcess:
         with theirs:
             self.process = subprocess.Popen(
                 [
-                    sys.executable, "-m", "scheduler.worker", "--fd", str(theirs.fileno()),
+                    sys.executable, "-m", "wavetrim.scheduler.worker", "--fd", str(theirs.fileno()),
                     "--cache-dir", str(cache), "--profile-dir", str(folder), "--device", device,
                     *arguments,
                 ],

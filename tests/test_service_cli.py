@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-import service.cli
-from scheduler.description import describe_curve, describe_plan
-from scheduler.plan import choose_plan
-from scheduler.problem import GemmProblem
-from scheduler.profile import find_profile
-from scheduler.wishes import Wishes
-from service.commands.exits import ExitCode
-from service.version import find_version
+import wavetrim.service.cli.main
 from tests.command import ROOT, invoke_command, make_environment, run_command
+from wavetrim.scheduler.description import describe_curve, describe_plan
+from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile import find_profile
+from wavetrim.scheduler.wishes import Wishes
+from wavetrim.service.cli.exits import ExitCode
+from wavetrim.service.version import find_version
 
 COMMANDS = (
     "serve",
@@ -60,9 +60,9 @@ def test_every_command_has_examples(command: str, tmp_path: Path) -> None:
 
 
 def test_the_table_of_exit_codes_is_the_one_in_use() -> None:
-    assert service.cli.__doc__ is not None
+    assert wavetrim.service.cli.main.__doc__ is not None
     for code in ExitCode:
-        assert f"{code.value:<5} {code.meaning}\n" in service.cli.__doc__
+        assert f"{code.value:<5} {code.meaning}\n" in wavetrim.service.cli.main.__doc__
 
 
 def test_the_version_is_printed(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
 
 def test_plans_need_no_numpy(tmp_path: Path) -> None:
     code = (
-        "import sys; sys.modules['numpy'] = None; from service.cli import main; "
+        "import sys; sys.modules['numpy'] = None; from wavetrim.service.cli.main import main; "
         "main(['plan', '2048', '2048', '2048', '--device', 'A100 SXM 80'])"
     )
     planned = run_python(code, tmp_path)
@@ -204,4 +204,4 @@ def test_a_calibration_is_stored_and_used(tmp_path: Path) -> None:
 
 def test_the_module_and_the_command_are_the_same() -> None:
     declared = (ROOT / "pyproject.toml").read_text()
-    assert 'wavetrim = "service.cli:main"' in declared
+    assert 'wavetrim = "wavetrim.service.cli.main:main"' in declared

@@ -11,9 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scheduler.wishes import Wishes
-from service.client import WavetrimClient
-from service.client_errors import (
+from tests.matrices import Array, assert_product, make_matrix
+from tests.server import RunningServer, find_free_port, server, start_server
+from wavetrim.scheduler.wishes import Wishes
+from wavetrim.service.api.wire.digests import format_digest
+from wavetrim.service.client import WavetrimClient
+from wavetrim.service.client_errors import (
     DownloadCorrupted,
     JobUnsuccessful,
     ServiceBusy,
@@ -21,10 +24,7 @@ from service.client_errors import (
     ServiceUnreachable,
     WaitTimeout,
 )
-from service.client_records import RemoteJob
-from service.digests import format_digest
-from tests.matrices import Array, assert_product, make_matrix
-from tests.server import RunningServer, find_free_port, server, start_server
+from wavetrim.service.client_records import RemoteJob
 
 __all__ = ["server", "start_server"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, func, insert, inspect, select, text
 
-from service.database import open_database, reading
-from service.errors import SettingRefused
-from service.tables import matrices
 from tests.postgres import running_postgres
+from wavetrim.service.errors import SettingRefused
+from wavetrim.service.storage.database import open_database, reading
+from wavetrim.service.storage.tables import matrices
 
 
 @pytest.fixture(scope="module")

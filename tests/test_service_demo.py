@@ -12,11 +12,11 @@ import httpx
 import numpy as np
 import pytest
 
-from service.commands.comparison import LISTED, compare_product
-from service.commands.exits import ExitCode
 from tests.command import invoke_command, run_command, start_command
 from tests.matrices import make_matrix, reference_product
 from tests.server import RunningServer, server
+from wavetrim.service.cli.comparison import LISTED, compare_product
+from wavetrim.service.cli.exits import ExitCode
 
 __all__ = ["server"]
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.digests import format_digest, parse_digest
-from service.errors import DigestMalformed
+from wavetrim.service.api.wire.digests import format_digest, parse_digest
+from wavetrim.service.errors import DigestMalformed
 
 EMPTY = "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"
 

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler.errors import FieldError
-from service.errors import Draining, JobNotFound, MatrixInUse, QueueFull, ShapesDiffer
-from service.job import Job, JobState
-from service.job_errors import (
+from tests.matrices import make_matrix
+from tests.parts import Parts, ask, make_parts, running_parts
+from tests.postgres import running_postgres
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.service.errors import Draining, JobNotFound, MatrixInUse, QueueFull, ShapesDiffer
+from wavetrim.service.jobs.errors import (
     DtypesDiffer,
     FactorRefused,
     IdempotencyConflict,
@@ -22,10 +24,8 @@ from service.job_errors import (
     OperandMissing,
     OperandNotFound,
 )
-from service.jobs import JobStore
-from tests.matrices import make_matrix
-from tests.parts import Parts, ask, make_parts, running_parts
-from tests.postgres import running_postgres
+from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.store import JobStore
 
 Scenario = Callable[[Parts], Awaitable[None]]
 
@@ -238,17 +238,17 @@ def test_a_gpu_that_breaks_twice_leaves_the_last_try_to_the_cpu_alone(
     """Every run of the engine that may use a GPU meets a CUDA error that poisons its context."""
     (tmp_path / "sitecustomize.py").write_text(
         """
-import scheduler.run
-from scheduler.errors import ExecutionError
+import wavetrim.scheduler.run
+from wavetrim.scheduler.errors import ExecutionError
 
-choose = scheduler.run.plan_request
+choose = wavetrim.scheduler.run.plan_request
 
 def break_down(request, profile):
     if not request.cpu_only:
         raise ExecutionError("CUDA_ERROR_ILLEGAL_ADDRESS", poisoned=True)
     return choose(request, profile)
 
-scheduler.run.plan_request = break_down
+wavetrim.scheduler.run.plan_request = break_down
 """
     )
     root = Path(__file__).parents[1]
@@ -316,7 +316,7 @@ def test_a_running_job_is_cancelled_soon_and_the_engine_lives_on(tmp_path: Path)
 def test_an_engine_that_does_not_hear_a_cancel_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.job_run.STOP_GRACE_SECONDS", 0.5)
+    monkeypatch.setattr("wavetrim.service.jobs.run.STOP_GRACE_SECONDS", 0.5)
 
     async def scenario(parts: Parts) -> None:
         a = parts.store_slow_operand()

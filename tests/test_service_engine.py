@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.messages import Operand, RunRequest
-from service.engine import Engine, Watch
-from service.engine_process import list_arguments
-from service.settings import Settings
 from tests.parts import Parts, make_parts
+from wavetrim.scheduler.messages import Operand, RunRequest
+from wavetrim.service.engine.process import list_arguments
+from wavetrim.service.engine.supervisor import Engine, Watch
+from wavetrim.service.settings import Settings
 
 
 def run_with_engine(
@@ -260,7 +260,7 @@ def test_what_the_engine_prints_goes_into_the_log(
         failed = await engine.run(message, ignore)
         assert failed["kind"] == "internal"
 
-    with caplog.at_level("INFO", logger="service.engine.output"):
+    with caplog.at_level("INFO", logger="wavetrim.service.engine.output"):
         run_with_engine(parts, scenario)
     assert "FileNotFoundError" in caplog.text
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import tests.server
-from service.job_schemas import JobView
 from tests.matrices import make_matrix
 from tests.server import RunningServer, decode_npy
+from wavetrim.service.api.job_schemas import JobView
 
 server = tests.server.server
 start_server = tests.server.start_server

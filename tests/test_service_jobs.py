@@ -11,20 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
-from service.database import open_database
-from service.errors import JobNotFound, MatrixInUse, MatrixNotFound, QueueFull
-from service.job_cursor import decode_cursor, encode_cursor
-from service.job_errors import (
+from tests.postgres import running_postgres
+from wavetrim.service.errors import JobNotFound, MatrixInUse, MatrixNotFound, QueueFull
+from wavetrim.service.jobs.cursor import decode_cursor, encode_cursor
+from wavetrim.service.jobs.errors import (
     CursorUnknown,
     IdempotencyConflict,
     JobFinished,
     JobStateConflict,
     OperandNotFound,
 )
-from service.jobs import Job, JobState, JobStore
-from service.matrices import MatrixStore
-from service.tables import metadata
-from tests.postgres import running_postgres
+from wavetrim.service.jobs.store import Job, JobState, JobStore
+from wavetrim.service.storage.database import open_database
+from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.tables import metadata
 
 PLAN = {"f": 3, "kernel": None}
 TIMINGS = {"total_seconds": 0.5}

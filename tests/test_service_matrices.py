@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine, insert, select, update
 
-import service.matrices
-from service.database import open_database
-from service.errors import BodyTooLarge, MatrixInUse, MatrixNotFound, StorageFull
-from service.matrices import MatrixStore
-from service.matrix import Matrix
-from service.new_file import make_file
-from service.tables import jobs, matrices
+import wavetrim.service.storage.matrices
+from wavetrim.service.errors import BodyTooLarge, MatrixInUse, MatrixNotFound, StorageFull
+from wavetrim.service.storage.database import open_database
+from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.matrix import Matrix
+from wavetrim.service.storage.new_file import make_file
+from wavetrim.service.storage.tables import jobs, matrices
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_a_full_disk_has_the_room_of_the_spare_file(
             raise OSError(errno.ENOSPC, "No space left on device")
         make_file(path, size_bytes)
 
-    monkeypatch.setattr(service.matrices, "make_file", make_with_little_room)
+    monkeypatch.setattr(wavetrim.service.storage.matrices, "make_file", make_with_little_room)
     store.discard(store.allocate(30, 30, "float32"))
 
 

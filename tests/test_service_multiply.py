@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.commands.exits import ExitCode
 from tests.command import invoke_command, run_command, start_command
 from tests.matrices import Array, assert_product, make_matrix
+from wavetrim.service.cli.exits import ExitCode
 
 
 def save(folder: Path, **arrays: Array) -> None:

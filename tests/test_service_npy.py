@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.errors import DtypeRefused, NpyError
-from service.npy import DTYPES, MAX_HEADER_BYTES, NpyHeader, format_header, parse_header
+from wavetrim.service.errors import DtypeRefused, NpyError
+from wavetrim.service.storage.npy import (
+    DTYPES,
+    MAX_HEADER_BYTES,
+    NpyHeader,
+    format_header,
+    parse_header,
+)
 
 VERSIONS = ((1, 0), (2, 0), (3, 0))
 CANONICAL = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n"

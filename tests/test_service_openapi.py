@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from service.app import create_app
+from wavetrim.service.app import create_app
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.problem import ITEM_BYTES, MEMORIES
-from service.plan_schemas import MAX_SIZE
 from tests.server import RunningServer
+from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES
+from wavetrim.service.api.plan_schemas import MAX_SIZE
 
 
 def ask(server: RunningServer, **query: Any) -> dict[str, Any]:

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cost import CpuCurve
-from scheduler.gpu_curve import GpuCurve
-from scheduler.plan import Prediction
-from scheduler.split import split_rows
-from scheduler.waves import WaveGrid
-from service.plot import ASCII, SHORTEST_WIDTH, UNICODE, draw_curve
+from wavetrim.scheduler.cost import CpuCurve
+from wavetrim.scheduler.gpu_curve import GpuCurve
+from wavetrim.scheduler.plan import Prediction
+from wavetrim.scheduler.split import split_rows
+from wavetrim.scheduler.waves import WaveGrid
+from wavetrim.service.cli.plot import ASCII, SHORTEST_WIDTH, UNICODE, draw_curve
 
 Predict = Callable[[int], Prediction]
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from kernels.device import list_devices
-from scheduler.probes.catalog import PROBES
-from service.commands.exits import CommandFailed, ExitCode
-from service.commands.reproduce import finish_report
 from tests.command import invoke_command, run_command
 from tests.probe_reports import list_probe_reports, stride_copies
+from wavetrim.kernels.device import list_devices
+from wavetrim.scheduler.probes.catalog import PROBES
+from wavetrim.service.cli.commands.reproduce import finish_report
+from wavetrim.service.cli.exits import CommandFailed, ExitCode
 
 NAMES = [probe.name for probe in PROBES]
 ALONE = [name for name in NAMES if name not in ("peers", "waves")]

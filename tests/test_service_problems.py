@@ -9,13 +9,14 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from kernels.errors import KernelsError
-from scheduler.errors import PlanError
-from service import errors, job_errors
-from service.app import create_app
-from service.body_limit import MAX_BODY_BYTES
-from service.problems import MEDIA_TYPE, describe_error, to_wire
 from tests.server import NPY, RunningServer
+from wavetrim.kernels.errors import KernelsError
+from wavetrim.scheduler.errors import PlanError
+from wavetrim.service import errors
+from wavetrim.service.api.body_limit import MAX_BODY_BYTES
+from wavetrim.service.api.problems import MEDIA_TYPE, describe_error, to_wire
+from wavetrim.service.app import create_app
+from wavetrim.service.jobs import errors as job_errors
 
 
 def read_problem(error: Exception) -> dict[str, Any]:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.errors import RangeNotSatisfiable
-from service.ranges import parse_range
+from wavetrim.service.api.wire.ranges import parse_range
+from wavetrim.service.errors import RangeNotSatisfiable
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.errors import FieldError
-from service.commands.exits import CommandFailed, ExitCode
-from service.commands.reproduce import EXPERIMENTS, finish_report, read_numbers
 from tests.command import invoke_command, run_command
 from tests.reports import add_product, list_reports, split_rows
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.service.cli.commands.reproduce import EXPERIMENTS, finish_report, read_numbers
+from wavetrim.service.cli.exits import CommandFailed, ExitCode
 
 SMALL = {
     "compara-kernels": ("--sizes", "64,100", "--w", "4,32"),

@@ -12,11 +12,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.client import WavetrimClient
-from service.client_errors import ServiceBusy
-from service.commands.exits import ExitCode
 from tests.command import invoke_command, run_command, start_command
 from tests.matrices import make_matrix
+from wavetrim.service.cli.exits import ExitCode
+from wavetrim.service.client import WavetrimClient
+from wavetrim.service.client_errors import ServiceBusy
 
 SLOW = 1100  # an int64 product of this size takes more than a second
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from service.app import create_app
-from service.data_folder import claim_folder
-from service.errors import SettingRefused
-from service.settings import Settings
+from wavetrim.service.app import create_app
+from wavetrim.service.errors import SettingRefused
+from wavetrim.service.settings import Settings
+from wavetrim.service.storage.data_folder import claim_folder
 
 
 def test_every_setting_is_described() -> None:

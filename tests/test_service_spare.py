@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from service.new_file import make_file, write_start
-from service.spare import LEAST_BYTES, MOST_BYTES, SpareFile
+from wavetrim.service.storage.new_file import make_file, write_start
+from wavetrim.service.storage.spare import LEAST_BYTES, MOST_BYTES, SpareFile
 
 SIZE = LEAST_BYTES + 128
 

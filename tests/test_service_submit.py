@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from typer.testing import Result
 
-from service.client import WavetrimClient
-from service.commands.exits import ExitCode
 from tests.command import invoke_command, start_command
 from tests.matrices import assert_product, make_matrix
 from tests.server import RunningServer, find_free_port, server
+from wavetrim.service.cli.exits import ExitCode
+from wavetrim.service.client import WavetrimClient
 
 __all__ = ["server"]
 

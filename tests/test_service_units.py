@@ -1,6 +1,6 @@
 import pytest
 
-from service.units import format_bytes, format_gflops, format_seconds
+from wavetrim.service.units import format_bytes, format_gflops, format_seconds
 
 
 @pytest.mark.parametrize(

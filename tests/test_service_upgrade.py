@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.client import WavetrimClient
-from service.database import open_database
-from service.jobs import JobStore
 from tests.command import invoke_command
 from tests.server import RunningServer
+from wavetrim.service.client import WavetrimClient
+from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.storage.database import open_database
 
 DUMP = Path(__file__).parent / "data" / "wavetrim-0.1.0.sql"
 A_ID, B_ID = "67164d18dd0f486c9ec8d27d707ef5", "fb62ad7c484f46a2bb563aca76516f"

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from service.npy import DTYPES
 from tests.server import NPY, RunningServer, encode_npy
+from wavetrim.service.storage.npy import DTYPES
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from benchmarks.operands import Matrix, Operands
-from scheduler.problem import MEMORIES
+from wavetrim.scheduler.problem import MEMORIES
 
 
 class Contender(ABC):

@@ -4,10 +4,10 @@ from typing import Any, Final, Literal
 
 from benchmarks.contenders.contender import Contender
 from benchmarks.operands import Matrix, Operands
-from scheduler.execute import Executor, Timings
-from scheduler.machine import MachineProfile
-from scheduler.plan import Plan, choose_plan
-from scheduler.wishes import RowsOrAuto, Wishes
+from wavetrim.scheduler.execute import Executor, Timings
+from wavetrim.scheduler.machine import MachineProfile
+from wavetrim.scheduler.plan import Plan, choose_plan
+from wavetrim.scheduler.wishes import RowsOrAuto, Wishes
 
 Side = Literal["both", "gpu", "cpu"]
 

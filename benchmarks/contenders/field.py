@@ -6,8 +6,8 @@ from typing import Final
 from benchmarks.contenders.contender import Contender
 from benchmarks.contenders.executor import SplitExecutor
 from benchmarks.contenders.plain_numpy import PlainNumpy
-from scheduler.execute import Executor
-from scheduler.machine import MachineProfile
+from wavetrim.scheduler.execute import Executor
+from wavetrim.scheduler.machine import MachineProfile
 
 NAMES: Final = (
     *("wavetrim", "wavetrim-gpu", "cupy", "cupy-streams", "torch", "cublasxt", "numpy"),

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from cpu.model import find_cpu_name
-from kernels.device import DeviceInfo, explain_no_devices
-from kernels.errors import DeviceUnavailable
+from wavetrim.cpu.model import find_cpu_name
+from wavetrim.kernels.device import DeviceInfo, explain_no_devices
+from wavetrim.kernels.errors import DeviceUnavailable
 
 NO_GPU: Final = "none"
 """Name of the GPU where none was used."""

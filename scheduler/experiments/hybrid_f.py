@@ -10,18 +10,23 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.execute import Executor, Timings
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.operands import Matrix, draw_operands
-from scheduler.experiments.plot import Line, Panel, Plot
-from scheduler.experiments.reference import HYBRID_SIZE, HYBRID_WIDTH, TABLE_17, SplitSeconds
-from scheduler.experiments.report import Report
-from scheduler.experiments.table import Row, Table, format_milliseconds
-from scheduler.plan import Plan, choose_plan
-from scheduler.problem import GemmProblem
-from scheduler.profile import find_profile
-from scheduler.verify import verify_product
-from scheduler.wishes import Wishes
+from wavetrim.scheduler.execute import Executor, Timings
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.operands import Matrix, draw_operands
+from wavetrim.scheduler.experiments.plot import Line, Panel, Plot
+from wavetrim.scheduler.experiments.reference import (
+    HYBRID_SIZE,
+    HYBRID_WIDTH,
+    TABLE_17,
+    SplitSeconds,
+)
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.experiments.table import Row, Table, format_milliseconds
+from wavetrim.scheduler.plan import Plan, choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile import find_profile
+from wavetrim.scheduler.verify import verify_product
+from wavetrim.scheduler.wishes import Wishes
 
 NAME: Final = "hybrid-f"
 RUNS: Final = 7

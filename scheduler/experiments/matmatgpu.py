@@ -10,15 +10,15 @@ from typing import Final
 
 import numpy as np
 
-from kernels.catalog import KernelSpec, find_kernel
-from kernels.pipeline import GpuPipeline, GpuTimings
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.measurement import plot_launches
-from scheduler.experiments.operands import Matrix, draw_matrix, draw_operands, pad_matrix
-from scheduler.experiments.report import Report
-from scheduler.experiments.table import Row, Table, format_gflops, format_milliseconds
-from scheduler.problem import GemmProblem
-from scheduler.verify import verify_product
+from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.pipeline import GpuPipeline, GpuTimings
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.measurement import plot_launches
+from wavetrim.scheduler.experiments.operands import Matrix, draw_matrix, draw_operands, pad_matrix
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.experiments.table import Row, Table, format_gflops, format_milliseconds
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.verify import verify_product
 
 NAME: Final = "matmatgpu"
 KERNELS: Final = (("kernel1", "naive"), ("kernel2", "shared"))

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kernels.catalog import KernelSpec
-from kernels.timing import ResidentProduct
-from scheduler.experiments.bench import Bench
-from scheduler.experiments.operands import draw_operands
-from scheduler.experiments.plot import Line, Panel, Plot
-from scheduler.experiments.table import Row
-from scheduler.problem import GemmProblem
-from scheduler.verify import verify_product
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.timing import ResidentProduct
+from wavetrim.scheduler.experiments.bench import Bench
+from wavetrim.scheduler.experiments.operands import draw_operands
+from wavetrim.scheduler.experiments.plot import Line, Panel, Plot
+from wavetrim.scheduler.experiments.table import Row
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.verify import verify_product
 
 LAUNCHES: Final = 9
 """So many launches are timed, after one that is not."""

@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 from typing import Final
 
-from kernels.catalog import find_kernel
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.measurement import (
+from wavetrim.kernels.catalog import find_kernel
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.measurement import (
     Measurement,
     measure_kernels,
     name_wrong,
     plot_launches,
 )
-from scheduler.experiments.report import Report
-from scheduler.experiments.table import Table, format_gflops, format_milliseconds
-from scheduler.problem import GemmProblem
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.experiments.table import Table, format_gflops, format_milliseconds
+from wavetrim.scheduler.problem import GemmProblem
 
 NAME: Final = "mulmat"
 

@@ -3,14 +3,19 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from kernels.catalog import find_kernel
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.measurement import Measurement, measure_kernels, name_wrong
-from scheduler.experiments.plot import Line, Panel, Plot
-from scheduler.experiments.reference import SQUARE_SIZES, TABLE_10
-from scheduler.experiments.report import Report
-from scheduler.experiments.table import Table, format_gflops, format_milliseconds, format_ratio
-from scheduler.problem import GemmProblem
+from wavetrim.kernels.catalog import find_kernel
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.measurement import Measurement, measure_kernels, name_wrong
+from wavetrim.scheduler.experiments.plot import Line, Panel, Plot
+from wavetrim.scheduler.experiments.reference import SQUARE_SIZES, TABLE_10
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.experiments.table import (
+    Table,
+    format_gflops,
+    format_milliseconds,
+    format_ratio,
+)
+from wavetrim.scheduler.problem import GemmProblem
 
 NAME: Final = "mulmatcua"
 _NOTE: Final = (

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.errors import FieldError
-from scheduler.problem import GemmProblem
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.problem import GemmProblem
 
 Matrix = NDArray[Any]
 

@@ -9,7 +9,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from scheduler.errors import DrawingUnavailable
+from wavetrim.scheduler.errors import DrawingUnavailable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

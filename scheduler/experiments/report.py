@@ -4,9 +4,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from scheduler.experiments.bench import Hardware
-from scheduler.experiments.plot import Plot, draw_plot
-from scheduler.experiments.table import Row, Table, format_csv, format_markdown
+from wavetrim.scheduler.experiments.bench import Hardware
+from wavetrim.scheduler.experiments.plot import Plot, draw_plot
+from wavetrim.scheduler.experiments.table import Row, Table, format_csv, format_markdown
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from typing import Final
 
 import numpy as np
 
-from kernels.catalog import find_kernel
-from kernels.timing import ResidentProduct
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.measurement import LAUNCHES, Measurement, plot_launches
-from scheduler.experiments.operands import Matrix, draw_operands
-from scheduler.experiments.report import Report
-from scheduler.experiments.table import Table, format_gflops, format_milliseconds
-from scheduler.problem import GemmProblem
+from wavetrim.kernels.catalog import find_kernel
+from wavetrim.kernels.timing import ResidentProduct
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.measurement import LAUNCHES, Measurement, plot_launches
+from wavetrim.scheduler.experiments.operands import Matrix, draw_operands
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.experiments.table import Table, format_gflops, format_milliseconds
+from wavetrim.scheduler.problem import GemmProblem
 
 NAME: Final = "sdk-multiply"
 LIMIT: Final = 1e-6

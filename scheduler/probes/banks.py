@@ -4,15 +4,15 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from kernels.cycle_probes import measure_banks
-from kernels.readings import CycleReading
-from kernels.stopwatch import Stopwatch
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.plot import Plot
-from scheduler.experiments.report import Report
-from scheduler.experiments.table import Table, format_ratio
-from scheduler.probes.cycles import draw_cycles, make_rows, tabulate_cycles
-from scheduler.probes.rates import name_wrong
+from wavetrim.kernels.cycle_probes import measure_banks
+from wavetrim.kernels.readings import CycleReading
+from wavetrim.kernels.stopwatch import Stopwatch
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.plot import Plot
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.experiments.table import Table, format_ratio
+from wavetrim.scheduler.probes.cycles import draw_cycles, make_rows, tabulate_cycles
+from wavetrim.scheduler.probes.rates import name_wrong
 
 NAME: Final = "banks"
 SHOWS: Final = "bank conflicts of shared memory, broadcasts and multicasts, in cycles"

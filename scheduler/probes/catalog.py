@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.errors import FieldError
-from scheduler.experiments.bench import Bench, CpuBench
-from scheduler.experiments.report import Report
-from scheduler.probes import (
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.experiments.bench import Bench, CpuBench
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.probes import (
     banks,
     constants,
     cpu_rows,

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kernels.cycle_probes import TABLE_WORDS, measure_tables
-from kernels.readings import CycleReading
-from kernels.stopwatch import Stopwatch
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.plot import Plot
-from scheduler.experiments.report import Report
-from scheduler.probes.cycles import draw_cycles, make_rows, tabulate_cycles
-from scheduler.probes.rates import name_wrong
+from wavetrim.kernels.cycle_probes import TABLE_WORDS, measure_tables
+from wavetrim.kernels.readings import CycleReading
+from wavetrim.kernels.stopwatch import Stopwatch
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.plot import Plot
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.probes.cycles import draw_cycles, make_rows, tabulate_cycles
+from wavetrim.scheduler.probes.rates import name_wrong
 
 NAME: Final = "constants"
 SHOWS: Final = "reads of constant memory and of the read-only cache, in cycles, by different words"

@@ -6,16 +6,16 @@ from typing import Final
 
 import numpy as np
 
-from cpu.gemm import CpuPool
-from kernels.readings import Timed
-from scheduler.experiments.bench import Bench, CpuBench, Hardware
-from scheduler.experiments.operands import draw_operands
-from scheduler.experiments.plot import Line, Panel, Plot
-from scheduler.experiments.report import Report
-from scheduler.experiments.table import Table, format_gflops, format_milliseconds
-from scheduler.probes.rates import name_wrong
-from scheduler.problem import GemmProblem
-from scheduler.verify import verify_product
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.kernels.readings import Timed
+from wavetrim.scheduler.experiments.bench import Bench, CpuBench, Hardware
+from wavetrim.scheduler.experiments.operands import draw_operands
+from wavetrim.scheduler.experiments.plot import Line, Panel, Plot
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.experiments.table import Table, format_gflops, format_milliseconds
+from wavetrim.scheduler.probes.rates import name_wrong
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.verify import verify_product
 
 NAME: Final = "cpu-rows"
 SHOWS: Final = "the CPU path: seconds and rate over the rows of C; needs no GPU"

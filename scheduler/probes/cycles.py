@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from kernels.readings import CycleReading
-from scheduler.experiments.plot import Line, Panel
-from scheduler.experiments.table import Row, Table, format_ratio
+from wavetrim.kernels.readings import CycleReading
+from wavetrim.scheduler.experiments.plot import Line, Panel
+from wavetrim.scheduler.experiments.table import Row, Table, format_ratio
 
 
 def tabulate_cycles(title: str, step: str, readings: Sequence[CycleReading]) -> Table:

@@ -3,12 +3,17 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kernels.overlap_probes import LaunchReading, measure_kernels_at_once
-from kernels.stopwatch import Stopwatch
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.plot import Line, Panel, Plot
-from scheduler.experiments.report import Report
-from scheduler.experiments.table import Table, format_digits, format_milliseconds, format_ratio
+from wavetrim.kernels.overlap_probes import LaunchReading, measure_kernels_at_once
+from wavetrim.kernels.stopwatch import Stopwatch
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.plot import Line, Panel, Plot
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.experiments.table import (
+    Table,
+    format_digits,
+    format_milliseconds,
+    format_ratio,
+)
 
 NAME: Final = "launches"
 SHOWS: Final = "small kernels in one stream and in many, and how soon launches return to the host"

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kernels.readings import LinkReading
-from scheduler.experiments.plot import Line, Panel
-from scheduler.experiments.table import Row, Table, format_digits
+from wavetrim.kernels.readings import LinkReading
+from wavetrim.scheduler.experiments.plot import Line, Panel
+from wavetrim.scheduler.experiments.table import Row, Table, format_digits
 
 _LEAST_DRAWN: Final = 1024
 

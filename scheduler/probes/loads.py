@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kernels.memory_probes import COPY_ELEMENTS, measure_loads
-from kernels.readings import MemoryReading
-from kernels.stopwatch import Stopwatch
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.plot import Plot
-from scheduler.experiments.report import Report
-from scheduler.probes.rates import draw_rates, make_rows, name_wrong, tabulate_rates
+from wavetrim.kernels.memory_probes import COPY_ELEMENTS, measure_loads
+from wavetrim.kernels.readings import MemoryReading
+from wavetrim.kernels.stopwatch import Stopwatch
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.plot import Plot
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.probes.rates import draw_rates, make_rows, name_wrong, tabulate_rates
 
 NAME: Final = "loads"
 SHOWS: Final = "cached, non-cached, read-only and texture loads, over stride, offset and taps"

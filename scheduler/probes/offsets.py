@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kernels.memory_probes import COPY_ELEMENTS, measure_offset_copies
-from kernels.readings import MemoryReading
-from kernels.stopwatch import Stopwatch
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.plot import Plot
-from scheduler.experiments.report import Report
-from scheduler.probes.rates import draw_rates, make_rows, name_wrong, tabulate_rates
-from scheduler.probes.reference import OFFSET_GBYTES
+from wavetrim.kernels.memory_probes import COPY_ELEMENTS, measure_offset_copies
+from wavetrim.kernels.readings import MemoryReading
+from wavetrim.kernels.stopwatch import Stopwatch
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.plot import Plot
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.probes.rates import draw_rates, make_rows, name_wrong, tabulate_rates
+from wavetrim.scheduler.probes.reference import OFFSET_GBYTES
 
 NAME: Final = "offsets"
 SHOWS: Final = "offset copies, out[i+o] = in[i+o], GB/s over the offset"

@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from kernels.overlap_probes import Timeline, measure_overlap
-from kernels.stopwatch import Stopwatch
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.plot import Line, Panel, Plot
-from scheduler.experiments.report import Report
-from scheduler.experiments.table import Table, format_milliseconds, format_ratio
-from scheduler.probes.links import format_size
-from scheduler.probes.rates import name_wrong
+from wavetrim.kernels.overlap_probes import Timeline, measure_overlap
+from wavetrim.kernels.stopwatch import Stopwatch
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.plot import Line, Panel, Plot
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.experiments.table import Table, format_milliseconds, format_ratio
+from wavetrim.scheduler.probes.links import format_size
+from wavetrim.scheduler.probes.rates import name_wrong
 
 NAME: Final = "overlap"
 SHOWS: Final = "copies in, kernels and copies out of chunks, on one stream and on several"

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kernels.errors import DeviceUnavailable
-from kernels.peer_probes import can_access_peer, measure_peers
-from kernels.readings import LinkReading
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.plot import Plot
-from scheduler.experiments.report import Report
-from scheduler.probes.links import draw_links, make_rows, name_wrong_copies, tabulate_links
-from scheduler.probes.rates import name_wrong
+from wavetrim.kernels.errors import DeviceUnavailable
+from wavetrim.kernels.peer_probes import can_access_peer, measure_peers
+from wavetrim.kernels.readings import LinkReading
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.plot import Plot
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.probes.links import draw_links, make_rows, name_wrong_copies, tabulate_links
+from wavetrim.scheduler.probes.rates import name_wrong
 
 NAME: Final = "peers"
 SHOWS: Final = "copies between two GPUs, directly and staged through the host"

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from kernels.readings import MemoryReading
-from scheduler.experiments.plot import Line, Panel
-from scheduler.experiments.table import Row, Table, format_digits, format_ratio
-from scheduler.probes.reference import MACHINE
+from wavetrim.kernels.readings import MemoryReading
+from wavetrim.scheduler.experiments.plot import Line, Panel
+from wavetrim.scheduler.experiments.table import Row, Table, format_digits, format_ratio
+from wavetrim.scheduler.probes.reference import MACHINE
 
 RIGHT: Final = "Every result was right."
 

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kernels.cycle_probes import measure_registers
-from kernels.probe_catalog import REGISTER_THREADS, REGISTER_VALUES
-from kernels.readings import RegisterReading
-from kernels.stopwatch import Stopwatch
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.plot import Line, Panel, Plot
-from scheduler.experiments.report import Report
-from scheduler.experiments.table import Table, format_milliseconds, format_ratio
-from scheduler.probes.rates import name_wrong
+from wavetrim.kernels.cycle_probes import measure_registers
+from wavetrim.kernels.probe_catalog import REGISTER_THREADS, REGISTER_VALUES
+from wavetrim.kernels.readings import RegisterReading
+from wavetrim.kernels.stopwatch import Stopwatch
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.plot import Line, Panel, Plot
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.experiments.table import Table, format_milliseconds, format_ratio
+from wavetrim.scheduler.probes.rates import name_wrong
 
 NAME: Final = "registers"
 SHOWS: Final = "launch bounds: registers, spills to local memory, and time, by blocks promised"

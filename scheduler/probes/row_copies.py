@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kernels.row_copy_probes import GAPS, RowCopyReading, measure_row_copies
-from kernels.stopwatch import Stopwatch
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.plot import Line, Panel, Plot
-from scheduler.experiments.report import Report
-from scheduler.experiments.table import Table, format_digits, format_milliseconds
-from scheduler.probes.links import format_size
-from scheduler.probes.rates import name_wrong
+from wavetrim.kernels.row_copy_probes import GAPS, RowCopyReading, measure_row_copies
+from wavetrim.kernels.stopwatch import Stopwatch
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.plot import Line, Panel, Plot
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.experiments.table import Table, format_digits, format_milliseconds
+from wavetrim.scheduler.probes.links import format_size
+from wavetrim.scheduler.probes.rates import name_wrong
 
 NAME: Final = "row-copies"
 SHOWS: Final = "copies of parts of rows, on an idle GPU and beside a kernel that fills it"

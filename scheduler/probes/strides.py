@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kernels.memory_probes import COPY_ELEMENTS, measure_strided_copies
-from kernels.readings import MemoryReading
-from kernels.stopwatch import Stopwatch
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.plot import Plot
-from scheduler.experiments.report import Report
-from scheduler.probes.rates import draw_rates, make_rows, name_wrong, tabulate_rates
-from scheduler.probes.reference import STRIDED_GBYTES
+from wavetrim.kernels.memory_probes import COPY_ELEMENTS, measure_strided_copies
+from wavetrim.kernels.readings import MemoryReading
+from wavetrim.kernels.stopwatch import Stopwatch
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.plot import Plot
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.probes.rates import draw_rates, make_rows, name_wrong, tabulate_rates
+from wavetrim.scheduler.probes.reference import STRIDED_GBYTES
 
 NAME: Final = "strides"
 SHOWS: Final = "strided copies, out[i*s] = in[i*s], GB/s over the stride"

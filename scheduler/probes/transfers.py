@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kernels.link_probes import MEMORIES, LockReading, measure_locking, measure_transfers
-from kernels.readings import LinkReading
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.plot import Plot
-from scheduler.experiments.report import Report
-from scheduler.experiments.table import Row, Table, format_milliseconds
-from scheduler.probes.links import (
+from wavetrim.kernels.link_probes import MEMORIES, LockReading, measure_locking, measure_transfers
+from wavetrim.kernels.readings import LinkReading
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.plot import Plot
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.experiments.table import Row, Table, format_milliseconds
+from wavetrim.scheduler.probes.links import (
     draw_links,
     format_size,
     make_rows,
     name_wrong_copies,
     tabulate_links,
 )
-from scheduler.probes.rates import name_wrong
+from wavetrim.scheduler.probes.rates import name_wrong
 
 NAME: Final = "transfers"
 SHOWS: Final = "copies of pageable, registered and pinned memory: in, out, both; and locking it"

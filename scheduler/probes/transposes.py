@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kernels.memory_probes import measure_transposes
-from kernels.readings import MemoryReading
-from kernels.stopwatch import Stopwatch
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.plot import Plot
-from scheduler.experiments.report import Report
-from scheduler.probes.rates import draw_rates, make_rows, name_wrong, tabulate_rates
+from wavetrim.kernels.memory_probes import measure_transposes
+from wavetrim.kernels.readings import MemoryReading
+from wavetrim.kernels.stopwatch import Stopwatch
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.plot import Plot
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.probes.rates import draw_rates, make_rows, name_wrong, tabulate_rates
 
 NAME: Final = "transposes"
 SHOWS: Final = "transposes: naive, through a 32 x 32 tile and through a 32 x 33 tile"

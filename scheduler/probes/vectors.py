@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kernels.memory_probes import measure_vector_copies
-from kernels.readings import MemoryReading
-from kernels.stopwatch import Stopwatch
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.plot import Plot
-from scheduler.experiments.report import Report
-from scheduler.probes.rates import draw_rates, make_rows, name_wrong, tabulate_rates
+from wavetrim.kernels.memory_probes import measure_vector_copies
+from wavetrim.kernels.readings import MemoryReading
+from wavetrim.kernels.stopwatch import Stopwatch
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.plot import Plot
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.probes.rates import draw_rates, make_rows, name_wrong, tabulate_rates
 
 NAME: Final = "vectors"
 SHOWS: Final = "copies by 4, 8 and 16 bytes a load, 1 and 4 loads a thread: the memory's full rate"

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kernels.catalog import KernelSpec, find_kernel, list_kernels
-from kernels.probes import KernelProbe
-from kernels.tails import divide_tiles
-from scheduler.experiments.bench import Bench, Hardware
-from scheduler.experiments.plot import Line, Panel, Plot
-from scheduler.experiments.report import Report
-from scheduler.experiments.table import Row, Table, format_digits
-from scheduler.kernel_survey import measure_kernel
-from scheduler.machine import KernelModel
-from scheduler.waves import divide_up
+from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.probes import KernelProbe
+from wavetrim.kernels.tails import divide_tiles
+from wavetrim.scheduler.experiments.bench import Bench, Hardware
+from wavetrim.scheduler.experiments.plot import Line, Panel, Plot
+from wavetrim.scheduler.experiments.report import Report
+from wavetrim.scheduler.experiments.table import Row, Table, format_digits
+from wavetrim.scheduler.kernel_survey import measure_kernel
+from wavetrim.scheduler.machine import KernelModel
+from wavetrim.scheduler.waves import divide_up
 
 NAME: Final = "waves"
 SHOWS: Final = (

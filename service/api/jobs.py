@@ -1,0 +1,117 @@
+"""Jobs: posted, watched, cancelled, and their products."""
+
+import re
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+
+from wavetrim.service.api.job_schemas import JobPage, JobRequest, JobView, show_job
+from wavetrim.service.api.openapi import describe_npy_answer, list_refusals
+from wavetrim.service.api.parts import DispatcherPart, JobsPart, MatricesPart, MetricsPart
+from wavetrim.service.api.wire.file_response import send_matrix
+from wavetrim.service.jobs.errors import IdempotencyKeyRefused, ResultMissing
+from wavetrim.service.jobs.job import JobState
+from wavetrim.service.threads import run_to_end
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+
+MAX_KEY_CHARACTERS: Final = 255
+
+JobId = Annotated[
+    str, Path(description="Id of the job.", examples=["0b8d3a6f5c2e4f1d9a7b6c5d4e3f2a1b"])
+]
+
+_LOCATION: Final = {"headers": {"Location": {"schema": {"type": "string"}}}}
+_RESULT: Final[dict[str, Any]] = {
+    "response_class": Response,
+    "responses": {
+        200: describe_npy_answer("The .npy file.", ETag="Strong.", Accept_Ranges="bytes"),
+        206: describe_npy_answer("The range that was asked for.", Content_Range="Which it is."),
+        304: {"description": "The caller has it already."},
+        **list_refusals(404, 409, 416),
+    },
+}
+
+
+@router.post(
+    "",
+    status_code=202,
+    responses={
+        200: {"model": JobView, "description": "The job that the first POST made.", **_LOCATION},
+        202: {"description": "The job is queued.", **_LOCATION},
+        **list_refusals(400, 404, 422, 429, 503),
+    },
+)
+async def post_job(
+    job_request: JobRequest,
+    response: Response,
+    dispatcher: DispatcherPart,
+    idempotency_key: Annotated[
+        str | None,
+        Header(description="A retried POST with the same key returns the first job."),
+    ] = None,
+) -> JobView:
+    """Post a product: alpha · A·B + beta · C."""
+    job, created = await dispatcher.submit(job_request, _check_key(idempotency_key))
+    if not created:
+        response.status_code = 200
+    response.headers["Location"] = f"/v1/jobs/{job.id}"
+    return show_job(job)
+
+
+@router.get("", responses=list_refusals(422))
+def list_jobs(
+    jobs: JobsPart,
+    state: Annotated[JobState | None, Query(description="Only jobs in this state.")] = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="The most jobs to return.")] = 50,
+    cursor: Annotated[
+        str | None, Query(max_length=64, description="next_cursor of the page before.")
+    ] = None,
+) -> JobPage:
+    """List jobs, newest first."""
+    found, next_cursor = jobs.page(state=state, limit=limit, cursor=cursor)
+    return JobPage(jobs=[show_job(job) for job in found], next_cursor=next_cursor)
+
+
+@router.get("/{job_id}", responses=list_refusals(404))
+def describe_job(job_id: JobId, jobs: JobsPart) -> JobView:
+    """Look at a job: its state, progress, plan, timings and result."""
+    return show_job(jobs.get(job_id))
+
+
+@router.get("/{job_id}/result", **_RESULT)
+@router.head("/{job_id}/result", include_in_schema=False)
+async def send_result(
+    request: Request, job_id: JobId, jobs: JobsPart, matrices: MatricesPart, metrics: MetricsPart
+) -> Response:
+    """Send the product as a .npy file, whole or a single range of it."""
+    job = await run_to_end(jobs.get, job_id)
+    if job.result is None:
+        raise ResultMissing(job.id, job.state)
+    matrix = await run_to_end(matrices.get, job.result)
+    return await send_matrix(request, matrix, metrics)
+
+
+@router.delete(
+    "/{job_id}",
+    status_code=202,
+    responses={
+        200: {"model": JobView, "description": "The job is cancelled."},
+        202: {"description": "The job runs; it is cancelled as soon as the engine lets it go."},
+        **list_refusals(404, 409),
+    },
+)
+async def cancel_job(job_id: JobId, response: Response, dispatcher: DispatcherPart) -> JobView:
+    """Cancel a job: a queued one at once, a running one as soon as the engine lets it go."""
+    job = await dispatcher.cancel(job_id)
+    if job.state.finished:
+        response.status_code = 200
+    return show_job(job)
+
+
+def _check_key(idempotency_key: str | None) -> str | None:
+    printable = rf"[\x20-\x7e]{{1,{MAX_KEY_CHARACTERS}}}"
+    if idempotency_key is None or re.fullmatch(printable, idempotency_key):
+        return idempotency_key
+    limit = f"1 to {MAX_KEY_CHARACTERS} printable ASCII characters"
+    raise IdempotencyKeyRefused("Idempotency-Key", idempotency_key, limit)

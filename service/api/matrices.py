@@ -1,0 +1,115 @@
+"""Matrices: stored, described, sent and removed."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Request, Response
+
+from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
+from wavetrim.service.api.parts import MatricesPart, MetricsPart, SettingsPart
+from wavetrim.service.api.schemas import ContentDigest, MatrixView, show_matrix
+from wavetrim.service.api.wire.body import RequestBody, receive_matrix
+from wavetrim.service.api.wire.file_response import send_matrix
+from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.matrix import Matrix
+from wavetrim.service.storage.npy import format_header
+from wavetrim.service.threads import run_to_end
+
+router = APIRouter(prefix="/v1/matrices", tags=["matrices"])
+
+MatrixId = Annotated[
+    str,
+    Path(
+        pattern=r"^[A-Za-z0-9_-]{1,40}$",
+        description="Id of the matrix.",
+        examples=["5f0c7d2e9b1a4c3d8e6f7a8b9c0d1e"],
+    ),
+]
+
+_DATA: Final[dict[str, Any]] = {
+    "response_class": Response,
+    "responses": {
+        200: describe_npy_answer(
+            "The .npy file.",
+            ETag="Strong: a matrix never changes.",
+            Accept_Ranges="bytes",
+            Content_Digest="SHA-256 of the file, where it is known (RFC 9530).",
+        ),
+        206: describe_npy_answer("The range that was asked for.", Content_Range="Which it is."),
+        304: {"description": "The caller has it already."},
+        **list_refusals(404, 416, 422),
+    },
+}
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=MatrixView,
+    responses={
+        201: {"headers": {"Location": {"schema": {"type": "string"}}}},
+        **list_refusals(400, 408, 413, 415, 422, 507),
+    },
+    openapi_extra=describe_npy_body(
+        "A .npy file (versions 1.0 to 3.0) with 2 dimensions, as `numpy.save` writes it: "
+        "`curl --data-binary @A.npy -H 'Content-Type: application/x-npy'`."
+    ),
+)
+async def store_matrix(
+    *,
+    request: Request,
+    response: Response,
+    matrices: MatricesPart,
+    settings: SettingsPart,
+    metrics: MetricsPart,
+    content_digest: ContentDigest = None,
+) -> MatrixView:
+    """Store a matrix; its .npy file is streamed into its final place."""
+    body = RequestBody(
+        request,
+        max_matrix_bytes=settings.max_matrix_bytes,
+        matrices=1,
+        digests=content_digest,
+        idle_seconds=settings.upload_idle_seconds,
+    )
+    try:
+        matrix = await _receive(body, matrices)
+    finally:
+        metrics.received_bytes.inc(body.received_bytes)
+    response.headers["Location"] = f"/v1/matrices/{matrix.id}"
+    return show_matrix(matrix)
+
+
+@router.get("/{matrix_id}", responses=list_refusals(404, 422))
+def describe_matrix(matrix_id: MatrixId, matrices: MatricesPart) -> MatrixView:
+    """Describe a matrix."""
+    return show_matrix(matrices.get(matrix_id))
+
+
+@router.get("/{matrix_id}/data", **_DATA)
+@router.head("/{matrix_id}/data", include_in_schema=False)
+async def send_data(
+    request: Request, matrix_id: MatrixId, matrices: MatricesPart, metrics: MetricsPart
+) -> Response:
+    """Send the .npy file, whole or a single range of it."""
+    matrix = await run_to_end(matrices.get, matrix_id)
+    return await send_matrix(request, matrix, metrics)
+
+
+@router.delete("/{matrix_id}", status_code=204, responses=list_refusals(404, 409, 422))
+def delete_matrix(matrix_id: MatrixId, matrices: MatricesPart) -> None:
+    """Remove a matrix that no queued or running job needs; downloads under way go on."""
+    matrices.delete(matrix_id)
+
+
+async def _receive(body: RequestBody, matrices: MatrixStore) -> Matrix:
+    """Stores the body's only matrix."""
+    header, raw = await body.read_header()
+    body.expect_length(header.file_bytes, f".npy header ({header})")
+    async with receive_matrix(body, header, matrices) as pending:
+        await body.finish(header.file_bytes)
+        # The stored file begins with NumPy's own header: only then is it the file that was sent.
+        same = raw == format_header(
+            header.rows, header.columns, header.dtype, fortran_order=header.fortran_order
+        )
+        digest = body.digest.hex() if same and body.digest is not None else None
+        return await run_to_end(matrices.publish, pending, digest)

@@ -1,0 +1,66 @@
+"""What the API's description says of bodies and refusals that FastAPI cannot see."""
+
+from typing import Any, Final
+
+from wavetrim.service.api.problems import MEDIA_TYPE
+from wavetrim.service.api.schemas import Problem
+from wavetrim.service.api.wire.body import MEDIA_TYPES
+
+_REFUSALS: Final = {
+    400: "Malformed: a .npy header, a length, a digest or JSON.",
+    401: "The API key is missing or wrong.",
+    403: "Called under a foreign name.",
+    404: "There is none with this id.",
+    408: "The upload stalled.",
+    409: "In use, finished or cancelled.",
+    413: "Larger than the service takes.",
+    415: "Media type, encoding or element type not taken.",
+    416: "The range begins behind the end.",
+    422: "A field that cannot be taken, or shapes that do not fit.",
+    429: "The queue is full; see Retry-After.",
+    500: "The computation failed.",
+    503: "The service is stopping; see Retry-After.",
+    504: "The job ran out of time.",
+    507: "There is no room for another matrix.",
+}
+
+_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+
+
+def list_refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """FastAPI's `responses`: problem documents for these statuses, and those of every /v1 call."""
+    return {status: describe_refusal(status) for status in sorted({*statuses, 401, 403})}
+
+
+def describe_refusal(status: int) -> dict[str, Any]:
+    """One of FastAPI's `responses`: a problem document."""
+    return {"model": Problem, "description": _REFUSALS[status]}
+
+
+def describe_npy_body(description: str) -> dict[str, Any]:
+    """FastAPI's `openapi_extra` of an operation that takes .npy files."""
+    content = dict.fromkeys(MEDIA_TYPES, _BINARY)
+    return {"requestBody": {"required": True, "description": description, "content": content}}
+
+
+def describe_npy_answer(description: str, **headers: str) -> dict[str, Any]:
+    """One of FastAPI's `responses`: a .npy file, and headers with their meaning."""
+    return {
+        "description": description,
+        "content": {"application/x-npy": _BINARY},
+        "headers": {
+            name.replace("_", "-"): {"description": meaning, "schema": {"type": "string"}}
+            for name, meaning in headers.items()
+        },
+    }
+
+
+def use_problem_type(document: dict[str, Any]) -> dict[str, Any]:
+    """Gives every refusal of an OpenAPI document the media type that it has on the wire."""
+    for path in document["paths"].values():
+        for operation in path.values():
+            for status, response in operation["responses"].items():
+                content = response.get("content", {})
+                if status >= "400" and "application/json" in content:
+                    content[MEDIA_TYPE] = content.pop("application/json")
+    return document

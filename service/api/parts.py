@@ -1,0 +1,57 @@
+"""The parts of a running service, as the routes ask for them."""
+
+from typing import Annotated
+
+import sqlalchemy
+from fastapi import Depends, Request
+
+from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.jobs.dispatch import Dispatcher
+from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.metrics import Metrics
+from wavetrim.service.settings import Settings
+from wavetrim.service.storage.matrices import MatrixStore
+
+
+def _find_settings(request: Request) -> Settings:
+    settings: Settings = request.app.state.settings
+    return settings
+
+
+def _find_database(request: Request) -> sqlalchemy.Engine:
+    database: sqlalchemy.Engine = request.app.state.database
+    return database
+
+
+def _find_matrices(request: Request) -> MatrixStore:
+    matrices: MatrixStore = request.app.state.matrices
+    return matrices
+
+
+def _find_jobs(request: Request) -> JobStore:
+    jobs: JobStore = request.app.state.jobs
+    return jobs
+
+
+def _find_engine(request: Request) -> Engine:
+    engine: Engine = request.app.state.engine
+    return engine
+
+
+def _find_dispatcher(request: Request) -> Dispatcher:
+    dispatcher: Dispatcher = request.app.state.dispatcher
+    return dispatcher
+
+
+def _find_metrics(request: Request) -> Metrics:
+    metrics: Metrics = request.app.state.metrics
+    return metrics
+
+
+SettingsPart = Annotated[Settings, Depends(_find_settings)]
+DatabasePart = Annotated[sqlalchemy.Engine, Depends(_find_database)]
+MatricesPart = Annotated[MatrixStore, Depends(_find_matrices)]
+JobsPart = Annotated[JobStore, Depends(_find_jobs)]
+EnginePart = Annotated[Engine, Depends(_find_engine)]
+DispatcherPart = Annotated[Dispatcher, Depends(_find_dispatcher)]
+MetricsPart = Annotated[Metrics, Depends(_find_metrics)]

@@ -1,0 +1,201 @@
+"""Errors as RFC 9457 problem documents: one table says which error has which HTTP status."""
+
+import json
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.service import errors
+from wavetrim.service.jobs.errors import JobStateConflict
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemKind:
+    """How an error looks on the wire.
+
+    Attributes:
+        status: HTTP status.
+        name: Last part of the problem's type, `urn:wavetrim:problem:<name>`.
+        title: The same for every problem of this kind.
+    """
+
+    status: int
+    name: str
+    title: str
+
+
+PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
+    errors.NpyError: ProblemKind(400, "npy-malformed", "Not a .npy file of a matrix"),
+    errors.BodyLengthWrong: ProblemKind(400, "body-length", "Body of the wrong length"),
+    errors.DigestMalformed: ProblemKind(400, "digest-malformed", "Malformed Content-Digest"),
+    errors.DigestMismatch: ProblemKind(400, "digest-mismatch", "The body differs from its digest"),
+    errors.Unauthorized: ProblemKind(401, "unauthorized", "API key needed"),
+    errors.HostRefused: ProblemKind(403, "host-refused", "Called under a foreign name"),
+    errors.MatrixNotFound: ProblemKind(404, "matrix-not-found", "No such matrix"),
+    errors.JobNotFound: ProblemKind(404, "job-not-found", "No such job"),
+    errors.UploadStalled: ProblemKind(408, "upload-stalled", "The upload stalled"),
+    errors.MatrixInUse: ProblemKind(409, "matrix-in-use", "The matrix is in use"),
+    JobStateConflict: ProblemKind(409, "job-state", "The job's state does not allow it"),
+    errors.BodyTooLarge: ProblemKind(413, "body-too-large", "Body too large"),
+    errors.DtypeRefused: ProblemKind(415, "dtype-refused", "Element type not taken"),
+    errors.ContentRefused: ProblemKind(415, "content-refused", "Media type or encoding not taken"),
+    errors.RangeNotSatisfiable: ProblemKind(416, "range", "Range not satisfiable"),
+    errors.ShapesDiffer: ProblemKind(422, "shapes", "Shapes that do not fit"),
+    errors.FieldProblem: ProblemKind(422, "field", "A field cannot be taken"),
+    FieldError: ProblemKind(422, "field", "A field cannot be taken"),
+    errors.QueueFull: ProblemKind(429, "queue-full", "The queue is full"),
+    errors.JobFailed: ProblemKind(500, "job-failed", "The job failed"),
+    errors.RetryLater: ProblemKind(503, "unavailable", "Not available now"),
+    errors.Draining: ProblemKind(503, "draining", "The service is stopping"),
+    errors.StorageFull: ProblemKind(507, "storage-full", "No room for another matrix"),
+}
+"""The one table: the entry of the nearest base class holds."""
+
+_METHODS: Final = ("DELETE", "GET", "HEAD", "POST")
+_JSON_MALFORMED: Final = ProblemKind(400, "json-malformed", "Malformed JSON")
+_INTERNAL: Final = ProblemKind(500, "internal", "Internal error")
+_HTTP_TITLES: Final = {
+    400: "Bad request",
+    404: "No such resource",
+    405: "Method not allowed",
+    413: "Body too large",
+    415: "Media type not taken",
+}
+_JOB_FAILED_STATUS: Final = {
+    "plan": 422,
+    "cancelled": 409,
+    "memory": 507,
+    "storage": 507,
+    "timeout": 504,
+}
+
+
+class ProblemResponse(JSONResponse):
+    """A problem document."""
+
+    media_type = MEDIA_TYPE
+
+    def render(self, content: Any) -> bytes:
+        """The document in ASCII, which can repeat whatever was sent: lone surrogates, too."""
+        return json.dumps(content, allow_nan=False).encode()
+
+
+def describe_error(error: Exception) -> ProblemResponse:
+    """The problem document of an error of the table.
+
+    Raises:
+        LookupError: The error is not in the table.
+    """
+    kind = next((PROBLEMS[base] for base in type(error).__mro__ if base in PROBLEMS), None)
+    if kind is None:
+        raise LookupError(type(error).__name__)
+    if isinstance(error, errors.JobFailed):
+        kind = replace(kind, status=_JOB_FAILED_STATUS.get(error.kind, kind.status))
+    members = {
+        name: to_wire(getattr(error, name))
+        for name in ("field", "value", "limit", "kind")
+        if hasattr(error, name)
+    }
+    return write_problem(kind, str(error), headers=_find_headers(error), members=members)
+
+
+def write_problem(
+    kind: ProblemKind,
+    detail: str,
+    *,
+    headers: dict[str, str] | None = None,
+    members: dict[str, Any] | None = None,
+) -> ProblemResponse:
+    """A problem document from its parts; `members` are the extension members."""
+    document = {
+        "type": f"urn:wavetrim:problem:{kind.name}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": detail,
+    }
+    return ProblemResponse({**document, **(members or {})}, kind.status, headers)
+
+
+async def answer_error(_request: Request, error: Exception) -> ProblemResponse:
+    """FastAPI's handler of the errors of the table."""
+    return describe_error(error)
+
+
+async def answer_validation(_request: Request, error: Exception) -> ProblemResponse:
+    """FastAPI's handler of requests that break the schema: names the first broken field."""
+    assert isinstance(error, RequestValidationError)
+    broken = [_describe_broken(detail) for detail in error.errors()]
+    malformed = any(detail["type"] == "json_invalid" for detail in error.errors())
+    detail = "; ".join(f"{b['field']} is {b['value']!r}: {b['limit']}" for b in broken)
+    members = {**broken[0], "errors": broken}
+    kind = _JSON_MALFORMED if malformed else PROBLEMS[errors.FieldProblem]
+    return write_problem(kind, detail, members=members)
+
+
+async def answer_http(request: Request, error: Exception) -> ProblemResponse:
+    """FastAPI's handler of its own refusals: unknown paths, wrong methods."""
+    assert isinstance(error, HTTPException)
+    title = _HTTP_TITLES.get(error.status_code, "Request refused")
+    kind = ProblemKind(error.status_code, f"http-{error.status_code}", title)
+    headers = dict(error.headers or {})
+    detail = f"{error.detail}: {request.method} {request.url.path}"
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_list_methods(request))
+        detail += f"; allowed: {headers['Allow']}"
+    return write_problem(kind, detail, headers=headers)
+
+
+def answer_incident(incident: str) -> ProblemResponse:
+    """What a caller learns of an error that nobody expected: where to find it in the log."""
+    detail = f"an unexpected error, logged as incident {incident}"
+    return write_problem(_INTERNAL, detail, members={"incident": incident})
+
+
+def to_wire(value: object, length: int = 200) -> Any:
+    """A value as it may stand in a problem document: JSON, finite and short."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, list | tuple) and len(value) <= 8:
+        return [to_wire(item) for item in value]
+    text = str(value)
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
+def _list_methods(request: Request) -> list[str]:
+    """The methods that the request's path has; FastAPI names those of one of its routes only."""
+    routes = request.app.routes
+    scopes = {method: {**request.scope, "method": method} for method in _METHODS}
+    return [
+        method
+        for method, scope in scopes.items()
+        if any(route.matches(scope)[0] is Match.FULL for route in routes)
+    ]
+
+
+def _find_headers(error: Exception) -> dict[str, str] | None:
+    if isinstance(error, errors.RetryLater):
+        return {"Retry-After": str(error.retry_after_seconds)}
+    if isinstance(error, errors.Unauthorized):
+        return {"WWW-Authenticate": 'Bearer realm="wavetrim"'}
+    if isinstance(error, errors.RangeNotSatisfiable):
+        return {"Content-Range": f"bytes */{error.size_bytes}"}
+    return None
+
+
+def _describe_broken(detail: dict[str, Any]) -> dict[str, Any]:
+    place = [str(part) for part in detail["loc"]]
+    field = ".".join(place[1:]) or place[0]
+    missing = detail["type"] == "missing"
+    value = None if missing else to_wire(detail.get("input"))
+    return {"field": field, "value": value, "limit": detail["msg"]}

@@ -1,0 +1,112 @@
+"""What the service sends and takes, besides jobs and plans."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import Header
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from wavetrim.scheduler.problem import ITEM_BYTES
+from wavetrim.service.api.wish_schemas import WishQuery
+from wavetrim.service.storage.matrix import Matrix
+
+
+def _check_dtype(value: str) -> str:
+    if value not in ITEM_BYTES:
+        raise ValueError(f"must be one of {', '.join(ITEM_BYTES)}")
+    return value
+
+
+DtypeName = Annotated[
+    str, AfterValidator(_check_dtype), Field(json_schema_extra={"enum": list(ITEM_BYTES)})
+]
+
+
+ContentDigest = Annotated[
+    list[str] | None,
+    Header(
+        description="SHA-256 of the body (RFC 9530); checked when it is sent.",
+        examples=["sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"],
+    ),
+]
+
+
+class MatrixView(BaseModel):
+    """A stored matrix."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "5f0c7d2e9b1a4c3d8e6f7a8b9c0d1e",
+                    "shape": [2048, 4096],
+                    "dtype": "float32",
+                    "fortran_order": False,
+                    "bytes": 33554560,
+                    "created_at": "2026-03-01T12:00:00.125000Z",
+                }
+            ]
+        }
+    )
+
+    id: str = Field(description="Opaque id.")
+    shape: tuple[int, int] = Field(description="Rows and columns.")
+    dtype: DtypeName = Field(description="Element type.")
+    fortran_order: bool = Field(description="True when the elements lie column after column.")
+    bytes: int = Field(description="Length of the .npy file.")
+    created_at: datetime = Field(description="When it was stored.")
+
+
+class MatmulQuery(WishQuery):
+    """How a product in one call is computed: alpha · A·B."""
+
+    alpha: float = Field(1.0, allow_inf_nan=False, description="Factor of the product.")
+
+
+class HealthView(BaseModel):
+    """The service answers."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ready"}]})
+
+    status: Literal["live", "ready"] = Field(description="What was asked for.")
+
+
+class Problem(BaseModel):
+    """A refusal (RFC 9457)."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "urn:wavetrim:problem:shapes",
+                    "title": "Shapes that do not fit",
+                    "status": 422,
+                    "detail": "b is (4096, 8); it must be a matrix with 2048 rows: a is (8, 2048)",
+                    "field": "b",
+                    "value": "(4096, 8)",
+                    "limit": "a matrix with 2048 rows: a is (8, 2048)",
+                }
+            ]
+        },
+    )
+
+    type: str = Field(description="What kind of refusal this is.")
+    title: str = Field(description="The same for every refusal of this kind.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="What happened, in words.")
+    field: str | None = Field(None, description="The field, header or part of the body.")
+    value: Any = Field(None, description="The value that was refused.")
+    limit: str | None = Field(None, description="What would have been accepted.")
+
+
+def show_matrix(matrix: Matrix) -> MatrixView:
+    """The matrix as it is sent."""
+    return MatrixView(
+        id=matrix.id,
+        shape=(matrix.rows, matrix.columns),
+        dtype=matrix.dtype,
+        fortran_order=matrix.fortran_order,
+        bytes=matrix.size_bytes,
+        created_at=datetime.fromtimestamp(matrix.created_at, UTC),
+    )

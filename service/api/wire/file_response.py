@@ -1,0 +1,134 @@
+"""A stored matrix as a response: streamed from its file, whole or in part."""
+
+import os
+from collections.abc import AsyncIterator
+from typing import Final
+
+from fastapi import Request, Response
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from wavetrim.service.api.wire.digests import format_digest
+from wavetrim.service.api.wire.ranges import parse_range
+from wavetrim.service.errors import MatrixNotFound
+from wavetrim.service.metrics import Metrics
+from wavetrim.service.storage.matrix import Matrix
+from wavetrim.service.threads import run_to_end
+
+CHUNK_BYTES: Final = 2 * 2**20
+"""So much is read at a time: large enough that switching threads costs nothing."""
+
+
+class FileResponse(StreamingResponse):
+    """Sends a part of an open file, and closes it whatever happens.
+
+    Args:
+        file: Descriptor of the file; from now on it belongs to the response.
+        begin: First byte that is sent.
+        end: The byte behind the last one.
+        status_code: 200, or 206 for a part.
+        headers: Headers besides Content-Length and Content-Type.
+        metrics: Counts the bytes.
+    """
+
+    media_type = "application/x-npy"
+
+    def __init__(
+        self,
+        file: int,
+        begin: int,
+        end: int,
+        *,
+        status_code: int,
+        headers: dict[str, str],
+        metrics: Metrics,
+    ) -> None:
+        self._file = file
+        self._metrics = metrics
+        headers = {**headers, "Content-Length": str(end - begin)}
+        super().__init__(self._read(begin, end), status_code, headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers the request."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            os.close(self._file)
+
+    async def _read(self, begin: int, end: int) -> AsyncIterator[bytes]:
+        while begin < end:
+            count = min(CHUNK_BYTES, end - begin)
+            chunk = await run_to_end(os.pread, self._file, count, begin)
+            if not chunk:
+                raise OSError(f"the file ends at byte {begin}, not at {end}")
+            begin += len(chunk)
+            self._metrics.sent_bytes.inc(len(chunk))
+            yield chunk
+
+
+async def send_matrix(request: Request, matrix: Matrix, metrics: Metrics) -> Response:
+    """Answers GET and HEAD for a matrix's .npy file (RFC 9110, sections 13 and 14).
+
+    One range is sent as 206; several ranges are answered with the whole file, which the standard
+    allows. The file may be deleted as soon as this function has returned.
+
+    Raises:
+        MatrixNotFound: The file was deleted meanwhile.
+        RangeNotSatisfiable: The range begins behind the end of the file.
+    """
+    headers = {"ETag": matrix.etag, "Accept-Ranges": "bytes", "Cache-Control": "private"}
+    if _matches(request.headers.get("if-none-match"), matrix.etag):
+        return Response(status_code=304, headers=headers)
+    if request.method == "HEAD":
+        headers["Content-Length"] = str(matrix.size_bytes)
+        return Response(headers=headers, media_type=FileResponse.media_type)
+    part = _find_part(request, matrix)
+    if part is None and matrix.digest_sha256 is not None:
+        headers["Content-Digest"] = format_digest(bytes.fromhex(matrix.digest_sha256))
+    return await open_matrix(matrix, metrics, part=part, headers=headers)
+
+
+async def open_matrix(
+    matrix: Matrix,
+    metrics: Metrics,
+    *,
+    part: tuple[int, int] | None = None,
+    headers: dict[str, str] | None = None,
+) -> FileResponse:
+    """A response with a matrix's .npy file; the file may be deleted from now on.
+
+    Args:
+        matrix: The matrix.
+        metrics: Counts the bytes.
+        part: First byte and the one behind the last; the whole file without it.
+        headers: More headers.
+
+    Raises:
+        MatrixNotFound: The file was deleted meanwhile.
+    """
+    try:
+        file = await run_to_end(os.open, matrix.path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise MatrixNotFound(matrix.id) from error
+    size = matrix.size_bytes
+    begin, end = part or (0, size)
+    headers = dict(headers or {})
+    if part is not None:
+        headers["Content-Range"] = f"bytes {begin}-{end - 1}/{size}"
+    status_code = 200 if part is None else 206
+    return FileResponse(file, begin, end, status_code=status_code, headers=headers, metrics=metrics)
+
+
+def _find_part(request: Request, matrix: Matrix) -> tuple[int, int] | None:
+    """The range to send; None for the whole file."""
+    wanted = request.headers.get("range")
+    if wanted is None or request.headers.get("if-range", matrix.etag) != matrix.etag:
+        return None
+    return parse_range(wanted, matrix.size_bytes)
+
+
+def _matches(if_none_match: str | None, etag: str) -> bool:
+    if if_none_match is None:
+        return False
+    tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
+    return "*" in tags or etag in tags

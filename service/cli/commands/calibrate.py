@@ -1,0 +1,92 @@
+"""`wavetrim calibrate`: measure this machine."""
+
+from typing import TYPE_CHECKING, Final
+
+from wavetrim.service.cli import options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from wavetrim.scheduler.machine import MachineProfile
+    from wavetrim.scheduler.problem import Memory
+
+EXAMPLES: Final = """[bold]Examples[/]
+
+wavetrim calibrate
+wavetrim calibrate --profile-dir /var/lib/wavetrim/profiles
+"""
+
+
+def calibrate(*, profile_dir: options.ProfileDir = None) -> None:
+    """Measure this machine's CPU, link and kernels in under a minute, and store the profile.
+
+    Plans made from then on use it: those of the service from the next job on. The profile holds
+    for this GPU, driver, libraries and number of threads.
+    """
+    from wavetrim.scheduler.calibrate import calibrate as measure
+    from wavetrim.scheduler.execute import Executor
+    from wavetrim.scheduler.profile import store_profile
+    from wavetrim.service.cli.display import open_notes, open_output, show_share
+    from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
+
+    settings = load_settings(profile_dir=profile_dir)
+    executor = Executor(
+        cache_dir=settings.kernel_cache_dir,
+        devices=find_devices(settings),
+        cpu_threads=count_threads(settings),
+        gpu_memory_bytes=settings.gpu_memory_bytes,
+    )
+    with executor, show_share(open_notes(), "measure") as move:
+        profile = measure(
+            executor,
+            cache_dir=settings.kernel_cache_dir,
+            directory=None,
+            report=lambda what, share: move(share, what),
+        )
+    output = open_output()
+    _print_profile(profile, output)
+    path = store_profile(profile, settings.profile_dir)
+    output.print(f"stored in {path}", markup=False, soft_wrap=True)
+
+
+def _print_profile(profile: "MachineProfile", output: "Console") -> None:
+    from rich.table import Table
+
+    from wavetrim.service.units import format_gflops, format_seconds
+
+    output.print(f"{profile.device}, {profile.source}", markup=False)
+    cpu = Table("element type", title=f"CPU, {profile.cpu.threads} threads", title_justify="left")
+    for name in ("rate", "start-up rows"):
+        cpu.add_column(name, justify="right")
+    for rate in profile.cpu.rates:
+        cpu.add_row(rate.dtype, format_gflops(rate.gflops), f"{rate.startup_rows:.0f}")
+    output.print(cpu)
+    for link in profile.links:
+        output.print(
+            f"link, {link.memory} memory: {link.in_gbytes_per_second:.1f} GB/s in, "
+            f"{link.out_gbytes_per_second:.1f} GB/s out, "
+            f"{format_seconds(link.call_seconds)} a call, {format_seconds(link.step_seconds)} a "
+            f"step; {_list_threads(profile, link.memory)} CPU threads beside it"
+        )
+    measured = [model for model in profile.kernels if not model.assumed]
+    if measured:
+        kernels = Table("kernel", "tile", "element type", title="kernels", title_justify="left")
+        for name in ("slots", "launch", "wave", "wave at K = 1024"):
+            kernels.add_column(name, justify="right")
+        for model in measured:
+            kernels.add_row(
+                model.kernel,
+                model.tile,
+                model.dtype,
+                str(model.slots),
+                format_seconds(model.launch_seconds),
+                format_seconds(model.wave_seconds),
+                format_seconds(model.wave_seconds + 1024 * model.wave_k_seconds),
+            )
+        output.print(kernels)
+    if assumed := len(profile.kernels) - len(measured):
+        output.print(f"{assumed} slower kernels keep what the data sheet promises of them")
+
+
+def _list_threads(profile: "MachineProfile", memory: "Memory") -> str:
+    return " or ".join(str(share.threads) for share in profile.cpu.list_shares(memory))

@@ -1,0 +1,180 @@
+"""`wavetrim demo`: the main job from end to end, checked."""
+
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from wavetrim.service.cli import options
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from rich.console import Console
+
+    from wavetrim.scheduler.problem import GemmProblem
+    from wavetrim.service.cli.comparison import Comparison
+    from wavetrim.service.client import WavetrimClient
+    from wavetrim.service.client_records import RemoteJob
+
+EXAMPLES: Final = """[bold]Examples[/]
+
+wavetrim demo
+wavetrim demo --size 4096 --dtype float64
+wavetrim demo --m 16384 --n 4096 --k 256 --url http://127.0.0.1:8000
+"""
+
+_ABANDON_SECONDS: Final = 10.0
+
+_Size = Annotated[
+    int | None, typer.Option(min=1, show_default="the size", rich_help_panel="Product")
+]
+
+
+def demo(
+    *,
+    size: Annotated[int, typer.Option(min=1, help="M, N and K.", rich_help_panel="Product")] = 2048,
+    m: _Size = None,
+    n: _Size = None,
+    k: _Size = None,
+    dtype: options.Dtype = "float32",
+    runs: Annotated[
+        int, typer.Option(min=1, help="Post the job so often; the first run pays for start-up.")
+    ] = 2,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a running service.",
+            show_default="one is started for the demo",
+            rich_help_panel="Service",
+        ),
+    ] = None,
+    api_key: options.ApiKey = None,
+) -> None:
+    """Start a service, multiply two matrices with it over HTTP, and check the product with NumPy.
+
+    It prints the plan (F, tile, waves), predicted beside measured seconds, and PASSED or FAILED.
+    No process and no file is left behind, also after Ctrl-C; a service at --url keeps nothing.
+    """
+    from wavetrim.scheduler.problem import GemmProblem
+    from wavetrim.service.cli.display import open_output
+    from wavetrim.service.cli.exits import CommandFailed, ExitCode
+
+    problem = GemmProblem(m or size, n or size, k or size, dtype)
+    output = open_output()
+    with tempfile.TemporaryDirectory(prefix="wavetrim-demo-") as name:
+        folder = Path(name)
+        with _open_service(folder, url, api_key) as client:
+            output.print(_name_product(problem), markup=False)
+            output.print(f"service: {client.url}", soft_wrap=True)
+            comparison = _multiply(client, folder, problem, runs, output)
+    _print_comparison(comparison, problem, output)
+    if not comparison.passed:
+        raise CommandFailed("the product is wrong", ExitCode.WRONG)
+
+
+def _name_product(problem: "GemmProblem") -> str:
+    m, n, k = problem.m, problem.n, problem.k
+    return f"C[{m},{n}] = A[{m},{k}] · B[{k},{n}], {problem.dtype}"
+
+
+def _open_service(
+    folder: Path, url: str | None, api_key: str | None
+) -> "contextlib.AbstractContextManager[WavetrimClient]":
+    from wavetrim.service.cli.jobs import open_client
+
+    if url is not None:
+        return open_client(url, api_key)
+    from wavetrim.service.cli.local_service import run_service
+    from wavetrim.service.cli.machine import load_settings
+
+    return run_service(folder, load_settings())
+
+
+def _multiply(
+    client: "WavetrimClient", folder: Path, problem: "GemmProblem", runs: int, output: "Console"
+) -> "Comparison":
+    """The main job: upload, post, wait, fetch, compare. What was stored is removed again."""
+    import numpy as np
+
+    from wavetrim.service.cli.comparison import compare_product
+    from wavetrim.service.cli.display import make_plan_table, make_timings_table, show_bytes
+
+    shapes = {"A": (problem.m, problem.k), "B": (problem.k, problem.n)}
+    stored: list[str] = []
+    with contextlib.ExitStack() as undo:
+        for seed, (name, shape) in enumerate(shapes.items()):
+            path = folder / f"{name}.npy"
+            np.save(path, _make_matrix(shape, problem.dtype, seed))
+            with show_bytes(output, f"upload {path.name}") as move:
+                stored.append(client.upload(path, on_progress=move).id)
+            undo.callback(_remove, client, stored[-1])
+        for run in range(1, runs + 1):
+            job = client.submit(*stored)
+            undo.callback(_abandon, client, job.id)
+            job = _watch(client, job.id, f"job, run {run} of {runs}", output)
+        product = folder / "C.npy"
+        with show_bytes(output, f"fetch {product.name}") as move:
+            client.download_result(job.id, product, on_progress=move)
+    assert job.plan is not None, "a job that has succeeded has a plan"
+    output.print(make_plan_table(job.plan, problem.m))
+    output.print(make_timings_table(job.timings or {}, job.plan))
+    a, b, c = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in "ABC")
+    return compare_product(c, a, b)
+
+
+def _watch(client: "WavetrimClient", job_id: str, words: str, output: "Console") -> "RemoteJob":
+    """Wait for a job with a progress bar."""
+    from wavetrim.service.cli.display import show_share
+
+    with show_share(output, words) as move:
+        return client.wait(job_id, on_progress=lambda job: move(job.progress))
+
+
+def _make_matrix(shape: tuple[int, int], dtype: str, seed: int) -> "NDArray[Any]":
+    """Random elements: floats from -1 to 1, integers of one digit."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "f":
+        return (rng.random(shape, np.float32) * 2 - 1).astype(dtype)
+    return rng.integers(0, 10, shape).astype(dtype)
+
+
+def _remove(client: "WavetrimClient", matrix_id: str) -> None:
+    from wavetrim.service.client_errors import ClientError
+
+    with contextlib.suppress(ClientError):
+        client.delete_matrix(matrix_id)
+
+
+def _abandon(client: "WavetrimClient", job_id: str) -> None:
+    """Stop a job if it still runs, and remove its product."""
+    from wavetrim.service.client_errors import ClientError
+
+    with contextlib.suppress(ClientError):
+        client.cancel(job_id)
+    with contextlib.suppress(ClientError):
+        job = client.wait(job_id, timeout_seconds=_ABANDON_SECONDS)
+        if job.result is not None:
+            client.delete_matrix(job.result)
+
+
+def _print_comparison(comparison: "Comparison", problem: "GemmProblem", output: "Console") -> None:
+    """PASSED or FAILED, and the first elements that differ."""
+    elements = problem.m * problem.n
+    output.print(
+        f"compared with NumPy: {elements} elements, largest error {comparison.max_error:.3g}, "
+        f"at most {comparison.allowed:.3g} allowed at K = {problem.k}",
+        soft_wrap=True,
+    )
+    if comparison.passed:
+        output.print("[bold green]PASSED[/]")
+        return
+    output.print(f"{'row':>8} {'column':>8} {'service':>24} {'NumPy':>24}")
+    for each in comparison.first:
+        output.print(f"{each.row:>8} {each.column:>8} {each.found:>24.17g} {each.expected:>24.17g}")
+    if comparison.differing > len(comparison.first):
+        output.print("…")
+    output.print(f"[bold red]FAILED[/]: {comparison.differing} of {elements} elements differ")

@@ -1,0 +1,87 @@
+"""`wavetrim devices`: the GPUs that can be planned for."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from wavetrim.service.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.table import Table
+
+    from wavetrim.scheduler.machine import GpuModel
+
+EXAMPLES: Final = """[bold]Examples[/]
+
+wavetrim devices
+wavetrim devices --json
+"""
+
+
+def devices(*, as_json: options.Json = False) -> None:
+    """List this machine's GPUs and CPU threads, and the presets that `plan --device` takes."""
+    from wavetrim.scheduler.profile import describe_gpu, find_profile, list_presets
+    from wavetrim.service.cli.display import open_output
+    from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
+
+    settings = load_settings()
+    local, threads = find_devices(settings), count_threads(settings)
+    profile = find_profile(None, devices=local, directory=settings.profile_dir, cpu_threads=threads)
+    if as_json:
+        document = {
+            "devices": [asdict(info) for info in local],
+            "cpu_threads": threads,
+            "profile": {
+                "device": profile.device,
+                "source": profile.source,
+                "measured_at": profile.measured_at,
+            },
+            "presets": [asdict(preset) for preset in list_presets()],
+        }
+        typer.echo(json.dumps(document, indent=2))
+        return
+    output = open_output()
+    if local:
+        named = [(f"cuda:{info.index} {info.name}", describe_gpu(info)) for info in local]
+        output.print(_make_table("GPUs of this machine", named))
+        for info in local:
+            output.print(f"cuda:{info.index}: {info.uuid}, driver {info.driver_version}")
+    else:
+        output.print("This machine has no GPU that CUDA can use: the CPU computes every row.")
+    output.print(f"CPU threads: {threads}")
+    output.print(f"profile: {profile.device}: {profile.source}", markup=False, soft_wrap=True)
+    presets = [(preset.name, preset) for preset in list_presets()]
+    output.print(_make_table("Presets", presets))
+
+
+def _make_table(title: str, named: "Iterable[tuple[str, GpuModel]]") -> "Table":
+    from rich.table import Table
+
+    table = Table(
+        title=f"{title}: peaks in TFLOP/s (tc: tensor cores), bandwidths in GB/s",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    table.add_column("device", no_wrap=True)
+    for head in ("SMs", "GiB", "float32", "float64", "float64 tc", "float16 tc", "memory", "link"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, gpu in named:
+        table.add_row(
+            name,
+            str(gpu.sm_count),
+            f"{gpu.memory_bytes / 2**30:.0f}",
+            f"{gpu.float32_gflops / 1e3:.1f}",
+            f"{gpu.float64_gflops / 1e3:.1f}",
+            f"{gpu.float64_tensor_gflops / 1e3:.1f}",
+            f"{gpu.float16_tensor_gflops / 1e3:.0f}",
+            f"{gpu.memory_gbytes_per_second:.0f}",
+            f"{gpu.link_gbytes_per_second:g}",
+        )
+    return table

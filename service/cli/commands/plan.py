@@ -1,0 +1,94 @@
+"""`wavetrim plan`: how a product would be split."""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from wavetrim.service.cli import options
+
+if TYPE_CHECKING:
+    from wavetrim.scheduler.plan import Plan
+
+EXAMPLES: Final = """[bold]Examples[/]
+
+wavetrim plan 4096 4096 4096
+wavetrim plan 2048 2048 2048 --device H200 --kernel shared --tile 4
+wavetrim plan 8192 8192 8192 --device H200 --accuracy float32 --sms 66
+wavetrim plan 16384 16384 256 --device H200 --memory pinned
+wavetrim plan 16384 16384 256 --dtype float64 --device "A100 SXM 40" --json
+"""
+
+_PLOT_WIDTH: Final = 100
+
+
+def plan(
+    m: Annotated[int, typer.Argument(metavar="M", help="Rows of A and C.")],
+    n: Annotated[int, typer.Argument(metavar="N", help="Columns of B and C.")],
+    k: Annotated[int, typer.Argument(metavar="K", help="Columns of A, rows of B.")],
+    *,
+    dtype: options.Dtype = "float32",
+    memory: options.Memory = "pageable",
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="GPU to plan for: a local one (cuda:0, name, UUID), a preset, or cpu.",
+            show_default="this machine",
+        ),
+    ] = None,
+    kernel: options.Kernel = "auto",
+    tile: options.Tile = None,
+    f: options.F = "auto",
+    accuracy: options.Accuracy = None,
+    sms: options.Sms = None,
+    as_json: options.Json = False,
+    profile_dir: options.ProfileDir = None,
+) -> None:
+    """Show how C = A·B would be split, and why: F, waves, predicted seconds.
+
+    Nothing is computed, and the GPU need not be there: `wavetrim devices` lists the presets.
+    """
+    from wavetrim.scheduler.problem import GemmProblem, find_memory
+    from wavetrim.service.cli.machine import load_settings, plan_here, read_wishes
+
+    chosen = plan_here(
+        GemmProblem(m, n, k, dtype, find_memory(memory)),
+        load_settings(profile_dir=profile_dir),
+        device=device,
+        wishes=read_wishes(kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms),
+    )
+    if as_json:
+        _print_json(chosen)
+    else:
+        _print_tables(chosen)
+
+
+def _print_json(plan: "Plan") -> None:
+    from wavetrim.scheduler.description import describe_curve, describe_plan
+
+    document = {**describe_plan(plan), "curve": describe_curve(plan)}
+    typer.echo(json.dumps(document, indent=2))
+
+
+def _print_tables(plan: "Plan") -> None:
+    from wavetrim.scheduler.description import describe_plan
+    from wavetrim.service.cli.display import make_plan_table, open_output
+    from wavetrim.service.cli.plot import draw_curve
+
+    console = open_output()
+    problem = plan.problem
+    m, n, k = problem.m, problem.n, problem.k
+    console.print(f"C[{m},{n}] = A[{m},{k}] · B[{k},{n}], {problem.dtype}", markup=False)
+    console.print(make_plan_table(describe_plan(plan), m))
+    if plan.gpu_curve is None:
+        console.print(f"F = M: {plan.no_gpu_reason}.", markup=False)
+        return
+    console.print("\nseconds over F")
+    plot = draw_curve(
+        plan.predict,
+        plan.f,
+        m,
+        width=min(console.width, _PLOT_WIDTH),
+        ascii_only=console.options.ascii_only,
+    )
+    console.print(plot, soft_wrap=True)

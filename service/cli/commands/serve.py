@@ -1,0 +1,92 @@
+"""`wavetrim serve`: the service, in the foreground."""
+
+import logging
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from wavetrim.service.settings import Settings
+
+EXAMPLES: Final = """[bold]Examples[/]
+
+wavetrim serve
+wavetrim serve --port 0 --data-dir /var/lib/wavetrim
+WAVETRIM_API_KEY=... wavetrim serve --host 0.0.0.0
+"""
+
+_BACKLOG: Final = 2048
+_LAST_ANSWERS_SECONDS: Final = 10
+"""After the last job, open connections have so long to end."""
+
+
+def serve(
+    *,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Port to listen on; 0 takes a free one.", show_default="8000"
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of the database and the matrices.",
+            show_default="wavetrim-data",
+        ),
+    ] = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option(help="debug, info, warning or error.", show_default="info"),
+    ] = None,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Log every request, too.")
+    ] = False,
+) -> None:
+    """Run the service until Ctrl-C or SIGTERM, which lets running jobs finish.
+
+    Options go before the environment's settings (WAVETRIM_..., listed in the README). When it
+    answers, its address is printed on standard output; the log goes to standard error.
+    """
+    from wavetrim.service.app import create_app
+    from wavetrim.service.cli.foreground import ForegroundServer
+    from wavetrim.service.cli.machine import load_settings
+    from wavetrim.service.logs import configure_logging
+
+    settings = load_settings(host=host, port=port, data_dir=data_dir, log_level=log_level)
+    server = ForegroundServer(
+        create_app(settings),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS,
+    )
+    with _listen(settings) as listener:
+        configure_logging(settings.log_level)
+        if not access_log:
+            logging.getLogger("wavetrim.service.api.request_log").setLevel(logging.WARNING)
+        server.run(sockets=[listener])
+
+
+def _listen(settings: "Settings") -> socket.socket:
+    """A socket that listens where the settings say.
+
+    Raises:
+        CommandFailed: The address cannot be listened on.
+    """
+    from wavetrim.service.cli.exits import CommandFailed
+
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    address = (settings.host, settings.port)
+    try:
+        return socket.create_server(address, family=family, backlog=_BACKLOG)
+    except OSError as error:
+        reason = error.strerror or error
+        message = f"cannot listen on {settings.host} port {settings.port}: {reason}"
+        raise CommandFailed(message) from error

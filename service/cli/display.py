@@ -1,0 +1,127 @@
+"""What the commands show: tables of plans and timings, and progress bars."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+
+from wavetrim.service.units import format_seconds
+
+
+def open_output() -> Console:
+    """Standard output: what was asked for."""
+    return Console(highlight=False)
+
+
+def open_notes() -> Console:
+    """Standard error: progress and remarks, which do not disturb a pipe."""
+    return Console(stderr=True, highlight=False)
+
+
+def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
+    """A plan as `scheduler.description` describes it, m being the rows of C."""
+    table = Table(show_header=False, title_justify="left")
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    table.add_row("F, rows on the CPU", f"[bold magenta]{plan['f']}[/] of {m}")
+    table.add_row("rows on the GPU", str(plan["gpu_rows"]))
+    if plan["kernel"] is not None:
+        # The plans of older jobs say nothing of the memory, the accuracy and the multiprocessors.
+        if (memory := plan.get("memory")) is not None:
+            table.add_row("operands in", f"{memory} memory")
+        table.add_row("kernel, tile", f"{plan['kernel']} {plan['tile']}")
+        if (accuracy := plan.get("accuracy")) is not None:
+            table.add_row("accuracy", accuracy)
+        if (sms := plan.get("sms")) is not None:
+            table.add_row("multiprocessors", f"at most {sms}")
+        table.add_row("waves", f"{plan['waves']}, with F = 0 {plan['waves_gpu_only']}")
+        split = ", split along K" if plan.get("tail_split") else ""
+        table.add_row("last wave filled", f"{plan['tail_utilization']:.0%}{split}")
+    predicted = plan["predicted"]
+    table.add_row(
+        "predicted",
+        f"GPU {format_seconds(predicted['gpu_seconds'])}, "
+        f"CPU {format_seconds(predicted['cpu_seconds'])}, "
+        f"total [bold]{format_seconds(predicted['total_seconds'])}[/]",
+    )
+    table.add_row("speed-up", _describe_speedup(plan))
+    if (profile := plan.get("profile")) is not None:
+        device, source = profile["device"], profile["source"]
+        table.add_row("profile", source if device in source else f"{device}: {source}")
+    return table
+
+
+def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, Any]) -> Table:
+    """Measured seconds beside the plan's predicted ones, and their ratio."""
+    gpu_parts = ("kernel", "transfer", "gpu") if plan["gpu_rows"] else ()
+    table = Table()
+    table.add_column("part", style="bold")
+    for name in ("predicted", "measured", "predicted/measured"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for part in (*gpu_parts, "cpu", "total"):
+        measured = timings.get(f"{part}_seconds") or 0.0
+        expected = plan["predicted"].get(f"{part}_seconds")
+        table.add_row(
+            part.upper() if part in ("gpu", "cpu") else part,
+            "" if expected is None else format_seconds(expected),
+            format_seconds(measured),
+            f"{expected / measured:.2f}" if expected and measured else "",
+            end_section=part == "cpu",
+        )
+    # The timings of older jobs say nothing of it.
+    if (map_seconds := timings.get("map_seconds")) is not None:
+        table.add_row("mapping before", "", format_seconds(map_seconds), "")
+    moved_to = timings.get("f_actual", plan["f"])
+    if moved_to != plan["f"]:
+        table.add_row("F", str(plan["f"]), str(moved_to), "")
+    return table
+
+
+@contextlib.contextmanager
+def show_share(console: Console, words: str) -> Iterator[Callable[..., None]]:
+    """A progress bar of a share 0…1; yields what moves it: the share, and what is being done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+        task = progress.add_task(words, total=1.0)
+
+        def move(share: float, what: str = "") -> None:
+            progress.update(task, completed=share, description=f"{words} {what}".rstrip())
+
+        yield move
+
+
+@contextlib.contextmanager
+def show_bytes(console: Console, words: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A progress bar of bytes, from the first ones on; yields what moves it: done, in all."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
+    progress = Progress(*columns, TransferSpeedColumn(), console=console)
+
+    def move(done: int, total: int | None) -> None:
+        if not progress.tasks:
+            progress.add_task(words)
+            progress.start()
+        progress.update(progress.tasks[0].id, completed=done, total=total)
+
+    try:
+        yield move
+    finally:
+        if progress.tasks:
+            progress.stop()
+
+
+def _describe_speedup(plan: Mapping[str, Any]) -> str:
+    over_cpu = f"{plan['speedup_over_cpu']:.2f} over the CPU alone"
+    if plan["speedup_over_gpu"] is None:
+        return f"{over_cpu}; no GPU runs this product"
+    return f"{plan['speedup_over_gpu']:.2f} over the GPU alone, {over_cpu}"

@@ -1,0 +1,64 @@
+"""A service's jobs as a command sees them."""
+
+from typing import TYPE_CHECKING
+
+from wavetrim.service.cli.display import (
+    make_plan_table,
+    make_timings_table,
+    show_share,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from wavetrim.service.client import WavetrimClient
+    from wavetrim.service.client_records import RemoteJob
+
+
+def open_client(url: str, api_key: str | None) -> "WavetrimClient":
+    """A client of the service at `url`.
+
+    Raises:
+        FieldError: It is no http or https address.
+    """
+    from wavetrim.scheduler.errors import FieldError
+    from wavetrim.service.client import WavetrimClient
+
+    try:
+        return WavetrimClient(url, api_key=api_key)
+    except ValueError as error:
+        raise FieldError("--url", url, "an address such as http://127.0.0.1:8000") from error
+
+
+def wait_for_job(client: "WavetrimClient", job_id: str, notes: "Console") -> "RemoteJob":
+    """Wait with a progress bar until a job has succeeded, and show its plan and timings.
+
+    Raises:
+        JobUnsuccessful: It failed or was cancelled.
+    """
+    try:
+        with show_share(notes, "multiply") as move:
+            job = client.wait(job_id, on_progress=lambda job: move(job.progress))
+    except KeyboardInterrupt:
+        notes.print(f"the job goes on; `wavetrim status {job_id}` shows it", markup=False)
+        raise
+    print_job(job, notes)
+    return job
+
+
+def print_job(job: "RemoteJob", console: "Console") -> None:
+    """Show all that is known of a job."""
+    line = f"job {job.id}: {job.state}"
+    console.print(line + (f", {job.progress:.0%}" if job.state == "running" else ""), markup=False)
+    if job.plan is not None:
+        console.print(make_plan_table(job.plan, job.plan["f"] + job.plan["gpu_rows"]))
+    if job.plan is not None and job.timings is not None:
+        console.print(make_timings_table(job.timings, job.plan))
+    if job.verification is not None:
+        outcome = "passed" if job.verification["passed"] else "failed"
+        error, allowed = job.verification["max_error"], job.verification["tolerance"]
+        console.print(f"verification {outcome}: error {error:.3g} of {allowed:.3g} allowed")
+    if job.result is not None:
+        console.print(f"result: matrix {job.result}", markup=False)
+    if job.error is not None:
+        console.print(f"error: {job.error.get('message')}", markup=False, style="red")

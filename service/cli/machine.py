@@ -1,0 +1,89 @@
+"""This machine as a command sees it: its settings, its GPUs, its threads, a plan for it."""
+
+from typing import TYPE_CHECKING, Any
+
+from wavetrim.service.cli.exits import CommandFailed, ExitCode
+
+if TYPE_CHECKING:
+    from wavetrim.kernels.device import DeviceInfo
+    from wavetrim.scheduler.plan import Plan
+    from wavetrim.scheduler.problem import GemmProblem
+    from wavetrim.scheduler.wishes import Wishes
+    from wavetrim.service.settings import Settings
+
+
+def load_settings(**options: Any) -> "Settings":
+    """The settings, with a command's options over the environment's; None leaves one alone.
+
+    Raises:
+        CommandFailed: A setting is out of its limits; the message names it and its limit.
+    """
+    from pydantic import ValidationError
+
+    from wavetrim.service.settings import Settings
+
+    try:
+        return Settings(**{name: value for name, value in options.items() if value is not None})
+    except ValidationError as error:
+        broken = "; ".join(
+            f"{'.'.join(map(str, detail['loc']))} (WAVETRIM_{str(detail['loc'][0]).upper()}):"
+            f" {detail['msg']}"
+            for detail in error.errors()
+        )
+        raise CommandFailed(f"setting refused: {broken}", ExitCode.REFUSED) from error
+
+
+def find_devices(settings: "Settings") -> "tuple[DeviceInfo, ...]":
+    """The local GPUs that the settings leave to be used."""
+    from wavetrim.kernels.device import select_devices
+
+    return select_devices(settings.devices)
+
+
+def count_threads(settings: "Settings") -> int:
+    """Threads of the CPU part."""
+    from wavetrim.cpu.threads import usable_cores
+
+    return settings.cpu_threads or usable_cores()
+
+
+def plan_here(
+    problem: "GemmProblem", settings: "Settings", *, device: str | None, wishes: "Wishes"
+) -> "Plan":
+    """Plan a product for this machine, or for a device that is named.
+
+    Raises:
+        FieldError: The plan cannot be made; names the field, its value and its limit.
+    """
+    from wavetrim.scheduler.plan import choose_plan
+    from wavetrim.scheduler.profile import find_profile
+
+    profile = find_profile(
+        device,
+        devices=find_devices(settings),
+        directory=settings.profile_dir,
+        cpu_threads=count_threads(settings),
+    )
+    return choose_plan(problem, profile, wishes)
+
+
+def read_wishes(
+    *, kernel: str, tile: str | None, f: str, accuracy: str | None, sms: int | None
+) -> "Wishes":
+    """What was wished of the plan, as it was typed.
+
+    Raises:
+        PlanError: A wish is none, whatever the product.
+    """
+    from wavetrim.scheduler.errors import PlanError
+    from wavetrim.scheduler.wishes import Wishes, find_accuracy
+
+    if f != "auto" and not (f.isascii() and f.isdigit()):
+        raise PlanError("f", f, '"auto" or a whole number of rows, 0…M')
+    return Wishes(
+        kernel=kernel,
+        tile=tile,
+        f="auto" if f == "auto" else int(f),
+        accuracy=None if accuracy is None else find_accuracy(accuracy),
+        sms=sms,
+    )

@@ -1,0 +1,142 @@
+"""The `wavetrim` command.
+
+Every command ends with one of these codes:
+
+====  ==========================================================================
+code  meaning
+====  ==========================================================================
+0     done
+1     failed: a file, a device or the machine
+2     refused: an option, a file or a request that cannot be met
+3     the product is wrong: verification failed
+4     the service does not answer, is full or is stopping: try again
+5     the job failed or was cancelled
+130   interrupted by Ctrl-C or SIGTERM; no partial output is left
+====  ==========================================================================
+
+What a command needs (NumPy, HTTP, the scheduler) is imported when it runs, so that help and plans
+come at once.
+"""
+
+import codecs
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final, TextIO
+
+import typer
+from typer.core import TyperGroup
+
+from wavetrim.service.cli.commands import (
+    calibrate,
+    demo,
+    devices,
+    fetch,
+    multiply,
+    plan,
+    probe,
+    reproduce,
+    serve,
+    status,
+    submit,
+)
+from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.failures import explain_failure
+from wavetrim.service.cli.interrupts import raise_on_termination
+
+_EXIT_CODES: Final = "\n".join(f"{code.value:>5}  {code.meaning}" for code in ExitCode)
+_ASCII: Final = {"µ": "u", "×": "x", "·": "*", "…": "...", "–": "-", "≤": "<=", "←": "<-"}
+
+
+class Commands(TyperGroup):
+    """Ends every command that fails with a message of one line and its exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            failure = CommandFailed("interrupted", ExitCode.INTERRUPTED)
+        except Exception as error:
+            explained = explain_failure(error)
+            if explained is None:
+                raise
+            failure = explained
+        typer.echo(f"wavetrim: {failure}", err=True)
+        raise typer.Exit(failure.code)
+
+
+app = typer.Typer(
+    name="wavetrim",
+    cls=Commands,
+    help="Multiply matrices on the GPU and the CPU at once, split where the waves end.",
+    epilog=f"[bold]Exit codes[/]\n\n{_EXIT_CODES}",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _register(group: typer.Typer, name: str, command: Callable[..., None], examples: str) -> None:
+    # Typer keeps the line ends of a docstring, which belong to the source, not to the terminal.
+    words = "\n\n".join(" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n"))
+    group.command(name, help=words, epilog=examples)(command)
+
+
+for _module in (serve, plan, multiply, submit, status, fetch, calibrate, probe, devices, demo):
+    _name = _module.__name__.rpartition(".")[2]
+    _register(app, _name, getattr(_module, _name), _module.EXAMPLES)
+
+_experiments = typer.Typer(
+    help=reproduce.HELP,
+    epilog=reproduce.EXAMPLES,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+for _name, _experiment in reproduce.EXPERIMENTS.items():
+    _register(_experiments, _name, _experiment, reproduce.EXAMPLES)
+app.add_typer(_experiments, name="reproduce")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; does not return but exits with one of the codes above."""
+    raise_on_termination()
+    for stream in (sys.stdout, sys.stderr):
+        _keep_printable(stream)
+    app(args=None if arguments is None else list(arguments), prog_name="wavetrim")
+
+
+@app.callback()
+def _wavetrim(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version and exit.",
+            is_eager=True,
+            callback=lambda wanted: _print_version() if wanted else None,
+        ),
+    ] = False,
+) -> None:
+    del version
+
+
+def _print_version() -> None:
+    from wavetrim.service.version import find_version
+
+    typer.echo(f"wavetrim {find_version()}")
+    raise typer.Exit
+
+
+def _keep_printable(stream: TextIO) -> None:
+    """Write what the terminal's encoding lacks in its nearest ASCII instead of failing."""
+    codecs.register_error("nearest-ascii", _replace_nearest)
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="nearest-ascii")
+
+
+def _replace_nearest(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError), "only printing meets this"
+    missing = error.object[error.start : error.end]
+    return "".join(_ASCII.get(character, "?") for character in missing), error.end

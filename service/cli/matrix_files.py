@@ -1,0 +1,103 @@
+"""The .npy files that a command reads and writes."""
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.messages import Operand
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.service.cli.exits import CommandFailed
+from wavetrim.service.errors import BodyLengthWrong, FieldProblem, NpyError
+from wavetrim.service.partial_file import write_partial
+from wavetrim.service.storage.matrix import Matrix, count_data_bytes
+from wavetrim.service.storage.npy import MAX_HEADER_BYTES, format_header, parse_header
+from wavetrim.service.units import format_bytes
+
+
+def open_matrix(path: Path) -> Matrix:
+    """What the header of a .npy file says, as strictly as the service reads it.
+
+    Raises:
+        FieldProblem: It is no .npy file of a matrix that can be multiplied.
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        prefix = file.read(12 + MAX_HEADER_BYTES)
+        size_bytes = os.fstat(file.fileno()).st_size
+    try:
+        header = parse_header(prefix)
+        if header is None:
+            raise NpyError("header", f"{len(prefix)} bytes long", "a whole .npy header")
+        if size_bytes != header.file_bytes:
+            limit = f"{header.file_bytes} bytes, as its header says ({header})"
+            raise BodyLengthWrong("length", size_bytes, limit)
+    except FieldProblem as error:
+        raise type(error)(f"{path}: {error.field}", error.value, error.limit) from error
+    return Matrix(
+        id=str(path),
+        rows=header.rows,
+        columns=header.columns,
+        dtype=header.dtype,
+        fortran_order=header.fortran_order,
+        offset_bytes=header.offset_bytes,
+        size_bytes=size_bytes,
+        digest_sha256=None,
+        created_at=time.time(),
+        path=path,
+    )
+
+
+def check_factors(**factors: float) -> None:
+    """Refuse factors that are no numbers.
+
+    Raises:
+        FieldError: One is infinite or NaN.
+    """
+    for name, value in factors.items():
+        if not math.isfinite(value):
+            raise FieldError(name, value, "a finite number")
+
+
+def check_output(output: Path, operands: Mapping[str, Path]) -> None:
+    """Refuse a place where a product must not or cannot be written.
+
+    Raises:
+        FieldError: It is the file of an operand, or not the name of an ordinary file.
+    """
+    if not output.resolve().parent.is_dir():
+        raise FieldError("--output", str(output), "in a folder that exists")
+    if not output.exists():
+        return
+    if not output.is_file():
+        raise FieldError("--output", str(output), "the name of an ordinary file")
+    for name, path in operands.items():
+        if output.samefile(path):
+            raise FieldError("--output", str(output), f"another file than operand {name}")
+
+
+@contextlib.contextmanager
+def write_matrix(output: Path, problem: GemmProblem) -> Iterator[Operand]:
+    """A file for the product, whose elements are to be written by mapping it.
+
+    It takes the name `output` when the block ends well; otherwise nothing is left.
+
+    Raises:
+        CommandFailed: There is no room for it.
+        OSError: It cannot be written.
+    """
+    header = format_header(problem.m, problem.n, problem.dtype)
+    size_bytes = len(header) + count_data_bytes(problem.m, problem.n, problem.dtype)
+    with write_partial(output) as file:
+        try:
+            # Blocks are taken now: a full disk is met here, not in a mapped page.
+            os.posix_fallocate(file.fileno(), 0, size_bytes)
+        except OSError as error:
+            room = f"no room for {format_bytes(size_bytes)}"
+            raise CommandFailed(f"{output}: {room}: {error.strerror}") from error
+        file.write(header)
+        file.flush()
+        yield Operand(file.name, len(header), problem.m, problem.n, problem.dtype)

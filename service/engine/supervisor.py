@@ -1,0 +1,277 @@
+"""The engine as the service sees it: a process that is watched, and started again when it ends."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from wavetrim.scheduler.errors import ProfileError
+from wavetrim.scheduler.machine import MachineProfile
+from wavetrim.scheduler.messages import FINAL_TYPES
+from wavetrim.service.engine.process import EngineProcess, list_arguments
+from wavetrim.service.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_FIRST_DELAY_SECONDS: Final = 0.1
+_MAX_DELAY_SECONDS: Final = 30.0
+_STEADY_SECONDS: Final = 60.0
+"""An engine that lived this long, or finished a product, starts the back-off anew."""
+
+_STARTS_WITH_DEVICES: Final = 3
+"""After so many failed starts in a row the engine is started without its GPUs."""
+
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """How patiently the engine is watched, in seconds.
+
+    Attributes:
+        start_seconds: For the process to say that it is ready.
+        ping_seconds: Between two pings.
+        silence_seconds: Without any message before the process counts as hanging.
+        stop_seconds: For the process to end when it is told to.
+    """
+
+    start_seconds: float = 120.0
+    ping_seconds: float = 2.0
+    silence_seconds: float = 30.0
+    stop_seconds: float = 5.0
+
+
+class Engine:
+    """Starts, watches and restarts the engine process; hands it one run at a time.
+
+    To be used from one event loop.
+
+    Args:
+        settings: Where the kernels are cached, which devices are used, and how much of them.
+        watch: How patiently it is watched.
+        on_restart: Called whenever the process is started again.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        watch: Watch | None = None,
+        on_restart: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._settings = settings
+        self._watch = watch or Watch()
+        self._on_restart = on_restart
+        self._process: EngineProcess | None = None
+        self._supervisor: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
+        self._gone = asyncio.Event()
+        self._gone.set()
+        self._events: asyncio.Queue[Event] | None = None
+        self._reason: str | None = None
+        self._heard = 0.0
+        self._proved = False
+        self._hello: Event = {}
+        self._profile: MachineProfile | None = None
+        self.state = "stopped"
+        self.restarts = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the engine; None while there is none."""
+        return self._process.pid if self._process else None
+
+    @property
+    def ready(self) -> bool:
+        """True while the engine takes runs."""
+        return self._ready.is_set()
+
+    @property
+    def devices(self) -> tuple[dict[str, Any], ...]:
+        """The GPUs that the engine said it uses, the last time it started."""
+        return tuple(self._hello.get("devices", ()))
+
+    @property
+    def cpu_threads(self) -> int | None:
+        """Threads of its CPU path; None before its first start."""
+        return self._hello.get("cpu_threads")
+
+    @property
+    def profile(self) -> MachineProfile | None:
+        """The profile that it plans with; None before its first start."""
+        return self._profile
+
+    async def start(self) -> None:
+        """Start the process in the background; `wait_ready` says when it is there."""
+        assert self._supervisor is None, "an engine is started once"
+        self.state = "starting"
+        self._supervisor = asyncio.create_task(self._supervise(), name="engine-supervisor")
+
+    async def wait_ready(self) -> None:
+        """Wait until the engine takes runs."""
+        await self._ready.wait()
+
+    async def run(self, message: Event, on_event: Callable[[Event], Awaitable[None]]) -> Event:
+        """Have one product computed.
+
+        Args:
+            message: A run message (`RunRequest.as_message`).
+            on_event: Receives the messages before the final one, in order.
+
+        Returns:
+            The final message. When the engine ends before it has answered, that is a retryable
+            failure of kind "engine".
+        """
+        assert self._events is None, "the engine runs one product at a time"
+        while self._process is None or not self.ready:
+            await self._ready.wait()
+        events = self._events = asyncio.Queue()
+        try:
+            self._process.send(message)
+            while True:
+                event = await events.get()
+                if event["job"] not in (message["job"], None):
+                    continue  # the last word of a run that nobody waits for any more
+                if event["type"] in FINAL_TYPES:
+                    self._proved = self._proved or event["type"] == "succeeded"
+                    if event.get("poisoned"):
+                        self._ready.clear()  # the process is about to end itself
+                    return event
+                await on_event(event)
+        finally:
+            self._events = None
+
+    async def cancel(self, job_id: str) -> None:
+        """Ask the engine to stop a run; its final message follows, and may still be success."""
+        if self._process is not None:
+            self._process.send({"type": "cancel", "job": job_id})
+
+    async def restart(self, reason: str) -> None:
+        """Kill the process and wait until it is gone; a new one is started."""
+        self._end_process(reason)
+        await self._gone.wait()
+
+    async def stop(self) -> None:
+        """End the process: in good order when it listens, otherwise by force."""
+        if self._supervisor is None:
+            return
+        self.state = "stopping"
+        self._ready.clear()
+        self._supervisor.cancel()
+        await asyncio.wait([self._supervisor])
+        self._supervisor = None
+        self.state = "stopped"
+
+    async def _supervise(self) -> None:
+        failed_starts = 0
+        delay_seconds = _FIRST_DELAY_SECONDS
+        while True:
+            began = time.monotonic()
+            was_ready = await self._live(use_devices=failed_starts < _STARTS_WITH_DEVICES)
+            failed_starts = 0 if was_ready else failed_starts + 1
+            if self._proved or (was_ready and time.monotonic() - began > _STEADY_SECONDS):
+                delay_seconds = _FIRST_DELAY_SECONDS
+            self.state = "restarting"
+            logger.warning("the engine starts again in %.1f s", delay_seconds)
+            await asyncio.sleep(delay_seconds)
+            delay_seconds = min(2 * delay_seconds, _MAX_DELAY_SECONDS)
+            self.restarts += 1
+            self._on_restart()
+
+    async def _live(self, *, use_devices: bool) -> bool:
+        """One life of the process, from its start to its end; returns whether it was ready."""
+        self._reason = None
+        self._proved = was_ready = False
+        if not use_devices:
+            logger.error("the engine does not start with its GPUs: it is started without them")
+        try:
+            arguments = list_arguments(self._settings, use_devices=use_devices)
+            process = self._process = await EngineProcess.launch(arguments)
+            self._gone.clear()
+        except OSError:
+            logger.exception("the engine cannot be started")
+            return False
+        try:
+            was_ready = await self._greet(process)
+            if was_ready:
+                await self._converse(process)
+        except asyncio.CancelledError:
+            process.send({"type": "shutdown"})
+            await process.end(self._watch.stop_seconds)
+            self._bury("the service stops")
+            raise
+        status = await process.end()
+        reason = self._reason or _explain_status(status)
+        logger.error("the engine (pid %d) ended: %s", process.pid, reason)
+        self._bury(reason)
+        return was_ready
+
+    async def _greet(self, process: EngineProcess) -> bool:
+        """Wait for the process to say that it is ready."""
+        try:
+            async with asyncio.timeout(self._watch.start_seconds):
+                hello = await process.receive()
+        except TimeoutError:
+            self._reason = f"not ready within {self._watch.start_seconds:g} s"
+            return False
+        if hello is None:
+            return False
+        try:
+            self._profile = MachineProfile.from_dict(hello["profile"])
+        except ProfileError as error:
+            self._reason = f"its profile cannot be read: {error}"
+            return False
+        self._hello = hello
+        self.state = "ready"
+        self._ready.set()
+        logger.info("the engine is ready: pid %d, profile of %s", process.pid, self._profile.device)
+        return True
+
+    async def _converse(self, process: EngineProcess) -> None:
+        """Hand on what the process says until it ends; end it when it falls silent."""
+        self._heard = time.monotonic()
+        watchdog = asyncio.create_task(self._ping(process), name="engine-watchdog")
+        try:
+            while (message := await process.receive()) is not None:
+                self._heard = time.monotonic()
+                if "job" in message and self._events is not None:
+                    self._events.put_nowait(message)
+        finally:
+            watchdog.cancel()
+
+    async def _ping(self, process: EngineProcess) -> None:
+        while True:
+            process.send({"type": "ping"})
+            await asyncio.sleep(self._watch.ping_seconds)
+            if time.monotonic() - self._heard > self._watch.silence_seconds:
+                self._end_process(f"silent for {self._watch.silence_seconds:g} s")
+                return
+
+    def _end_process(self, reason: str) -> None:
+        if self._process is not None:
+            self._reason = self._reason or reason
+            self._ready.clear()
+            self._process.kill()
+
+    def _bury(self, reason: str) -> None:
+        """Tell a waiting run that its process is gone."""
+        self._process = None
+        self._ready.clear()
+        self._gone.set()
+        if self._events is not None:
+            self._events.put_nowait(
+                {
+                    "type": "failed",
+                    "job": None,
+                    "kind": "engine",
+                    "message": f"the engine ended: {reason}",
+                    "retryable": True,
+                    "poisoned": False,
+                }
+            )
+
+
+def _explain_status(status: int) -> str:
+    return f"killed by signal {-status}" if status < 0 else f"exit status {status}"

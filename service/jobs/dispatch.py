@@ -1,0 +1,241 @@
+"""The way from a posted job to the engine: one job at a time, in the order of the queue.
+
+There is one lane: a plan may use every device of the machine, so two jobs at once would only slow
+each other down. Nothing is polled: whoever adds a job wakes the dispatcher, and whoever waits for
+a job is woken by its end.
+"""
+
+import asyncio
+import logging
+import math
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from wavetrim.scheduler.plan import choose_plan
+from wavetrim.service.api.job_schemas import JobRequest
+from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.errors import Draining
+from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.operands import check_operands, find_operands
+from wavetrim.service.jobs.run import JobRun
+from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.metrics import Metrics
+from wavetrim.service.settings import Settings
+from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.threads import run_to_end
+
+logger = logging.getLogger(__name__)
+
+_PAUSE_SECONDS: Final = 1.0
+"""Between two tries to reach a database that does not answer."""
+
+
+class Dispatcher:
+    """Takes jobs in, runs them one after the other, and tells who waits when they end.
+
+    To be used from one event loop.
+    """
+
+    def __init__(
+        self,
+        jobs: JobStore,
+        matrices: MatrixStore,
+        engine: Engine,
+        settings: Settings,
+        metrics: Metrics,
+    ) -> None:
+        self._jobs = jobs
+        self._matrices = matrices
+        self._engine = engine
+        self._settings = settings
+        self._metrics = metrics
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._run: JobRun | None = None
+        self._waiters: dict[str, set[asyncio.Future[None]]] = {}
+        self._draining = False
+        self._last_job_seconds = 1.0
+
+    @property
+    def draining(self) -> bool:
+        """True once the service takes no new work."""
+        return self._draining
+
+    async def start(self) -> None:
+        """Queue the jobs again that an earlier run of the service has left, and begin."""
+        attempts = self._settings.job_attempts
+        for job in await run_to_end(self._jobs.requeue_interrupted, attempts):
+            logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
+        self._task = asyncio.create_task(self._serve(), name="dispatcher")
+
+    async def submit(
+        self, request: JobRequest, idempotency_key: str | None = None
+    ) -> tuple[Job, bool]:
+        """Take a job in.
+
+        Args:
+            request: What is to be computed.
+            idempotency_key: Makes a repeated call return the first job.
+
+        Returns:
+            The job, and whether this call made it.
+
+        Raises:
+            Draining: The service is stopping.
+            OperandNotFound: An operand does not exist.
+            FieldProblem: The operands do not fit, or the key belongs to another request.
+            scheduler.errors.FieldError: A wish that this product cannot have here.
+            QueueFull: Enough jobs wait.
+        """
+        if self._draining:
+            raise self._refuse()
+        job, created = await run_to_end(self._add, request, idempotency_key)
+        if created:
+            self._wake.set()
+        return job, created
+
+    async def cancel(self, job_id: str) -> Job:
+        """Cancel a job: a queued one at once, the running one as soon as the engine lets go.
+
+        Returns:
+            The job as it is now.
+
+        Raises:
+            JobNotFound: There is no job of that id.
+            JobFinished: The job has succeeded or failed already.
+        """
+        job = await run_to_end(self._jobs.request_cancel, job_id)
+        if job.state is JobState.CANCELLED:
+            self._metrics.record_end(job.state)
+            self._notify(job_id)
+        elif self._run is not None and self._run.job.id == job_id:
+            self._run.cancel()
+        return job
+
+    async def wait(self, job_id: str) -> Job:
+        """Wait until a job has finished.
+
+        Raises:
+            JobNotFound: There is no job of that id.
+            Draining: The service stops before the job has finished.
+        """
+        future = asyncio.get_running_loop().create_future()
+        waiters = self._waiters.setdefault(job_id, set())
+        waiters.add(future)
+        try:
+            while not (job := await run_to_end(self._jobs.get, job_id)).state.finished:
+                if self._draining and not self._is_running(job_id):
+                    raise self._refuse()
+                await future
+            return job
+        finally:
+            waiters.discard(future)
+            if not waiters and self._waiters.get(job_id) is waiters:
+                del self._waiters[job_id]
+
+    def begin_drain(self) -> None:
+        """Take no new work from now on; the running job goes on, the queued ones stay queued."""
+        self._draining = True
+        self._wake.set()
+        for job_id in list(self._waiters):
+            if not self._is_running(job_id):
+                self._notify(job_id, self._refuse())
+
+    async def drain(self, seconds: float) -> None:
+        """Take no new work, and give the running job some seconds to finish."""
+        self.begin_drain()
+        if self._task is not None and self._run is not None:
+            await asyncio.wait({self._task}, timeout=seconds)
+
+    async def stop(self) -> None:
+        """End now: a job that still runs goes back to the queue, for the next start."""
+        self.begin_drain()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+            self._task = None
+        for job_id in list(self._waiters):
+            self._notify(job_id, self._refuse())
+
+    def _add(self, request: JobRequest, idempotency_key: str | None) -> tuple[Job, bool]:
+        asked = request.model_dump()
+        # A repeated POST gets its job even when an operand is gone by now.
+        first = self._jobs.find_repeated(asked, idempotency_key)
+        if first is not None:
+            return first, False
+        problem = check_operands(asked, *find_operands(asked, self._matrices))
+        if self._engine.profile is not None:
+            choose_plan(problem, self._engine.profile, request.wishes)
+        return self._jobs.add(
+            asked,
+            priority=request.priority,
+            idempotency_key=idempotency_key,
+            max_queued=self._settings.max_queued_jobs,
+            retry_after_seconds=min(60, math.ceil(self._last_job_seconds)),
+        )
+
+    async def _serve(self) -> None:
+        while not self._draining:
+            await self._engine.wait_ready()
+            self._wake.clear()
+            try:
+                job = await run_to_end(self._jobs.next_queued)
+                if self._draining:
+                    return
+                if job is None:
+                    await self._wake.wait()
+                else:
+                    await self._run_job(job)
+            except SQLAlchemyError:
+                logger.exception("the queue cannot be read")
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _run_job(self, job: Job) -> None:
+        run = self._run = JobRun(job, self._jobs, self._matrices, self._engine, self._settings)
+        try:
+            ended = await run.run()
+        except Exception as error:
+            logger.exception("job %s broke off", job.id)
+            ended = await self._end_broken(run.job, error)
+        finally:
+            self._run = None
+        if ended is not None and ended.state.finished:
+            self._record(ended)
+            self._notify(job.id)
+
+    async def _end_broken(self, job: Job, error: Exception) -> Job | None:
+        """End a job whose run broke off, as soon as the database lets us.
+
+        A database that did not answer may do so next time; any other error is one of ours.
+        """
+        while True:
+            try:
+                if isinstance(error, SQLAlchemyError):
+                    attempts = self._settings.job_attempts
+                    return await run_to_end(self._jobs.settle, job.id, attempts)
+                message = "an unexpected error; the service's log has the details"
+                return await run_to_end(self._jobs.fail, job, "internal", message)
+            except SQLAlchemyError:
+                logger.exception("job %s cannot be ended yet", job.id)
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _record(self, job: Job) -> None:
+        if job.started_at is not None and job.finished_at is not None:
+            self._last_job_seconds = max(1.0, job.finished_at - job.started_at)
+        if job.state is JobState.SUCCEEDED and job.timings is not None:
+            predicted = (job.plan or {}).get("predicted", {}).get("total_seconds")
+            self._metrics.record_success(job.timings, predicted)
+        else:
+            self._metrics.record_end(job.state)
+
+    def _is_running(self, job_id: str) -> bool:
+        return self._run is not None and self._run.job.id == job_id
+
+    def _notify(self, job_id: str, error: Exception | None = None) -> None:
+        for future in self._waiters.pop(job_id, ()):
+            if not future.done():
+                future.set_exception(error) if error else future.set_result(None)
+
+    def _refuse(self) -> Draining:
+        return Draining(max(1, math.ceil(self._settings.drain_seconds)))

@@ -1,0 +1,75 @@
+"""What the service refuses about jobs. `api.problems` says which HTTP status each has."""
+
+from wavetrim.service.errors import FieldProblem, MatrixNotFound, ServiceError
+
+
+class OperandNotFound(MatrixNotFound):
+    """A job names a matrix that does not exist.
+
+    Attributes:
+        field: "a", "b" or "c".
+        value: The id that was named.
+    """
+
+    def __init__(self, field: str, matrix_id: str) -> None:
+        super().__init__(matrix_id)
+        self.args = (f"{field} names matrix {matrix_id!r}, which does not exist",)
+        self.field = field
+
+
+class OperandMissing(FieldProblem):
+    """The request needs an operand that it does not name."""
+
+
+class DtypesDiffer(FieldProblem):
+    """Two operands whose elements are of different types."""
+
+
+class FactorRefused(FieldProblem):
+    """Alpha or beta cannot be a factor of matrices of this element type."""
+
+
+class CursorUnknown(FieldProblem):
+    """The cursor was not made by an earlier page."""
+
+
+class IdempotencyKeyRefused(FieldProblem):
+    """The Idempotency-Key header cannot be kept."""
+
+
+class IdempotencyConflict(FieldProblem):
+    """The Idempotency-Key belongs to an earlier job with another request."""
+
+    def __init__(self, idempotency_key: str, job_id: str) -> None:
+        limit = f"a new key, or come with the request of job {job_id}, which it made"
+        super().__init__("Idempotency-Key", idempotency_key, limit)
+
+
+class JobStateConflict(ServiceError):
+    """The job's state does not allow what was asked for.
+
+    Attributes:
+        field: "state".
+        value: The job's state.
+        limit: The states that would allow it.
+    """
+
+    def __init__(self, job_id: str, state: str, limit: str) -> None:
+        super().__init__(f"job {job_id} is {state}; it must be {limit}")
+        self.field = "state"
+        self.value = state
+        self.limit = limit
+
+
+class JobFinished(JobStateConflict):
+    """A finished job cannot be cancelled."""
+
+    def __init__(self, job_id: str, state: str) -> None:
+        super().__init__(job_id, state, "queued or running to be cancelled")
+
+
+class ResultMissing(JobStateConflict):
+    """A job that has not succeeded has no product."""
+
+    def __init__(self, job_id: str, state: str) -> None:
+        super().__init__(job_id, state, "succeeded to have a result")

@@ -1,0 +1,117 @@
+"""The statements behind JobStore: each runs inside a transaction of its caller."""
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, func, null, select, update
+
+from wavetrim.scheduler.wishes import NO_WISHES
+from wavetrim.service.errors import QueueFull
+from wavetrim.service.jobs.errors import IdempotencyConflict, OperandNotFound
+from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.storage.tables import jobs, matrices
+
+_ADD_LOCK: Final = 0x7761_7666
+"""Key of the PostgreSQL advisory lock under which jobs are added, one at a time."""
+
+
+def read_job(row: Row[Any]) -> Job:
+    """The job of a row of the jobs table.
+
+    A request that was stored before it could have all of today's wishes has the others left open,
+    as if it were posted now.
+    """
+    columns = dict(row._mapping)
+    columns["state"] = JobState(columns["state"])
+    columns["request"] = NO_WISHES.as_dict() | columns["request"]
+    return Job(**columns)
+
+
+def update_job(
+    connection: Connection, job_id: str, states: tuple[JobState, ...], changes: Mapping[str, Any]
+) -> Job | None:
+    """Change a job that is in one of the states; None when it is in none of them."""
+    change = update(jobs).where(jobs.c.id == job_id, jobs.c.state.in_(states)).values(**changes)
+    row = connection.execute(change.returning(jobs)).one_or_none()
+    return None if row is None else read_job(row)
+
+
+def lock_adding(connection: Connection) -> None:
+    """Let one transaction at a time add jobs, so that counts and keys hold until the commit."""
+    # On SQLite BEGIN IMMEDIATE has made this transaction the only writer already.
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_ADD_LOCK)))
+
+
+def find_by_key(connection: Connection, idempotency_key: str | None) -> Job | None:
+    """The job that was made under an idempotency key."""
+    if idempotency_key is None:
+        return None
+    wanted = select(jobs).where(jobs.c.idempotency_key == idempotency_key)
+    row = connection.execute(wanted).one_or_none()
+    return None if row is None else read_job(row)
+
+
+def expect_same_request(first: Job, request: Mapping[str, Any]) -> Job:
+    """The first job, if it was made by the same request.
+
+    Raises:
+        IdempotencyConflict: It has another request.
+    """
+    if first.request != dict(request):
+        raise IdempotencyConflict(str(first.idempotency_key), first.id)
+    return first
+
+
+def hold_operands(connection: Connection, request: Mapping[str, Any]) -> None:
+    """Lock the operands' rows against deletion until the job's row is there to protect them.
+
+    Raises:
+        OperandNotFound: An operand does not exist.
+    """
+    wanted = {field: request[field] for field in ("a", "b", "c") if request.get(field) is not None}
+    rows = (
+        select(matrices.c.id)
+        .where(matrices.c.id.in_(set(wanted.values())))
+        .order_by(matrices.c.id)
+        .with_for_update(read=True)
+    )
+    found = set(connection.scalars(rows))
+    for field, matrix_id in wanted.items():
+        if matrix_id not in found:
+            raise OperandNotFound(field, matrix_id)
+
+
+def check_room(connection: Connection, max_queued: int, retry_after_seconds: int) -> None:
+    """Refuse one more job when enough of them wait.
+
+    Raises:
+        QueueFull: `max_queued` jobs wait already.
+    """
+    waiting = select(func.count()).where(jobs.c.state == JobState.QUEUED)
+    if connection.execute(waiting).scalar_one() >= max_queued:
+        raise QueueFull(retry_after_seconds)
+
+
+def fail_job(connection: Connection, job: Job, kind: str, message: str) -> Job | None:
+    """Running → failed; None when the job is not running any more."""
+    error = {"kind": kind, "message": message, "attempts": job.attempts}
+    changes = {"state": JobState.FAILED, "error": error, "finished_at": time.time()}
+    return update_job(connection, job.id, (JobState.RUNNING,), changes)
+
+
+def settle_job(connection: Connection, job_id: str, max_attempts: int) -> Job | None:
+    """Queue again, fail or cancel a job whose run broke off; None when it is not running."""
+    running = jobs.c.id == job_id, jobs.c.state == JobState.RUNNING
+    row = connection.execute(select(jobs).where(*running).with_for_update()).one_or_none()
+    if row is None:
+        return None
+    job = read_job(row)
+    if job.cancel_requested:
+        changes = {"state": JobState.CANCELLED, "finished_at": time.time()}
+    elif job.attempts >= max_attempts:
+        return fail_job(connection, job, "interrupted", "every try of the job was interrupted")
+    else:
+        changes = {"state": JobState.QUEUED, "progress": 0.0, "plan": null()}
+    return update_job(connection, job_id, (JobState.RUNNING,), changes)

@@ -1,0 +1,225 @@
+"""One job on its way through the engine: its tries, their deadline, its end."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from wavetrim.scheduler.messages import Operand, RunRequest
+from wavetrim.scheduler.wishes import Wishes
+from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.errors import ServiceError
+from wavetrim.service.jobs.job import Job
+from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.settings import Settings
+from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.matrix import PendingMatrix
+from wavetrim.service.storage.temporary import TEMPORARY_PREFIX
+from wavetrim.service.threads import run_to_end
+
+logger = logging.getLogger(__name__)
+
+STOP_GRACE_SECONDS: Final = 5.0
+"""How long the engine may take to stop a product before it is killed."""
+
+_NEWS_SECONDS: Final = 0.2
+"""So often are plan and progress of a running try written to the database."""
+
+
+class JobRun:
+    """Takes one queued job to its end.
+
+    The first tries run as the request says, the last of several on the CPU alone.
+    """
+
+    def __init__(
+        self, job: Job, jobs: JobStore, matrices: MatrixStore, engine: Engine, settings: Settings
+    ) -> None:
+        self.job = job
+        self._jobs = jobs
+        self._matrices = matrices
+        self._engine = engine
+        self._settings = settings
+        self._cancelled = asyncio.Event()
+        self._plan: Mapping[str, Any] | None = None
+        self._plan_kept: Mapping[str, Any] | None = None
+        self._progress = self._progress_kept = 0.0
+
+    def cancel(self) -> None:
+        """Stop the job as soon as the engine lets go of it."""
+        self._cancelled.set()
+
+    async def run(self) -> Job | None:
+        """Run the job.
+
+        Returns:
+            The finished job, or None when it was not queued any more.
+
+        Raises:
+            asyncio.CancelledError: The caller was cancelled; the job is in the queue again.
+        """
+        try:
+            started = await run_to_end(self._jobs.start, self.job.id)
+            if started is None:
+                return None
+            self.job = started
+            return await self._run_started()
+        except asyncio.CancelledError:
+            await run_to_end(self._jobs.release, self.job.id)
+            raise
+
+    async def _run_started(self) -> Job | None:
+        try:
+            request, pending = await run_to_end(self._prepare)
+        except ServiceError as error:
+            return await self._fail("storage", str(error))
+        try:
+            return await self._try_until_settled(request, pending)
+        finally:
+            await run_to_end(self._matrices.discard, pending)
+
+    async def _try_until_settled(self, request: RunRequest, pending: PendingMatrix) -> Job | None:
+        while True:
+            event = await self._try_once(request)
+            if event["type"] == "succeeded":
+                return await self._succeed(pending, event)
+            if event["type"] == "cancelled" or self._cancelled.is_set():
+                return await run_to_end(self._jobs.cancel, self.job.id)
+            kind, message = event["kind"], event["message"]
+            if not event["retryable"] or self.job.attempts >= self._settings.job_attempts:
+                return await self._fail(kind, message)
+            logger.warning("job %s, try %d: %s: %s", self.job.id, self.job.attempts, kind, message)
+            again = await run_to_end(self._jobs.start_again, self.job.id)
+            assert again is not None, "only this run ends a running job"
+            self.job = again
+
+    async def _try_once(self, request: RunRequest) -> Mapping[str, Any]:
+        """One try; whatever happens to it, it comes back with a final message."""
+        if self._cancelled.is_set():
+            return {"type": "cancelled"}
+        last = self.job.attempts >= self._settings.job_attempts > 1
+        message = {**request.as_message(), "cpu_only": last}
+        run = asyncio.create_task(self._engine.run(message, self._take_event))
+        cancelled = asyncio.create_task(self._cancelled.wait())
+        news = asyncio.create_task(self._tell_news())
+        try:
+            deadline = self._settings.job_timeout_seconds
+            first = asyncio.FIRST_COMPLETED
+            await asyncio.wait({run, cancelled}, timeout=deadline, return_when=first)
+            timed_out = not run.done() and not self._cancelled.is_set()
+            if not run.done():
+                await self._stop(run)
+            event = {"type": "cancelled"} if run.cancelled() else run.result()
+        finally:
+            cancelled.cancel()
+            run.cancel()
+            news.cancel()
+            await asyncio.wait({news})
+        if event["type"] != "succeeded":
+            await self._keep_news()
+        if timed_out and event["type"] != "succeeded":
+            return self._describe_timeout()
+        return event
+
+    async def _stop(self, run: asyncio.Task[Mapping[str, Any]]) -> None:
+        """Stop a try: by asking the engine, then by ending it."""
+        if self._engine.ready:
+            await self._engine.cancel(self.job.id)
+            await asyncio.wait({run}, timeout=STOP_GRACE_SECONDS)
+        if self._engine.ready and not run.done():
+            await self._engine.restart(f"it did not stop a product within {STOP_GRACE_SECONDS:g} s")
+            await asyncio.wait({run}, timeout=STOP_GRACE_SECONDS)
+        if not run.done():
+            run.cancel()
+            await asyncio.wait({run})
+
+    def _describe_timeout(self) -> Mapping[str, Any]:
+        limit = self._settings.job_timeout_seconds
+        return {
+            "type": "failed",
+            "kind": "timeout",
+            "message": f"the product took longer than {limit:g} s (job_timeout_seconds)",
+            # A GPU may hang where the CPU does not; the CPU is only slow.
+            "retryable": bool(self._engine.devices),
+        }
+
+    async def _take_event(self, event: Mapping[str, Any]) -> None:
+        """Remember the plan, and how far the product is."""
+        if event["type"] == "planned":
+            self._plan = event["plan"]
+        else:
+            self._progress = event["progress"]
+
+    async def _tell_news(self) -> None:
+        """Keep plan and progress every now and then, until cancelled.
+
+        Not at once: each write waits for the disk and takes a core, beside a product that may be
+        done before it. The plan of one that is done comes with its success.
+        """
+        while True:
+            await asyncio.sleep(_NEWS_SECONDS)
+            await self._keep_news()
+
+    async def _keep_news(self) -> None:
+        """Write what is new to the database, while the job is running."""
+        plan, progress = self._plan, self._progress
+        try:
+            if plan is not None and plan is not self._plan_kept:
+                await run_to_end(self._jobs.record_plan, self.job.id, plan)
+                self._plan_kept = plan
+            if progress != self._progress_kept:
+                await run_to_end(self._jobs.record_progress, self.job.id, progress)
+                self._progress_kept = progress
+        except SQLAlchemyError:
+            logger.exception("job %s: a message could not be kept", self.job.id)
+
+    def _prepare(self) -> tuple[RunRequest, PendingMatrix]:
+        """Find the operands and make room for the product."""
+        job, asked = self.job, self.job.request
+        a, b = self._matrices.get(job.a), self._matrices.get(job.b)
+        c = None if job.c is None else self._matrices.get(job.c)
+        temporary = job.a.startswith(TEMPORARY_PREFIX)
+        pending = self._matrices.allocate(
+            a.rows, b.columns, a.dtype, temporary=temporary, spare=True
+        )
+        request = RunRequest(
+            job=job.id,
+            a=Operand(**a.operand()),
+            b=Operand(**b.operand()),
+            c=None if c is None else Operand(**c.operand()),
+            out=Operand(**pending.operand()),
+            wishes=Wishes.read(asked),
+            **{name: asked[name] for name in ("alpha", "beta", "verify")},
+        )
+        return request, pending
+
+    async def _succeed(self, pending: PendingMatrix, event: Mapping[str, Any]) -> Job | None:
+        """Publish the product and end the job, both or neither."""
+
+        def settle(connection: Connection) -> None:
+            self._jobs.succeed(
+                connection,
+                self.job.id,
+                result=pending.id,
+                plan=event["plan"],
+                timings=event["timings"],
+                verification=event["verification"],
+            )
+
+        def publish() -> None:
+            # Before, since the disk takes long, and the engine has nothing to do meanwhile.
+            self._matrices.make_spare(pending.size_bytes)
+            self._matrices.publish(pending, settle=settle)
+
+        try:
+            await run_to_end(publish)
+        except OSError as error:
+            return await self._fail("storage", f"the product cannot be stored: {error.strerror}")
+        return await run_to_end(self._jobs.get, self.job.id)
+
+    async def _fail(self, kind: str, message: str) -> Job | None:
+        logger.error("job %s failed: %s: %s", self.job.id, kind, message)
+        return await run_to_end(self._jobs.fail, self.job, kind, message)

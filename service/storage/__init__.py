@@ -1,0 +1,1 @@
+"""What is kept: the data folder, the database, the matrices and their .npy files."""

@@ -1,0 +1,184 @@
+"""The .npy format, read strictly: nothing is evaluated, nothing is allocated.
+
+The format is that of NEP 1 (versions 1.0, 2.0 and 3.0): a magic string, two version bytes, the
+header's length (2 or 4 bytes, little-endian), the header, and the elements. The header is a Python
+dictionary with the keys descr, fortran_order and shape, read here with a small grammar.
+"""
+
+import io
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from wavetrim.scheduler.problem import ITEM_BYTES
+from wavetrim.service.errors import DtypeRefused, NpyError
+
+MAX_HEADER_BYTES: Final = 10_000
+"""The longest header that is read."""
+
+DTYPES: Final[dict[str, str]] = {
+    "<f2": "float16",
+    "<f4": "float32",
+    "<f8": "float64",
+    "|i1": "int8",
+    "<i2": "int16",
+    "<i4": "int32",
+    "<i8": "int64",
+    "|u1": "uint8",
+    "<u2": "uint16",
+    "<u4": "uint32",
+    "<u8": "uint64",
+}
+"""The element types that are taken: `descr` in a .npy header, and NumPy's name."""
+
+_MAGIC: Final = b"\x93NUMPY"
+_LENGTH_BYTES: Final = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
+_KEYS: Final = ("descr", "fortran_order", "shape")
+_MAX_SIZE_DIGITS: Final = 18
+
+# A value that begins with "[" is the descr of structured elements; it is never looked into.
+_STRING: Final = r"""(?:'[^'\\]*'|"[^"\\]*")"""
+_ENTRY: Final = re.compile(
+    rf"\s*(?P<key>{_STRING})\s*:\s*"
+    rf"(?P<value>{_STRING}|True|False|\([-\d,\s]*\)|\[.*\])\s*(?:,|(?=\}}))",
+    re.DOTALL | re.ASCII,
+)
+_TUPLE: Final = re.compile(r"\(\s*(?:-?\d+\s*,\s*)*(?:-?\d+\s*)?\)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class NpyHeader:
+    """What the header of a .npy file says.
+
+    Attributes:
+        rows: First size, at least 1.
+        columns: Second size, at least 1.
+        dtype: NumPy's name of the element type, one of the values of `DTYPES`.
+        fortran_order: True when the elements lie column after column.
+        offset_bytes: Where the elements begin in the file that was read.
+    """
+
+    rows: int
+    columns: int
+    dtype: str
+    fortran_order: bool
+    offset_bytes: int
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of all elements."""
+        return self.rows * self.columns * ITEM_BYTES[self.dtype]
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of the whole file that was read."""
+        return self.offset_bytes + self.data_bytes
+
+    def __str__(self) -> str:
+        return f"shape ({self.rows}, {self.columns}) of {self.dtype}"
+
+
+def parse_header(prefix: bytes) -> NpyHeader | None:
+    """Reads the header from the first bytes of a .npy file.
+
+    Args:
+        prefix: As much of the file as has arrived, from its first byte.
+
+    Returns:
+        The header, or None when more bytes are needed: never after 12 + `MAX_HEADER_BYTES` bytes.
+
+    Raises:
+        DtypeRefused: The elements are not of one of `DTYPES`.
+        NpyError: The bytes are not the beginning of a .npy file with two dimensions.
+    """
+    if not _MAGIC.startswith(prefix[: len(_MAGIC)]):
+        raise NpyError("magic", prefix[: len(_MAGIC)].hex(" "), f"{_MAGIC.hex(' ')} (a .npy file)")
+    if len(prefix) < 8:
+        return None
+    version = (prefix[6], prefix[7])
+    if version not in _LENGTH_BYTES:
+        raise NpyError("version", f"{version[0]}.{version[1]}", "1.0, 2.0 or 3.0")
+    begin = 8 + _LENGTH_BYTES[version]
+    if len(prefix) < begin:
+        return None
+    header_bytes = int.from_bytes(prefix[8:begin], "little")
+    if header_bytes > MAX_HEADER_BYTES:
+        raise NpyError("header length", header_bytes, f"at most {MAX_HEADER_BYTES} bytes")
+    end = begin + header_bytes
+    if len(prefix) < end:
+        return None
+    return _read_header(prefix[begin:end], version, end)
+
+
+def format_header(rows: int, columns: int, dtype: str, *, fortran_order: bool = False) -> bytes:
+    """The header that `numpy.save` writes: version 1.0, padded to a multiple of 64 bytes."""
+    buffer = io.BytesIO()
+    described = {
+        "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
+        "fortran_order": fortran_order,
+        "shape": (rows, columns),
+    }
+    np.lib.format.write_array_header_1_0(buffer, described)
+    return buffer.getvalue()
+
+
+def _read_header(raw: bytes, version: tuple[int, int], offset_bytes: int) -> NpyHeader:
+    try:
+        text = raw.decode("utf-8" if version == (3, 0) else "latin-1")
+    except UnicodeDecodeError as error:
+        raise NpyError("header", "bytes that are not UTF-8", "UTF-8 in version 3.0") from error
+    entries = _read_entries(text)
+    dtype = _read_descr(entries["descr"])
+    if entries["fortran_order"] not in ("True", "False"):
+        raise NpyError("fortran_order", _shorten(entries["fortran_order"]), "True or False")
+    rows, columns = _read_shape(entries["shape"])
+    return NpyHeader(rows, columns, dtype, entries["fortran_order"] == "True", offset_bytes)
+
+
+def _read_entries(text: str) -> dict[str, str]:
+    """The text of each value of the header's dictionary."""
+    malformed = NpyError(
+        "header", _shorten(text), "a dictionary of descr, fortran_order and shape, and a newline"
+    )
+    body = text.rstrip(" \n")
+    if not (text.endswith("\n") and body.startswith("{") and body.endswith("}")):
+        raise malformed
+    entries: dict[str, str] = {}
+    position = 1
+    while match := _ENTRY.match(body, position):
+        key = match["key"][1:-1]
+        if key in entries:
+            raise NpyError("header", f"{_shorten(key)} twice", "each key once")
+        entries[key] = match["value"]
+        position = match.end()
+    if body[position:].strip() != "}":
+        raise malformed
+    if sorted(entries) != list(_KEYS):
+        raise NpyError("header", _shorten(", ".join(entries)), f"exactly the keys {list(_KEYS)}")
+    return entries
+
+
+def _read_descr(text: str) -> str:
+    descr = text[1:-1] if text[0] in "'\"" else text
+    if descr not in DTYPES:
+        raise DtypeRefused("descr", _shorten(descr), f"one of {', '.join(DTYPES)}")
+    return DTYPES[descr]
+
+
+def _read_shape(text: str) -> tuple[int, int]:
+    # "(5)" is a number in Python, "(5,)" a tuple.
+    if not _TUPLE.fullmatch(text) or ("," not in text and text.strip("() \n")):
+        raise NpyError("shape", _shorten(text), "a tuple of sizes")
+    sizes = [size.strip() for size in text.strip("()").split(",") if size.strip()]
+    if len(sizes) != 2:
+        raise NpyError("shape", _shorten(text), f"2 dimensions; it has {len(sizes)}")
+    if any(len(size) > _MAX_SIZE_DIGITS or int(size) < 1 for size in sizes):
+        limit = f"sizes from 1 to {10**_MAX_SIZE_DIGITS - 1}"
+        raise NpyError("shape", _shorten(text), limit)
+    return int(sizes[0]), int(sizes[1])
+
+
+def _shorten(text: str, length: int = 80) -> str:
+    return text if len(text) <= length else f"{text[:length]}…"

@@ -1,0 +1,30 @@
+"""Temporary matrices: those of a call that waits for its product. No call outlives the service."""
+
+import time
+from typing import Final
+
+from sqlalchemy import Connection, delete, or_, select
+
+from wavetrim.service.storage.tables import jobs, matrices
+
+TEMPORARY_PREFIX: Final = "temporary-"
+"""How the ids of matrices begin that the next start removes."""
+
+_UNFINISHED: Final = ("queued", "running")
+
+
+def forget_temporary(connection: Connection) -> None:
+    """Cancels the jobs of temporary matrices, and removes these matrices' rows."""
+    temporary = jobs.c.a.startswith(TEMPORARY_PREFIX)
+    results = connection.scalars(select(jobs.c.result).where(temporary, jobs.c.result.is_not(None)))
+    left = list(results)
+    connection.execute(
+        jobs.update()
+        .where(temporary, jobs.c.state.in_(_UNFINISHED))
+        .values(state="cancelled", finished_at=time.time())
+    )
+    connection.execute(
+        delete(matrices).where(
+            or_(matrices.c.id.startswith(TEMPORARY_PREFIX), matrices.c.id.in_(left))
+        )
+    )
