@@ -1,4 +1,4 @@
-"""The engine's end of the socket to the service."""
+"""The engine's ends of the sockets to the service."""
 
 import os
 import socket
@@ -7,13 +7,13 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from wavetrim.scheduler.messages import decode_message, encode_message
+from wavetrim.scheduler.messages import PACKET_BYTES, decode_message, encode_message
 
 _PROGRESS_SECONDS: Final = 0.05
 
 
 class Channel:
-    """The engine's end of the socket. Sending is thread-safe.
+    """One socket to the service: packets in order, each a message. Sending is thread-safe.
 
     When the service is gone there is nobody to work for: the process ends at once.
     """
@@ -21,27 +21,30 @@ class Channel:
     def __init__(self, connection: socket.socket) -> None:
         connection.set_inheritable(False)
         self._connection = connection
-        self._lines = connection.makefile("rb")
         self._lock = threading.Lock()
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send one message."""
-        line = encode_message(message)
+        packet = encode_message(message)
         try:
             with self._lock:
-                self._connection.sendall(line)
+                self._connection.send(packet)
         except OSError:
             os._exit(0)
 
-    def receive(self) -> dict[str, Any]:
-        """Wait for the next message."""
+    def receive(self) -> tuple[dict[str, Any], list[int]]:
+        """Wait for the next message; returns it and the descriptors that came with it.
+
+        Raises:
+            MessageError: What came is no message.
+        """
         try:
-            line = self._lines.readline()
+            packet, files, _, _ = socket.recv_fds(self._connection, PACKET_BYTES, 1)
         except OSError:
-            line = b""
-        if not line.endswith(b"\n"):
+            packet, files = b"", []
+        if not packet:
             os._exit(0)
-        return decode_message(line)
+        return decode_message(packet), files
 
 
 class ProgressReport:

@@ -1,18 +1,17 @@
-"""What service and engine tell each other: JSON objects, one a line, over a socket pair.
+"""What service and engine tell each other: small JSON messages, one a packet, over two sockets.
 
-To the engine: run (`RunRequest`), cancel, ping, shutdown. From it: ready, planned, progress, pong,
-and one of succeeded, failed and cancelled for each run. Matrices never travel in messages: both
-sides map the same files.
+The first socket is the way of work: to the engine come `slab` (with its descriptor), `drop`, `run`
+and `shutdown`, from it `ready`, `locked`, `dropped`, `planned`, `progress`, and one of `succeeded`,
+`failed` and `cancelled` for each run. All of them are handled in order, by the thread that
+computes. The second one is heard while a product runs: `ping`, which is answered by `pong`, and
+`cancel`. Matrices never travel in messages: both sides map the same memory.
 """
 
-import json
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
+from pydantic_core import from_json, to_json
 
 from wavetrim.scheduler.errors import SchedulerError
 from wavetrim.scheduler.wishes import NO_WISHES, WISH_NAMES, Wishes
@@ -20,46 +19,49 @@ from wavetrim.scheduler.wishes import NO_WISHES, WISH_NAMES, Wishes
 FINAL_TYPES: Final = frozenset({"succeeded", "failed", "cancelled"})
 """Types of the message that ends a run."""
 
+PACKET_BYTES: Final = 2**17
+"""The largest message; a run or a plan has about a thousandth of it."""
+
 
 class MessageError(SchedulerError):
-    """A line that is no message."""
+    """A packet that is no message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A matrix in a file.
+    """A matrix in memory that service and engine share: in a slab of the arena, or in a file.
 
     Attributes:
-        path: The file.
-        offset_bytes: Where the elements begin.
+        slab: Id of the slab, or the path of the file.
+        offset_bytes: Where the first element lies.
         rows: Rows of the matrix.
         columns: Columns of the matrix.
         dtype: NumPy's name of the element type.
         fortran_order: True when columns, not rows, are contiguous.
+        strides_bytes: From one row, and from one column, to the next; None where the elements
+            lie without gaps.
     """
 
-    path: str
+    slab: int | str
     offset_bytes: int
     rows: int
     columns: int
     dtype: str
     fortran_order: bool = False
+    strides_bytes: tuple[int, int] | None = None
 
-    def map(self, *, writable: bool = False) -> NDArray[Any]:
-        """Map the elements into memory, rows x columns.
+    def as_list(self) -> list[Any]:
+        """The operand in a message; `read` is its inverse."""
+        return [
+            self.slab, self.offset_bytes, self.rows, self.columns, self.dtype, self.fortran_order,
+            self.strides_bytes,
+        ]  # fmt: skip
 
-        Raises:
-            OSError: The file is not there or cannot be opened.
-            ValueError: It is shorter than the matrix.
-        """
-        return np.memmap(
-            self.path,
-            dtype=np.dtype(self.dtype),
-            mode="r+" if writable else "r",
-            offset=self.offset_bytes,
-            shape=(self.rows, self.columns),
-            order="F" if self.fortran_order else "C",
-        )
+    @classmethod
+    def read(cls, fields: list[Any]) -> "Operand":
+        """The operand that `as_list` was called on."""
+        strides = fields[6]
+        return cls(*fields[:6], strides_bytes=None if strides is None else tuple(strides))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +73,15 @@ class RunRequest:
         a: M x K.
         b: K x N.
         c: M x N; None when beta is 0.
-        out: M x N, row-major; overwritten.
+        out: M x N, overwritten. Its element type is that of the product: operands of another one
+            are converted first.
         alpha: Factor of the product.
         beta: Factor of C.
         wishes: Kernel, tile, F, accuracy and multiprocessors, as far as they are not left open;
             each a field of its own in the message.
         verify: Whether the product is checked.
         cpu_only: Leave the GPU alone, whatever is wished.
+        reports: Whether the plan and the progress are told while the product is computed.
     """
 
     job: str
@@ -90,52 +94,65 @@ class RunRequest:
     wishes: Wishes = NO_WISHES
     verify: bool = False
     cpu_only: bool = False
+    reports: bool = True
 
     def as_message(self) -> dict[str, Any]:
         """The request as a message."""
-        fields = asdict(self)
-        wishes = fields.pop("wishes")
-        return {"type": "run", **fields, **wishes}
+        message = {
+            "type": "run",
+            "job": self.job,
+            "a": self.a.as_list(),
+            "b": self.b.as_list(),
+            "c": None if self.c is None else self.c.as_list(),
+            "out": self.out.as_list(),
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "verify": self.verify,
+            "cpu_only": self.cpu_only,
+            "reports": self.reports,
+        }
+        if self.wishes is not NO_WISHES:
+            message.update(self.wishes.as_dict())
+        return message
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> "RunRequest":
         """The request that `as_message` was called on."""
-        fields = {k: v for k, v in message.items() if k not in ("type", *WISH_NAMES)}
-        for name in ("a", "b", "c", "out"):
-            if fields[name] is not None:
-                fields[name] = Operand(**fields[name])
-        return cls(**fields, wishes=Wishes.read(message))
+        c = message["c"]
+        wished = not WISH_NAMES_SET.isdisjoint(message)
+        return cls(
+            job=message["job"],
+            a=Operand.read(message["a"]),
+            b=Operand.read(message["b"]),
+            c=None if c is None else Operand.read(c),
+            out=Operand.read(message["out"]),
+            alpha=message["alpha"],
+            beta=message["beta"],
+            wishes=Wishes.read(message) if wished else NO_WISHES,
+            verify=message["verify"],
+            cpu_only=message["cpu_only"],
+            reports=message["reports"],
+        )
+
+
+WISH_NAMES_SET: Final = frozenset(WISH_NAMES)
 
 
 def encode_message(message: Mapping[str, Any]) -> bytes:
-    """One line. Figures that JSON has no word for (NaN, infinities) become null."""
-    try:
-        text = json.dumps(message, allow_nan=False)
-    except ValueError:
-        text = json.dumps(_replace_non_finite(message), allow_nan=False)
-    return text.encode() + b"\n"
+    """One packet. Figures that JSON has no word for (NaN, infinities) become null."""
+    return to_json(message, inf_nan_mode="null")
 
 
-def decode_message(line: bytes) -> dict[str, Any]:
-    """The message of one line.
+def decode_message(packet: bytes) -> dict[str, Any]:
+    """The message of one packet.
 
     Raises:
-        MessageError: The line is not a JSON object with a type.
+        MessageError: The packet is not a JSON object with a type.
     """
     try:
-        message = json.loads(line)
+        message = from_json(packet, allow_inf_nan=False)
     except ValueError as error:
-        raise MessageError(f"not JSON: {line[:100]!r}") from error
+        raise MessageError(f"not JSON: {packet[:100]!r}") from error
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):
-        raise MessageError(f"not a message: {line[:100]!r}")
+        raise MessageError(f"not a message: {packet[:100]!r}")
     return message
-
-
-def _replace_non_finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {name: _replace_non_finite(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_replace_non_finite(item) for item in value]
-    return value

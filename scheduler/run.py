@@ -1,20 +1,24 @@
-"""One run of the engine: a request's matrices mapped, planned, multiplied and checked."""
+"""One run of the engine: a request's matrices found, planned, multiplied and checked."""
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.kernels.pinned import is_pinned
+from wavetrim.scheduler.arena import MappedSlabs
 from wavetrim.scheduler.description import describe_plan
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, FieldError, SchedulerError
 from wavetrim.scheduler.execute import Executor
 from wavetrim.scheduler.machine import MachineProfile
-from wavetrim.scheduler.messages import RunRequest
-from wavetrim.scheduler.pages import prepare_pages
+from wavetrim.scheduler.messages import Operand, RunRequest
+from wavetrim.scheduler.pages import Preparation, prepare_pages
 from wavetrim.scheduler.plan import Plan, choose_plan
-from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.verify import Verification, verify_product
 from wavetrim.scheduler.wishes import NO_WISHES
 
@@ -33,25 +37,26 @@ def run_request(
     request: RunRequest,
     executor: Executor,
     profile: MachineProfile,
+    slabs: MappedSlabs,
     *,
-    planned: Callable[[Mapping[str, Any]], None],
-    progress: Callable[[float], None],
+    planned: Callable[[Mapping[str, Any]], None] | None,
+    progress: Callable[[float], None] | None,
     cancelled: Callable[[], bool],
 ) -> dict[str, Any]:
-    """Compute out ← alpha A·B + beta C in the request's files.
+    """Compute out ← alpha A·B + beta C in the request's memory.
 
     Args:
-        request: The product, its files and its wishes.
+        request: The product, its operands and its wishes.
         executor: Runs the plan.
         profile: The machine to plan with; its CPU when the request is for the CPU alone.
+        slabs: Where operands lie that are in the arena.
         planned: Receives the plan's description before the product starts.
         progress: Receives the finished share, 0…1, from any thread.
         cancelled: Asked between pieces whether to stop.
 
     Returns:
         The message of success, without the job's id. Its timings are the executor's and
-        `map_seconds`, what the pages of the mapped files took before the product, while the plan
-        was chosen.
+        `map_seconds`, what the pages of mapped files took before the product.
 
     Raises:
         FieldError: The request cannot be planned.
@@ -60,21 +65,21 @@ def run_request(
         ExecutionError: A device failed.
         OSError: A file cannot be mapped.
     """
-    a, b = request.a.map(), request.b.map()
-    c = request.c.map() if request.c is not None and request.beta != 0 else None
-    out = request.out.map(writable=True)
-    operands = (a, b) if c is None else (a, b, c)
-    with prepare_pages(out, operands, threads=executor.pool.threads) as pages:
-        plan = plan_request(request, profile)
+    if cancelled():
+        raise ExecutionCancelled("cancelled before it began")
+    product = _Product.open(request, slabs)
+    with product.prepare_files(executor.pool.threads) as pages:
+        plan = plan_product(request, product, executor, profile)
         described = describe_plan(plan)
-        planned(described)
-    if c is not None:
-        fill_rows(out, c, cancelled)
-    alpha, beta = read_factors(request)
+        if planned is not None:
+            planned(described)
+    if product.c is not None:
+        fill_rows(product.out, product.c, cancelled)
     timings = executor.run(
-        plan, a, b, out, alpha=alpha, beta=beta, progress=progress, cancelled=cancelled
-    )
-    verification = check_product(request, a, b, c, out)
+        plan, product.a, product.b, product.out,
+        alpha=product.alpha, beta=product.beta, progress=progress, cancelled=cancelled,
+    )  # fmt: skip
+    verification = product.check() if request.verify else None
     return {
         "type": "succeeded",
         "plan": described,
@@ -83,13 +88,106 @@ def run_request(
     }
 
 
-def plan_request(request: RunRequest, profile: MachineProfile) -> Plan:
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """The matrices and factors of a request, as NumPy has them.
+
+    Attributes:
+        a: M x K, of the result's element type.
+        b: K x N, likewise.
+        c: M x N, likewise; None where beta is 0.
+        out: M x N.
+        alpha: Factor of A·B; a whole number for integers, whose products are exact.
+        beta: Factor of C, likewise.
+        files: Those of the matrices that are mapped files, the result first.
+    """
+
+    a: Matrix
+    b: Matrix
+    c: Matrix | None
+    out: Matrix
+    alpha: float
+    beta: float
+    files: tuple[Matrix, ...]
+
+    @classmethod
+    def open(cls, request: RunRequest, slabs: MappedSlabs) -> "_Product":
+        """Find the matrices, and convert operands that have another element type."""
+        out = open_operand(request.out, slabs, writable=True)
+        beta = request.beta
+        named = (request.a, request.b, request.c if beta != 0 else None)
+        operands = [None if one is None else open_operand(one, slabs) for one in named]
+        files = tuple(
+            matrix
+            for one, matrix in zip((request.out, *named), (out, *operands), strict=True)
+            if one is not None and matrix is not None and isinstance(one.slab, str)
+        )
+        a, b, c = (one if one is None else one.astype(out.dtype, copy=False) for one in operands)
+        assert a is not None
+        assert b is not None
+        alpha = request.alpha
+        if np.issubdtype(out.dtype, np.integer):
+            alpha, beta = int(alpha), int(beta)
+        return cls(a, b, c, out, alpha, beta, files)
+
+    def prepare_files(self, threads: int) -> AbstractContextManager[Preparation]:
+        """Make the pages of a mapped result while the block runs; slabs have theirs."""
+        if not self.files or self.files[0] is not self.out:
+            return nullcontext(Preparation())
+        return prepare_pages(self.out, self.files[1:], threads=threads)
+
+    def is_pinned(self) -> bool:
+        """Whether the GPU reads and writes all three matrices by itself."""
+        return all(is_pinned(matrix) for matrix in (self.a, self.b, self.out))
+
+    def check(self) -> Verification:
+        """Check the product.
+
+        Raises:
+            VerificationFailed: It is wrong.
+        """
+        verification = verify_product(
+            self.a, self.b, self.c, self.out, alpha=self.alpha, beta=self.beta
+        )
+        if not verification.passed:
+            raise VerificationFailed(
+                f"max_error is {verification.max_error:.6g}; it must be at most "
+                f"{verification.tolerance:.6g} ({verification.rows_checked} rows checked)"
+            )
+        return verification
+
+
+def open_operand(operand: Operand, slabs: MappedSlabs, *, writable: bool = False) -> Matrix:
+    """The elements of an operand, rows x columns.
+
+    Raises:
+        OSError: The file is not there or cannot be opened.
+        ValueError: The file is shorter than the matrix.
+        ArenaError: There is no such slab, or the matrix does not lie within it.
+    """
+    if not isinstance(operand.slab, str):
+        return slabs.locate(operand, writable=writable)
+    return np.memmap(
+        operand.slab,
+        dtype=np.dtype(operand.dtype),
+        mode="r+" if writable else "r",
+        offset=operand.offset_bytes,
+        shape=(operand.rows, operand.columns),
+        order="F" if operand.fortran_order else "C",
+    )
+
+
+def plan_product(
+    request: RunRequest, product: _Product, executor: Executor, profile: MachineProfile
+) -> Plan:
     """Choose the plan; a request for the CPU alone loses its wishes.
 
     Raises:
         FieldError: The request cannot be planned.
     """
-    problem = GemmProblem(request.a.rows, request.b.columns, request.a.columns, request.a.dtype)
+    rows, columns = product.out.shape
+    memory: Memory = "pinned" if executor.devices and product.is_pinned() else "pageable"
+    problem = GemmProblem(rows, columns, request.a.columns, request.out.dtype, memory)
     return choose_plan(problem, profile, NO_WISHES if request.cpu_only else request.wishes)
 
 
@@ -134,30 +232,3 @@ def fill_rows(out: Matrix, c: Matrix, cancelled: Callable[[], bool]) -> None:
         if cancelled():
             raise ExecutionCancelled("cancelled while C was copied")
         np.copyto(out[start : start + step], c[start : start + step])
-
-
-def read_factors(request: RunRequest) -> tuple[float, float]:
-    """Alpha and beta; whole numbers for integer matrices, whose products are exact."""
-    if np.issubdtype(np.dtype(request.out.dtype), np.integer):
-        return int(request.alpha), int(request.beta)
-    return request.alpha, request.beta
-
-
-def check_product(
-    request: RunRequest, a: Matrix, b: Matrix, c: Matrix | None, out: Matrix
-) -> Verification | None:
-    """Check the product where the request asks for it.
-
-    Raises:
-        VerificationFailed: It is wrong.
-    """
-    if not request.verify:
-        return None
-    alpha, beta = read_factors(request)
-    verification = verify_product(a, b, c, out, alpha=alpha, beta=beta)
-    if not verification.passed:
-        raise VerificationFailed(
-            f"max_error is {verification.max_error:.6g}; it must be at most "
-            f"{verification.tolerance:.6g} ({verification.rows_checked} rows checked)"
-        )
-    return verification

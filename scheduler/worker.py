@@ -1,8 +1,9 @@
 """The engine process: takes one run after the other from the service and executes it.
 
-The main thread runs products. A second thread reads the socket, so that pings are answered and a
-cancel is heard while a product runs. The process ends when the socket closes: whatever ends the
-service, no engine is left behind.
+The main thread reads the socket of work and runs products, so that none is handed from one thread
+to another. A second thread reads the socket of control: pings are answered and a cancel is heard
+while a product runs. The process ends when a socket closes: whatever ends the service, no engine
+is left behind.
 """
 
 import argparse
@@ -10,26 +11,23 @@ import ctypes
 import faulthandler
 import logging
 import os
-import queue
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from functools import cached_property
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import select_devices
+from wavetrim.scheduler.arena import MappedSlabs
 from wavetrim.scheduler.channel import Channel, ProgressReport
-from wavetrim.scheduler.cpu_model import CpuModel
 from wavetrim.scheduler.cpu_survey import measure_cpu_briefly
 from wavetrim.scheduler.execute import Executor
-from wavetrim.scheduler.machine import MachineProfile
 from wavetrim.scheduler.messages import MessageError, RunRequest
-from wavetrim.scheduler.profile import find_profile
+from wavetrim.scheduler.provider import ProfileProvider
 from wavetrim.scheduler.run import describe_failure, run_request
 
 logger = logging.getLogger("wavetrim.scheduler.worker")
@@ -41,49 +39,74 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 class Worker:
-    """Runs the products that come through a channel."""
+    """Does the work that comes through a channel.
 
-    def __init__(self, channel: Channel, executor: Executor, profile_dir: Path | None) -> None:
-        self._channel = channel
+    Args:
+        work: The socket of work.
+        control: The socket of control.
+        executor: Runs plans.
+        profiles: The machine to plan with.
+        slabs: The memory that the service shares.
+    """
+
+    def __init__(
+        self,
+        work: Channel,
+        control: Channel,
+        executor: Executor,
+        profiles: ProfileProvider,
+        slabs: MappedSlabs,
+    ) -> None:
+        self._work = work
+        self._control = control
         self._executor = executor
-        self._profile_dir = profile_dir
-        self._runs: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
+        self._profiles = profiles
+        self._slabs = slabs
         self._cancelled: set[str] = set()
         self._stopping = False
 
     def serve(self) -> None:
-        """Say that the engine is ready, then run products until the service says shutdown."""
-        self._channel.send(
+        """Say that the engine is ready, then work until the service says shutdown."""
+        self._work.send(
             {
                 "type": "ready",
                 "pid": os.getpid(),
                 "devices": [asdict(device) for device in self._executor.devices],
                 "cpu_threads": self._executor.pool.threads,
-                "profile": self._find_profile(cpu_only=False).as_dict(),
+                "profile": self._profiles.find().as_dict(),
             }
         )
-        threading.Thread(target=self._listen, name="listener", daemon=True).start()
-        while (message := self._runs.get()) is not None:
-            self._run(message)
+        threading.Thread(target=self._listen, name="control", daemon=True).start()
+        while not self._stopping:
+            try:
+                self._take(*self._work.receive())
+            except (MessageError, KeyError):
+                logger.exception("a message from the service could not be read")
 
     def _listen(self) -> None:
         while True:
             try:
-                self._take(self._channel.receive())
+                message, _ = self._control.receive()
+                if message["type"] == "ping":
+                    self._control.send({"type": "pong"})
+                elif message["type"] == "cancel":
+                    self._cancelled.add(message["job"])
+                elif message["type"] == "shutdown":
+                    self._stopping = True
             except (MessageError, KeyError):
                 logger.exception("a message from the service could not be read")
 
-    def _take(self, message: Mapping[str, Any]) -> None:
+    def _take(self, message: Mapping[str, Any], files: list[int]) -> None:
         match message["type"]:
-            case "ping":
-                self._channel.send({"type": "pong"})
             case "run":
-                self._runs.put(message)
-            case "cancel":
-                self._cancelled.add(message["job"])
+                self._run(message)
+            case "slab":
+                self._slabs.add(message["slab"], files[0], message["size_bytes"])
+            case "drop":
+                self._slabs.remove(message["slab"])
+                self._work.send({"type": "dropped", "slab": message["slab"]})
             case "shutdown":
                 self._stopping = True
-                self._runs.put(None)
 
     def _run(self, message: Mapping[str, Any]) -> None:
         job = message["job"]
@@ -91,7 +114,8 @@ class Worker:
             event = self._multiply(RunRequest.from_message(message))
         except Exception as error:  # whatever goes wrong is an answer, not the engine's end
             event = describe_failure(error)
-        self._channel.send({**event, "job": job})
+        event["job"] = job
+        self._work.send(event)
         self._cancelled.discard(job)
         if event.get("poisoned"):
             # Tearing down a broken CUDA context may hang.
@@ -99,29 +123,19 @@ class Worker:
 
     def _multiply(self, request: RunRequest) -> dict[str, Any]:
         job = request.job
+
+        def tell_plan(plan: Mapping[str, Any]) -> None:
+            self._work.send({"type": "planned", "job": job, "plan": plan})
+
         return run_request(
             request,
             self._executor,
-            self._find_profile(cpu_only=request.cpu_only),
-            planned=lambda plan: self._channel.send({"type": "planned", "job": job, "plan": plan}),
-            progress=ProgressReport(self._channel, job),
+            self._profiles.find("cpu" if request.cpu_only else None),
+            self._slabs,
+            planned=tell_plan if request.reports else None,
+            progress=ProgressReport(self._work, job) if request.reports else None,
             cancelled=lambda: self._stopping or job in self._cancelled,
         )
-
-    def _find_profile(self, *, cpu_only: bool) -> MachineProfile:
-        # Looked up for each run: a calibration made meanwhile is used from the next one on.
-        profile = find_profile(
-            "cpu" if cpu_only else None,
-            devices=self._executor.devices,
-            directory=self._profile_dir,
-            cpu_threads=self._executor.pool.threads,
-        )
-        return profile if profile.measured_at is not None else replace(profile, cpu=self._cpu)
-
-    @cached_property
-    def _cpu(self) -> CpuModel:
-        # Measured when it is first needed: a calibrated machine starts without it.
-        return measure_cpu_briefly(self._executor.pool)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -129,22 +143,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse_arguments(arguments)
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     _prepare_process()
-    channel = Channel(socket.socket(fileno=options.fd))
+    work, control = (Channel(socket.socket(fileno=fd)) for fd in options.fds)
     executor = Executor(
         cache_dir=options.cache_dir,
         devices=select_devices(options.device),
         cpu_threads=options.cpu_threads or usable_cores(),
         gpu_memory_bytes=options.gpu_memory_bytes,
     )
+    slabs = MappedSlabs(
+        device_index=executor.devices[0].index if executor.devices else None,
+        on_locked=lambda slab: work.send({"type": "locked", "slab": slab}),
+    )
     with executor:
         executor.pool.prepare()
-        Worker(channel, executor, options.profile_dir).serve()
+        profiles = ProfileProvider(
+            directory=options.profile_dir,
+            devices=executor.devices,
+            cpu_threads=executor.pool.threads,
+            measure_cpu=lambda: measure_cpu_briefly(executor.pool),
+        )
+        Worker(work, control, executor, profiles, slabs).serve()
+        slabs.close()
     return 0
 
 
 def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="wavetrim.scheduler.worker", description=__doc__)
-    parser.add_argument("--fd", type=int, required=True, help="file descriptor of the socket")
+    parser.add_argument(
+        "--fds", type=int, nargs=2, required=True, help="descriptors of the sockets: work, control"
+    )
     parser.add_argument("--cache-dir", type=Path, required=True, help="folder of compiled kernels")
     parser.add_argument("--profile-dir", type=Path, help="folder of stored calibrations")
     parser.add_argument("--gpu-memory-bytes", type=int, help="GPU memory to stay within")

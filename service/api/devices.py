@@ -7,21 +7,19 @@ from fastapi import APIRouter
 from wavetrim.scheduler.machine import GpuModel, MachineProfile
 from wavetrim.scheduler.profile import list_presets
 from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.parts import EnginePart, SettingsPart
+from wavetrim.service.api.parts import EnginePart
 from wavetrim.service.api.plan_schemas import DevicesView, DeviceView, PresetView, ProfileView
-from wavetrim.service.engine.planning import find_planning_profile, read_devices
 
 router = APIRouter(prefix="/v1/devices", tags=["plan"])
 
 
 @router.get("", responses=list_refusals())
-def list_devices(engine: EnginePart, settings: SettingsPart) -> DevicesView:
+def list_devices(engine: EnginePart) -> DevicesView:
     """List the GPUs of this machine, where its figures come from, and the presets."""
-    profile = find_planning_profile(engine, settings)
     return DevicesView(
-        devices=[DeviceView.model_validate(asdict(info)) for info in read_devices(engine)],
+        devices=[DeviceView.model_validate(asdict(info)) for info in engine.devices],
         cpu_threads=engine.cpu_threads,
-        profile=_show_profile(profile),
+        profile=_show_profile(engine.profiles.find()),
         presets=[_show_preset(gpu) for gpu in list_presets()],
     )
 

@@ -8,19 +8,15 @@ from wavetrim.scheduler.description import describe_curve, describe_plan
 from wavetrim.scheduler.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.parts import EnginePart, SettingsPart
+from wavetrim.service.api.parts import EnginePart
 from wavetrim.service.api.plan_schemas import PlanQuery, PlanView
-from wavetrim.service.engine.planning import find_planning_profile
 
 router = APIRouter(prefix="/v1/plan", tags=["plan"])
 
 
 @router.get("", responses=list_refusals(422))
-def plan_product(
-    query: Annotated[PlanQuery, Query()], engine: EnginePart, settings: SettingsPart
-) -> PlanView:
+def plan_product(query: Annotated[PlanQuery, Query()], engine: EnginePart) -> PlanView:
     """Plan a product: F, the kernel, the waves, and the predicted seconds over every F."""
     problem = GemmProblem(query.m, query.n, query.k, query.dtype, query.memory)
-    profile = find_planning_profile(engine, settings, query.device)
-    plan = choose_plan(problem, profile, query.wishes)
+    plan = choose_plan(problem, engine.profiles.find(query.device), query.wishes)
     return PlanView.model_validate({**describe_plan(plan), "curve": describe_curve(plan)})

@@ -8,23 +8,33 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
 import wavetrim.scheduler.messages
-from wavetrim.scheduler.messages import MessageError, decode_message, encode_message
+from wavetrim.scheduler.messages import (
+    PACKET_BYTES,
+    MessageError,
+    decode_message,
+    encode_message,
+)
 from wavetrim.service.settings import Settings
 
 logger = logging.getLogger(__name__)
 engine_log = logging.getLogger("wavetrim.service.engine.output")
 
-_LINE_BYTES: Final = 4 * 2**20
 _ROOT: Final = Path(wavetrim.scheduler.messages.__file__).parents[2]
+_LINE_BYTES: Final = 2**16
+_BUFFER_BYTES: Final = 2**22
+"""Asked of the sockets, so that a message rarely waits for the other side."""
+
+Message = Mapping[str, Any]
 
 
 def list_arguments(settings: Settings, *, use_devices: bool = True) -> list[str]:
-    """The engine's command line, but for the socket's file descriptor."""
+    """The engine's command line, but for the sockets' descriptors."""
     arguments = [
         "--cache-dir", str(settings.kernel_cache_dir), "--profile-dir", str(settings.profile_dir),
     ]  # fmt: skip
@@ -40,66 +50,151 @@ def list_arguments(settings: Settings, *, use_devices: bool = True) -> list[str]
     return arguments
 
 
+class PacketSocket:
+    """Our end of a socket of packets, on the event loop.
+
+    A packet is written and read in the caller's own turn of the loop: nothing waits for a task.
+
+    Args:
+        connection: A connected socket that keeps packets apart.
+        take: Receives each message.
+        end: Called once when the other side has closed its end.
+    """
+
+    def __init__(
+        self, connection: socket.socket, take: Callable[[Message], None], end: Callable[[], None]
+    ) -> None:
+        self._connection = connection
+        self._take = take
+        self._end = end
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[tuple[bytes, list[int]]] = deque()
+        self._open = True
+        connection.setblocking(False)
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            connection.setsockopt(socket.SOL_SOCKET, option, _BUFFER_BYTES)
+        self._loop.add_reader(connection.fileno(), self._read)
+
+    def send(self, message: Message, files: Sequence[int] = ()) -> None:
+        """Send a message, with descriptors; lost without an error when the other side is gone."""
+        if not self._open:
+            return
+        packet = (encode_message(message), list(files))
+        if self._waiting or not self._try(packet):
+            self._waiting.append(packet)
+            if len(self._waiting) == 1:
+                self._loop.add_writer(self._connection.fileno(), self._write)
+
+    def close(self) -> None:
+        """Let go of the socket; messages that still wait are lost."""
+        if self._open:
+            self._open = False
+            self._loop.remove_reader(self._connection.fileno())
+            self._loop.remove_writer(self._connection.fileno())
+            self._connection.close()
+
+    def _try(self, packet: tuple[bytes, list[int]]) -> bool:
+        """Send a packet; False when it has to wait."""
+        try:
+            if packet[1]:
+                socket.send_fds(self._connection, [packet[0]], packet[1])
+            else:
+                self._connection.send(packet[0])
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            logger.debug("the engine has closed its socket")  # reading tells who waits
+        return True
+
+    def _write(self) -> None:
+        while self._waiting:
+            if not self._try(self._waiting[0]):
+                return
+            self._waiting.popleft()
+        self._loop.remove_writer(self._connection.fileno())
+
+    def _read(self) -> None:
+        while self._open:
+            try:
+                packet = self._connection.recv(PACKET_BYTES)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                packet = b""
+            if not packet:
+                self._loop.remove_reader(self._connection.fileno())
+                self._end()
+                return
+            try:
+                message = decode_message(packet)
+            except MessageError:
+                logger.exception("the engine's answer cannot be read")
+                continue
+            self._take(message)
+
+
 class EngineProcess:
     """A started engine process.
 
     It has a session of its own, so a Ctrl-C in the service's terminal does not reach it. What it
     prints goes into the service's log.
+
+    Attributes:
+        closed: Set when the process has closed a socket; it may take a while to end after that.
     """
 
     def __init__(
-        self, process: Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, process: Process, sockets: Sequence[socket.socket], take: Callable[[Message], None]
     ) -> None:
         self._process = process
-        self._reader = reader
-        self._writer = writer
+        self.closed = asyncio.Event()
+        self._work, self._control = (
+            PacketSocket(connection, take, self.closed.set) for connection in sockets
+        )
         self._output = asyncio.create_task(self._log_output(), name="engine-output")
 
     @classmethod
-    async def launch(cls, arguments: Sequence[str]) -> Self:
-        """Start `python -m wavetrim.scheduler.worker` with one end of a socket pair.
+    async def launch(cls, arguments: Sequence[str], take: Callable[[Message], None]) -> Self:
+        """Start `python -m wavetrim.scheduler.worker` with one end of each of two socket pairs.
 
         Args:
-            arguments: Its command line, but for the file descriptor.
+            arguments: Its command line, but for the descriptors.
+            take: Receives each message of the process.
 
         Raises:
             OSError: The process cannot be started.
         """
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                process = await asyncio.create_subprocess_exec(
-                    sys.executable, "-P", "-m", "wavetrim.scheduler.worker",
-                    "--fd", str(theirs.fileno()), *arguments,
-                    stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, limit=_LINE_BYTES,
-                    pass_fds=(theirs.fileno(),), start_new_session=True, env=_environment(),
-                )  # fmt: skip
-                reader, writer = await asyncio.open_connection(sock=ours, limit=_LINE_BYTES)
-            except BaseException:
-                ours.close()  # a process that has started ends with it
-                raise
-        return cls(process, reader, writer)
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
+        ours, theirs = zip(*pairs, strict=True)
+        files = [connection.fileno() for connection in theirs]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-P", "-m", "wavetrim.scheduler.worker",
+                "--fds", *map(str, files), *arguments,
+                stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, limit=_LINE_BYTES,
+                pass_fds=files, start_new_session=True, env=_environment(),
+            )  # fmt: skip
+        except BaseException:
+            for connection in ours:
+                connection.close()  # a process that has started ends with them
+            raise
+        finally:
+            for connection in theirs:
+                connection.close()
+        return cls(process, ours, take)
 
     @property
     def pid(self) -> int:
         """Process id."""
         return self._process.pid
 
-    def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message; lost without an error when the process has ended."""
-        if not self._writer.is_closing():
-            self._writer.write(encode_message(message))
+    def send(self, message: Message, files: Sequence[int] = ()) -> None:
+        """Send work; lost without an error when the process has ended."""
+        self._work.send(message, files)
 
-    async def receive(self) -> dict[str, Any] | None:
-        """The next message; None when the process has closed its end."""
-        try:
-            line = await self._reader.readline()
-            return decode_message(line) if line.endswith(b"\n") else None
-        except OSError:
-            return None  # it ended with messages unread
-        except (ValueError, MessageError):
-            logger.exception("the engine's answer cannot be read")
-            return None
+    def control(self, message: Message) -> None:
+        """Send what is heard while a product runs."""
+        self._control.send(message)
 
     def kill(self) -> None:
         """End the process, and whatever it has started, at once."""
@@ -120,13 +215,11 @@ class EngineProcess:
             logger.debug("the engine is killed after %g s of grace", grace_seconds)
         finally:
             self.kill()
-        self._writer.close()
-        with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
+        self._work.close()
+        self._control.close()
         status = await self._process.wait()
         await self._output
         return status
-
     async def _log_output(self) -> None:
         stream = self._process.stdout
         assert stream is not None, "the process is started with a pipe"

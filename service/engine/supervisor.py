@@ -3,13 +3,16 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from wavetrim.cpu.threads import usable_cores
+from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.machine import MachineProfile
 from wavetrim.scheduler.messages import FINAL_TYPES
+from wavetrim.scheduler.provider import ProfileProvider
 from wavetrim.service.engine.process import EngineProcess, list_arguments
 from wavetrim.service.settings import Settings
 
@@ -44,7 +47,7 @@ class Watch:
 
 
 class Engine:
-    """Starts, watches and restarts the engine process; hands it one run at a time.
+    """Starts, watches and restarts the engine process, and hands it products.
 
     To be used from one event loop.
 
@@ -52,6 +55,12 @@ class Engine:
         settings: Where the kernels are cached, which devices are used, and how much of them.
         watch: How patiently it is watched.
         on_restart: Called whenever the process is started again.
+
+    Attributes:
+        profiles: What products are planned with; before the first start, this machine's CPU.
+        on_ready: Called when a process takes runs.
+        on_gone: Called when a process is gone, after its runs were told.
+        on_slab: Called with "locked" or "dropped" and a slab's id when the process says so.
     """
 
     def __init__(
@@ -64,17 +73,26 @@ class Engine:
         self._settings = settings
         self._watch = watch or Watch()
         self._on_restart = on_restart
+        self.on_ready: Callable[[], None] = lambda: None
+        self.on_gone: Callable[[], None] = lambda: None
+        self.on_slab: Callable[[str, int], None] = lambda _kind, _slab: None
         self._process: EngineProcess | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
         self._gone = asyncio.Event()
         self._gone.set()
-        self._events: asyncio.Queue[Event] | None = None
+        self._greeted = asyncio.Event()
+        self._runs: dict[str, Callable[[Event], None]] = {}
         self._reason: str | None = None
         self._heard = 0.0
         self._proved = False
         self._hello: Event = {}
-        self._profile: MachineProfile | None = None
+        self._devices: tuple[DeviceInfo, ...] = ()
+        self.profiles = ProfileProvider(
+            directory=settings.profile_dir,
+            devices=(),
+            cpu_threads=settings.cpu_threads or usable_cores(),
+        )
         self.state = "stopped"
         self.restarts = 0
 
@@ -89,19 +107,14 @@ class Engine:
         return self._ready.is_set()
 
     @property
-    def devices(self) -> tuple[dict[str, Any], ...]:
+    def devices(self) -> tuple[DeviceInfo, ...]:
         """The GPUs that the engine said it uses, the last time it started."""
-        return tuple(self._hello.get("devices", ()))
+        return self._devices
 
     @property
     def cpu_threads(self) -> int | None:
         """Threads of its CPU path; None before its first start."""
         return self._hello.get("cpu_threads")
-
-    @property
-    def profile(self) -> MachineProfile | None:
-        """The profile that it plans with; None before its first start."""
-        return self._profile
 
     async def start(self) -> None:
         """Start the process in the background; `wait_ready` says when it is there."""
@@ -113,40 +126,23 @@ class Engine:
         """Wait until the engine takes runs."""
         await self._ready.wait()
 
-    async def run(self, message: Event, on_event: Callable[[Event], Awaitable[None]]) -> Event:
-        """Have one product computed.
+    def start_run(self, message: Event, take: Callable[[Event], None]) -> None:
+        """Have one product computed, behind those that were started before.
 
         Args:
             message: A run message (`RunRequest.as_message`).
-            on_event: Receives the messages before the final one, in order.
-
-        Returns:
-            The final message. When the engine ends before it has answered, that is a retryable
-            failure of kind "engine".
+            take: Receives the messages about it, in order. The final one is a retryable failure
+                of kind "engine" when the process ends before it has answered; that is told once
+                the process is gone, since until then it may write to the product's memory.
         """
-        assert self._events is None, "the engine runs one product at a time"
-        while self._process is None or not self.ready:
-            await self._ready.wait()
-        events = self._events = asyncio.Queue()
-        try:
-            self._process.send(message)
-            while True:
-                event = await events.get()
-                if event["job"] not in (message["job"], None):
-                    continue  # the last word of a run that nobody waits for any more
-                if event["type"] in FINAL_TYPES:
-                    self._proved = self._proved or event["type"] == "succeeded"
-                    if event.get("poisoned"):
-                        self._ready.clear()  # the process is about to end itself
-                    return event
-                await on_event(event)
-        finally:
-            self._events = None
+        assert self._process is not None, "runs are started while the engine is ready"
+        self._runs[message["job"]] = take
+        self._process.send(message)
 
-    async def cancel(self, job_id: str) -> None:
+    def cancel(self, job_id: str) -> None:
         """Ask the engine to stop a run; its final message follows, and may still be success."""
         if self._process is not None:
-            self._process.send({"type": "cancel", "job": job_id})
+            self._process.control({"type": "cancel", "job": job_id})
 
     async def restart(self, reason: str) -> None:
         """Kill the process and wait until it is gone; a new one is started."""
@@ -184,11 +180,12 @@ class Engine:
         """One life of the process, from its start to its end; returns whether it was ready."""
         self._reason = None
         self._proved = was_ready = False
+        self._greeted.clear()
         if not use_devices:
             logger.error("the engine does not start with its GPUs: it is started without them")
         try:
             arguments = list_arguments(self._settings, use_devices=use_devices)
-            process = self._process = await EngineProcess.launch(arguments)
+            process = self._process = await EngineProcess.launch(arguments, self._take)
             self._gone.clear()
         except OSError:
             logger.exception("the engine cannot be started")
@@ -198,6 +195,7 @@ class Engine:
             if was_ready:
                 await self._converse(process)
         except asyncio.CancelledError:
+            process.control({"type": "shutdown"})  # the running product stops
             process.send({"type": "shutdown"})
             await process.end(self._watch.stop_seconds)
             self._bury("the service stops")
@@ -210,40 +208,83 @@ class Engine:
 
     async def _greet(self, process: EngineProcess) -> bool:
         """Wait for the process to say that it is ready."""
+        closed = asyncio.create_task(process.closed.wait())
+        greeted = asyncio.create_task(self._greeted.wait())
         try:
-            async with asyncio.timeout(self._watch.start_seconds):
-                hello = await process.receive()
-        except TimeoutError:
-            self._reason = f"not ready within {self._watch.start_seconds:g} s"
-            return False
-        if hello is None:
+            await asyncio.wait(
+                {closed, greeted},
+                timeout=self._watch.start_seconds,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            closed.cancel()
+            greeted.cancel()
+        if not self._greeted.is_set():
+            if not process.closed.is_set():
+                self._reason = f"not ready within {self._watch.start_seconds:g} s"
             return False
         try:
-            self._profile = MachineProfile.from_dict(hello["profile"])
+            profile = self._learn(self._hello)
         except ProfileError as error:
             self._reason = f"its profile cannot be read: {error}"
             return False
-        self._hello = hello
         self.state = "ready"
         self._ready.set()
-        logger.info("the engine is ready: pid %d, profile of %s", process.pid, self._profile.device)
+        logger.info("the engine is ready: pid %d, profile of %s", process.pid, profile.device)
+        self.on_ready()
         return True
 
+    def _learn(self, hello: Event) -> MachineProfile:
+        """Keep what the process says of the machine: plans are made for that from now on."""
+        profile = MachineProfile.from_dict(hello["profile"])
+        self._devices = tuple(
+            DeviceInfo(**{**info, "compute_capability": tuple(info["compute_capability"])})
+            for info in hello["devices"]
+        )
+        self.profiles = ProfileProvider(
+            directory=self._settings.profile_dir,
+            devices=self._devices,
+            cpu_threads=hello["cpu_threads"],
+            measure_cpu=lambda: profile.cpu,
+        )
+        return profile
+
+    def _take(self, message: Event) -> None:
+        """Handle a message of the process, in the order in which they come."""
+        self._heard = time.monotonic()
+        kind = message["type"]
+        if "job" in message:
+            self._take_event(message)
+        elif kind == "ready":
+            self._hello = message
+            self._greeted.set()
+        elif kind in ("locked", "dropped"):
+            self.on_slab(kind, message["slab"])
+
+    def _take_event(self, event: Event) -> None:
+        job_id = event["job"]
+        take = self._runs.get(job_id)
+        if take is None:
+            return
+        if event["type"] in FINAL_TYPES:
+            del self._runs[job_id]
+            self._proved = self._proved or event["type"] == "succeeded"
+            if event.get("poisoned"):
+                self._ready.clear()  # the process is about to end itself
+        take(event)
+
     async def _converse(self, process: EngineProcess) -> None:
-        """Hand on what the process says until it ends; end it when it falls silent."""
+        """Wait until the process ends; end it when it falls silent."""
         self._heard = time.monotonic()
         watchdog = asyncio.create_task(self._ping(process), name="engine-watchdog")
         try:
-            while (message := await process.receive()) is not None:
-                self._heard = time.monotonic()
-                if "job" in message and self._events is not None:
-                    self._events.put_nowait(message)
+            await process.closed.wait()
         finally:
             watchdog.cancel()
 
     async def _ping(self, process: EngineProcess) -> None:
         while True:
-            process.send({"type": "ping"})
+            process.control({"type": "ping"})
             await asyncio.sleep(self._watch.ping_seconds)
             if time.monotonic() - self._heard > self._watch.silence_seconds:
                 self._end_process(f"silent for {self._watch.silence_seconds:g} s")
@@ -256,21 +297,21 @@ class Engine:
             self._process.kill()
 
     def _bury(self, reason: str) -> None:
-        """Tell a waiting run that its process is gone."""
+        """Tell those who wait that their process is gone; it holds no memory any more."""
         self._process = None
         self._ready.clear()
         self._gone.set()
-        if self._events is not None:
-            self._events.put_nowait(
-                {
-                    "type": "failed",
-                    "job": None,
-                    "kind": "engine",
-                    "message": f"the engine ended: {reason}",
-                    "retryable": True,
-                    "poisoned": False,
-                }
-            )
+        failure = {
+            "type": "failed",
+            "kind": "engine",
+            "message": f"the engine ended: {reason}",
+            "retryable": True,
+            "poisoned": False,
+        }
+        runs, self._runs = self._runs, {}
+        for job_id, take in runs.items():
+            take({**failure, "job": job_id})
+        self.on_gone()
 
 
 def _explain_status(status: int) -> str:

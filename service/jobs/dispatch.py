@@ -17,6 +17,7 @@ from wavetrim.service.api.job_schemas import JobRequest
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.operands import check_operands, find_operands
 from wavetrim.service.jobs.run import JobRun
 from wavetrim.service.jobs.store import JobStore
@@ -50,6 +51,8 @@ class Dispatcher:
         self._engine = engine
         self._settings = settings
         self._metrics = metrics
+        self.lane = Lane(engine)
+        engine.on_ready = self.lane.advance
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._run: JobRun | None = None
@@ -165,8 +168,8 @@ class Dispatcher:
         if first is not None:
             return first, False
         problem = check_operands(asked, *find_operands(asked, self._matrices))
-        if self._engine.profile is not None:
-            choose_plan(problem, self._engine.profile, request.wishes)
+        if self._engine.cpu_threads is not None:
+            choose_plan(problem, self._engine.profiles.find(), request.wishes)
         return self._jobs.add(
             asked,
             priority=request.priority,
@@ -192,7 +195,9 @@ class Dispatcher:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _run_job(self, job: Job) -> None:
-        run = self._run = JobRun(job, self._jobs, self._matrices, self._engine, self._settings)
+        run = self._run = JobRun(
+            job, self._jobs, self._matrices, self._engine, self.lane, self._settings
+        )
         try:
             ended = await run.run()
         except Exception as error:

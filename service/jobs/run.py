@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import Connection
@@ -13,6 +14,7 @@ from wavetrim.scheduler.wishes import Wishes
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import ServiceError
 from wavetrim.service.jobs.job import Job
+from wavetrim.service.jobs.lane import Lane, describe_timeout
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.matrices import MatrixStore
@@ -21,9 +23,6 @@ from wavetrim.service.storage.temporary import TEMPORARY_PREFIX
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
-
-STOP_GRACE_SECONDS: Final = 5.0
-"""How long the engine may take to stop a product before it is killed."""
 
 _NEWS_SECONDS: Final = 0.2
 """So often are plan and progress of a running try written to the database."""
@@ -36,12 +35,19 @@ class JobRun:
     """
 
     def __init__(
-        self, job: Job, jobs: JobStore, matrices: MatrixStore, engine: Engine, settings: Settings
+        self,
+        job: Job,
+        jobs: JobStore,
+        matrices: MatrixStore,
+        engine: Engine,
+        lane: Lane,
+        settings: Settings,
     ) -> None:
         self.job = job
         self._jobs = jobs
         self._matrices = matrices
         self._engine = engine
+        self._lane = lane
         self._settings = settings
         self._cancelled = asyncio.Event()
         self._plan: Mapping[str, Any] | None = None
@@ -101,52 +107,46 @@ class JobRun:
         if self._cancelled.is_set():
             return {"type": "cancelled"}
         last = self.job.attempts >= self._settings.job_attempts > 1
-        message = {**request.as_message(), "cpu_only": last}
-        run = asyncio.create_task(self._engine.run(message, self._take_event))
+        turn = self._lane.enter(
+            replace(request, cpu_only=last),
+            since=self.job.created_at,
+            priority=self.job.priority,
+            on_event=self._take_event,
+        )
         cancelled = asyncio.create_task(self._cancelled.wait())
         news = asyncio.create_task(self._tell_news())
         try:
-            deadline = self._settings.job_timeout_seconds
-            first = asyncio.FIRST_COMPLETED
-            await asyncio.wait({run, cancelled}, timeout=deadline, return_when=first)
-            timed_out = not run.done() and not self._cancelled.is_set()
-            if not run.done():
-                await self._stop(run)
-            event = {"type": "cancelled"} if run.cancelled() else run.result()
+            await self._wait(turn.begun, cancelled, timeout_seconds=None)
+            await self._wait(turn.final, cancelled, self._settings.job_timeout_seconds)
+            timed_out = not turn.final.done() and not self._cancelled.is_set()
+            await self._lane.stop(turn)
+        except asyncio.CancelledError:
+            await self._lane.stop(turn)
+            raise
         finally:
             cancelled.cancel()
-            run.cancel()
             news.cancel()
             await asyncio.wait({news})
+        event = turn.final.result()
         if event["type"] != "succeeded":
             await self._keep_news()
-        if timed_out and event["type"] != "succeeded":
-            return self._describe_timeout()
+            if timed_out:
+                limit = self._settings.job_timeout_seconds
+                has_gpu = bool(self._engine.devices)
+                return describe_timeout(limit, has_gpu=has_gpu, job=self.job.id)
         return event
 
-    async def _stop(self, run: asyncio.Task[Mapping[str, Any]]) -> None:
-        """Stop a try: by asking the engine, then by ending it."""
-        if self._engine.ready:
-            await self._engine.cancel(self.job.id)
-            await asyncio.wait({run}, timeout=STOP_GRACE_SECONDS)
-        if self._engine.ready and not run.done():
-            await self._engine.restart(f"it did not stop a product within {STOP_GRACE_SECONDS:g} s")
-            await asyncio.wait({run}, timeout=STOP_GRACE_SECONDS)
-        if not run.done():
-            run.cancel()
-            await asyncio.wait({run})
+    async def _wait(
+        self,
+        future: asyncio.Future[Any],
+        cancelled: asyncio.Task[Any],
+        timeout_seconds: float | None,
+    ) -> None:
+        """Wait for a part of a try, or until the job is cancelled."""
+        first = asyncio.FIRST_COMPLETED
+        await asyncio.wait({future, cancelled}, timeout=timeout_seconds, return_when=first)
 
-    def _describe_timeout(self) -> Mapping[str, Any]:
-        limit = self._settings.job_timeout_seconds
-        return {
-            "type": "failed",
-            "kind": "timeout",
-            "message": f"the product took longer than {limit:g} s (job_timeout_seconds)",
-            # A GPU may hang where the CPU does not; the CPU is only slow.
-            "retryable": bool(self._engine.devices),
-        }
-
-    async def _take_event(self, event: Mapping[str, Any]) -> None:
+    def _take_event(self, event: Mapping[str, Any]) -> None:
         """Remember the plan, and how far the product is."""
         if event["type"] == "planned":
             self._plan = event["plan"]

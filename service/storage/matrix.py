@@ -83,7 +83,7 @@ def count_data_bytes(rows: int, columns: int, dtype: str) -> int:
 
 def _describe_operand(matrix: Matrix | PendingMatrix) -> dict[str, Any]:
     return {
-        "path": str(matrix.path),
+        "slab": str(matrix.path),
         "offset_bytes": matrix.offset_bytes,
         "rows": matrix.rows,
         "columns": matrix.columns,

@@ -1,7 +1,12 @@
 """New files of a known length, and files made safe against a power cut."""
 
+import errno
 import os
 from pathlib import Path
+from typing import Final
+
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What a system says that has no place for a file."""
 
 
 def make_file(path: Path, size_bytes: int) -> None:

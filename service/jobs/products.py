@@ -1,0 +1,179 @@
+"""Products in one call: computed while their callers wait, and kept by nobody."""
+
+import asyncio
+import logging
+import math
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from starlette.requests import ClientDisconnect
+
+from wavetrim.scheduler.messages import RunRequest
+from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.errors import Draining, JobFailed, QueueFull
+from wavetrim.service.jobs.lane import Lane, Turn, describe_timeout
+from wavetrim.service.metrics import Metrics
+from wavetrim.service.settings import Settings
+from wavetrim.service.storage.room import Room
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE_SECONDS: Final = 0.05
+"""A caller of a quicker product is not watched: to begin takes longer than to compute."""
+
+
+class Products:
+    """Takes products through the lane, and their callers' leaving into account.
+
+    To be used from one event loop.
+
+    Args:
+        lane: Where they wait for the engine.
+        engine: Computes them.
+        settings: How often and how long they are tried, and how many may wait.
+        metrics: Counts them.
+    """
+
+    def __init__(self, lane: Lane, engine: Engine, settings: Settings, metrics: Metrics) -> None:
+        self._lane = lane
+        self._engine = engine
+        self._settings = settings
+        self._metrics = metrics
+        self._turns: set[Turn] = set()
+        self._draining = False
+
+    def check_admission(self) -> None:
+        """Make sure that one more product may come, before any of its bytes are taken.
+
+        Raises:
+            Draining: The service is stopping.
+            QueueFull: Enough products wait.
+        """
+        if self._draining:
+            raise self._refuse()
+        if self._lane.waiting >= self._settings.max_queued_jobs:
+            raise QueueFull(1)
+
+    async def compute(
+        self,
+        request: RunRequest,
+        rooms: Sequence[Room],
+        await_leaving: Callable[[], Awaitable[None]],
+    ) -> Mapping[str, Any]:
+        """Compute a product; the engine is tried as often as it is for a job.
+
+        Args:
+            request: The product; its id is replaced.
+            rooms: The memory that it lies in.
+            await_leaving: Returns when the caller has left. It is asked for a slow product only.
+
+        Returns:
+            The engine's message of success.
+
+        Raises:
+            ClientDisconnect: The caller has left; the product was stopped.
+            Draining: The service stops before the product has begun.
+            JobFailed: It cannot be computed.
+        """
+        since = time.time()
+        attempts = self._settings.job_attempts
+        for attempt in range(1, attempts + 1):
+            cpu_only = attempt == attempts > 1
+            trial = replace(request, job=uuid.uuid4().hex, cpu_only=cpu_only)
+            event = await self._try(trial, rooms, since, await_leaving)
+            if event["type"] == "succeeded":
+                predicted = event["plan"]["predicted"]["total_seconds"]
+                self._metrics.record_success(event["timings"], predicted)
+                return event
+            if not event["retryable"]:
+                break
+            logger.warning("a product, try %d: %s: %s", attempt, event["kind"], event["message"])
+        self._metrics.record_end("failed")
+        raise JobFailed(event["kind"], event["message"])
+
+    def begin_drain(self) -> None:
+        """Take no new products; those that wait are given up, those with the engine go on."""
+        self._draining = True
+        for turn in tuple(self._turns):
+            self._lane.give_up(turn)
+
+    async def _try(
+        self,
+        request: RunRequest,
+        rooms: Sequence[Room],
+        since: float,
+        await_leaving: Callable[[], Awaitable[None]],
+    ) -> Mapping[str, Any]:
+        turn = self._lane.enter(request, rooms, since=since)
+        self._turns.add(turn)
+        watch = _Watch(turn, self._lane, await_leaving, self._settings.job_timeout_seconds)
+        try:
+            event = await turn.final
+        except asyncio.CancelledError:
+            self._engine.cancel(request.job)
+            self._lane.give_up(turn)
+            raise
+        finally:
+            watch.end()
+            self._turns.discard(turn)
+        if event["type"] != "cancelled":
+            return event
+        if watch.reason == "left":
+            self._metrics.record_end("cancelled")
+            raise ClientDisconnect
+        if watch.reason == "timeout":
+            limit = self._settings.job_timeout_seconds
+            return describe_timeout(limit, has_gpu=bool(self._engine.devices), job=request.job)
+        raise self._refuse()
+
+    def _refuse(self) -> Draining:
+        return Draining(max(1, math.ceil(self._settings.drain_seconds)))
+
+
+class _Watch:
+    """Stops a product that takes long: when its caller leaves, or at its deadline.
+
+    Attributes:
+        reason: "left" or "timeout", once it has stopped the product.
+    """
+
+    def __init__(
+        self,
+        turn: Turn,
+        lane: Lane,
+        await_leaving: Callable[[], Awaitable[None]],
+        timeout_seconds: float,
+    ) -> None:
+        self._turn = turn
+        self._lane = lane
+        self._await_leaving = await_leaving
+        self._timeout_seconds = timeout_seconds
+        self._task: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(_PATIENCE_SECONDS, self._begin)
+        self.reason: str | None = None
+
+    def end(self) -> None:
+        """Watch no more."""
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _begin(self) -> None:
+        self._task = asyncio.create_task(self._watch(), name="product-watch")
+
+    async def _watch(self) -> None:
+        leaving = asyncio.ensure_future(self._await_leaving())
+        first = asyncio.FIRST_COMPLETED
+        try:
+            await asyncio.wait({leaving, self._turn.begun}, return_when=first)
+            ends = {leaving, self._turn.final}
+            await asyncio.wait(ends, timeout=self._timeout_seconds, return_when=first)
+        finally:
+            left = leaving.done()
+            leaving.cancel()
+        if not self._turn.final.done():
+            self.reason = "left" if left else "timeout"
+            await self._lane.stop(self._turn)
