@@ -14,14 +14,16 @@ from wavetrim.service.api.job_schemas import JobRequest
 from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
 from wavetrim.service.api.parts import DispatcherPart, MatricesPart, MetricsPart, SettingsPart
 from wavetrim.service.api.schemas import ContentDigest, MatmulQuery
-from wavetrim.service.api.wire.body import RequestBody, receive_matrix
+from wavetrim.service.api.wire.body_file import receive_matrix
 from wavetrim.service.api.wire.file_response import open_matrix
+from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.errors import Draining, JobFailed, MatrixNotFound, ServiceError
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.metrics import PARTS
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.matrix import Matrix
+from wavetrim.service.storage.npy import MAX_HEADER_BYTES
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
@@ -61,10 +63,10 @@ async def multiply(
     """Multiply two matrices and send the product; a caller who leaves cancels the job."""
     if dispatcher.draining:
         raise Draining(max(1, math.ceil(settings.drain_seconds)))
-    body = RequestBody(
-        request,
-        max_matrix_bytes=settings.max_matrix_bytes,
-        matrices=2,
+    body = BodyReader(
+        request.scope,
+        request.receive,
+        limit_bytes=2 * (settings.max_matrix_bytes + MAX_HEADER_BYTES),
         digests=content_digest,
         idle_seconds=settings.upload_idle_seconds,
     )
@@ -80,14 +82,14 @@ async def multiply(
 
 
 async def _receive_operands(
-    body: RequestBody, matrices: MatrixStore, stack: AsyncExitStack
+    body: BodyReader, matrices: MatrixStore, stack: AsyncExitStack
 ) -> tuple[Matrix, Matrix]:
     """Stores both operands until the stack is closed."""
-    first, _ = await body.read_header()
+    first, _ = await body.read_header("the first matrix")
     async with receive_matrix(body, first, matrices, temporary=True) as pending:
         a = await run_to_end(matrices.publish, pending)
     stack.push_async_callback(_remove, matrices, a.id)
-    second, _ = await body.read_header()
+    second, _ = await body.read_header("the second matrix")
     total_bytes = first.file_bytes + second.file_bytes
     body.expect_length(total_bytes, f".npy headers ({first}, {second})")
     async with receive_matrix(body, second, matrices, temporary=True) as pending:

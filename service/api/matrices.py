@@ -7,11 +7,12 @@ from fastapi import APIRouter, Path, Request, Response
 from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
 from wavetrim.service.api.parts import MatricesPart, MetricsPart, SettingsPart
 from wavetrim.service.api.schemas import ContentDigest, MatrixView, show_matrix
-from wavetrim.service.api.wire.body import RequestBody, receive_matrix
+from wavetrim.service.api.wire.body_file import receive_matrix
 from wavetrim.service.api.wire.file_response import send_matrix
+from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.matrix import Matrix
-from wavetrim.service.storage.npy import format_header
+from wavetrim.service.storage.npy import MAX_HEADER_BYTES, format_header
 from wavetrim.service.threads import run_to_end
 
 router = APIRouter(prefix="/v1/matrices", tags=["matrices"])
@@ -64,10 +65,10 @@ async def store_matrix(
     content_digest: ContentDigest = None,
 ) -> MatrixView:
     """Store a matrix; its .npy file is streamed into its final place."""
-    body = RequestBody(
-        request,
-        max_matrix_bytes=settings.max_matrix_bytes,
-        matrices=1,
+    body = BodyReader(
+        request.scope,
+        request.receive,
+        limit_bytes=settings.max_matrix_bytes + MAX_HEADER_BYTES,
         digests=content_digest,
         idle_seconds=settings.upload_idle_seconds,
     )
@@ -101,7 +102,7 @@ def delete_matrix(matrix_id: MatrixId, matrices: MatricesPart) -> None:
     matrices.delete(matrix_id)
 
 
-async def _receive(body: RequestBody, matrices: MatrixStore) -> Matrix:
+async def _receive(body: BodyReader, matrices: MatrixStore) -> Matrix:
     """Stores the body's only matrix."""
     header, raw = await body.read_header()
     body.expect_length(header.file_bytes, f".npy header ({header})")

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from wavetrim.service.api.problems import MEDIA_TYPE
 from wavetrim.service.api.schemas import Problem
-from wavetrim.service.api.wire.body import MEDIA_TYPES
+from wavetrim.service.api.wire.reader import MEDIA_TYPES
 
 _REFUSALS: Final = {
     400: "Malformed: a .npy header, a length, a digest or JSON.",

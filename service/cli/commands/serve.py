@@ -54,6 +54,7 @@ def serve(
     Options go before the environment's settings (WAVETRIM_..., listed in the README). When it
     answers, its address is printed on standard output; the log goes to standard error.
     """
+    from wavetrim.service.api.wire.protocol import choose_protocol
     from wavetrim.service.app import create_app
     from wavetrim.service.cli.foreground import ForegroundServer
     from wavetrim.service.cli.machine import load_settings
@@ -62,6 +63,9 @@ def serve(
     settings = load_settings(host=host, port=port, data_dir=data_dir, log_level=log_level)
     server = ForegroundServer(
         create_app(settings),
+        loop="uvloop",
+        http=choose_protocol() or "httptools",
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,

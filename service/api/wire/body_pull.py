@@ -1,0 +1,153 @@
+"""A body's bytes, received from the socket into the memory that their route names."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+PIECE_BYTES: Final = 2**20
+"""The most that one read takes, so that other connections have their turn."""
+
+_NO_VIEW: Final = memoryview(b"")
+
+
+class BodyCutOff(ConnectionResetError):
+    """The connection was lost before the body's end.
+
+    Attributes:
+        received_bytes: What the call that failed had received.
+    """
+
+    def __init__(self, received_bytes: int) -> None:
+        super().__init__(f"the connection was lost after {received_bytes} bytes of the body")
+        self.received_bytes = received_bytes
+
+
+class BodySilent(TimeoutError):
+    """The sender of a body was silent for too long.
+
+    Attributes:
+        received_bytes: What the call that failed had received.
+    """
+
+    def __init__(self, received_bytes: int) -> None:
+        super().__init__(f"the sender fell silent after {received_bytes} bytes")
+        self.received_bytes = received_bytes
+
+
+class BodyPull(asyncio.BufferedProtocol):
+    """Has the transport from the first pull until the body's last byte.
+
+    The transport reads only while `fill` runs: outside of it no byte is taken from the socket, and
+    nothing is written into a view.
+
+    Args:
+        http: The connection's protocol, which hears of everything but bytes.
+        transport: The connection's transport; it is paused.
+        left_bytes: How much of the body is still to come, at least 1.
+        on_end: Called behind the body's last byte; takes the transport back.
+    """
+
+    def __init__(
+        self,
+        http: asyncio.Protocol,
+        transport: asyncio.Transport,
+        left_bytes: int,
+        on_end: Callable[[], None],
+    ) -> None:
+        self._http = http
+        self._transport = transport
+        self._left_bytes = left_bytes
+        self._on_end = on_end
+        self._view = _NO_VIEW
+        self._filled = 0
+        self._heard_at = 0.0
+        self._done: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def fill(self, view: memoryview, idle_seconds: float | None) -> int:
+        """Receives until the view is full or the body ends.
+
+        However the call ends, nothing is written into the view afterwards.
+
+        Args:
+            view: Where the bytes go: one dimension of bytes, at least 1.
+            idle_seconds: How long the sender may be silent; without it, as long as it likes.
+
+        Returns:
+            How many bytes have arrived.
+
+        Raises:
+            BodyCutOff: The connection was lost before.
+            BodySilent: The sender was silent for too long.
+        """
+        loop = asyncio.get_running_loop()
+        self._view, self._filled = view[: self._left_bytes], 0
+        self._done = loop.create_future()
+        self._heard_at = loop.time()
+        if idle_seconds is not None:
+            self._timer = loop.call_later(idle_seconds, self._check_silence, idle_seconds)
+        self._transport.resume_reading()
+        try:
+            await self._done
+            return self._filled
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._view, self._done = _NO_VIEW, None
+            if self._left_bytes:
+                self._transport.pause_reading()
+
+    def give_up(self) -> None:
+        """Ends a call of `fill` that may be under way: the transport goes to somebody else."""
+        self._finish(BodyCutOff(self._filled))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go."""
+        del sizehint
+        return self._view[self._filled : self._filled + PIECE_BYTES]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Counts what has arrived."""
+        self._filled += nbytes
+        self._left_bytes -= nbytes
+        self._heard_at = asyncio.get_running_loop().time()
+        if self._filled < len(self._view):
+            return
+        if self._left_bytes:
+            self._transport.pause_reading()
+        else:
+            self._on_end()
+        self._finish(None)
+
+    def eof_received(self) -> None:
+        """Lets the transport close: a body that ends early is worth nothing."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tells the connection's protocol, and the call that waits for bytes."""
+        self._http.connection_lost(exc)
+        self._finish(BodyCutOff(self._filled))
+
+    def pause_writing(self) -> None:
+        """The transport's write buffer is full."""
+        self._http.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The transport's write buffer is empty."""
+        self._http.resume_writing()
+
+    def _check_silence(self, idle_seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        due = self._heard_at + idle_seconds
+        if due <= loop.time():
+            self._finish(BodySilent(self._filled))
+        else:
+            self._timer = loop.call_at(due, self._check_silence, idle_seconds)
+
+    def _finish(self, error: Exception | None) -> None:
+        self._view = _NO_VIEW
+        if self._done is None or self._done.done():
+            return
+        if error is None:
+            self._done.set_result(None)
+        else:
+            self._done.set_exception(error)

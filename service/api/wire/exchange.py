@@ -1,0 +1,190 @@
+"""One request and its answer on a connection."""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from wavetrim.service.api.wire.body_pull import BodyCutOff, BodyPull, BodySilent
+
+if TYPE_CHECKING:
+    from wavetrim.service.api.wire.connection import WireProtocol
+
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_JOINED_BYTES: Final = 2**16
+"""Up to this length the answer's head and the first part of its body are one write."""
+
+_PAUSE_SECONDS: Final = 0.001
+
+
+class Exchange(asyncio.Transport):
+    """Stands where uvicorn's cycle has its transport, and offers what ASGI has not.
+
+    It keeps the answer's head back until the first part of the body comes, as ASGI wants it: both
+    are one write. And it closes a connection in such a way that the client sees its answer.
+
+    Args:
+        connection: The connection.
+        cycle: uvicorn's side of the request.
+        left_bytes: The body's length; None where it is not known before its end.
+    """
+
+    def __init__(
+        self, connection: "WireProtocol", cycle: RequestResponseCycle, left_bytes: int | None
+    ) -> None:
+        super().__init__()
+        self._connection = connection
+        self._transport = connection.transport
+        self._cycle = cycle
+        self._left_bytes = left_bytes
+        self._pull: BodyPull | None = None
+        self._head: bytes | None = None
+        # Until the body has ended, an answer ends the connection: the rest of it may never come.
+        self._keep_alive = cycle.keep_alive
+        cycle.keep_alive = False
+        self._on_response = cycle.on_response
+        cycle.on_response = self._complete
+
+    # What uvicorn's cycle calls.
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Writes, but for the answer's head: it goes with what is written next."""
+        if self._head is None and self._cycle.response_started:
+            self._head = bytes(data)
+        elif self._head and len(data) <= _JOINED_BYTES:
+            joined, self._head = b"".join((self._head, data)), b""
+            self._transport.write(joined)
+        else:
+            self._flush()
+            self._transport.write(data)
+
+    def is_closing(self) -> bool:
+        """True when the connection is being closed, or is."""
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        """Closes the connection; a client that still sends has time to see the answer."""
+        self._flush()
+        if self._cycle.response_complete and self._cycle.more_body and not self.is_closing():
+            self._connection.linger()
+        else:
+            self._transport.close()
+
+    # What the connection calls.
+
+    def count_body(self, count: int) -> None:
+        """Counts bytes of the body that came through the parser."""
+        if self._left_bytes is not None:
+            self._left_bytes -= count
+
+    def end_body(self) -> None:
+        """The body's last byte has come: the connection can have another request."""
+        if not self._cycle.response_started:
+            self._cycle.keep_alive = self._keep_alive
+
+    def forbid_keep_alive(self) -> None:
+        """Lets the connection end with this answer."""
+        self._keep_alive = self._cycle.keep_alive = False
+
+    def give_up_body(self) -> None:
+        """Ends a call of `receive_into` that may be under way."""
+        if self._pull is not None:
+            self._pull.give_up()
+
+    # What the application calls.
+
+    async def receive_into(self, view: memoryview, *, idle_seconds: float | None = None) -> int:
+        """Receives the body's next bytes into memory of the caller's.
+
+        It may be called again for the bytes behind. `receive` says nothing of bytes that were
+        taken like this; behind the body's end it can wait for the client's leaving. However the
+        call ends, nothing is written into the view afterwards.
+
+        Args:
+            view: Where the bytes go: one dimension of bytes.
+            idle_seconds: How long the client may be silent; without it, as long as it likes.
+
+        Returns:
+            How many bytes were received: all that the view takes, or less at the body's end.
+
+        Raises:
+            BodyCutOff: The connection was lost before; a ConnectionResetError.
+            BodySilent: The client was silent for too long; a TimeoutError.
+        """
+        cycle = self._cycle
+        if cycle.disconnected or cycle.response_complete:
+            raise BodyCutOff(0)
+        if cycle.waiting_for_100_continue:
+            cycle.waiting_for_100_continue = False
+            if not self.is_closing():
+                self._transport.write(_CONTINUE)
+        taken = self._take_buffered(view)
+        if taken == len(view) or not cycle.more_body:
+            return taken
+        if self._pull is None:
+            self._pull = self._lend()
+        try:
+            return taken + await self._pull.fill(view[taken:], idle_seconds)
+        except (BodyCutOff, BodySilent) as error:
+            error.received_bytes += taken
+            raise
+
+    async def drained(self, *, idle_seconds: float | None = None) -> bool:
+        """Waits until everything that was sent has left this process.
+
+        From then on nobody reads the memory that was sent from.
+
+        Args:
+            idle_seconds: How long the client may take nothing; the connection is given up then.
+
+        Returns:
+            True when it has; False when the connection was lost before.
+        """
+        while not self._connection.lost:
+            waiting_bytes = self._transport.get_write_buffer_size()
+            if not self._connection.flow.write_paused:
+                if not waiting_bytes and not self.is_closing():
+                    return True
+                # A last byte, which does not count as backpressure, or the news of the end.
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            try:
+                async with asyncio.timeout(idle_seconds):
+                    await self._connection.flow.drain()
+            except TimeoutError:
+                if self._transport.get_write_buffer_size() >= waiting_bytes:
+                    self._transport.abort()
+                    idle_seconds = None
+        return False
+
+    def _complete(self) -> None:
+        self._flush()  # the answer to HEAD has nothing behind its head
+        self._on_response()
+
+    def _flush(self) -> None:
+        """Writes the answer's head if it still waits."""
+        if self._head:
+            head, self._head = self._head, b""
+            if not self.is_closing():
+                self._transport.write(head)
+
+    def _take_buffered(self, view: memoryview) -> int:
+        """Takes what the parser has already delivered."""
+        body = self._cycle.body
+        count = min(len(view), len(body))
+        if count:
+            with memoryview(body) as delivered:
+                view[:count] = delivered[:count]
+            del body[:count]
+        return count
+
+    def _lend(self) -> BodyPull:
+        assert self._left_bytes is not None, "offered only where the length is known"
+        return self._connection.lend(self._left_bytes, self._end_pull)
+
+    def _end_pull(self) -> None:
+        self._left_bytes = 0
+        self._cycle.more_body = False
+        self.end_body()
+        self._cycle.message_event.set()
+        self._connection.take_back()

@@ -1,0 +1,79 @@
+"""The end of a connection whose request was answered before its body had ended.
+
+A socket that is closed while bytes wait in it resets the connection, and the reset can overtake the
+answer (RFC 9112, section 9.6). So what still comes is thrown away for a while.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+LINGER_BYTES: Final = 64 * 2**20
+"""The most that is thrown away."""
+
+LINGER_SECONDS: Final = 5.0
+"""How long it is, after the answer's last byte."""
+
+_SCRATCH_BYTES: Final = 2**16
+
+
+class Lingering(asyncio.BufferedProtocol):
+    """Has the transport from the answer's end until the connection's.
+
+    Args:
+        http: The connection's protocol.
+        transport: The connection's transport; it is paused.
+    """
+
+    def __init__(self, http: asyncio.Protocol, transport: asyncio.Transport) -> None:
+        self._http = http
+        self._transport = transport
+        self._scratch = bytearray(_SCRATCH_BYTES)
+        self._left_bytes = LINGER_BYTES
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(LINGER_SECONDS, self._end)
+
+    def start(self) -> None:
+        """Takes the transport; where it can, tells the client that nothing follows the answer."""
+        self._transport.set_protocol(self)
+        if self._transport.can_write_eof():
+            with suppress(OSError):  # the client is gone already
+                self._transport.write_eof()
+        self._transport.resume_reading()
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """Where bytes are forgotten."""
+        del sizehint
+        return self._scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Counts what was thrown away."""
+        self._left_bytes -= nbytes
+        if self._left_bytes <= 0:
+            self._transport.pause_reading()
+            self._end()
+
+    def eof_received(self) -> None:
+        """Lets the transport close: the client has seen the answer, or does not want it."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tells the connection's protocol."""
+        self._timer.cancel()
+        self._http.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The transport's write buffer is full."""
+        self._http.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The transport's write buffer is empty."""
+        self._http.resume_writing()
+
+    def _end(self) -> None:
+        self._timer.cancel()
+        if self._transport.get_write_buffer_size():
+            # A long answer to a slow reader: it is sent first, and the client has its time then.
+            self._timer = self._loop.call_later(LINGER_SECONDS, self._end)
+        else:
+            # Under TLS, close() would wait for the client's own farewell.
+            self._transport.abort()

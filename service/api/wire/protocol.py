@@ -1,0 +1,96 @@
+"""Which HTTP protocol the server speaks with: ours, where uvicorn's has the shape that it knows.
+
+uvicorn's protocol is no public interface. So its shape is looked at before it is built upon.
+"""
+
+import asyncio
+import inspect
+import logging
+from typing import Any, Final
+
+logger = logging.getLogger(__name__)
+
+_STATE: Final = {
+    "HttpToolsProtocol": {
+        "app", "cycle", "flow", "headers", "parser", "scope", "server_state", "transport",
+    },
+    "RequestResponseCycle": {
+        "body", "disconnected", "keep_alive", "message_event", "more_body", "response_complete",
+        "response_started", "transport", "waiting_for_100_continue",
+    },
+    "FlowControl": {"read_paused", "write_paused"},
+}  # fmt: skip
+"""Attributes that `__init__` sets and that are used here."""
+
+_METHODS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "HttpToolsProtocol": {
+        "connection_made": ("transport",),
+        "connection_lost": ("exc",),
+        "data_received": ("data",),
+        "shutdown": (),
+        "on_headers_complete": (),
+        "on_body": ("body",),
+        "on_message_complete": (),
+        "on_response_complete": (),
+        "pause_writing": (),
+        "resume_writing": (),
+        "_unset_keepalive_if_required": (),
+    },
+    "RequestResponseCycle": {"receive": (), "send": ("message",), "run_asgi": ("app",)},
+    "FlowControl": {"drain": (), "resume_reading": (), "pause_reading": ()},
+}
+"""Methods that are called or overridden here, with their arguments."""
+
+_CYCLE_USES: Final = {"write", "close", "is_closing"}
+"""What a cycle does with its transport; an exchange can do no more."""
+
+
+def choose_protocol() -> type[asyncio.Protocol] | None:
+    """The class for uvicorn's `http=`; None where uvicorn is not as we know it.
+
+    The service works without it, too: bodies are copied once more on their way.
+    """
+    reason = _find_difference()
+    if reason is not None:
+        logger.warning("bodies take uvicorn's ordinary way, which is slower: %s", reason)
+        return None
+    from wavetrim.service.api.wire.connection import WireProtocol
+
+    return WireProtocol
+
+
+def _find_difference() -> str | None:
+    """What of uvicorn is not as it is expected; None when all is."""
+    try:
+        from uvicorn.protocols.http import flow_control, httptools_impl
+
+        classes: list[type[Any]] = [
+            httptools_impl.HttpToolsProtocol,
+            httptools_impl.RequestResponseCycle,
+            flow_control.FlowControl,
+        ]
+    except (ImportError, AttributeError) as error:
+        return str(error)
+    for kind in classes:
+        name = kind.__name__
+        if missing := _STATE[name] - set(kind.__init__.__code__.co_names):
+            return f"{name} has no {', '.join(sorted(missing))}"
+        for method, expected in _METHODS[name].items():
+            function = getattr(kind, method, None)
+            if function is None:
+                return f"{name} has no {method}"
+            found = tuple(inspect.signature(function).parameters)[1:]
+            if found != expected:
+                return f"{name}.{method} takes {found}, not {expected}"
+    used = _find_transport_uses(httptools_impl.RequestResponseCycle)
+    return None if used <= _CYCLE_USES else f"a cycle calls {sorted(used - _CYCLE_USES)}"
+
+
+def _find_transport_uses(cycle: type[Any]) -> set[str]:
+    """Methods of asyncio's transports that a cycle's code names."""
+    known = {name for name in dir(asyncio.Transport) if not name.startswith("_")}
+    named: set[str] = set()
+    for function in (cycle.receive, cycle.send, cycle.run_asgi):
+        named |= set(function.__code__.co_names)
+    # The flow control has methods of these names, too.
+    return (named & known) - {"pause_reading", "resume_reading"}
