@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 
 from wavetrim.scheduler.errors import FieldError
@@ -16,15 +17,21 @@ from wavetrim.service.api.body_limit import BodyLimit
 from wavetrim.service.api.openapi import use_problem_type
 from wavetrim.service.api.problems import answer_error, answer_http, answer_validation
 from wavetrim.service.api.request_log import RequestLog
+from wavetrim.service.engine.slabs import SharedSlabs
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import ServiceError, SettingRefused
 from wavetrim.service.jobs.dispatch import Dispatcher
+from wavetrim.service.jobs.lane import Lane
+from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
+from wavetrim.service.storage.arena.arena import Arena
+from wavetrim.service.storage.arena.memory_limit import default_limit
 from wavetrim.service.storage.data_folder import claim_folder
 from wavetrim.service.storage.database import open_database
 from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.room import Rooms
 from wavetrim.service.threads import run_to_end
 from wavetrim.service.version import find_version
 
@@ -64,11 +71,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.add_exception_handler(error, answer_error)
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_exception_handler(HTTPException, answer_http)
-    for module in (matrices, jobs, matmul, plan, devices):
+    app.router.routes.append(matmul.route)
+    for module in (matrices, jobs, plan, devices):
         app.include_router(module.router, dependencies=[Depends(require_access)])
     for module in (health, metrics):
         app.include_router(module.router)
-    _describe_problems(app)
+    _describe_routes(app)
     return app
 
 
@@ -99,9 +107,17 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
         await run_to_end(store.sweep)
         queue = JobStore(database)
         engine = Engine(settings, on_restart=counters.engine_restarts.inc)
-        dispatcher = Dispatcher(queue, store, engine, settings, counters)
+        arena = await _start_arena(settings)
+        slabs = None if arena is None else SharedSlabs(arena, engine)
+        lane = Lane(engine)
+        engine.on_ready = lambda: _greet(slabs, lane)
+        engine.on_gone = lambda: slabs and slabs.forget()
+        products = Products(lane, engine, settings, counters)
+        dispatcher = Dispatcher(queue, store, engine, lane, products, settings, counters)
         app.state.database, app.state.matrices, app.state.jobs = database, store, queue
         app.state.engine, app.state.dispatcher = engine, dispatcher
+        app.state.arena, app.state.rooms = arena, Rooms(arena, settings.matrix_dir)
+        app.state.products = products
         await engine.start()
         try:
             await dispatcher.start()
@@ -111,15 +127,41 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
         finally:
             await dispatcher.stop()
             await engine.stop()
+            if arena is not None:
+                await arena.close()
             await run_to_end(store.close)
             database.dispose()
 
 
-def _describe_problems(app: FastAPI) -> None:
-    """Lets the OpenAPI document say that refusals are problem documents."""
-    describe = app.openapi
+async def _start_arena(settings: Settings) -> Arena | None:
+    """The arena with its first slab; None where it is switched off."""
+    limit_bytes = default_limit() if settings.arena_bytes is None else int(settings.arena_bytes)
+    if limit_bytes == 0:
+        return None
+    arena = Arena(limit_bytes=limit_bytes, poison=settings.arena_poison)
+    await arena.start()
+    return arena
+
+
+def _greet(slabs: SharedSlabs | None, lane: Lane) -> None:
+    """Give an engine that has become ready its memory, and then work."""
+    if slabs is not None:
+        slabs.share_all()
+    lane.advance()
+
+
+def _describe_routes(app: FastAPI) -> None:
+    """Let the OpenAPI document have the routes that are plain ASGI, and problem documents."""
 
     def openapi() -> dict[str, Any]:
-        return use_problem_type(describe())
+        if app.openapi_schema is None:
+            document = get_openapi(
+                title=app.title,
+                version=app.version,
+                description=app.description,
+                routes=[*app.routes, *matmul.described.routes],
+            )
+            app.openapi_schema = use_problem_type(document)
+        return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]

@@ -1,162 +1,184 @@
-"""A product in one call: two .npy files in, one out, and nothing is kept."""
+"""A product in one call: .npy files in, one out, and nothing is kept: no file and no row.
 
-import asyncio
-import logging
-import math
-from contextlib import AsyncExitStack, suppress
-from typing import Annotated, Final
+The route is plain ASGI, since it takes the body's bytes itself; `describe` tells of it in the
+OpenAPI document.
+"""
 
-from fastapi import APIRouter, Query, Request, Response
-from sqlalchemy.exc import SQLAlchemyError
-from starlette.requests import ClientDisconnect
+from contextlib import AsyncExitStack
+from functools import lru_cache
+from typing import Annotated, Any, Final
+from urllib.parse import parse_qsl
 
-from wavetrim.service.api.job_schemas import JobRequest
+from fastapi import APIRouter, Query, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.datastructures import Headers
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from wavetrim.scheduler.messages import RunRequest
+from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.wishes import NO_WISHES, Wishes
+from wavetrim.service.api.auth import check_access
+from wavetrim.service.api.matmul_body import Received, receive_product
 from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
-from wavetrim.service.api.parts import DispatcherPart, MatricesPart, MetricsPart, SettingsPart
 from wavetrim.service.api.schemas import ContentDigest, MatmulQuery
-from wavetrim.service.api.wire.body_file import receive_matrix
-from wavetrim.service.api.wire.file_response import open_matrix
 from wavetrim.service.api.wire.reader import BodyReader
-from wavetrim.service.errors import Draining, JobFailed, MatrixNotFound, ServiceError
-from wavetrim.service.jobs.dispatch import Dispatcher
-from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.api.wire.sender import send_views
 from wavetrim.service.metrics import PARTS
-from wavetrim.service.storage.matrices import MatrixStore
-from wavetrim.service.storage.matrix import Matrix
 from wavetrim.service.storage.npy import MAX_HEADER_BYTES
-from wavetrim.service.threads import run_to_end
 
-logger = logging.getLogger(__name__)
-router = APIRouter(prefix="/v1/matmul", tags=["matmul"])
-
-_REMOVAL_SECONDS: Final = 15.0
-"""How long a job that was given up may take to let go of its operands."""
+described = APIRouter(prefix="/v1/matmul", tags=["matmul"])
+"""What the OpenAPI document says of the route."""
 
 
-@router.post(
+@described.post(
     "",
     response_class=Response,
     responses={
         200: describe_npy_answer(
             "The product.",
-            Server_Timing="map, kernel, transfer, gpu, cpu, total and queue, in milliseconds.",
-            Wavetrim_F="Rows of C that the CPU has computed.",
+            Server_Timing="map, kernel, transfer, gpu, cpu and total, in milliseconds.",
+            Wavetrim_F="Rows of C that the CPU was planned to compute.",
+            Wavetrim_F_Actual="Rows of C that the CPU has computed.",
             Wavetrim_Accuracy="How exact the sums of the GPU's kernel are, if one has run.",
         ),
         **list_refusals(400, 408, 409, 413, 415, 422, 429, 500, 503, 504, 507),
     },
     openapi_extra=describe_npy_body(
         "Two .npy files, A and then B, one directly behind the other: "
-        "`cat A.npy B.npy | curl --data-binary @- -H 'Content-Type: application/x-npy'`."
+        "`cat A.npy B.npy | curl --data-binary @- -H 'Content-Type: application/x-npy'`. Where "
+        "beta is not 0, a third one, C."
     ),
 )
-async def multiply(
-    *,
-    request: Request,
-    query: Annotated[MatmulQuery, Query()],
-    dispatcher: DispatcherPart,
-    matrices: MatricesPart,
-    settings: SettingsPart,
-    metrics: MetricsPart,
-    content_digest: ContentDigest = None,
+async def describe(
+    query: Annotated[MatmulQuery, Query()], content_digest: ContentDigest = None
 ) -> Response:
-    """Multiply two matrices and send the product; a caller who leaves cancels the job."""
-    if dispatcher.draining:
-        raise Draining(max(1, math.ceil(settings.drain_seconds)))
+    """Multiply two matrices and send the product; a caller who leaves stops it."""
+    raise AssertionError("described only: the route is `multiply`")
+
+
+async def multiply(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers POST /v1/matmul."""
+    state = scope["app"].state
+    settings, metrics = state.settings, state.metrics
+    headers = Headers(scope=scope)
+    check_access(headers, settings)
+    query, wishes = read_query(scope["query_string"])
+    state.products.check_admission()
+    limit_bytes = int(settings.max_matrix_bytes)
     body = BodyReader(
-        request.scope,
-        request.receive,
-        limit_bytes=2 * (settings.max_matrix_bytes + MAX_HEADER_BYTES),
-        digests=content_digest,
+        scope,
+        receive,
+        limit_bytes=(2 + (query.beta != 0)) * (limit_bytes + MAX_HEADER_BYTES),
+        digests=headers.getlist("content-digest") or None,
         idle_seconds=settings.upload_idle_seconds,
     )
     async with AsyncExitStack() as stack:
-        stack.callback(lambda: metrics.received_bytes.inc(body.received_bytes))
-        a, b = await _receive_operands(body, matrices, stack)
-        job = await _compute(request, query, dispatcher, a, b)
-        assert job.result is not None, "a succeeded job has a result"
-        stack.push_async_callback(_remove, matrices, job.result)
-        product = await run_to_end(matrices.get, job.result)
-        # Opened here, the file is sent though it is removed on the way out.
-        return await open_matrix(product, metrics, headers=_describe(job))
+        try:
+            received = await receive_product(
+                body, query, state.rooms, stack, limit_bytes=limit_bytes
+            )
+        finally:
+            metrics.received_bytes.inc(body.received_bytes)
+        if wishes is not NO_WISHES:
+            _check_wishes(state.engine, received, wishes)
+        event = await state.products.compute(
+            _make_request(received, query, wishes), received.rooms, _Caller(receive).await_leaving
+        )
+        await send_views(
+            scope,
+            send,
+            status=200,
+            headers=_describe(event),
+            views=[received.answer],
+            idle_seconds=settings.upload_idle_seconds,
+        )
+        metrics.sent_bytes.inc(len(received.answer))
 
 
-async def _receive_operands(
-    body: BodyReader, matrices: MatrixStore, stack: AsyncExitStack
-) -> tuple[Matrix, Matrix]:
-    """Stores both operands until the stack is closed."""
-    first, _ = await body.read_header("the first matrix")
-    async with receive_matrix(body, first, matrices, temporary=True) as pending:
-        a = await run_to_end(matrices.publish, pending)
-    stack.push_async_callback(_remove, matrices, a.id)
-    second, _ = await body.read_header("the second matrix")
-    total_bytes = first.file_bytes + second.file_bytes
-    body.expect_length(total_bytes, f".npy headers ({first}, {second})")
-    async with receive_matrix(body, second, matrices, temporary=True) as pending:
-        await body.finish(total_bytes)
-        b = await run_to_end(matrices.publish, pending)
-    stack.push_async_callback(_remove, matrices, b.id)
-    return a, b
+class _Multiply:
+    """`multiply` as Starlette wants an ASGI application that is a route's endpoint."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await multiply(scope, receive, send)
 
 
-async def _compute(
-    request: Request, query: MatmulQuery, dispatcher: Dispatcher, a: Matrix, b: Matrix
-) -> Job:
-    """Runs the job to its end, or gives it up when the caller leaves or the service stops."""
-    asked = JobRequest(a=a.id, b=b.id, **query.model_dump())
-    job, _ = await dispatcher.submit(asked)
-    waiting = asyncio.create_task(dispatcher.wait(job.id))
-    leaving = asyncio.create_task(_await_disconnect(request))
-    finished: Job | None = None
+route: Final = Route("/v1/matmul", _Multiply(), methods=["POST"], include_in_schema=False)
+
+
+class _Caller:
+    """Whoever waits for the product."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+
+    async def await_leaving(self) -> None:
+        """Return when the caller has left."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+@lru_cache(maxsize=256)
+def read_query(query_string: bytes) -> tuple[MatmulQuery, Wishes]:
+    """What a query asks for.
+
+    Raises:
+        RequestValidationError: A field cannot be taken.
+    """
+    fields = dict(parse_qsl(query_string.decode("latin-1"), keep_blank_values=True))
     try:
-        await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if waiting.done():
-            finished = waiting.result()
-    finally:
-        leaving.cancel()
-        waiting.cancel()
-        if finished is None:
-            await _give_up(dispatcher, job.id)
-    if finished is None:
-        raise ClientDisconnect
-    if finished.state is not JobState.SUCCEEDED:
-        error = finished.error or {"kind": "cancelled", "message": "the job was cancelled"}
-        raise JobFailed(error["kind"], error["message"])
-    return finished
+        query = MatmulQuery.model_validate(fields)
+    except ValidationError as error:
+        broken = [{**one, "loc": ("query", *one["loc"])} for one in error.errors(include_url=False)]
+        raise RequestValidationError(broken) from error
+    wishes = query.wishes
+    return query, NO_WISHES if wishes == NO_WISHES else wishes
 
 
-async def _await_disconnect(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+def _check_wishes(engine: Any, received: Received, wishes: Wishes) -> None:
+    """Refuse wishes that this machine cannot fulfil, with the field that asks for it.
+
+    Raises:
+        FieldError: A wish that this product cannot have here.
+    """
+    out, a = received.out, received.operands[0]
+    if engine.cpu_threads is not None:
+        problem = GemmProblem(out.rows, out.columns, a.columns, out.dtype)
+        choose_plan(problem, engine.profiles.find(), wishes)
 
 
-async def _give_up(dispatcher: Dispatcher, job_id: str) -> None:
-    """Cancels a job and waits until nothing uses its operands any more."""
-    with suppress(TimeoutError, ServiceError):
-        await dispatcher.cancel(job_id)
-        async with asyncio.timeout(_REMOVAL_SECONDS):
-            await dispatcher.wait(job_id)
+def _make_request(received: Received, query: MatmulQuery, wishes: Wishes) -> RunRequest:
+    a, b, *rest = received.operands
+    return RunRequest(
+        job="",
+        a=a,
+        b=b,
+        c=rest[0] if rest else None,
+        out=received.out,
+        alpha=query.alpha,
+        beta=query.beta,
+        wishes=wishes,
+        verify=query.verify,
+        reports=False,
+    )
 
 
-async def _remove(matrices: MatrixStore, matrix_id: str) -> None:
-    """Removes a matrix of this call; what cannot be removed now goes with the next start."""
-    try:
-        await run_to_end(matrices.delete, matrix_id)
-    except MatrixNotFound:
-        logger.info("matrix %s was removed by another call", matrix_id)
-    except (ServiceError, SQLAlchemyError, OSError):
-        logger.exception("matrix %s stays until the next start", matrix_id)
-
-
-def _describe(job: Job) -> dict[str, str]:
+def _describe(event: Any) -> list[tuple[bytes, bytes]]:
     """The headers that say how the product was computed."""
-    timings = {part: (job.timings or {}).get(f"{part}_seconds") for part in PARTS}
-    timings["queue"] = (job.started_at or job.created_at) - job.created_at
-    shown = [f"{part};dur={s * 1e3:.3f}" for part, s in timings.items() if s is not None]
-    plan = job.plan or {}
-    headers = {"Server-Timing": ", ".join(shown), "Wavetrim-F": str(plan.get("f"))}
-    if (f_actual := (job.timings or {}).get("f_actual")) is not None:
-        headers["Wavetrim-F-Actual"] = f"{f_actual:.0f}"
-    if (accuracy := plan.get("accuracy")) is not None:
-        headers["Wavetrim-Accuracy"] = accuracy
+    timings, plan = event["timings"], event["plan"]
+    shown = [
+        f"{part};dur={seconds * 1e3:.3f}"
+        for part in PARTS
+        if (seconds := timings.get(f"{part}_seconds")) is not None
+    ]
+    headers = [
+        (b"content-type", b"application/x-npy"),
+        (b"server-timing", ", ".join(shown).encode()),
+        (b"wavetrim-f", b"%d" % plan["f"]),
+        (b"wavetrim-f-actual", b"%d" % timings["f_actual"]),
+    ]
+    if plan["accuracy"] is not None:
+        headers.append((b"wavetrim-accuracy", plan["accuracy"].encode()))
     return headers

@@ -58,9 +58,20 @@ class MatrixView(BaseModel):
 
 
 class MatmulQuery(WishQuery):
-    """How a product in one call is computed: alpha · A·B."""
+    """How a product in one call is computed: alpha · A·B + beta · C."""
 
     alpha: float = Field(1.0, allow_inf_nan=False, description="Factor of the product.")
+    beta: float = Field(
+        0.0,
+        allow_inf_nan=False,
+        description="Factor of C, the third .npy file of the body; at 0 there is no third one.",
+    )
+    dtype: DtypeName | None = Field(
+        None,
+        description="Element type of the result; operands of another one are converted to it "
+        "first. Without it, that of the operands.",
+    )
+    verify: bool = Field(False, description="Whether the product is checked before it is sent.")
 
 
 class HealthView(BaseModel):

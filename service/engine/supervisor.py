@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -138,6 +138,11 @@ class Engine:
         assert self._process is not None, "runs are started while the engine is ready"
         self._runs[message["job"]] = take
         self._process.send(message)
+
+    def send(self, message: Event, files: Sequence[int] = ()) -> None:
+        """Send a message that is no run; it is handled behind the runs that were started."""
+        if self._process is not None:
+            self._process.send(message, files)
 
     def cancel(self, job_id: str) -> None:
         """Ask the engine to stop a run; its final message follows, and may still be success."""

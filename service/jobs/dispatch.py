@@ -21,6 +21,7 @@ from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.operands import check_operands, find_operands
 from wavetrim.service.jobs.run import JobRun
 from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.jobs.products import Products
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.matrices import MatrixStore
@@ -43,6 +44,8 @@ class Dispatcher:
         jobs: JobStore,
         matrices: MatrixStore,
         engine: Engine,
+        lane: Lane,
+        products: Products,
         settings: Settings,
         metrics: Metrics,
     ) -> None:
@@ -51,8 +54,8 @@ class Dispatcher:
         self._engine = engine
         self._settings = settings
         self._metrics = metrics
-        self.lane = Lane(engine)
-        engine.on_ready = self.lane.advance
+        self._lane = lane
+        self._products = products
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._run: JobRun | None = None
@@ -140,6 +143,7 @@ class Dispatcher:
     def begin_drain(self) -> None:
         """Take no new work from now on; the running job goes on, the queued ones stay queued."""
         self._draining = True
+        self._products.begin_drain()
         self._wake.set()
         for job_id in list(self._waiters):
             if not self._is_running(job_id):
@@ -148,8 +152,10 @@ class Dispatcher:
     async def drain(self, seconds: float) -> None:
         """Take no new work, and give the running job some seconds to finish."""
         self.begin_drain()
+        ending: set[asyncio.Task[None]] = {asyncio.create_task(self._lane.wait_idle())}
         if self._task is not None and self._run is not None:
-            await asyncio.wait({self._task}, timeout=seconds)
+            ending.add(self._task)
+        await asyncio.wait(ending, timeout=seconds)
 
     async def stop(self) -> None:
         """End now: a job that still runs goes back to the queue, for the next start."""
@@ -167,7 +173,8 @@ class Dispatcher:
         first = self._jobs.find_repeated(asked, idempotency_key)
         if first is not None:
             return first, False
-        problem = check_operands(asked, *find_operands(asked, self._matrices))
+        operands = find_operands(asked, self._matrices)
+        problem = check_operands(*operands, alpha=request.alpha, beta=request.beta)
         if self._engine.cpu_threads is not None:
             choose_plan(problem, self._engine.profiles.find(), request.wishes)
         return self._jobs.add(
@@ -196,7 +203,7 @@ class Dispatcher:
 
     async def _run_job(self, job: Job) -> None:
         run = self._run = JobRun(
-            job, self._jobs, self._matrices, self._engine, self.lane, self._settings
+            job, self._jobs, self._matrices, self._engine, self._lane, self._settings
         )
         try:
             ended = await run.run()

@@ -1,7 +1,7 @@
 """The operands of a job: found by their ids, and whether they fit together."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -37,23 +37,48 @@ def find_operands(
     return find("a"), find("b"), None if request["c"] is None else find("c")
 
 
+class Shaped(Protocol):
+    """What has the shape and the element type of a matrix."""
+
+    @property
+    def rows(self) -> int:
+        """First size."""
+
+    @property
+    def columns(self) -> int:
+        """Second size."""
+
+    @property
+    def dtype(self) -> str:
+        """NumPy's name of the element type."""
+
+
 def check_operands(
-    request: Mapping[str, Any], a: Matrix, b: Matrix, c: Matrix | None
+    a: Shaped,
+    b: Shaped,
+    c: Shaped | None,
+    *,
+    alpha: float,
+    beta: float,
+    dtype: str | None = None,
 ) -> GemmProblem:
     """Check what a product needs of its operands; pure.
 
     Args:
-        request: The job's request; alpha and beta are read.
         a: Must be M x K.
         b: Must be K x N.
         c: Must be M x N where it is given.
+        alpha: Factor of the product.
+        beta: Factor of C.
+        dtype: Element type of the result, to which operands are converted; without it that of
+            A, which B and C must have, too.
 
     Returns:
         The product's sizes and element type.
 
     Raises:
         ShapesDiffer: Sizes do not fit; both shapes are in the message.
-        DtypesDiffer: The element types are not the same.
+        DtypesDiffer: The element types are not the same, or cannot be converted.
         OperandMissing: beta is not 0 and there is no C.
         FactorRefused: Alpha or beta is not whole for integers, or infinite in the element type.
     """
@@ -63,17 +88,26 @@ def check_operands(
     if c is not None and (c.rows, c.columns) != (a.rows, b.columns):
         limit = f"{(a.rows, b.columns)}, because a is {_shape(a)} and b is {_shape(b)}"
         raise ShapesDiffer("shape of c", _shape(c), limit)
-    for field, operand in (("b", b), ("c", c)):
-        if operand is not None and operand.dtype != a.dtype:
-            raise DtypesDiffer(f"dtype of {field}", operand.dtype, f"{a.dtype}, as a's")
-    if c is None and request["beta"] != 0:
-        raise OperandMissing("c", None, f"the id of a matrix while beta is {request['beta']}")
-    for field in ("alpha", "beta"):
-        _check_factor(field, request[field], a.dtype)
-    return GemmProblem(a.rows, b.columns, a.columns, a.dtype)
+    for field, operand in (("a", a), ("b", b), ("c", c)):
+        if operand is not None:
+            _check_dtype(field, operand.dtype, a.dtype, dtype)
+    if c is None and beta != 0:
+        raise OperandMissing("c", None, f"the id of a matrix while beta is {beta}")
+    for field, factor in (("alpha", alpha), ("beta", beta)):
+        _check_factor(field, factor, dtype or a.dtype)
+    return GemmProblem(a.rows, b.columns, a.columns, dtype or a.dtype)
 
 
-def _shape(matrix: Matrix) -> tuple[int, int]:
+def _check_dtype(field: str, found: str, first: str, wanted: str | None) -> None:
+    if wanted is None:
+        if found != first:
+            raise DtypesDiffer(f"dtype of {field}", found, f"{first}, as a's")
+    elif not np.can_cast(found, wanted, "same_kind"):
+        limit = f"one that becomes {wanted} (dtype) without losing its kind, as NumPy has it"
+        raise DtypesDiffer(f"dtype of {field}", found, limit)
+
+
+def _shape(matrix: Shaped) -> tuple[int, int]:
     return (matrix.rows, matrix.columns)
 
 
