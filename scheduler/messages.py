@@ -60,8 +60,9 @@ class Operand:
     @classmethod
     def read(cls, fields: list[Any]) -> "Operand":
         """The operand that `as_list` was called on."""
-        strides = fields[6]
-        return cls(*fields[:6], strides_bytes=None if strides is None else tuple(strides))
+        slab, offset_bytes, rows, columns, dtype, fortran_order, strides = fields
+        strides_bytes = None if strides is None else tuple(strides)
+        return cls(slab, offset_bytes, rows, columns, dtype, fortran_order, strides_bytes)
 
 
 @dataclass(frozen=True, slots=True)

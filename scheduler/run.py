@@ -37,8 +37,8 @@ def run_request(
     request: RunRequest,
     executor: Executor,
     profile: MachineProfile,
-    slabs: MappedSlabs,
     *,
+    slabs: MappedSlabs | None,
     planned: Callable[[Mapping[str, Any]], None] | None,
     progress: Callable[[float], None] | None,
     cancelled: Callable[[], bool],
@@ -49,7 +49,7 @@ def run_request(
         request: The product, its operands and its wishes.
         executor: Runs the plan.
         profile: The machine to plan with; its CPU when the request is for the CPU alone.
-        slabs: Where operands lie that are in the arena.
+        slabs: Where operands lie that are in the arena; None where all are files.
         planned: Receives the plan's description before the product starts.
         progress: Receives the finished share, 0…1, from any thread.
         cancelled: Asked between pieces whether to stop.
@@ -111,7 +111,7 @@ class _Product:
     files: tuple[Matrix, ...]
 
     @classmethod
-    def open(cls, request: RunRequest, slabs: MappedSlabs) -> "_Product":
+    def open(cls, request: RunRequest, slabs: MappedSlabs | None) -> "_Product":
         """Find the matrices, and convert operands that have another element type."""
         out = open_operand(request.out, slabs, writable=True)
         beta = request.beta
@@ -157,16 +157,20 @@ class _Product:
         return verification
 
 
-def open_operand(operand: Operand, slabs: MappedSlabs, *, writable: bool = False) -> Matrix:
+def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool = False) -> Matrix:
     """The elements of an operand, rows x columns.
 
     Raises:
         OSError: The file is not there or cannot be opened.
         ValueError: The file is shorter than the matrix.
-        ArenaError: There is no such slab, or the matrix does not lie within it.
+        SlabError: There is no such slab, or the matrix does not lie within it.
     """
     if not isinstance(operand.slab, str):
-        return slabs.locate(operand, writable=writable)
+        assert slabs is not None, "slabs are named where there are some"
+        return slabs.locate(
+            operand.slab, operand.offset_bytes, operand.rows, operand.columns, operand.dtype,
+            fortran_order=operand.fortran_order, writable=writable,
+        )  # fmt: skip
     return np.memmap(
         operand.slab,
         dtype=np.dtype(operand.dtype),

@@ -131,7 +131,7 @@ class Worker:
             request,
             self._executor,
             self._profiles.find("cpu" if request.cpu_only else None),
-            self._slabs,
+            slabs=self._slabs,
             planned=tell_plan if request.reports else None,
             progress=ProgressReport(self._work, job) if request.reports else None,
             cancelled=lambda: self._stopping or job in self._cancelled,

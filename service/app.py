@@ -111,9 +111,12 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
         slabs = None if arena is None else SharedSlabs(arena, engine)
         lane = Lane(engine)
         engine.on_ready = lambda: _greet(slabs, lane)
-        engine.on_gone = lambda: slabs and slabs.forget()
+        if slabs is not None:
+            engine.on_gone = slabs.forget
         products = Products(lane, engine, settings, counters)
-        dispatcher = Dispatcher(queue, store, engine, lane, products, settings, counters)
+        dispatcher = Dispatcher(
+            queue, store, engine, settings=settings, metrics=counters, lane=lane, products=products
+        )
         app.state.database, app.state.matrices, app.state.jobs = database, store, queue
         app.state.engine, app.state.dispatcher = engine, dispatcher
         app.state.arena, app.state.rooms = arena, Rooms(arena, settings.matrix_dir)

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-
 from starlette.datastructures import Headers
 
 from wavetrim.service.errors import HostRefused, Unauthorized

@@ -21,7 +21,7 @@ from wavetrim.scheduler.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.wishes import NO_WISHES, Wishes
 from wavetrim.service.api.auth import check_access
-from wavetrim.service.api.matmul_body import Received, receive_product
+from wavetrim.service.api.matmul_body import ProductReceiver, Received
 from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
 from wavetrim.service.api.schemas import ContentDigest, MatmulQuery
 from wavetrim.service.api.wire.reader import BodyReader
@@ -53,7 +53,7 @@ described = APIRouter(prefix="/v1/matmul", tags=["matmul"])
     ),
 )
 async def describe(
-    query: Annotated[MatmulQuery, Query()], content_digest: ContentDigest = None
+    _query: Annotated[MatmulQuery, Query()], _content_digest: ContentDigest = None
 ) -> Response:
     """Multiply two matrices and send the product; a caller who leaves stops it."""
     raise AssertionError("described only: the route is `multiply`")
@@ -77,9 +77,8 @@ async def multiply(scope: Scope, receive: Receive, send: Send) -> None:
     )
     async with AsyncExitStack() as stack:
         try:
-            received = await receive_product(
-                body, query, state.rooms, stack, limit_bytes=limit_bytes
-            )
+            receiver = ProductReceiver(body, query, state.rooms, stack, limit_bytes=limit_bytes)
+            received = await receiver.receive()
         finally:
             metrics.received_bytes.inc(body.received_bytes)
         if wishes is not NO_WISHES:

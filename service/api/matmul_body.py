@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from wavetrim.scheduler.messages import Operand
+from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.api.schemas import MatmulQuery
 from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge
@@ -20,6 +21,9 @@ from wavetrim.service.storage.room import Room, RoomHold, Rooms
 
 NAMES: Final = ("first matrix, A", "second matrix, B", "third matrix, C (beta is not 0)")
 """What the matrices of a body are called in a refusal."""
+
+_HEADER_BYTES: Final = 128
+"""The length of NumPy's headers of matrices."""
 
 _ALIGNMENT_BYTES: Final = 64
 _PAGE_BYTES: Final = 4096
@@ -42,10 +46,8 @@ class Received:
     rooms: tuple[Room, ...]
 
 
-async def receive_product(
-    body: BodyReader, query: MatmulQuery, rooms: Rooms, stack: AsyncExitStack, *, limit_bytes: int
-) -> Received:
-    """Receives the operands and makes room for the result.
+class ProductReceiver:
+    """Receives the operands of a product and makes room for its result.
 
     Args:
         body: The body; nothing of it has been read.
@@ -53,93 +55,140 @@ async def receive_product(
         rooms: Where memory comes from.
         stack: Gets the memory's release.
         limit_bytes: The largest .npy file that is taken, and made.
-
-    Raises:
-        NpyError: A matrix is not a .npy file that is taken.
-        BodyLengthWrong: The body is shorter or longer than its headers say.
-        FieldProblem: The matrices do not fit together, or one is too large.
-        StorageFull: There is no memory for them.
     """
-    count = 3 if query.beta != 0 else 2
-    length = body.length_bytes
-    if length is not None and length <= SMALL_BODY_BYTES:
-        content = await body.read_all_small()
-        await body.finish(len(content))
-        return await _place_small(content, count, query, rooms, stack, limit_bytes)
-    return await _receive_large(body, count, query, rooms, stack, limit_bytes)
+
+    def __init__(
+        self,
+        body: BodyReader,
+        query: MatmulQuery,
+        rooms: Rooms,
+        stack: AsyncExitStack,
+        *,
+        limit_bytes: int,
+    ) -> None:
+        self._body = body
+        self._query = query
+        self._rooms = rooms
+        self._stack = stack
+        self._limit_bytes = limit_bytes
+        self._names = NAMES if query.beta != 0 else NAMES[:2]
+
+    async def receive(self) -> Received:
+        """Receive the whole body.
+
+        Raises:
+            NpyError: A matrix is not a .npy file that is taken.
+            BodyLengthWrong: The body is shorter or longer than its headers say.
+            FieldProblem: The matrices do not fit together, or one is too large.
+            StorageFull: There is no memory for them.
+        """
+        length = self._body.length_bytes
+        if length is None or length > SMALL_BODY_BYTES:
+            return await self._receive_large()
+        content = await self._body.read_all_small()
+        await self._body.finish(len(content))
+        return await self._place_small(content)
+
+    async def _place_small(self, content: bytes) -> Received:
+        """Copy all matrices into one piece of memory."""
+        headers, begins = _read_headers(content, self._names)
+        problem = self._check(headers)
+        places, total_bytes = _lay_out([header.data_bytes for header in headers])
+        head = make_result_header(problem.m, problem.n, problem.dtype)
+        room = await self._obtain(total_bytes + len(head) + self._count_result_bytes(problem))
+        view = room.view
+        operands = []
+        for header, begin, place in zip(headers, begins, places, strict=True):
+            view[place : place + header.data_bytes] = content[begin : begin + header.data_bytes]
+            operands.append(_describe(room, place, header))
+        return _Result(room, total_bytes, head, problem).gather(operands, (room,))
+
+    async def _receive_large(self) -> Received:
+        """Receive each matrix into memory of its own."""
+        headers: list[NpyHeader] = []
+        operands: list[Operand] = []
+        used: list[Room] = []
+        for name in self._names:
+            header, _ = await self._body.read_header(name)
+            headers.append(header)
+            if len(headers) == 1:
+                self._check_size("matrix size", header.file_bytes)
+            else:
+                problem = self._check(headers)
+            if len(headers) == len(self._names):
+                total_bytes = sum(header.file_bytes for header in headers)
+                described = ", ".join(map(str, headers))
+                self._body.expect_length(total_bytes, f".npy headers ({described})")
+            room = await self._obtain(header.data_bytes)
+            await self._body.read_into(room.view)
+            operands.append(_describe(room, 0, header))
+            used.append(room)
+        await self._body.finish(total_bytes)
+        head = make_result_header(problem.m, problem.n, problem.dtype)
+        room = await self._obtain(_PAGE_BYTES + self._count_result_bytes(problem))
+        result = _Result(room, _PAGE_BYTES - len(head), head, problem)
+        return result.gather(operands, (*used, room))
+
+    def _check(self, headers: Sequence[NpyHeader]) -> GemmProblem:
+        """Check that the matrices that are known fit together."""
+        a, b, *rest = headers
+        for header in headers:
+            self._check_size("matrix size", header.file_bytes)
+        return check_operands(
+            a,
+            b,
+            rest[0] if rest else None,
+            alpha=self._query.alpha,
+            beta=self._query.beta if rest else 0.0,
+            dtype=self._query.dtype,
+        )
+
+    def _count_result_bytes(self, problem: GemmProblem) -> int:
+        size_bytes = problem.m * problem.c_row_bytes
+        self._check_size("result size", size_bytes)
+        return size_bytes
+
+    def _check_size(self, field: str, size_bytes: int) -> None:
+        if size_bytes > self._limit_bytes:
+            limit = f"at most {self._limit_bytes} bytes (max_matrix_bytes)"
+            raise BodyTooLarge(field, size_bytes, limit)
+
+    async def _obtain(self, size_bytes: int) -> Room:
+        """Memory until the request has its answer."""
+        hold: RoomHold | None = self._rooms.try_obtain(size_bytes, "request")
+        if hold is None:
+            hold = await self._rooms.obtain(size_bytes, "request")
+        self._stack.callback(hold.release)
+        return hold.extent
 
 
-async def _place_small(
-    content: bytes,
-    count: int,
-    query: MatmulQuery,
-    rooms: Rooms,
-    stack: AsyncExitStack,
-    limit_bytes: int,
-) -> Received:
-    headers, begins = _read_headers(content, count)
-    rows, columns, dtype = _check(headers, query, limit_bytes)
-    places, total_bytes = _lay_out([header.data_bytes for header in headers])
-    head = make_result_header(rows, columns, dtype)
-    out_bytes = _count_result_bytes(rows, columns, dtype, limit_bytes)
-    room = await _obtain(rooms, total_bytes + len(head) + out_bytes, stack)
-    view = room.view
-    operands = []
-    for header, begin, place in zip(headers, begins, places, strict=True):
-        view[place : place + header.data_bytes] = content[begin : begin + header.data_bytes]
-        operands.append(_describe(room, place, header))
-    answer = view[total_bytes:]
-    answer[: len(head)] = head
-    out_place = room.offset_bytes + total_bytes + len(head)
-    out = Operand(room.place, out_place, rows, columns, dtype)
-    return Received(tuple(operands), out, answer, (room,))
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """Where the result's .npy file begins in its memory, and its header."""
+
+    room: Room
+    begin: int
+    head: bytes
+    problem: GemmProblem
+
+    def gather(self, operands: Sequence[Operand], rooms: tuple[Room, ...]) -> Received:
+        """Write the header; returns the operands together with the result."""
+        answer = self.room.view[self.begin :]
+        answer[: len(self.head)] = self.head
+        place = self.room.offset_bytes + self.begin + len(self.head)
+        out = Operand(self.room.place, place, self.problem.m, self.problem.n, self.problem.dtype)
+        return Received(tuple(operands), out, answer, rooms)
 
 
-async def _receive_large(
-    body: BodyReader,
-    count: int,
-    query: MatmulQuery,
-    rooms: Rooms,
-    stack: AsyncExitStack,
-    limit_bytes: int,
-) -> Received:
-    headers: list[NpyHeader] = []
-    operands: list[Operand] = []
-    used: list[Room] = []
-    for name in NAMES[:count]:
-        header, _ = await body.read_header(name)
-        headers.append(header)
-        _check_size("matrix size", header.file_bytes, limit_bytes)
-        if len(headers) > 1:
-            _check(headers, query, limit_bytes)
-        if len(headers) == count:
-            described = ", ".join(map(str, headers))
-            total_bytes = sum(header.file_bytes for header in headers)
-            body.expect_length(total_bytes, f".npy headers ({described})")
-        room = await _obtain(rooms, header.data_bytes, stack)
-        await body.read_into(room.view)
-        operands.append(_describe(room, 0, header))
-        used.append(room)
-    await body.finish(sum(header.file_bytes for header in headers))
-    rows, columns, dtype = _check(headers, query, limit_bytes)
-    out_bytes = _count_result_bytes(rows, columns, dtype, limit_bytes)
-    room = await _obtain(rooms, _PAGE_BYTES + out_bytes, stack)
-    head = make_result_header(rows, columns, dtype)
-    answer = room.view[_PAGE_BYTES - len(head) :]
-    answer[: len(head)] = head
-    out = Operand(room.place, room.offset_bytes + _PAGE_BYTES, rows, columns, dtype)
-    return Received(tuple(operands), out, answer, (*used, room))
-
-
-def _read_headers(content: bytes, count: int) -> tuple[list[NpyHeader], list[int]]:
+def _read_headers(content: bytes, names: Sequence[str]) -> tuple[list[NpyHeader], list[int]]:
     """The headers of .npy files that lie behind each other, and where their elements begin."""
     headers, begins, begin = [], [], 0
-    for name in NAMES[:count]:
-        header = _parse(content[begin : begin + 128]) or parse_header(content[begin:])
+    for name in names:
+        rest = content[begin:]
+        header = _parse(rest[:_HEADER_BYTES]) or parse_header(rest)
         if header is None:
-            where = f"it ends inside the .npy header of the {name}" if content[begin:] else name
-            limit = f"longer: {where if content[begin:] else f'there is no {name}'}"
-            raise BodyLengthWrong("body", f"{len(content)} bytes", limit)
+            where = f"it ends inside the .npy header of the {name}" if rest else f"no {name}"
+            raise BodyLengthWrong("body", f"{len(content)} bytes", f"longer: {where}")
         headers.append(header)
         begins.append(begin + header.offset_bytes)
         begin += header.file_bytes
@@ -148,26 +197,6 @@ def _read_headers(content: bytes, count: int) -> tuple[list[NpyHeader], list[int
         limit = f"{begin} bytes, by its .npy headers ({described})"
         raise BodyLengthWrong("body", f"{len(content)} bytes", limit)
     return headers, begins
-
-
-def _check(
-    headers: Sequence[NpyHeader], query: MatmulQuery, limit_bytes: int
-) -> tuple[int, int, str]:
-    """Check that the matrices fit together; returns the result's rows, columns and type."""
-    a, b, *rest = headers
-    c = rest[0] if rest else None
-    expected_c = query.beta != 0 and c is not None
-    problem = check_operands(
-        a, b, c, alpha=query.alpha, beta=query.beta if expected_c else 0.0, dtype=query.dtype
-    )
-    _check_size("matrix size", a.file_bytes, limit_bytes)
-    return problem.m, problem.n, problem.dtype
-
-
-def _check_size(field: str, size_bytes: int, limit_bytes: int) -> None:
-    if size_bytes > limit_bytes:
-        limit = f"at most {limit_bytes} bytes (max_matrix_bytes)"
-        raise BodyTooLarge(field, size_bytes, limit)
 
 
 def _lay_out(sizes_bytes: Sequence[int]) -> tuple[list[int], int]:
@@ -179,25 +208,11 @@ def _lay_out(sizes_bytes: Sequence[int]) -> tuple[list[int], int]:
     return places, end
 
 
-async def _obtain(rooms: Rooms, size_bytes: int, stack: AsyncExitStack) -> Room:
-    hold: RoomHold | None = rooms.try_obtain(size_bytes, "request")
-    if hold is None:
-        hold = await rooms.obtain(size_bytes, "request")
-    stack.callback(hold.release)
-    return hold.extent
-
-
 def _describe(room: Room, place: int, header: NpyHeader) -> Operand:
     offset_bytes = room.offset_bytes + place
     return Operand(
         room.place, offset_bytes, header.rows, header.columns, header.dtype, header.fortran_order
     )
-
-
-def _count_result_bytes(rows: int, columns: int, dtype: str, limit_bytes: int) -> int:
-    size_bytes = NpyHeader(rows, columns, dtype, fortran_order=False, offset_bytes=0).data_bytes
-    _check_size("result size", size_bytes, limit_bytes)
-    return size_bytes
 
 
 @lru_cache(maxsize=1024)

@@ -220,6 +220,7 @@ class EngineProcess:
         status = await self._process.wait()
         await self._output
         return status
+
     async def _log_output(self) -> None:
         stream = self._process.stdout
         assert stream is not None, "the process is started with a pipe"

@@ -19,9 +19,9 @@ from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.operands import check_operands, find_operands
+from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.run import JobRun
 from wavetrim.service.jobs.store import JobStore
-from wavetrim.service.jobs.products import Products
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.matrices import MatrixStore
@@ -44,6 +44,7 @@ class Dispatcher:
         jobs: JobStore,
         matrices: MatrixStore,
         engine: Engine,
+        *,
         lane: Lane,
         products: Products,
         settings: Settings,
@@ -203,7 +204,12 @@ class Dispatcher:
 
     async def _run_job(self, job: Job) -> None:
         run = self._run = JobRun(
-            job, self._jobs, self._matrices, self._engine, self._lane, self._settings
+            job,
+            self._jobs,
+            self._matrices,
+            engine=self._engine,
+            lane=self._lane,
+            settings=self._settings,
         )
         try:
             ended = await run.run()

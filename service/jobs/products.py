@@ -165,11 +165,12 @@ class _Watch:
         self._task = asyncio.create_task(self._watch(), name="product-watch")
 
     async def _watch(self) -> None:
-        leaving = asyncio.ensure_future(self._await_leaving())
+        leaving: asyncio.Future[Any] = asyncio.ensure_future(self._await_leaving())
         first = asyncio.FIRST_COMPLETED
         try:
-            await asyncio.wait({leaving, self._turn.begun}, return_when=first)
-            ends = {leaving, self._turn.final}
+            begins: set[asyncio.Future[Any]] = {leaving, self._turn.begun}
+            await asyncio.wait(begins, return_when=first)
+            ends: set[asyncio.Future[Any]] = {leaving, self._turn.final}
             await asyncio.wait(ends, timeout=self._timeout_seconds, return_when=first)
         finally:
             left = leaving.done()

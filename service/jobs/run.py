@@ -39,6 +39,7 @@ class JobRun:
         job: Job,
         jobs: JobStore,
         matrices: MatrixStore,
+        *,
         engine: Engine,
         lane: Lane,
         settings: Settings,

@@ -11,9 +11,9 @@ import uuid
 from pathlib import Path
 from typing import Protocol
 
+from wavetrim.service.errors import StorageFull
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.errors import ArenaFull
-from wavetrim.service.errors import StorageFull
 from wavetrim.service.storage.new_file import NO_ROOM, make_file
 from wavetrim.service.threads import run_to_end
 

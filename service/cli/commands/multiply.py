@@ -59,7 +59,7 @@ def multiply(
     check_factors(alpha=alpha, beta=beta)
     left, right = open_matrix(a), open_matrix(b)
     addend = None if c is None else open_matrix(c)
-    problem = check_operands({"alpha": alpha, "beta": beta}, left, right, addend)
+    problem = check_operands(left, right, addend, alpha=alpha, beta=beta)
     check_output(output, {"A": a, "B": b})
     settings = load_settings(profile_dir=profile_dir)
     with note_interrupts() as interrupted, write_matrix(output, problem) as out:
@@ -108,15 +108,13 @@ def _run_request(
 ) -> None:
     """Run the product on this machine and show its plan, its progress and its timings."""
     from wavetrim.scheduler.execute import Executor
-    from wavetrim.scheduler.profile import find_profile
+    from wavetrim.scheduler.provider import ProfileProvider
     from wavetrim.scheduler.run import run_request
     from wavetrim.service.cli.display import make_timings_table
     from wavetrim.service.cli.machine import count_threads, find_devices
 
     devices, threads = find_devices(settings), count_threads(settings)
-    profile = find_profile(
-        None, devices=devices, directory=settings.profile_dir, cpu_threads=threads
-    )
+    profiles = ProfileProvider(directory=settings.profile_dir, devices=devices, cpu_threads=threads)
     executor = Executor(
         cache_dir=settings.kernel_cache_dir,
         devices=devices,
@@ -128,7 +126,8 @@ def _run_request(
         done = run_request(
             request,
             executor,
-            profile,
+            profiles.find(),
+            slabs=None,
             planned=screen.show_plan,
             progress=screen.show_progress,
             cancelled=interrupted,
