@@ -57,7 +57,7 @@ def read_cpu_quotas(root: Path) -> list[float]:
         else:
             continue
         for mount in mounts:
-            for folder in _list_ancestors(root / mount, group):
+            for folder in list_ancestors(root / mount, group):
                 quota = read(folder)
                 if quota is not None:
                     quotas.append(quota)
@@ -73,6 +73,21 @@ def parse_membership(text: str) -> list[tuple[int, tuple[str, ...], str]]:
         if hierarchy.isdigit() and group:
             groups.append((int(hierarchy), tuple(controllers.split(",")), group))
     return groups
+
+
+def list_ancestors(mount: Path, group: str) -> Iterator[Path]:
+    """The folder of a group under a mount point, then those above it, up to the mount point.
+
+    Inside a container the path can name a folder of the host that is not mounted here; what is
+    mounted then is the group itself, so the mount point is always among the answers.
+    """
+    inner = PurePosixPath(group.lstrip("/"))
+    names = [] if ".." in inner.parts else [inner, *inner.parents]
+    seen = set()
+    for name in (*names, PurePosixPath()):
+        if name not in seen:
+            seen.add(name)
+            yield mount / name
 
 
 def parse_v2_quota(text: str) -> float | None:
@@ -100,21 +115,6 @@ def limit_blas_threads() -> None:
     with _limit_lock:
         if not _limits:
             _limits.append(threadpoolctl.threadpool_limits(limits=1, user_api="blas"))
-
-
-def _list_ancestors(mount: Path, group: str) -> Iterator[Path]:
-    """The folder of a group under a mount point, then those above it, up to the mount point.
-
-    Inside a container the path can name a folder of the host that is not mounted here; what is
-    mounted then is the group itself, so the mount point is always among the answers.
-    """
-    inner = PurePosixPath(group.lstrip("/"))
-    names = [] if ".." in inner.parts else [inner, *inner.parents]
-    seen = set()
-    for name in (*names, PurePosixPath()):
-        if name not in seen:
-            seen.add(name)
-            yield mount / name
 
 
 def _read_v2_quota(folder: Path) -> float | None:

@@ -7,6 +7,7 @@ works for them.
 import contextlib
 import ctypes
 import weakref
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import Final
 
@@ -20,8 +21,12 @@ from wavetrim.kernels.memory import Matrix
 _PORTABLE: Final = 1  # cudaHostAllocPortable and cudaHostRegisterPortable
 _HOST: Final = 1  # cudaMemoryTypeHost
 
-_locked: Final[dict[int, int]] = {}
-"""Where the memory that was locked here begins and ends: entries go before the lock does."""
+_locked: Final[list[tuple[int, int]]] = []
+"""Where memory that was locked here begins and ends, sorted: entries go before the lock does.
+
+Threads change it by single calls of C, which nothing interrupts; so do finalizers, wherever they
+come in between. A reader checks what it finds: an entry that covers an address is proof.
+"""
 
 
 def pin_matrix(rows: int, columns: int, dtype: DTypeLike) -> Matrix:
@@ -41,8 +46,9 @@ def pin_matrix(rows: int, columns: int, dtype: DTypeLike) -> Matrix:
     except runtime.CUDARuntimeError as error:
         raise DeviceFailure(f"{size_bytes} bytes of page-locked memory: {error}") from error
     memory = (ctypes.c_uint8 * size_bytes).from_address(pointer)
-    _locked[pointer] = pointer + size_bytes
-    weakref.finalize(memory, _free, pointer).atexit = False  # the driver's end frees it
+    end = pointer + size_bytes
+    insort(_locked, (pointer, end))
+    weakref.finalize(memory, _free, pointer, end).atexit = False  # the driver's end frees it
     used = np.ctypeslib.as_array(memory)[: rows * columns * items.itemsize]
     matrix: Matrix = used.view(items).reshape(rows, columns)
     return matrix
@@ -59,21 +65,54 @@ def lock_matrix(matrix: Matrix) -> Iterator[Matrix]:
         OperandError: The elements do not lie close together.
         DeviceFailure: CUDA refuses the memory.
     """
-    from cupy.cuda import runtime
-
     if not (matrix.flags.c_contiguous or matrix.flags.f_contiguous):
         raise OperandError(f"strides are {matrix.strides}; only contiguous memory can be locked")
     address, size_bytes = find_address(matrix), max(1, matrix.nbytes)
-    try:
-        runtime.hostRegister(address, size_bytes, _PORTABLE)
-    except runtime.CUDARuntimeError as error:
-        raise DeviceFailure(f"{matrix.nbytes} bytes cannot be page-locked: {error}") from error
-    _locked[address] = address + size_bytes
+    lock_region(address, size_bytes)
     try:
         yield matrix
     finally:
-        del _locked[address]
-        runtime.hostUnregister(address)
+        unlock_region(address, size_bytes)
+
+
+def lock_region(address: int, size_bytes: int, *, device_index: int | None = None) -> None:
+    """Page-lock memory that is there already, for all GPUs, until `unlock_region`.
+
+    A matrix that lies in the region is known to be page-locked; one that lies in two regions is
+    not, as no copy may span both. The interpreter's lock is free meanwhile.
+
+    Args:
+        address: Where it begins.
+        size_bytes: Its length, below 512 GiB.
+        device_index: The GPU whose context does it; None for the calling thread's current one.
+
+    Raises:
+        DeviceFailure: CUDA refuses the memory.
+    """
+    from cupy.cuda import Device, runtime
+
+    try:
+        with contextlib.nullcontext() if device_index is None else Device(device_index):
+            runtime.hostRegister(address, size_bytes, _PORTABLE)
+    except runtime.CUDARuntimeError as error:
+        raise DeviceFailure(f"{size_bytes} bytes cannot be page-locked: {error}") from error
+    insort(_locked, (address, address + size_bytes))
+
+
+def unlock_region(address: int, size_bytes: int, *, device_index: int | None = None) -> None:
+    """End what `lock_region` began, with the same arguments. No copy may be under way there.
+
+    Raises:
+        DeviceFailure: CUDA refuses, as it does when its context is broken.
+    """
+    from cupy.cuda import Device, runtime
+
+    _locked.remove((address, address + size_bytes))
+    try:
+        with contextlib.nullcontext() if device_index is None else Device(device_index):
+            runtime.hostUnregister(address)
+    except runtime.CUDARuntimeError as error:
+        raise DeviceFailure(f"{size_bytes} bytes cannot be unlocked: {error}") from error
 
 
 def is_pinned(matrix: Matrix) -> bool:
@@ -96,12 +135,21 @@ def is_locked(matrix: Matrix, address: int) -> bool:
     if rows > 1 and row_stride < row_bytes:
         return False
     last = address + (rows - 1) * row_stride + row_bytes - 1
-    if last < _locked.get(address, 0):  # CUDA takes some microseconds to tell
-        return True
+    if (end := _find_locked_end(address)) is not None:  # CUDA takes some microseconds to tell
+        return bool(last < end)
     ask = find_runtime().pointerGetAttributes
     return bool(ask(address).type == _HOST and ask(last).type == _HOST)
 
 
-def _free(pointer: int) -> None:
-    del _locked[pointer]
+def _find_locked_end(address: int) -> int | None:
+    """The end of the region locked here that the address lies in; None where it lies in none."""
+    behind = bisect_left(_locked, (address + 1, 0))
+    for begin, end in _locked[max(0, behind - 1) : behind]:
+        if begin <= address < end:
+            return end
+    return None
+
+
+def _free(pointer: int, end: int) -> None:
+    _locked.remove((pointer, end))
     find_runtime().freeHost(pointer)

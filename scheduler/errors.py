@@ -29,6 +29,10 @@ class PlanError(FieldError):
     """A plan that cannot be made: an unknown kernel, tile or device, or F outside 0…M."""
 
 
+class SlabError(FieldError):
+    """A place in the arena that is not there, or a slab that cannot be given up yet."""
+
+
 class ProfileError(SchedulerError):
     """A stored profile cannot be read."""
 

@@ -33,6 +33,7 @@ _HUGE_PAGE_BYTES: Final = 2 * 2**20
 _MADV_HUGEPAGE: Final = 14
 _MADV_POPULATE_READ: Final = 22
 _MADV_POPULATE_WRITE: Final = 23
+_MADV_COLLAPSE: Final = 25
 
 Matrix = NDArray[Any]
 
@@ -114,6 +115,17 @@ def populate_range(begin: int, end: int, *, writable: bool) -> bool:
     """
     advice = _MADV_POPULATE_WRITE if writable else _MADV_POPULATE_READ
     return _advise(begin, end, advice) != errno.EINVAL
+
+
+def collapse_range(begin: int, end: int) -> bool:
+    """Put the bytes of shared memory into pages of 2 MiB, whatever others do there meanwhile.
+
+    Both ends are multiples of 2 MiB. Pages that something holds stay as they are.
+
+    Returns:
+        False where the kernel cannot do that: before Linux 6.1, or without huge pages.
+    """
+    return _advise(begin, end, _MADV_COLLAPSE) not in {errno.EINVAL, errno.ENOSYS}
 
 
 def _make_range(begin: int, end: int, *, writable: bool) -> float:

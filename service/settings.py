@@ -57,6 +57,15 @@ class Settings(BaseSettings):
         gt=0,
         description="The most that all matrices may take, in bytes.",
     )
+    arena_bytes: ByteSize | None = Field(
+        default=None,
+        ge=0,
+        description="The most shared memory for matrices in use, 0 for none; without it, a "
+        "quarter of what the system allows, at most 16 GiB.",
+    )
+    arena_poison: bool = Field(
+        default=False, description="Whether freed memory of the arena is overwritten, for tests."
+    )
     max_queued_jobs: int = Field(default=1000, ge=1, description="The most jobs that may wait.")
     upload_idle_seconds: float = Field(
         default=60.0, gt=0, description="How long the sender of a body may be silent."

@@ -12,7 +12,13 @@ from tests.matrices import assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.memory import Matrix
-from wavetrim.kernels.pinned import is_pinned, lock_matrix, pin_matrix
+from wavetrim.kernels.pinned import (
+    is_pinned,
+    lock_matrix,
+    lock_region,
+    pin_matrix,
+    unlock_region,
+)
 from wavetrim.kernels.pipeline import GpuPipeline
 
 pytestmark = pytest.mark.gpu
@@ -80,6 +86,24 @@ def test_more_rows_than_were_locked_are_not_pinned() -> None:
         assert is_pinned(half[5:])
         assert not is_pinned(matrix)
     assert not is_pinned(half)
+
+
+def test_a_matrix_anywhere_in_a_locked_region_is_pinned_and_one_across_two_is_not() -> None:
+    memory = np.zeros(3 << 20, np.uint8)
+    begin = -memory.ctypes.data % 4096
+    whole = memory[begin : begin + (2 << 20)].reshape(2048, 1024)
+    address, half = whole.ctypes.data, 1 << 20
+    lock_region(address, half)
+    lock_region(address + half, half)
+    assert is_pinned(whole[100:1024, 7:50])
+    assert is_pinned(whole[1024:])
+    assert is_pinned(whole[2047:])
+    assert not is_pinned(whole[1000:1025])
+    unlock_region(address, half)
+    assert not is_pinned(whole[:1024])
+    assert is_pinned(whole[1500:])
+    unlock_region(address + half, half)
+    assert not is_pinned(whole[1500:])
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 700, 3), (517, 1, 129), (1031, 769, 1257)])

@@ -25,10 +25,13 @@ def test_the_environment_sets_fields_and_sizes_take_units(
     monkeypatch.setenv("WAVETRIM_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("WAVETRIM_MAX_MATRIX_BYTES", "4GiB")
     monkeypatch.setenv("WAVETRIM_API_KEY", "")
+    monkeypatch.setenv("WAVETRIM_ARENA_BYTES", "0")
     settings = Settings()
     assert settings.port == 9000
     assert settings.max_matrix_bytes == 4 * 2**30
     assert settings.api_key is None
+    assert settings.arena_bytes == 0
+    assert not settings.arena_poison
     assert settings.kernel_cache_dir == tmp_path / "kernels"
     assert settings.profile_dir == tmp_path / "profiles"
     assert settings.database == f"sqlite:///{tmp_path}/wavetrim.db"
@@ -47,6 +50,7 @@ def test_relative_folders_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_p
         ("port", 70000),
         ("max_matrix_bytes", 0),
         ("max_storage_bytes", "-1"),
+        ("arena_bytes", "-1"),
         ("max_queued_jobs", 0),
         ("cpu_threads", 0),
         ("devices", "first"),

@@ -1,0 +1,211 @@
+"""The arena: hands out extents, grows ahead of use, evicts, and gives memory back."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from wavetrim.service.storage.arena.errors import ArenaFull
+from wavetrim.service.storage.arena.extent import ExtentTable, Hold
+from wavetrim.service.storage.arena.memory_limit import read_room as read_memory_room
+from wavetrim.service.storage.arena.slab import Slab
+from wavetrim.service.storage.arena.slab_sizes import find_needed_bytes, find_usual_bytes
+from wavetrim.service.storage.arena.slab_supply import SlabSupply
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaState:
+    """The arena at one moment.
+
+    Attributes:
+        limit_bytes: What it may grow to.
+        made_bytes: What its slabs take, those that are leaving among them.
+        used_bytes: What extents take.
+        locked_bytes: What the engine has page-locked.
+        slabs: Its slabs, those that are leaving among them.
+        extents: Extents that are held.
+        evictions: How often something was evicted to make a place.
+        refusals: How often there was no place for an extent.
+    """
+
+    limit_bytes: int
+    made_bytes: int
+    used_bytes: int
+    locked_bytes: int
+    slabs: int
+    extents: int
+    evictions: int
+    refusals: int
+
+
+class Arena:
+    """Shared memory in slabs, from which extents are taken.
+
+    It begins with one slab, makes the next one when less than half a slab is free, and gives back
+    what was unused for a while and is more than one slab ahead. All calls are made on the thread of
+    the event loop, but for those of holds and extents.
+
+    Args:
+        limit_bytes: The most memory to take; 0 for no arena.
+        slab_bytes: Size of a usual slab, a multiple of 2 MiB; None for one that suits the limit.
+        poison: Whether freed bytes are overwritten, which tests want.
+        threads: How many make pages; None for the usable cores, at most 8.
+        read_room: Memory that may still be taken, in bytes. Called in threads.
+        idle_seconds: How long a slab is kept that nobody uses.
+        patience_seconds: How long one `obtain` may take.
+    """
+
+    def __init__(
+        self,
+        *,
+        limit_bytes: int,
+        slab_bytes: int | None = None,
+        poison: bool = False,
+        threads: int | None = None,
+        read_room: Callable[[], int] = read_memory_room,
+        idle_seconds: float = 60.0,
+        patience_seconds: float = 10.0,
+    ) -> None:
+        self.limit_bytes = limit_bytes
+        self._usual_bytes = slab_bytes or find_usual_bytes(limit_bytes)
+        self._patience_seconds = patience_seconds
+        self._table = ExtentTable(poison=poison)
+        self._supply = SlabSupply(
+            self._table,
+            limit_bytes=limit_bytes,
+            usual_bytes=self._usual_bytes,
+            threads=threads,
+            read_room=read_room,
+            idle_seconds=idle_seconds,
+        )
+        self._waiting = 0
+        self._evictors: list[Callable[[int], int]] = []
+        self._evictions = 0
+        self._refusals = 0
+
+    async def start(self) -> None:
+        """Make the first slab: a usual one, or as much as the limit and the memory allow.
+
+        Where there is no memory for any, the arena is empty and tries again when it is asked.
+        """
+        await self._supply.start()
+
+    async def close(self) -> None:
+        """Let go of all memory, when the engine is gone. What is still held stays readable."""
+        await self._supply.close()
+        self._table = ExtentTable(poison=False)  # an empty one: nothing is handed out any more
+
+    @property
+    def slabs(self) -> tuple[Slab, ...]:
+        """The slabs in which extents may lie, the oldest first; not those that are leaving."""
+        return self._supply.slabs
+
+    @property
+    def on_slab_made(self) -> Callable[[Slab], None] | None:
+        """Called with each slab whose pages are made; when it is set, with those that are there."""
+        return self._supply.on_made
+
+    @on_slab_made.setter
+    def on_slab_made(self, tell: Callable[[Slab], None] | None) -> None:
+        self._supply.on_made = tell
+        if tell is not None:
+            for slab in self.slabs:
+                tell(slab)
+
+    @property
+    def on_slab_leaving(self) -> Callable[[Slab], Awaitable[None]] | None:
+        """Called with a slab that is to be given back, in which nothing lies; awaited before it is.
+
+        Its answer must come when nobody but this process maps the slab or has it page-locked: the
+        engine has acknowledged that, or was reaped. After an error it is called again.
+        """
+        return self._supply.on_leaving
+
+    @on_slab_leaving.setter
+    def on_slab_leaving(self, tell: Callable[[Slab], Awaitable[None]] | None) -> None:
+        self._supply.on_leaving = tell
+
+    def add_evictor(self, evict: Callable[[int], int]) -> None:
+        """Register one who can free extents.
+
+        Args:
+            evict: Called with the bytes that are missing; releases holds of what can be had again
+                from elsewhere, and returns the bytes of these extents, 0 when there are none.
+        """
+        self._evictors.append(evict)
+
+    def try_obtain(self, size_bytes: int, holder: str) -> Hold | None:
+        """An extent at once, in pages that are made, or None; takes a few microseconds.
+
+        Raises:
+            ValueError: The size is below 1.
+        """
+        if size_bytes < 1:
+            raise ValueError(f"size_bytes is {size_bytes}; it must be at least 1")
+        hold = self._table.take(size_bytes, holder)
+        if hold is not None and self._supply.may_grow_ahead:
+            self._grow_ahead()
+        return hold
+
+    async def obtain(self, size_bytes: int, holder: str) -> Hold:
+        """An extent, for which the arena grows, gives unused slabs back, and evicts.
+
+        Raises:
+            ArenaFull: There is no place. Nothing is waited for that others hold.
+            ValueError: The size is below 1.
+        """
+        deadline = time.monotonic() + self._patience_seconds
+        self._waiting += 1  # a slab that were made ahead now would take the room of the one needed
+        try:
+            while (hold := self.try_obtain(size_bytes, holder)) is None:
+                if not await self._make_place(find_needed_bytes(size_bytes), deadline):
+                    self._refusals += 1
+                    raise ArenaFull("size in bytes", size_bytes, self._describe_room())
+        finally:
+            self._waiting -= 1
+        self._grow_ahead()
+        return hold
+
+    def describe(self) -> ArenaState:
+        """Sizes and counts of this moment."""
+        slabs = (*self._supply.slabs, *self._supply.leaving)
+        return ArenaState(
+            limit_bytes=self.limit_bytes,
+            made_bytes=self._supply.made_bytes,
+            used_bytes=self._table.used_bytes,
+            locked_bytes=sum(slab.size_bytes for slab in slabs if slab.locked),
+            slabs=len(slabs),
+            extents=self._table.count,
+            evictions=self._evictions,
+            refusals=self._refusals,
+        )
+
+    def _grow_ahead(self) -> None:
+        is_low = self._table.free_bytes < self._usual_bytes // 2
+        if is_low and self._supply.may_grow_ahead and not self._waiting:
+            self._supply.grow_ahead()
+
+    def _describe_room(self) -> str:
+        return (
+            f"what the arena has a place for: {self._table.free_bytes} of its "
+            f"{self._supply.made_bytes} bytes are free, in pieces, and it may not grow beyond "
+            f"{self.limit_bytes} (WAVETRIM_ARENA_BYTES) or the memory that may still be taken"
+        )
+
+    async def _make_place(self, needed_bytes: int, deadline: float) -> bool:
+        """Do one thing that may give an extent its place; False when there is nothing left."""
+        supply = self._supply
+        if time.monotonic() > deadline:
+            return False
+        return (
+            await supply.grow(needed_bytes, deadline)
+            or await supply.give_unused_back(needed_bytes, deadline)
+            or self._evict(needed_bytes)
+        )
+
+    def _evict(self, needed_bytes: int) -> bool:
+        freed_bytes = 0
+        for evict in self._evictors:
+            if freed_bytes < needed_bytes and (found := evict(needed_bytes - freed_bytes)) > 0:
+                freed_bytes += found
+                self._evictions += 1
+        return freed_bytes > 0

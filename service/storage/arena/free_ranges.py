@@ -1,0 +1,82 @@
+"""Free ranges of addresses, of which the best fitting one is taken. Numbers only, no memory."""
+
+from bisect import bisect_left, insort
+
+
+class FreeRanges:
+    """The free parts of some regions, by size and by place.
+
+    A range is taken from the smallest free one that is large enough, the lowest of equals. A range
+    that is given back is joined with free neighbours, never across the border of two regions. Each
+    call searches sorted lists by halves, so that thousands of free ranges cost no more than ten.
+
+    Attributes:
+        free_bytes: Sum of all free ranges.
+    """
+
+    def __init__(self) -> None:
+        self.free_bytes = 0
+        self._regions: dict[int, int] = {}  # begin → size
+        self._by_size: list[tuple[int, int]] = []  # (size, begin), sorted
+        self._size_at: dict[int, int] = {}  # begin → size
+        self._begin_before: dict[int, int] = {}  # end → begin
+
+    def add_region(self, begin: int, size: int) -> None:
+        """Begin to hand out a region, which is free."""
+        self._regions[begin] = size
+        self._insert(begin, size)
+        self.free_bytes += size
+
+    def remove_region(self, begin: int) -> bool:
+        """Hand out nothing of a region any more; False where a part of it is taken."""
+        if not self.is_region_free(begin):
+            return False
+        size = self._regions.pop(begin)
+        self._delete(begin, size)
+        self.free_bytes -= size
+        return True
+
+    def is_region_free(self, begin: int) -> bool:
+        """Whether all of the region that begins here is free; False where none begins."""
+        size = self._regions.get(begin)
+        return size is not None and self._size_at.get(begin) == size
+
+    def take(self, size: int) -> int | None:
+        """Take a range of this size; returns where it begins, or None where none is that large."""
+        place = bisect_left(self._by_size, (size, 0))
+        if place == len(self._by_size):
+            return None
+        found, begin = self._by_size.pop(place)
+        del self._size_at[begin], self._begin_before[begin + found]
+        if found > size:
+            self._insert(begin + size, found - size)
+        self.free_bytes -= size
+        return begin
+
+    def give(self, begin: int, size: int) -> int:
+        """Give a range back; returns where the free range begins that it is part of now."""
+        self.free_bytes += size
+        end = begin + size
+        after = self._size_at.get(end)
+        if after is not None and end not in self._regions:
+            self._delete(end, after)
+            size += after
+        before = self._begin_before.get(begin)
+        if before is not None and begin not in self._regions:
+            self._delete(before, begin - before)
+            begin, size = before, begin + size - before
+        self._insert(begin, size)
+        return begin
+
+    def list_ranges(self) -> list[tuple[int, int]]:
+        """All free ranges as (begin, size), by place."""
+        return sorted(self._size_at.items())
+
+    def _insert(self, begin: int, size: int) -> None:
+        insort(self._by_size, (size, begin))
+        self._size_at[begin] = size
+        self._begin_before[begin + size] = begin
+
+    def _delete(self, begin: int, size: int) -> None:
+        del self._by_size[bisect_left(self._by_size, (size, begin))]
+        del self._size_at[begin], self._begin_before[begin + size]

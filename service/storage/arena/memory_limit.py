@@ -1,0 +1,130 @@
+"""How much memory this process may take: what the machine has, and what control groups allow.
+
+To touch a page past a control group's limit is to be killed, whatever the machine has left. A limit
+holds for a group and all groups in it, so each group above this process counts. What a group uses
+includes the cache of files, of which the kernel takes back what is clean and was not read lately;
+that does not count as used.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from wavetrim.cpu.threads import list_ancestors, parse_membership
+
+_V1_MOUNT: Final = "sys/fs/cgroup/memory"
+_V2_MOUNTS: Final = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
+
+_SHARE: Final = 4
+"""The arena takes a quarter of the memory by default: others need some, too."""
+
+_MOST_BYTES: Final = 16 * 2**30
+_LEAST_RESERVE_BYTES: Final = 64 * 2**20
+_MOST_RESERVE_BYTES: Final = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLevel:
+    """The machine, or a control group around this process.
+
+    Attributes:
+        name: Its folder, or "machine".
+        limit_bytes: The most that it may use.
+        left_bytes: What it may still take.
+    """
+
+    name: str
+    limit_bytes: int
+    left_bytes: int
+
+
+def default_limit(root: Path = Path("/")) -> int:
+    """The size of an arena where none is set: a quarter of the memory, at most 16 GiB.
+
+    Args:
+        root: Where proc/ and sys/ are found.
+    """
+    allowed = min((level.limit_bytes for level in read_levels(root)), default=0)
+    return min(_MOST_BYTES, allowed // _SHARE)
+
+
+def read_room(root: Path = Path("/")) -> int:
+    """Memory that may still be taken, in bytes; 0 where the system does not tell.
+
+    At each level an eighth of its limit, from 64 MiB to 1 GiB, is left to others: to the engine,
+    to the buffers of connections, to what other processes take meanwhile.
+    """
+    levels = read_levels(root)
+    return max(0, min((level.left_bytes - _find_reserve(level) for level in levels), default=0))
+
+
+def read_levels(root: Path = Path("/")) -> list[MemoryLevel]:
+    """The machine and every control group around this process that has a limit, version 1 and 2."""
+    levels = list(_read_machine(root / "proc/meminfo"))
+    try:
+        membership = (root / "proc/self/cgroup").read_text()
+    except OSError:
+        return levels
+    for hierarchy, controllers, group in parse_membership(membership):
+        if hierarchy == 0:
+            for mount in _V2_MOUNTS:
+                for folder in list_ancestors(root / mount, group):
+                    levels.extend(_read_v2_group(folder))
+        elif "memory" in controllers:
+            for folder in list_ancestors(root / _V1_MOUNT, group):
+                levels.extend(_read_v1_group(folder))
+    return levels
+
+
+def _find_reserve(level: MemoryLevel) -> int:
+    return min(_MOST_RESERVE_BYTES, max(_LEAST_RESERVE_BYTES, level.limit_bytes // 8))
+
+
+def _read_machine(meminfo: Path) -> Iterator[MemoryLevel]:
+    try:
+        lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+    except OSError:
+        return
+    total, available = (int(lines[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable"))
+    yield MemoryLevel("machine", total, available)
+
+
+def _read_v2_group(folder: Path) -> Iterator[MemoryLevel]:
+    """A group may be stopped (memory.max), or slowed down to a crawl (memory.high)."""
+    limits = [
+        int(text)
+        for name in ("memory.max", "memory.high")
+        if (text := _read(folder / name)) not in {"", "max"}
+    ]
+    if limits and (used := _read(folder / "memory.current")):
+        cache_bytes = _find_idle_cache(_read(folder / "memory.stat"), "", "file_")
+        yield MemoryLevel(str(folder), min(limits), min(limits) - int(used) + cache_bytes)
+
+
+def _read_v1_group(folder: Path) -> Iterator[MemoryLevel]:
+    """In a container only the group itself may be seen: its statistics name the limit above it."""
+    text, used = _read(folder / "memory.limit_in_bytes"), _read(folder / "memory.usage_in_bytes")
+    if text and used:
+        stat = _read(folder / "memory.stat")
+        limit = min(int(text), _parse_stat(stat).get("hierarchical_memory_limit", int(text)))
+        cache_bytes = _find_idle_cache(stat, "total_", "total_")
+        yield MemoryLevel(str(folder), limit, limit - int(used) + cache_bytes)
+
+
+def _find_idle_cache(stat: str, idle_prefix: str, dirty_prefix: str) -> int:
+    """Bytes of cached files that the kernel takes back at once: clean, and not read lately."""
+    found = _parse_stat(stat)
+    dirty = found.get(f"{dirty_prefix}dirty", 0) + found.get(f"{dirty_prefix}writeback", 0)
+    return max(0, found.get(f"{idle_prefix}inactive_file", 0) - dirty)
+
+
+def _parse_stat(text: str) -> dict[str, int]:
+    return {name: int(value) for name, value in (line.split() for line in text.splitlines())}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

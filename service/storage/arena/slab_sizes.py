@@ -1,0 +1,58 @@
+"""How large slabs are. A slab is one registration of CUDA's, so a matrix lies in one of them."""
+
+from typing import Final
+
+from wavetrim.scheduler.mapping import HUGE_PAGE_BYTES
+from wavetrim.service.storage.arena.placement import (
+    CHUNK_BYTES,
+    SMALL_BYTES,
+    find_reserved_bytes,
+    round_up,
+)
+
+USUAL_BYTES: Final = 2**30
+"""A slab of a large arena: with smaller ones many a large matrix finds no place beside others."""
+
+SMALL_USUAL_BYTES: Final = 256 * 2**20
+"""A slab of a small arena, which is that of a small machine: one that is made ahead shall not take
+more than a quarter of what may be taken."""
+
+SMALL_ARENA_BYTES: Final = 4 * USUAL_BYTES
+"""Below this an arena is small."""
+
+LARGEST_BYTES: Final = 512 * 2**30 - HUGE_PAGE_BYTES
+"""CUDA registers less than 512 GiB at once."""
+
+
+def find_usual_bytes(limit_bytes: int) -> int:
+    """The size of a slab in an arena of this size."""
+    return USUAL_BYTES if limit_bytes >= SMALL_ARENA_BYTES else SMALL_USUAL_BYTES
+
+
+def find_needed_bytes(size_bytes: int) -> int:
+    """The least slab in which an extent of this size has a place."""
+    reserved = find_reserved_bytes(size_bytes)
+    return round_up(CHUNK_BYTES if reserved < SMALL_BYTES else reserved, HUGE_PAGE_BYTES)
+
+
+def choose_slab_bytes(
+    needed_bytes: int, *, usual_bytes: int, left_bytes: int, room_bytes: int
+) -> int:
+    """The size of the next slab, or 0 where none may be made.
+
+    Args:
+        needed_bytes: What it must hold, a multiple of 2 MiB; 0 for a slab that is made ahead of
+            use, which is a usual one or none.
+        usual_bytes: The size of a usual slab.
+        left_bytes: What the arena's limit leaves.
+        room_bytes: Memory that may still be taken.
+    """
+    usual = _round_down(min(usual_bytes, left_bytes))
+    if not needed_bytes:
+        return usual if usual <= room_bytes else 0
+    size = max(needed_bytes, min(usual, _round_down(room_bytes)))
+    return size if size <= min(left_bytes, room_bytes, LARGEST_BYTES) else 0
+
+
+def _round_down(size_bytes: int) -> int:
+    return size_bytes - size_bytes % HUGE_PAGE_BYTES

@@ -1,0 +1,239 @@
+"""Slabs come and go: made when they are needed or soon will be, given back when they are not."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+from wavetrim.cpu.threads import usable_cores
+from wavetrim.service.storage.arena.errors import NoRoom
+from wavetrim.service.storage.arena.extent import ExtentTable
+from wavetrim.service.storage.arena.slab import Slab, make_slab
+from wavetrim.service.storage.arena.slab_sizes import choose_slab_bytes, find_needed_bytes
+from wavetrim.service.threads import run_to_end
+
+logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = 1.0
+_MOST_THREADS: Final = 8
+
+
+class SlabSupply:
+    """The slabs of an arena. One is made at a time, so that what it may take is known.
+
+    Args:
+        table: Where slabs are used.
+        limit_bytes: The most that all slabs may take.
+        usual_bytes: Size of a slab that is not made for one large extent.
+        threads: How many make pages; None for the usable cores, at most 8.
+        read_room: Memory that may still be taken, in bytes. Called in threads.
+        idle_seconds: How long a slab is kept that nobody uses.
+
+    Attributes:
+        made_bytes: What all slabs take.
+        may_grow_ahead: Whether a slab may be made before one is needed.
+        on_made: Called with each slab whose pages are made.
+        on_leaving: Called with a slab that is to be given back; awaited before it is.
+    """
+
+    def __init__(
+        self,
+        table: ExtentTable,
+        *,
+        limit_bytes: int,
+        usual_bytes: int,
+        threads: int | None,
+        read_room: Callable[[], int],
+        idle_seconds: float,
+    ) -> None:
+        self._table = table
+        self._limit_bytes = limit_bytes
+        self._usual_bytes = usual_bytes
+        self._threads = threads or min(_MOST_THREADS, usable_cores())
+        self._read_room = read_room
+        self._idle_seconds = idle_seconds
+        self._numbers = 0
+        self._slabs: dict[int, Slab] = {}
+        self._leaving: dict[Slab, asyncio.Task[None]] = {}
+        self._growth: asyncio.Task[bool] | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._closed = False
+        self.made_bytes = 0
+        self.may_grow_ahead = False
+        self.on_made: Callable[[Slab], None] | None = None
+        self.on_leaving: Callable[[Slab], Awaitable[None]] | None = None
+
+    @property
+    def slabs(self) -> tuple[Slab, ...]:
+        """Those that extents are placed in, the oldest first."""
+        return tuple(self._slabs.values())
+
+    @property
+    def leaving(self) -> tuple[Slab, ...]:
+        """Those that are to be given back, and are not used any more."""
+        return tuple(self._leaving)
+
+    async def start(self) -> None:
+        """Make the first slab: a usual one, or as much as the limit and the memory allow."""
+        self._watch = asyncio.create_task(self._watch_use())
+        least_bytes = find_needed_bytes(1)
+        if self._limit_bytes >= least_bytes:
+            await asyncio.shield(self._begin_growth(least_bytes))
+
+    async def close(self) -> None:
+        """Stop whatever is under way, and let go of all slabs."""
+        self._closed, self.may_grow_ahead = True, False
+        ending = [task for task in (self._watch, *self._leaving.values()) if task is not None]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, *filter(None, [self._growth]), return_exceptions=True)
+        for slab in (*self._slabs.values(), *self._leaving):
+            slab.close()
+        self._slabs.clear()
+        self._leaving.clear()
+        self.made_bytes = 0
+
+    def grow_ahead(self) -> None:
+        """Begin to make a usual slab; `may_grow_ahead` must be true."""
+        self._begin_growth(0)
+
+    async def grow(self, needed_bytes: int, deadline: float) -> bool:
+        """Make a slab for something of this size, or wait for one that is being made.
+
+        Args:
+            needed_bytes: From `find_needed_bytes`.
+            deadline: By the monotonic clock.
+
+        Returns:
+            Whether to look for a place again: a slab was made, or might be made now.
+        """
+        if self._closed:
+            return False
+        if (growth := self._growth) is not None:
+            return await _wait([growth], deadline)
+        if self._limit_bytes - self.made_bytes < needed_bytes:
+            return False
+        growth = self._begin_growth(needed_bytes)
+        return await _wait([growth], deadline) and growth.result()
+
+    async def give_unused_back(self, needed_bytes: int, deadline: float) -> bool:
+        """Give back slabs that are unused, if one of this size could be made instead.
+
+        Returns:
+            Whether anything was given back.
+        """
+        if self._closed:
+            return False
+        room_bytes = await run_to_end(self._read_room)
+        unused = sorted(self._table.list_unused(), key=lambda slab: -slab.size_bytes)
+        left_bytes = min(room_bytes, self._limit_bytes - self.made_bytes)
+        left_bytes += sum(slab.size_bytes for slab in self._leaving)
+        if left_bytes + sum(slab.size_bytes for slab in unused) < needed_bytes:
+            return False
+        for slab in unused:
+            if self._leaving and left_bytes >= needed_bytes:
+                break
+            left_bytes += slab.size_bytes
+            self._begin_leaving(slab)
+        return bool(self._leaving) and await _wait(self._leaving.values(), deadline)
+
+    def _begin_growth(self, needed_bytes: int) -> asyncio.Task[bool]:
+        assert self._growth is None
+        self.may_grow_ahead = False
+        self._growth = asyncio.create_task(self._grow(needed_bytes))
+        return self._growth
+
+    async def _grow(self, needed_bytes: int) -> bool:
+        left_bytes = self._limit_bytes - self.made_bytes
+        try:
+            slab = await run_to_end(self._make_slab, needed_bytes, left_bytes)
+        except (NoRoom, OSError) as error:
+            logger.info("the arena does not grow: %s", error)
+            asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._allow_growth_ahead)
+            return False
+        finally:
+            self._growth = None
+        if self._closed:
+            slab.close()
+            return False
+        self.made_bytes += slab.size_bytes
+        self._slabs[slab.id] = slab
+        self._table.add(slab)
+        self._allow_growth_ahead()
+        if self.on_made is not None:
+            self.on_made(slab)
+        return True
+
+    def _make_slab(self, needed_bytes: int, left_bytes: int) -> Slab:
+        """In a thread."""
+        room_bytes = self._read_room()
+        size_bytes = choose_slab_bytes(
+            needed_bytes,
+            usual_bytes=self._usual_bytes,
+            left_bytes=left_bytes,
+            room_bytes=room_bytes,
+        )
+        if not size_bytes:
+            raise NoRoom(needed_bytes or self._usual_bytes, min(left_bytes, room_bytes))
+        self._numbers += 1
+        return make_slab(
+            self._numbers,
+            size_bytes,
+            threads=self._threads,
+            read_room=lambda: 0 if self._closed else self._read_room(),
+        )
+
+    def _allow_growth_ahead(self) -> None:
+        left_bytes = self._limit_bytes - self.made_bytes
+        idle = self._growth is None and not self._closed
+        self.may_grow_ahead = idle and left_bytes >= find_needed_bytes(1)
+
+    def _begin_leaving(self, slab: Slab) -> None:
+        if self._table.withdraw(slab):
+            del self._slabs[slab.id]
+            self._leaving[slab] = asyncio.create_task(self._leave(slab))
+
+    async def _leave(self, slab: Slab) -> None:
+        """Have the engine let go of a slab, then give its memory back."""
+        while (tell := self.on_leaving) is not None:
+            try:
+                await tell(slab)
+                break
+            except Exception:
+                logger.exception("slab %d cannot leave yet", slab.id)
+                await asyncio.sleep(_RETRY_SECONDS)
+        await run_to_end(slab.punch)
+        slab.close()
+        del self._leaving[slab]
+        self.made_bytes -= slab.size_bytes
+        self._allow_growth_ahead()
+
+    async def _watch_use(self) -> None:
+        """Give back what was unused for a while: a small machine's memory is its owner's."""
+        seen: dict[int, tuple[int, float]] = {}
+        while True:
+            await asyncio.sleep(self._idle_seconds / 4)
+            now, unused = time.monotonic(), self._table.list_unused()
+            before, seen = seen, {}
+            for slab in unused:
+                uses, since = before.get(slab.id, (slab.uses, now))
+                seen[slab.id] = (slab.uses, since if uses == slab.uses else now)
+            for slab in unused:
+                idle_seconds = now - seen[slab.id][1]
+                if idle_seconds >= self._idle_seconds and self._is_dispensable(slab, unused):
+                    self._begin_leaving(slab)
+
+    def _is_dispensable(self, slab: Slab, unused: Iterable[Slab]) -> bool:
+        """Whether a slab is more than one ahead of use; one for a single extent always is."""
+        if slab.size_bytes > self._usual_bytes:
+            return len(self._slabs) > 1
+        own = (each for each in unused if each.size_bytes > self._usual_bytes)
+        own_bytes = sum(each.size_bytes for each in own if each.id in self._slabs)
+        return self._table.free_bytes - own_bytes - slab.size_bytes >= self._usual_bytes
+
+
+async def _wait(tasks: Iterable[asyncio.Task[Any]], deadline: float) -> bool:
+    """Wait until tasks are done; False where the deadline comes first, which they outlive."""
+    _, pending = await asyncio.wait(tasks, timeout=max(0.0, deadline - time.monotonic()))
+    return not pending
