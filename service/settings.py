@@ -35,6 +35,19 @@ class Settings(BaseSettings):
     port: int = Field(
         default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one."
     )
+    tcp: Literal["on", "off"] = Field(
+        default="on", description="`off` listens on the Unix socket only, not on host and port."
+    )
+    unix_socket: Path | None = Field(
+        default=None,
+        description="Path of a Unix socket to listen on as well, for this machine's callers.",
+    )
+    tls_certificate: Path | None = Field(
+        default=None, description="PEM file of the certificate chain; with it, TCP speaks TLS."
+    )
+    tls_key: Path | None = Field(
+        default=None, description="PEM file of the certificate's key, unencrypted."
+    )
     data_dir: Path = Field(
         default=Path("wavetrim-data"), description="Folder of the database and the matrices."
     )
@@ -98,10 +111,12 @@ class Settings(BaseSettings):
         default="info", description="The least severe messages that are logged."
     )
 
-    @field_validator("data_dir", "kernel_cache_dir", "profile_dir")
+    @field_validator(
+        "data_dir", "kernel_cache_dir", "profile_dir", "unix_socket", "tls_certificate", "tls_key"
+    )
     @classmethod
-    def _make_absolute(cls, folder: Path) -> Path:
-        return folder.expanduser().absolute()
+    def _make_absolute(cls, path: Path | None) -> Path | None:
+        return None if path is None else path.expanduser().absolute()
 
     @property
     def database(self) -> str:
@@ -115,8 +130,8 @@ class Settings(BaseSettings):
 
     @property
     def on_loopback(self) -> bool:
-        """True when only this machine reaches the service."""
-        if self.host == "localhost":
+        """True when only this machine reaches the service; a Unix socket is no network."""
+        if self.tcp == "off" or self.host == "localhost":
             return True
         try:
             return ip_address(self.host).is_loopback

@@ -3,13 +3,15 @@
 import asyncio
 import contextlib
 import socket
+from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
 
 import typer
 import uvicorn
 from fastapi import FastAPI
 
+from wavetrim.service.api.wire.protocol import choose_protocol
+from wavetrim.service.cli.listening import Listeners
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.settings import Settings
 
@@ -23,26 +25,49 @@ class ForegroundServer(uvicorn.Server):
     Args:
         app: The service's application. Its lifespan is run here, not by uvicorn, so that an error
             while it starts is the caller's to report.
-        options: What uvicorn.Config takes.
+        listeners: Where it listens.
+        timeout_graceful_shutdown: After the last job, open connections have so many seconds to end.
     """
 
-    def __init__(self, app: FastAPI, **options: Any) -> None:
-        super().__init__(uvicorn.Config(app, lifespan="off", **options))
+    def __init__(
+        self, app: FastAPI, listeners: Listeners, *, timeout_graceful_shutdown: int
+    ) -> None:
+        tls = listeners.tls
+        config = uvicorn.Config(
+            app,
+            loop="uvloop",
+            http=choose_protocol() or "httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=timeout_graceful_shutdown,
+            ssl_context_factory=None if tls is None else (lambda _config, _default: tls),
+        )
+        super().__init__(config)
         self._app = app
+        self._listeners = listeners
         self._parts = contextlib.AsyncExitStack()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._drain: asyncio.Task[None] | None = None
         self._signals = 0
 
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer on the listeners until a signal comes."""
+        assert sockets is None, "the listeners are known"
+        tcp = self._listeners.tcp
+        super().run([] if tcp is None else [tcp])
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the application, listen, and print the address on standard output."""
+        """Start the application, listen, and print the addresses on standard output."""
         self._loop = asyncio.get_running_loop()
         await self._parts.enter_async_context(self._app.router.lifespan_context(self._app))
         await super().startup(sockets)
-        for listener in sockets or ():
-            host, port = listener.getsockname()[:2]
-            name = f"[{host}]" if ":" in host else host
-            typer.echo(f"wavetrim is serving on http://{name}:{port}")
+        if self._listeners.unix is not None:
+            await self._serve_unix(self._listeners.unix)
+        for address in _list_addresses(self._listeners):
+            typer.echo(f"wavetrim is serving on {address}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let open connections end, then stop the application."""
@@ -59,6 +84,18 @@ class ForegroundServer(uvicorn.Server):
             self.should_exit = True
             self.force_exit = self._signals > 2
 
+    async def _serve_unix(self, listener: socket.socket) -> None:
+        """Listen on a Unix socket. uvicorn would encrypt it, too, where TCP is."""
+        loop = asyncio.get_running_loop()
+
+        def make_protocol() -> asyncio.Protocol:
+            make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+            return make(
+                config=self.config, server_state=self.server_state, app_state={}, _loop=loop
+            )
+
+        self.servers.append(await loop.create_unix_server(make_protocol, sock=listener))
+
     def _begin_drain(self) -> None:
         self._drain = asyncio.create_task(self._drain_then_exit())
 
@@ -67,3 +104,13 @@ class ForegroundServer(uvicorn.Server):
         settings: Settings = self._app.state.settings
         await dispatcher.drain(settings.drain_seconds)
         self.should_exit = True
+
+
+def _list_addresses(listeners: Listeners) -> Iterator[str]:
+    """Where callers reach the service, as they name it."""
+    if listeners.tcp is not None:
+        host, port = listeners.tcp.getsockname()[:2]
+        name = f"[{host}]" if ":" in host else host
+        yield f"{'http' if listeners.tls is None else 'https'}://{name}:{port}"
+    if listeners.unix is not None:
+        yield f"unix:{listeners.unix.getsockname()}"

@@ -61,6 +61,7 @@ class BodyPull(asyncio.BufferedProtocol):
         self._view = _NO_VIEW
         self._filled = 0
         self._heard_at = 0.0
+        self._reading = False
         self._done: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -86,6 +87,7 @@ class BodyPull(asyncio.BufferedProtocol):
         self._heard_at = loop.time()
         if idle_seconds is not None:
             self._timer = loop.call_later(idle_seconds, self._check_silence, idle_seconds)
+        self._reading = True
         self._transport.resume_reading()
         try:
             await self._done
@@ -94,11 +96,13 @@ class BodyPull(asyncio.BufferedProtocol):
             if self._timer is not None:
                 self._timer.cancel()
             self._view, self._done = _NO_VIEW, None
-            if self._left_bytes:
+            if self._reading:
+                self._reading = False
                 self._transport.pause_reading()
 
     def give_up(self) -> None:
         """Ends a call of `fill` that may be under way: the transport goes to somebody else."""
+        self._reading = False
         self._finish(BodyCutOff(self._filled))
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -113,6 +117,7 @@ class BodyPull(asyncio.BufferedProtocol):
         self._heard_at = asyncio.get_running_loop().time()
         if self._filled < len(self._view):
             return
+        self._reading = False
         if self._left_bytes:
             self._transport.pause_reading()
         else:
@@ -124,6 +129,7 @@ class BodyPull(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tells the connection's protocol, and the call that waits for bytes."""
+        self._reading = False  # a lost transport takes no calls
         self._http.connection_lost(exc)
         self._finish(BodyCutOff(self._filled))
 

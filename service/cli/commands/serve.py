@@ -1,23 +1,19 @@
 """`wavetrim serve`: the service, in the foreground."""
 
 import logging
-import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
-
-if TYPE_CHECKING:
-    from wavetrim.service.settings import Settings
 
 EXAMPLES: Final = """[bold]Examples[/]
 
 wavetrim serve
 wavetrim serve --port 0 --data-dir /var/lib/wavetrim
 WAVETRIM_API_KEY=... wavetrim serve --host 0.0.0.0
+WAVETRIM_TCP=off WAVETRIM_UNIX_SOCKET=/run/wavetrim/socket wavetrim serve
 """
 
-_BACKLOG: Final = 2048
 _LAST_ANSWERS_SECONDS: Final = 10
 """After the last job, open connections have so long to end."""
 
@@ -54,43 +50,16 @@ def serve(
     Options go before the environment's settings (WAVETRIM_..., listed in the README). When it
     answers, its address is printed on standard output; the log goes to standard error.
     """
-    from wavetrim.service.api.wire.protocol import choose_protocol
     from wavetrim.service.app import create_app
     from wavetrim.service.cli.foreground import ForegroundServer
+    from wavetrim.service.cli.listening import listen
     from wavetrim.service.cli.machine import load_settings
     from wavetrim.service.logs import configure_logging
 
     settings = load_settings(host=host, port=port, data_dir=data_dir, log_level=log_level)
-    server = ForegroundServer(
-        create_app(settings),
-        loop="uvloop",
-        http=choose_protocol() or "httptools",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS,
-    )
-    with _listen(settings) as listener:
+    app = create_app(settings)
+    with listen(settings) as listeners:
         configure_logging(settings.log_level)
         if not access_log:
             logging.getLogger("wavetrim.service.api.request_log").setLevel(logging.WARNING)
-        server.run(sockets=[listener])
-
-
-def _listen(settings: "Settings") -> socket.socket:
-    """A socket that listens where the settings say.
-
-    Raises:
-        CommandFailed: The address cannot be listened on.
-    """
-    from wavetrim.service.cli.exits import CommandFailed
-
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    address = (settings.host, settings.port)
-    try:
-        return socket.create_server(address, family=family, backlog=_BACKLOG)
-    except OSError as error:
-        reason = error.strerror or error
-        message = f"cannot listen on {settings.host} port {settings.port}: {reason}"
-        raise CommandFailed(message) from error
+        ForegroundServer(app, listeners, timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS).run()

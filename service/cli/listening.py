@@ -1,0 +1,79 @@
+"""Where the service listens: TCP, with TLS or without, a Unix socket, or both."""
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from wavetrim.service.cli.exits import CommandFailed
+from wavetrim.service.errors import SettingRefused
+from wavetrim.service.settings import Settings
+from wavetrim.service.unix_socket import claim_socket
+
+_BACKLOG: Final = 2048
+"""How many connections may wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """What a service listens on: at least one of both.
+
+    Attributes:
+        tcp: The socket of host and port.
+        tls: How connections to it are encrypted; None where they are not.
+        unix: The Unix socket, which is never encrypted: it does not leave the machine.
+    """
+
+    tcp: socket.socket | None
+    tls: ssl.SSLContext | None
+    unix: socket.socket | None
+
+
+@contextlib.contextmanager
+def listen(settings: Settings) -> Iterator[Listeners]:
+    """Listens where the settings say, until the block ends.
+
+    Raises:
+        CommandFailed: The address cannot be listened on.
+        SettingRefused: The Unix socket, the certificate or the key cannot be used.
+    """
+    if settings.tcp == "off" and settings.unix_socket is None:
+        raise SettingRefused("tcp", settings.tcp, "on as long as there is no unix_socket")
+    tls = _load_certificate(settings)
+    with contextlib.ExitStack() as stack:
+        tcp = unix = None
+        if settings.tcp == "on":
+            tcp = stack.enter_context(_listen_tcp(settings))
+        if settings.unix_socket is not None:
+            unix = stack.enter_context(claim_socket(settings.unix_socket, backlog=_BACKLOG))
+        yield Listeners(tcp=tcp, tls=tls, unix=unix)
+
+
+def _listen_tcp(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    address = (settings.host, settings.port)
+    try:
+        return socket.create_server(address, family=family, backlog=_BACKLOG)
+    except OSError as error:
+        reason = error.strerror or error
+        message = f"cannot listen on {settings.host} port {settings.port}: {reason}"
+        raise CommandFailed(message) from error
+
+
+def _load_certificate(settings: Settings) -> ssl.SSLContext | None:
+    certificate, key = settings.tls_certificate, settings.tls_key
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        name = "tls_key" if key is None else "tls_certificate"
+        raise SettingRefused(name, None, "given where its counterpart is")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        # Without the password OpenSSL would ask for that of an encrypted key on the terminal.
+        context.load_cert_chain(certificate, key, password="")
+    except OSError as error:
+        limit = f"a PEM certificate that its unencrypted tls_key belongs to ({error})"
+        raise SettingRefused("tls_certificate", str(certificate), limit) from error
+    return context

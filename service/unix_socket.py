@@ -1,0 +1,99 @@
+"""A Unix socket that belongs to one service at a time, and to its user alone."""
+
+import fcntl
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from wavetrim.service.errors import SettingRefused
+
+_FIELD: Final = "unix_socket"
+_MAX_PATH_BYTES: Final = 107
+"""What the kernel's address has room for."""
+
+
+@contextmanager
+def claim_socket(path: Path, *, backlog: int) -> Iterator[socket.socket]:
+    """Listens on a Unix socket at `path`, mode 0600, and removes it at the end.
+
+    A socket that an ended service has left is replaced. A lock in a file of its own, `<path>.lock`,
+    tells it from one that is in use; the lock ends with the process, however it ends, and its file
+    stays.
+
+    Args:
+        path: Where the socket is; its folder is made, mode 0700, when it is missing.
+        backlog: How many connections may wait.
+
+    Raises:
+        SettingRefused: Somebody else listens there, or something else lies there.
+    """
+    if len(os.fsencode(path)) > _MAX_PATH_BYTES:
+        raise SettingRefused(_FIELD, str(path), f"a path of at most {_MAX_PATH_BYTES} bytes")
+    lock = _take_lock(path)
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            # Before it is bound: at no moment may another user connect.
+            os.fchmod(listener.fileno(), 0o600)
+            try:
+                _remove_stale(path)
+                listener.bind(str(path))
+            except OSError as error:
+                raise _explain(path, error) from error
+            try:
+                listener.listen(backlog)
+                yield listener
+            finally:
+                path.unlink(missing_ok=True)
+    finally:
+        os.close(lock)
+
+
+def _take_lock(path: Path) -> int:
+    """An open file whose lock is ours.
+
+    Raises:
+        SettingRefused: Another service has it, or it cannot be made.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = path.with_name(f"{path.name}.lock")
+        file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise _explain(path, error) from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(file)
+        limit = "a path where no other running service listens"
+        raise SettingRefused(_FIELD, str(path), limit) from error
+    return file
+
+
+def _remove_stale(path: Path) -> None:
+    """Removes the socket of an ended service.
+
+    Raises:
+        SettingRefused: It is no socket, or somebody who does not know our lock listens on it.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise SettingRefused(_FIELD, str(path), "a path that is free; there is a file already")
+    with socket.socket(socket.AF_UNIX) as caller:
+        try:
+            caller.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+    raise SettingRefused(_FIELD, str(path), "a path where nobody else listens")
+
+
+def _explain(path: Path, error: OSError) -> SettingRefused:
+    limit = f"a path where a socket can be made ({error.strerror or error})"
+    return SettingRefused(_FIELD, str(path), limit)
