@@ -49,6 +49,11 @@ class Extent:
         self.view = slab.view[offset_bytes : offset_bytes + size_bytes]
 
     @property
+    def place(self) -> int:
+        """Id of the slab."""
+        return self.slab.id
+
+    @property
     def holders(self) -> tuple[str, ...]:
         """Who holds it now; nobody once it is free."""
         return tuple(hold.holder for hold in self._holds)
