@@ -120,7 +120,7 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
         app.state.database, app.state.matrices, app.state.jobs = database, store, queue
         app.state.engine, app.state.dispatcher = engine, dispatcher
         app.state.arena, app.state.rooms = arena, Rooms(arena, settings.matrix_dir)
-        app.state.products = products
+        app.state.products, app.state.lane = products, lane
         await engine.start()
         try:
             await dispatcher.start()

@@ -25,6 +25,8 @@ class Metrics:
         engine_restarts: How often the engine was started again.
         predicted_over_measured: Predicted over measured total seconds of succeeded jobs.
         requests: HTTP requests, by `method`, `route` and `status`.
+        products: Products in the lane, `waiting` or `running`, set when the metrics are read.
+        arena: Sizes and counts of the arena by `what`, set when the metrics are read.
         stored_bytes: Bytes of all matrices, set when the metrics are read.
     """
 
@@ -63,6 +65,15 @@ class Metrics:
             "wavetrim_http_requests",
             "HTTP requests.",
             ["method", "route", "status"],
+            registry=registry,
+        )
+        self.products = Gauge(
+            "wavetrim_products", "Products in the lane to the engine.", ["state"], registry=registry
+        )
+        self.arena = Gauge(
+            "wavetrim_arena",
+            "The arena: sizes in bytes, and counts.",
+            ["what"],
             registry=registry,
         )
         self.stored_bytes = Gauge(

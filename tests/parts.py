@@ -13,6 +13,8 @@ from tests.matrices import Array, make_matrix
 from wavetrim.service.api.job_schemas import JobRequest
 from wavetrim.service.engine.supervisor import Engine, Watch
 from wavetrim.service.jobs.dispatch import Dispatcher
+from wavetrim.service.jobs.lane import Lane
+from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
@@ -30,6 +32,7 @@ class Parts:
     jobs: JobStore
     engine: Engine
     metrics: Metrics
+    lane: Lane
     dispatcher: Dispatcher
 
     def store(self, array: Array) -> str:
@@ -69,8 +72,13 @@ def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> 
     jobs = JobStore(database)
     metrics = Metrics()
     engine = Engine(chosen, watch=watch, on_restart=metrics.engine_restarts.inc)
-    dispatcher = Dispatcher(jobs, matrices, engine, chosen, metrics)
-    return Parts(chosen, database, matrices, jobs, engine, metrics, dispatcher)
+    lane = Lane(engine)
+    engine.on_ready = lane.advance
+    products = Products(lane, engine, chosen, metrics)
+    dispatcher = Dispatcher(
+        jobs, matrices, engine, lane=lane, products=products, settings=chosen, metrics=metrics
+    )
+    return Parts(chosen, database, matrices, jobs, engine, metrics, lane, dispatcher)
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """The engine process as it is: started, spoken to over its socket, left alone."""
 
-import json
+import mmap
+import os
 import signal
 import socket
 import subprocess
@@ -12,30 +13,45 @@ import numpy as np
 import pytest
 
 from tests.matrices import make_matrix, poison
-from wavetrim.scheduler.messages import Operand, RunRequest, encode_message
-from wavetrim.scheduler.wishes import NO_WISHES, WISH_NAMES, Wishes
+from wavetrim.scheduler.messages import (
+    PACKET_BYTES,
+    Operand,
+    RunRequest,
+    decode_message,
+    encode_message,
+)
+from wavetrim.scheduler.wishes import Wishes
 
 
 class WorkerProcess:
+    """An engine process, and our ends of its two sockets."""
+
     def __init__(self, folder, *arguments, cache, device="none"):
-        self.connection, theirs = socket.socketpair()
-        self.connection.settimeout(60)
-        self.lines = self.connection.makefile("rb")
-        with theirs:
-            self.process = subprocess.Popen(
-                [
-                    sys.executable, "-m", "wavetrim.scheduler.worker", "--fd", str(theirs.fileno()),
-                    "--cache-dir", str(cache), "--profile-dir", str(folder), "--device", device,
-                    *arguments,
-                ],
-                pass_fds=[theirs.fileno()],
-            )  # fmt: skip
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
+        (self.work, self.control), theirs = zip(*pairs, strict=True)
+        for connection in (self.work, self.control):
+            connection.settimeout(60)
+        files = [connection.fileno() for connection in theirs]
+        self.process = subprocess.Popen(
+            [
+                sys.executable, "-m", "wavetrim.scheduler.worker", "--fds", *map(str, files),
+                "--cache-dir", str(cache), "--profile-dir", str(folder), "--device", device,
+                *arguments,
+            ],
+            pass_fds=files,
+        )  # fmt: skip
+        for connection in theirs:
+            connection.close()
 
-    def send(self, message):
-        self.connection.sendall(encode_message(message))
+    def send(self, message, files=()):
+        socket.send_fds(self.work, [encode_message(message)], list(files))
 
-    def receive(self):
-        return json.loads(self.lines.readline())
+    def tell(self, message):
+        """Send what is heard while a product runs."""
+        self.control.send(encode_message(message))
+
+    def receive(self, connection=None):
+        return decode_message((connection or self.work).recv(PACKET_BYTES))
 
     def receive_until(self, *types):
         """The messages up to the first of one of these types."""
@@ -49,8 +65,8 @@ class WorkerProcess:
         return self.receive_until("succeeded", "failed", "cancelled")
 
     def close(self):
-        self.lines.close()
-        self.connection.close()
+        self.work.close()
+        self.control.close()
 
 
 @pytest.fixture
@@ -85,7 +101,7 @@ def write(folder, name, array):
 
 
 def read(operand):
-    return np.load(operand.path)
+    return np.load(operand.slab)
 
 
 def make_request(folder, a, b, c=None, **options):
@@ -160,8 +176,6 @@ def test_a_request_that_cannot_be_planned_is_not_worth_another_try(worker, tmp_p
 def test_wishes_are_fields_of_the_message_and_may_be_left_out(worker, tmp_path):
     a = make_matrix(8, 8, "float32", seed=1)
     message = make_request(tmp_path, a, a).as_message()
-    for name in WISH_NAMES:
-        assert message.pop(name) == getattr(NO_WISHES, name)
     worker.send(message)
     assert worker.receive_until("succeeded", "failed")[-1]["type"] == "succeeded"
     worker.send({**message, "accuracy": "float64"})
@@ -178,7 +192,7 @@ def test_the_cpu_alone_needs_no_kernel(worker, tmp_path):
 def test_a_missing_file_is_an_answer_without_its_path(worker, tmp_path):
     a = make_matrix(8, 8, "float32", seed=1)
     request = make_request(tmp_path, a, a)
-    Path(request.b.path).unlink()
+    Path(request.b.slab).unlink()
     failed = worker.run(request)[-1]
     assert (failed["type"], failed["kind"]) == ("failed", "internal")
     assert str(tmp_path) not in failed["message"]
@@ -186,21 +200,22 @@ def test_a_missing_file_is_an_answer_without_its_path(worker, tmp_path):
 
 
 def test_what_is_no_message_is_skipped(worker):
-    worker.connection.sendall(b'nonsense\n{"type": "cancel"}\n[]\n{"type": "ping"}\n')
-    assert worker.receive() == {"type": "pong"}
+    for packet in (b"nonsense", b'{"type": "cancel"}', b"[]", b'{"type": "ping"}'):
+        worker.control.send(packet)
+    assert worker.receive(worker.control) == {"type": "pong"}
 
 
 def test_pings_and_a_cancel_are_heard_while_a_product_runs(worker, tmp_path):
     worker.send(make_slow_request(tmp_path).as_message())
     worker.receive_until("planned")
     began = time.monotonic()
-    worker.send({"type": "ping"})
-    worker.receive_until("pong")
+    worker.tell({"type": "ping"})
+    assert worker.receive(worker.control) == {"type": "pong"}
     assert time.monotonic() - began < 2
-    worker.send({"type": "cancel", "job": "another"})
-    worker.send({"type": "ping"})
-    assert "cancelled" not in {message["type"] for message in worker.receive_until("pong")}
-    worker.send({"type": "cancel", "job": "job-1"})
+    worker.tell({"type": "cancel", "job": "another"})
+    worker.tell({"type": "ping"})
+    assert worker.receive(worker.control) == {"type": "pong"}
+    worker.tell({"type": "cancel", "job": "job-1"})
     final = worker.receive_until("succeeded", "failed", "cancelled")[-1]
     assert final == {"type": "cancelled", "job": "job-1"}
     assert time.monotonic() - began < 5
@@ -217,6 +232,64 @@ def test_progress_comes_at_most_twenty_times_a_second(worker, tmp_path):
     assert all(0 < share <= 1 for share in shares)
 
 
+def make_slab(size_bytes):
+    """A descriptor of shared memory, and our view of it."""
+    file = os.memfd_create("slab")
+    os.ftruncate(file, size_bytes)
+    return file, np.frombuffer(mmap.mmap(file, size_bytes), np.uint8)
+
+
+def test_products_are_computed_in_a_slab_by_its_id(worker):
+    file, memory = make_slab(2**20)
+    worker.send({"type": "slab", "slab": 7, "size_bytes": 2**20}, files=[file])
+    a, b = make_matrix(33, 21, "float32", seed=1), make_matrix(21, 50, "float32", seed=2)
+    memory[4096 : 4096 + a.nbytes] = a.reshape(-1).view(np.uint8)
+    memory[8192 : 8192 + b.nbytes] = b.reshape(-1).view(np.uint8)
+    request = RunRequest(
+        job="j",
+        a=Operand(7, 4096, 33, 21, "float32"),
+        b=Operand(7, 8192, 21, 50, "float32"),
+        c=None,
+        out=Operand(7, 16384, 33, 50, "float32"),
+        reports=False,
+    )
+    (final,) = worker.run(request)  # neither plan nor progress
+    assert final["type"] == "succeeded"
+    out = memory[16384 : 16384 + 33 * 50 * 4].view(np.float32).reshape(33, 50)
+    assert np.allclose(out, a @ b, rtol=1e-5)
+    os.close(file)
+
+
+def test_operands_become_the_type_of_the_result(worker, tmp_path):
+    a, b = make_matrix(9, 5, "float16", seed=1), make_matrix(5, 7, "float16", seed=2)
+    out = write(tmp_path, "out.npy", poison(np.empty((9, 7), np.float64)))
+    request = RunRequest(
+        "j", write(tmp_path, "a.npy", a), write(tmp_path, "b.npy", b), None, out, verify=True
+    )
+    assert worker.run(request)[-1]["type"] == "succeeded"
+    assert np.allclose(read(out), a.astype(np.float64) @ b.astype(np.float64), rtol=1e-14)
+
+
+def test_a_matrix_beyond_its_slab_is_an_answer(worker):
+    file, _ = make_slab(2**20)
+    worker.send({"type": "slab", "slab": 1, "size_bytes": 2**20}, files=[file])
+    inside, beyond = Operand(1, 0, 8, 8, "float32"), Operand(1, 2**20, 8, 8, "float32")
+    failed = worker.run(RunRequest("j", inside, inside, None, beyond))[-1]
+    assert failed["type"] == "failed"
+    assert not failed["retryable"]
+    os.close(file)
+
+
+def test_a_slab_that_is_dropped_is_acknowledged_and_unknown_from_then_on(worker):
+    file, _ = make_slab(2**20)
+    worker.send({"type": "slab", "slab": 3, "size_bytes": 2**20}, files=[file])
+    worker.send({"type": "drop", "slab": 3})
+    assert worker.receive() == {"type": "dropped", "slab": 3}
+    operand = Operand(3, 0, 8, 8, "float32")
+    assert worker.run(RunRequest("j", operand, operand, None, operand))[-1]["type"] == "failed"
+    os.close(file)
+
+
 def test_the_worker_ends_when_it_is_told_to(worker):
     worker.send({"type": "shutdown"})
     assert worker.process.wait(timeout=10) == 0
@@ -225,6 +298,7 @@ def test_the_worker_ends_when_it_is_told_to(worker):
 def test_a_shutdown_stops_the_product_that_runs(worker, tmp_path):
     worker.send(make_slow_request(tmp_path).as_message())
     worker.receive_until("planned")
+    worker.tell({"type": "shutdown"})
     worker.send({"type": "shutdown"})
     assert worker.process.wait(timeout=10) == 0
 
@@ -241,8 +315,8 @@ def test_the_worker_ends_when_the_service_is_gone_even_in_the_middle_of_a_produc
 def test_signals_from_the_terminal_or_the_control_group_do_not_end_it(worker):
     worker.process.send_signal(signal.SIGINT)
     worker.process.send_signal(signal.SIGTERM)
-    worker.send({"type": "ping"})
-    assert worker.receive() == {"type": "pong"}
+    worker.tell({"type": "ping"})
+    assert worker.receive(worker.control) == {"type": "pong"}
 
 
 def test_when_memory_runs_out_the_worker_goes_first(worker):

@@ -128,13 +128,16 @@ def test_a_try_that_fails_early_leaves_its_plan(tmp_path: Path) -> None:
     async def scenario(parts: Parts) -> None:
         a = parts.store(make_matrix(30, 30, "float32", seed=1))
         begun = await parts.dispatcher.submit(ask(a, a))
-        original = parts.engine.run
+        original = parts.engine.start_run
+        failure = {"type": "failed", "kind": "verification", "message": "no", "retryable": False}
 
-        async def run_and_fail(message: Any, on_event: Any) -> Any:
-            await original(message, on_event)
-            return {"type": "failed", "kind": "verification", "message": "no", "retryable": False}
+        def run_and_fail(message: Any, take: Any) -> None:
+            def spoil(event: Any) -> None:
+                take({**event, **failure} if event["type"] == "succeeded" else event)
 
-        parts.engine.run = run_and_fail  # type: ignore[method-assign]
+            original(message, spoil)
+
+        parts.engine.start_run = run_and_fail  # type: ignore[method-assign]
         job = await parts.dispatcher.wait(begun[0].id)
         assert job.state is JobState.FAILED
         assert (job.plan or {})["f"] == 30
@@ -241,14 +244,14 @@ def test_a_gpu_that_breaks_twice_leaves_the_last_try_to_the_cpu_alone(
 import wavetrim.scheduler.run
 from wavetrim.scheduler.errors import ExecutionError
 
-choose = wavetrim.scheduler.run.plan_request
+choose = wavetrim.scheduler.run.plan_product
 
-def break_down(request, profile):
+def break_down(request, *others):
     if not request.cpu_only:
         raise ExecutionError("CUDA_ERROR_ILLEGAL_ADDRESS", poisoned=True)
-    return choose(request, profile)
+    return choose(request, *others)
 
-wavetrim.scheduler.run.plan_request = break_down
+wavetrim.scheduler.run.plan_product = break_down
 """
     )
     root = Path(__file__).parents[1]
@@ -316,7 +319,7 @@ def test_a_running_job_is_cancelled_soon_and_the_engine_lives_on(tmp_path: Path)
 def test_an_engine_that_does_not_hear_a_cancel_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wavetrim.service.jobs.run.STOP_GRACE_SECONDS", 0.5)
+    monkeypatch.setattr("wavetrim.service.jobs.lane.STOP_GRACE_SECONDS", 0.5)
 
     async def scenario(parts: Parts) -> None:
         a = parts.store_slow_operand()

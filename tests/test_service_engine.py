@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.parts import Parts, make_parts
-from wavetrim.scheduler.messages import Operand, RunRequest
+from wavetrim.scheduler.messages import FINAL_TYPES, Operand, RunRequest
 from wavetrim.service.engine.process import list_arguments
 from wavetrim.service.engine.supervisor import Engine, Watch
 from wavetrim.service.settings import Settings
@@ -41,18 +41,32 @@ def make_run(parts: Parts, size: int = 1200) -> dict[str, Any]:
     return RunRequest("j", a_operand, a_operand, None, out_operand).as_message()
 
 
-async def ignore(_event: Any) -> None:
-    pass
+async def start_run(
+    engine: Engine, message: dict[str, Any], note: Callable[[Any], None] = lambda _event: None
+) -> "asyncio.Future[Any]":
+    """Starts a run when the engine is ready; the future becomes its final message."""
+    final = asyncio.get_running_loop().create_future()
+
+    def take(event: Any) -> None:
+        if event["type"] in FINAL_TYPES:
+            final.set_result(event)
+        else:
+            note(event)
+
+    await engine.wait_ready()
+    engine.start_run(message, take)
+    return final
 
 
-async def wait_for_plan(engine: Engine, message: dict[str, Any]) -> "asyncio.Task[Any]":
+async def compute(engine: Engine, message: dict[str, Any]) -> Any:
+    """The final message of a run."""
+    return await (await start_run(engine, message))
+
+
+async def wait_for_plan(engine: Engine, message: dict[str, Any]) -> "asyncio.Future[Any]":
     """Starts a run; returns when the engine has planned it."""
     planned = asyncio.Event()
-
-    async def note(event: Any) -> None:
-        planned.set()
-
-    run = asyncio.create_task(engine.run(message, note))
+    run = await start_run(engine, message, lambda _event: planned.set())
     await planned.wait()
     return run
 
@@ -70,12 +84,11 @@ def test_the_engine_tells_what_it_computes_with(tmp_path: Path) -> None:
     pids = []
 
     async def scenario(engine: Engine) -> None:
-        assert (engine.profile, engine.cpu_threads, engine.state) == (None, None, "starting")
+        assert (engine.cpu_threads, engine.state) == (None, "starting")
         await engine.wait_ready()
         assert engine.state == "ready"
         assert (engine.devices, engine.cpu_threads) == ((), 1)
-        assert engine.profile is not None
-        assert engine.profile.device == "cpu"
+        assert engine.profiles.find().device == "cpu"
         assert engine.pid is not None
         pids.append(engine.pid)
 
@@ -88,11 +101,11 @@ def test_a_run_reports_plan_and_progress_before_its_end(tmp_path: Path) -> None:
     parts = make_parts(tmp_path)
     seen = []
 
-    async def note(event: Any) -> None:
+    def note(event: Any) -> None:
         seen.append(event["type"])
 
     async def scenario(engine: Engine) -> None:
-        final = await engine.run(make_run(parts, 500), note)
+        final = await (await start_run(engine, make_run(parts, 500), note))
         assert final["type"] == "succeeded"
 
     run_with_engine(parts, scenario)
@@ -117,7 +130,7 @@ def test_an_engine_that_is_killed_fails_its_run_and_starts_again(tmp_path: Path)
         await engine.wait_ready()
         assert engine.pid != first
         assert engine.restarts == 1
-        again = await engine.run(message, ignore)
+        again = await compute(engine, message)
         assert again["type"] == "succeeded"
 
     run_with_engine(parts, scenario)
@@ -130,7 +143,7 @@ def test_a_run_that_is_cancelled_stops_early(tmp_path: Path) -> None:
     async def scenario(engine: Engine) -> None:
         run = await wait_for_plan(engine, make_run(parts, 3000))
         began = time.monotonic()
-        await engine.cancel("j")
+        engine.cancel("j")
         assert (await run)["type"] == "cancelled"
         assert time.monotonic() - began < 3
 
@@ -160,7 +173,7 @@ def test_a_long_product_is_not_taken_for_a_hang(tmp_path: Path) -> None:
 
     async def scenario(engine: Engine) -> None:
         began = time.monotonic()
-        final = await engine.run(make_run(parts, 1700), ignore)
+        final = await compute(engine, make_run(parts, 1700))
         assert final["type"] == "succeeded"
         assert time.monotonic() - began > watch.silence_seconds
 
@@ -256,8 +269,8 @@ def test_what_the_engine_prints_goes_into_the_log(
     async def scenario(engine: Engine) -> None:
         await engine.wait_ready()
         message = make_run(parts, 8)
-        message["a"]["path"] = str(tmp_path / "gone")
-        failed = await engine.run(message, ignore)
+        message["a"][0] = str(tmp_path / "gone")
+        failed = await compute(engine, message)
         assert failed["kind"] == "internal"
 
     with caplog.at_level("INFO", logger="wavetrim.service.engine.output"):

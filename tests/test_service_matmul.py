@@ -34,8 +34,10 @@ def check_nothing_left(server: RunningServer) -> None:
     assert server.list_matrix_files() == set()
     metrics = server.client.get("/metrics").text
     assert "wavetrim_stored_bytes 0.0" in metrics
-    assert 'wavetrim_jobs{state="queued"} 0.0' in metrics
-    assert 'wavetrim_jobs{state="running"} 0.0' in metrics
+    assert 'wavetrim_products{state="waiting"} 0.0' in metrics
+    assert 'wavetrim_products{state="running"} 0.0' in metrics
+    assert 'wavetrim_arena{what="used_bytes"} 0.0' in metrics
+    assert server.client.get("/v1/jobs").json()["jobs"] == [], "no row is made"
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (33, 64, 31), (7, 257, 5), (1, 300, 2)])
@@ -57,6 +59,54 @@ def test_both_orders_and_alpha(server: RunningServer) -> None:
     a, b = make_array(20, 30, seed=1), make_array(30, 10, seed=2)
     response = multiply(server, np.asfortranarray(a), np.asfortranarray(b), alpha=0.5)
     np.testing.assert_array_equal(decode_npy(response.content), 0.5 * (a @ b))
+
+
+@pytest.mark.parametrize("size", [20, 200])
+def test_beta_adds_the_third_matrix(server: RunningServer, size: int) -> None:
+    a, b, c = (make_array(size, size, "float32", seed) for seed in (1, 2, 3))
+    response = multiply(server, a, b, c, alpha=2, beta=-0.5, verify=True)
+    assert response.status_code == 200, response.text
+    np.testing.assert_array_equal(decode_npy(response.content), 2 * (a @ b) - 0.5 * c)
+
+
+@pytest.mark.parametrize("size", [20, 200])
+def test_the_result_has_the_type_that_is_asked_for(server: RunningServer, size: int) -> None:
+    a, b = make_array(size, size, "float32", 1), make_array(size, size, "int16", 2)
+    product = decode_npy(multiply(server, a, b, dtype="float64").content)
+    assert product.dtype == np.float64
+    np.testing.assert_array_equal(product, a.astype(np.float64) @ b)
+
+
+def test_a_missing_matrix_is_called_by_its_place(server: RunningServer) -> None:
+    for size in (3, 300):
+        a = make_array(size, size)
+        one = multiply(server, a).json()
+        assert "no second matrix, B" in one["limit"], one
+        two = multiply(server, a, a, beta=1).json()
+        assert "no third matrix, C" in two["limit"], two
+
+
+def test_without_an_arena_files_serve(start_server: Callable[..., RunningServer]) -> None:
+    server = start_server(arena_bytes=0)
+    server.wait_ready()
+    for size in (5, 300):
+        a, b = make_array(size, size, seed=1), make_array(size, size, seed=2)
+        np.testing.assert_array_equal(decode_npy(multiply(server, a, b).content), a @ b)
+    assert server.list_matrix_files() == set()
+    assert server.client.get("/v1/devices").json()["arena"] is None
+
+
+def test_what_the_arena_has_no_room_for_goes_through_files(
+    start_server: Callable[..., RunningServer],
+) -> None:
+    server = start_server(arena_bytes=4 * 2**20)
+    server.wait_ready()
+    a = make_array(1000, 1000, seed=1)
+    np.testing.assert_array_equal(decode_npy(multiply(server, a, a).content), a @ a)
+    arena = server.client.get("/v1/devices").json()["arena"]
+    assert arena["refusals"] > 0
+    assert arena["used_bytes"] == 0
+    assert server.list_matrix_files() == set()
 
 
 def test_an_accuracy_can_be_asked_for(server: RunningServer) -> None:
@@ -86,7 +136,11 @@ def test_server_timing_has_every_part_in_milliseconds(server: RunningServer) -> 
         (make_array(3, 4), make_array(4, 5), {"kernel": "none"}, 422, "kernel"),
         (make_array(3, 4), make_array(4, 5), {"accuracy": "float32"}, 422, "accuracy"),
         (make_array(3, 4), make_array(4, 5), {"sms": 7}, 422, "sms"),
-        (make_array(3, 4), make_array(4, 5), {"beta": 1}, 422, "beta"),
+        (make_array(3, 4), make_array(4, 5), {"beta": 1}, 400, "body"),
+        (make_array(3, 4), make_array(4, 5), {"beta": "inf"}, 422, "beta"),
+        (make_array(3, 4), make_array(4, 5), {"gamma": 1}, 422, "gamma"),
+        (make_array(3, 4), make_array(4, 5), {"dtype": "int8"}, 422, "dtype of a"),
+        (make_array(3, 4), make_array(4, 5), {"dtype": "complex64"}, 422, "dtype"),
         (make_array(3, 4), make_array(4, 5), {"alpha": "nan"}, 422, "alpha"),
         (make_array(3, 4), np.zeros(4), {}, 400, "shape"),
         (make_array(3, 4), np.zeros((4, 5), ">f8"), {}, 415, "descr"),
@@ -136,12 +190,13 @@ def test_a_caller_who_leaves_cancels_the_job(server: RunningServer) -> None:
         f"POST /v1/matmul HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
         f"Content-Type: application/x-npy\r\nContent-Length: {len(content)}\r\n\r\n"
     )
-    before = read_count(server, 'wavetrim_jobs{state="cancelled"}')
+    before = read_count(server, 'wavetrim_jobs_finished_total{state="cancelled"}')
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(head.encode() + content)
-        wait_until(lambda: read_count(server, 'wavetrim_jobs{state="running"}') == 1)
-    wait_until(lambda: read_count(server, 'wavetrim_jobs{state="cancelled"}') == before + 1)
-    wait_until(lambda: server.list_matrix_files() == set())
+        wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 1)
+    finished = 'wavetrim_jobs_finished_total{state="cancelled"}'
+    wait_until(lambda: read_count(server, finished) == before + 1)
+    wait_until(lambda: read_count(server, 'wavetrim_arena{what="used_bytes"}') == 0)
     check_nothing_left(server)
     assert multiply(server, make_array(3, 4), make_array(4, 5)).status_code == 200
 
@@ -158,16 +213,18 @@ def test_a_service_that_is_killed_forgets_the_call(
     )
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(head.encode() + content)
-        wait_until(lambda: read_count(server, 'wavetrim_jobs{state="running"}') == 1)
+        wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 1)
         server.kill()
     server.restart()
+    server.wait_ready()
     check_nothing_left(server)
-    assert read_count(server, 'wavetrim_jobs{state="cancelled"}') == 1
+    assert multiply(server, make_array(3, 4), make_array(4, 5)).status_code == 200
 
 
 def read_count(server: RunningServer, name: str) -> float:
     lines = server.client.get("/metrics").text.splitlines()
-    return next(float(line.split(" ")[-1]) for line in lines if line.startswith(name))
+    found = (float(line.split(" ")[-1]) for line in lines if line.startswith(name))
+    return next(found, 0.0)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:

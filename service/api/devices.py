@@ -7,19 +7,26 @@ from fastapi import APIRouter
 from wavetrim.scheduler.machine import GpuModel, MachineProfile
 from wavetrim.scheduler.profile import list_presets
 from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.parts import EnginePart
-from wavetrim.service.api.plan_schemas import DevicesView, DeviceView, PresetView, ProfileView
+from wavetrim.service.api.parts import ArenaPart, EnginePart
+from wavetrim.service.api.plan_schemas import (
+    ArenaView,
+    DevicesView,
+    DeviceView,
+    PresetView,
+    ProfileView,
+)
 
 router = APIRouter(prefix="/v1/devices", tags=["plan"])
 
 
 @router.get("", responses=list_refusals())
-def list_devices(engine: EnginePart) -> DevicesView:
+def list_devices(engine: EnginePart, arena: ArenaPart) -> DevicesView:
     """List the GPUs of this machine, where its figures come from, and the presets."""
     return DevicesView(
         devices=[DeviceView.model_validate(asdict(info)) for info in engine.devices],
         cpu_threads=engine.cpu_threads,
         profile=_show_profile(engine.profiles.find()),
+        arena=None if arena is None else ArenaView.model_validate(asdict(arena.describe())),
         presets=[_show_preset(gpu) for gpu in list_presets()],
     )
 

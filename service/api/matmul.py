@@ -1,6 +1,6 @@
 """A product in one call: .npy files in, one out, and nothing is kept: no file and no row.
 
-The route is plain ASGI, since it takes the body's bytes itself; `describe` tells of it in the
+The route is plain ASGI, since it takes the body's bytes itself; `multiply` tells of it in the
 OpenAPI document.
 """
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Final
 from urllib.parse import parse_qsl
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.datastructures import Headers
@@ -20,7 +20,7 @@ from wavetrim.scheduler.messages import RunRequest
 from wavetrim.scheduler.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.wishes import NO_WISHES, Wishes
-from wavetrim.service.api.auth import check_access
+from wavetrim.service.api.auth import check_access, require_access
 from wavetrim.service.api.matmul_body import ProductReceiver, Received
 from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
 from wavetrim.service.api.schemas import ContentDigest, MatmulQuery
@@ -29,7 +29,7 @@ from wavetrim.service.api.wire.sender import send_views
 from wavetrim.service.metrics import PARTS
 from wavetrim.service.storage.npy import MAX_HEADER_BYTES
 
-described = APIRouter(prefix="/v1/matmul", tags=["matmul"])
+described = APIRouter(prefix="/v1/matmul", tags=["matmul"], dependencies=[Depends(require_access)])
 """What the OpenAPI document says of the route."""
 
 
@@ -39,7 +39,7 @@ described = APIRouter(prefix="/v1/matmul", tags=["matmul"])
     responses={
         200: describe_npy_answer(
             "The product.",
-            Server_Timing="map, kernel, transfer, gpu, cpu and total, in milliseconds.",
+            Server_Timing="map, kernel, transfer, gpu, cpu, total and queue, in milliseconds.",
             Wavetrim_F="Rows of C that the CPU was planned to compute.",
             Wavetrim_F_Actual="Rows of C that the CPU has computed.",
             Wavetrim_Accuracy="How exact the sums of the GPU's kernel are, if one has run.",
@@ -52,14 +52,14 @@ described = APIRouter(prefix="/v1/matmul", tags=["matmul"])
         "beta is not 0, a third one, C."
     ),
 )
-async def describe(
+async def multiply(
     _query: Annotated[MatmulQuery, Query()], _content_digest: ContentDigest = None
 ) -> Response:
     """Multiply two matrices and send the product; a caller who leaves stops it."""
-    raise AssertionError("described only: the route is `multiply`")
+    raise AssertionError("this describes the route; `answer` is what is called")
 
 
-async def multiply(scope: Scope, receive: Receive, send: Send) -> None:
+async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers POST /v1/matmul."""
     state = scope["app"].state
     settings, metrics = state.settings, state.metrics
@@ -97,14 +97,14 @@ async def multiply(scope: Scope, receive: Receive, send: Send) -> None:
         metrics.sent_bytes.inc(len(received.answer))
 
 
-class _Multiply:
-    """`multiply` as Starlette wants an ASGI application that is a route's endpoint."""
+class _Answer:
+    """`answer` as Starlette wants an ASGI application that is a route's endpoint."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await multiply(scope, receive, send)
+        await answer(scope, receive, send)
 
 
-route: Final = Route("/v1/matmul", _Multiply(), methods=["POST"], include_in_schema=False)
+route: Final = Route("/v1/matmul", _Answer(), methods=["POST"], include_in_schema=False)
 
 
 class _Caller:
@@ -167,9 +167,10 @@ def _make_request(received: Received, query: MatmulQuery, wishes: Wishes) -> Run
 def _describe(event: Any) -> list[tuple[bytes, bytes]]:
     """The headers that say how the product was computed."""
     timings, plan = event["timings"], event["plan"]
+    timings["queue_seconds"] = event["queue_seconds"]
     shown = [
         f"{part};dur={seconds * 1e3:.3f}"
-        for part in PARTS
+        for part in (*PARTS, "queue")
         if (seconds := timings.get(f"{part}_seconds")) is not None
     ]
     headers = [

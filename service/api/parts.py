@@ -7,9 +7,11 @@ from fastapi import Depends, Request
 
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.jobs.dispatch import Dispatcher
+from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
+from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.matrices import MatrixStore
 
 
@@ -43,6 +45,16 @@ def _find_dispatcher(request: Request) -> Dispatcher:
     return dispatcher
 
 
+def _find_arena(request: Request) -> Arena | None:
+    arena: Arena | None = request.app.state.arena
+    return arena
+
+
+def _find_lane(request: Request) -> Lane:
+    lane: Lane = request.app.state.lane
+    return lane
+
+
 def _find_metrics(request: Request) -> Metrics:
     metrics: Metrics = request.app.state.metrics
     return metrics
@@ -55,3 +67,5 @@ JobsPart = Annotated[JobStore, Depends(_find_jobs)]
 EnginePart = Annotated[Engine, Depends(_find_engine)]
 DispatcherPart = Annotated[Dispatcher, Depends(_find_dispatcher)]
 MetricsPart = Annotated[Metrics, Depends(_find_metrics)]
+ArenaPart = Annotated[Arena | None, Depends(_find_arena)]
+LanePart = Annotated[Lane, Depends(_find_lane)]

@@ -151,6 +151,19 @@ class ProfileView(BaseModel):
     measured_at: str | None = Field(description="When it was measured; null for a preset.")
 
 
+class ArenaView(BaseModel):
+    """The shared memory in which matrices are received, computed and sent."""
+
+    limit_bytes: int = Field(description="The most that it may take.")
+    made_bytes: int = Field(description="What it takes now.")
+    used_bytes: int = Field(description="What matrices take of that.")
+    locked_bytes: int = Field(description="What is page-locked: GPUs read and write it alone.")
+    slabs: int = Field(description="The pieces that it is made of.")
+    extents: int = Field(description="How many places are taken.")
+    evictions: int = Field(description="How often a matrix that is on disk made room.")
+    refusals: int = Field(description="How often there was no room.")
+
+
 class DevicesView(BaseModel):
     """What computes here, and what can be planned for."""
 
@@ -178,6 +191,16 @@ class DevicesView(BaseModel):
                         "source": "measured on this machine",
                         "measured_at": "2026-03-01T11:00:00+00:00",
                     },
+                    "arena": {
+                        "limit_bytes": 17179869184,
+                        "made_bytes": 1073741824,
+                        "used_bytes": 134217728,
+                        "locked_bytes": 1073741824,
+                        "slabs": 1,
+                        "extents": 3,
+                        "evictions": 0,
+                        "refusals": 0,
+                    },
                     "presets": [
                         {
                             "name": "H200",
@@ -195,4 +218,5 @@ class DevicesView(BaseModel):
     devices: list[DeviceView] = Field(description="The GPUs that the service uses.")
     cpu_threads: int | None = Field(description="Threads of the CPU part; null before it is known.")
     profile: ProfileView = Field(description="Where the figures of this machine come from.")
+    arena: ArenaView | None = Field(description="Shared memory; none where it is switched off.")
     presets: list[PresetView] = Field(description="GPUs that can be planned for.")

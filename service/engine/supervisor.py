@@ -269,8 +269,8 @@ class Engine:
     def _take_event(self, event: Event) -> None:
         job_id = event["job"]
         take = self._runs.get(job_id)
-        if take is None:
-            return
+        if take is None or self.state == "stopping":
+            return  # runs that the service's end stops are told when the process is gone
         if event["type"] in FINAL_TYPES:
             del self._runs[job_id]
             self._proved = self._proved or event["type"] == "succeeded"

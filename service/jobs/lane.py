@@ -9,6 +9,7 @@ import asyncio
 import heapq
 import itertools
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -36,9 +37,13 @@ class Turn:
         rooms: The memory that it lies in.
         final: Becomes the engine's final message; "cancelled" if it was given up before its turn.
         begun: Becomes done when the product is sent to the engine, or given up.
+        waited_seconds: How long it has waited for that.
     """
 
-    __slots__ = ("begun", "final", "holds", "is_small", "on_event", "request", "rooms")
+    __slots__ = (
+        "_entered", "begun", "final", "holds", "is_small", "on_event", "request", "rooms",
+        "waited_seconds",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -50,11 +55,18 @@ class Turn:
         self.request = request
         self.rooms = rooms
         self.holds: list[RoomHold] = []
+        self._entered = time.perf_counter()
+        self.waited_seconds = 0.0
         self.on_event = on_event
         self.final: asyncio.Future[Event] = loop.create_future()
         self.begun: asyncio.Future[None] = loop.create_future()
         operations = 2 * request.out.rows * request.out.columns * request.a.columns
         self.is_small = operations <= SMALL_OPERATIONS
+
+    def begin(self) -> None:
+        """The product is about to be sent, or was given up."""
+        self.waited_seconds = time.perf_counter() - self._entered
+        _settle(self.begun, None)
 
 
 class Lane:
@@ -76,6 +88,11 @@ class Lane:
         self._running: dict[str, Turn] = {}
         self._large = 0
         self.waiting = 0
+
+    @property
+    def running(self) -> int:
+        """How many products the engine has."""
+        return len(self._running)
 
     def enter(
         self,
@@ -145,7 +162,7 @@ class Lane:
         self._large += not turn.is_small
         self.waiting -= 1
         turn.holds = [room.hold("engine") for room in turn.rooms]
-        _settle(turn.begun, None)
+        turn.begin()
         self._engine.start_run(turn.request.as_message(), lambda event: self._take(turn, event))
 
     def _take(self, turn: Turn, event: Event) -> None:
@@ -162,7 +179,7 @@ class Lane:
 
     def _give_up(self, turn: Turn) -> None:
         self.waiting -= 1
-        _settle(turn.begun, None)
+        turn.begin()
         _settle(turn.final, {"type": "cancelled", "job": turn.request.job})
 
 

@@ -71,7 +71,7 @@ class Products:
             await_leaving: Returns when the caller has left. It is asked for a slow product only.
 
         Returns:
-            The engine's message of success.
+            The engine's message of success, with `queue_seconds`: how long the product waited.
 
         Raises:
             ClientDisconnect: The caller has left; the product was stopped.
@@ -120,7 +120,7 @@ class Products:
             watch.end()
             self._turns.discard(turn)
         if event["type"] != "cancelled":
-            return event
+            return {**event, "queue_seconds": turn.waited_seconds}
         if watch.reason == "left":
             self._metrics.record_end("cancelled")
             raise ClientDisconnect
