@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.test_storage_arena_memory import build_v2
-from wavetrim.service.errors import StorageFull
+from wavetrim.service.api.problems import describe_error
 from wavetrim.service.storage.arena.arena import Arena, ArenaState
 from wavetrim.service.storage.arena.errors import ArenaFull, ExtentFreed, NoRoom
 from wavetrim.service.storage.arena.extent import Hold
@@ -341,16 +341,20 @@ async def test_a_finalizer_may_release_in_the_middle_of_any_call() -> None:
         assert arena.describe().extents == 0
 
 
-def time_pairs(arena: Arena, pairs: int = 100_000) -> float:
-    begin = time.perf_counter()
-    for _ in range(pairs):
-        take(arena, 16_512).release()
-    return (time.perf_counter() - begin) / pairs
+def time_pairs(arena: Arena, pairs: int = 20_000) -> float:
+    """Seconds of one obtaining and its release, the best of five rounds."""
+    rounds = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        for _ in range(pairs):
+            take(arena, 16_512).release()
+        rounds.append((time.perf_counter() - begin) / pairs)
+    return min(rounds)
 
 
 @on_loop
 async def test_obtaining_and_releasing_takes_microseconds_beside_thousands_of_extents() -> None:
-    """3 to 5 µs a pair where this was written, on a quiet core."""
+    """6 to 9 µs a pair where this was written, on a busy machine with two cores."""
     async with running_arena(limit=512 * MIB, slab=512 * MIB, poison=False) as arena:
         few = [take(arena, 16_512) for _ in range(100)]
         for hold in few[::2]:
@@ -437,7 +441,7 @@ async def test_obtain_grows_to_the_limit_and_then_refuses_with_field_value_and_l
             ArenaFull, match=r"size in bytes is 1048576; it must be .* 8388608"
         ) as e:
             await arena.obtain(MIB, "matrix")
-        assert isinstance(e.value, StorageFull)
+        assert describe_error(e.value).status_code == 507
         assert (e.value.field, e.value.value) == ("size in bytes", MIB)
         assert arena.describe().refusals == 1
         assert arena.describe().made_bytes == 8 * MIB
@@ -511,6 +515,17 @@ async def test_eviction_is_asked_before_a_refusal_and_only_for_what_is_missing()
         assert cached == []
         assert arena.describe().refusals == 1
         assert len(kept) == 2
+
+
+@on_loop
+async def test_nothing_is_evicted_for_what_is_larger_than_the_arena() -> None:
+    async with running_arena() as arena:
+        asked: list[int] = []
+        arena.add_evictor(lambda missing: asked.append(missing) or 0)
+        with pytest.raises(ArenaFull):
+            await arena.obtain(8 * MIB + 1, "matrix")
+        assert asked == []
+        assert arena.describe().refusals == 1
 
 
 @on_loop

@@ -89,7 +89,7 @@ class SlabSupply:
             task.cancel()
         await asyncio.gather(*ending, *filter(None, [self._growth]), return_exceptions=True)
         for slab in (*self._slabs.values(), *self._leaving):
-            slab.close()
+            await run_to_end(slab.close)
         self._slabs.clear()
         self._leaving.clear()
         self.made_bytes = 0
@@ -155,7 +155,7 @@ class SlabSupply:
         finally:
             self._growth = None
         if self._closed:
-            slab.close()
+            await run_to_end(slab.close)
             return False
         self.made_bytes += slab.size_bytes
         self._slabs[slab.id] = slab
