@@ -460,7 +460,7 @@ async def test_many_who_wait_for_one_slab_all_get_their_place() -> None:
 
 @on_loop
 async def test_a_group_at_its_limit_is_answered_with_full_and_never_with_growth(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     current = build_v2(tmp_path, 2 * GIB, GIB) / "sys/fs/cgroup/a/memory.current"
     async with running_arena(limit=GIB, room=partial(read_room, tmp_path)) as arena:
@@ -474,6 +474,7 @@ async def test_a_group_at_its_limit_is_answered_with_full_and_never_with_growth(
         take(arena, 3 * MIB)
         await asyncio.sleep(0.05)
         assert arena.describe().made_bytes == before
+        assert caplog.text.count("the arena does not grow: slab is") == 1
         current.write_text(f"{GIB}\n")
         assert await arena.obtain(5 * MIB, "matrix")
 
@@ -577,6 +578,14 @@ async def test_unused_slabs_leave_but_for_one_ahead_and_their_memory_with_them()
 
 
 @on_loop
+async def test_after_a_matrix_as_large_as_the_arena_a_usual_slab_is_there_again() -> None:
+    async with running_arena(limit=12 * MIB, idle_seconds=0.1) as arena:
+        (await arena.obtain(12 * MIB, "matrix")).release()
+        assert [slab.size_bytes for slab in arena.slabs] == [12 * MIB]
+        await until(lambda: [slab.size_bytes for slab in arena.slabs] == [4 * MIB])
+
+
+@on_loop
 async def test_a_slab_that_is_used_now_and_then_stays() -> None:
     async with running_arena(limit=64 * MIB, idle_seconds=0.3) as arena:
         (await arena.obtain(10 * MIB, "matrix")).release()
@@ -666,6 +675,57 @@ async def test_an_engine_that_never_lets_go_is_not_waited_for_without_end() -> N
         with pytest.raises(ArenaFull):
             await arena.obtain(8 * MIB, "matrix")
         assert arena.describe().made_bytes == 8 * MIB
+
+
+@on_loop
+async def test_many_at_once_with_growth_eviction_and_leaving_keep_all_bytes() -> None:
+    drawn, cached, served = random.Random(3), dict[bytes, Hold](), 0
+
+    async with running_arena(limit=48 * MIB, idle_seconds=0.05) as arena:
+
+        async def leave(slab: Slab) -> None:
+            await asyncio.sleep(drawn.random() / 20)
+
+        def evict(missing: int) -> int:
+            if not cached:
+                return 0
+            hold = cached.pop(next(iter(cached)))
+            hold.release()
+            return hold.extent.size_bytes
+
+        arena.on_slab_leaving = leave
+        arena.add_evictor(evict)
+
+        async def use(number: int) -> None:
+            nonlocal served
+            for step in range(60):
+                size = drawn.choice([1000, 70_000, MIB, 3 * MIB, 9 * MIB]) + step
+                try:
+                    hold = await arena.obtain(size, "matrix")
+                except ArenaFull:
+                    await asyncio.sleep(drawn.random() / 50)
+                    continue
+                stamp = number.to_bytes(4, "big") + step.to_bytes(4, "big")
+                hold.extent.view[:8] = hold.extent.view[-8:] = stamp
+                with hold.extent.hold("engine") as engine:
+                    await asyncio.sleep(drawn.random() / 100)
+                    view = engine.extent.view
+                    assert bytes(view[:8]) == bytes(view[-8:]) == stamp
+                served += 1
+                if drawn.random() < 0.3:
+                    cached[stamp] = hold
+                else:
+                    hold.release()
+
+        await asyncio.gather(*(use(number) for number in range(24)))
+        assert served > 500
+        for stamp, hold in cached.items():
+            assert bytes(hold.extent.view[:8]) == bytes(hold.extent.view[-8:]) == stamp
+            hold.release()
+        state = arena.describe()
+        assert (state.extents, state.used_bytes) == (0, 0)
+        assert state.evictions > 0
+        await until(lambda: arena.describe().made_bytes == 4 * MIB)
 
 
 @on_loop

@@ -59,6 +59,7 @@ class SlabSupply:
         self._growth: asyncio.Task[bool] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._closed = False
+        self._refused = False
         self.made_bytes = 0
         self.may_grow_ahead = False
         self.on_made: Callable[[Slab], None] | None = None
@@ -149,7 +150,9 @@ class SlabSupply:
         try:
             slab = await run_to_end(self._make_slab, needed_bytes, left_bytes)
         except (NoRoom, OSError) as error:
-            logger.info("the arena does not grow: %s", error)
+            if not self._refused:  # once, not with each request
+                logger.warning("the arena does not grow: %s", error)
+            self._refused = True
             asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._allow_growth_ahead)
             return False
         finally:
@@ -157,6 +160,7 @@ class SlabSupply:
         if self._closed:
             await run_to_end(slab.close)
             return False
+        self._refused = False
         self.made_bytes += slab.size_bytes
         self._slabs[slab.id] = slab
         self._table.add(slab)
@@ -223,11 +227,13 @@ class SlabSupply:
                 idle_seconds = now - seen[slab.id][1]
                 if idle_seconds >= self._idle_seconds and self._is_dispensable(slab, unused):
                     self._begin_leaving(slab)
+            if not self._slabs and self.may_grow_ahead:
+                self.grow_ahead()
 
     def _is_dispensable(self, slab: Slab, unused: Iterable[Slab]) -> bool:
         """Whether a slab is more than one ahead of use; one for a single extent always is."""
         if slab.size_bytes > self._usual_bytes:
-            return len(self._slabs) > 1
+            return True
         own = (each for each in unused if each.size_bytes > self._usual_bytes)
         own_bytes = sum(each.size_bytes for each in own if each.id in self._slabs)
         return self._table.free_bytes - own_bytes - slab.size_bytes >= self._usual_bytes
