@@ -392,6 +392,17 @@ async def test_the_arena_begins_with_one_slab_and_describes_itself() -> None:
 
 
 @on_loop
+async def test_who_comes_while_the_first_slab_is_made_waits_for_it() -> None:
+    arena = Arena(limit_bytes=64 * MIB, slab_bytes=64 * MIB, read_room=lambda: GIB)
+    asking = asyncio.create_task(arena.obtain(1000, "socket in"))
+    starting = asyncio.create_task(arena.start())
+    assert (await asking).extent.slab.id == 1
+    await starting
+    assert arena.describe().slabs == 1
+    await arena.close()
+
+
+@on_loop
 async def test_a_limit_below_a_slab_is_the_size_of_the_first_one() -> None:
     async with running_arena(limit=3 * MIB + 5) as arena:
         assert [slab.size_bytes for slab in arena.slabs] == [2 * MIB]

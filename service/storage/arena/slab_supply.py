@@ -80,7 +80,7 @@ class SlabSupply:
         self._watch = asyncio.create_task(self._watch_use())
         least_bytes = find_needed_bytes(1)
         if self._limit_bytes >= least_bytes:
-            await asyncio.shield(self._begin_growth(least_bytes))
+            await asyncio.shield(self._growth or self._begin_growth(least_bytes))
 
     async def close(self) -> None:
         """Stop whatever is under way, and let go of all slabs."""
