@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.test_storage_arena_memory import build_v2
-from wavetrim.service.errors import StorageFull
+from wavetrim.service.api.problems import describe_error
 from wavetrim.service.storage.arena.arena import Arena, ArenaState
 from wavetrim.service.storage.arena.errors import ArenaFull, ExtentFreed, NoRoom
 from wavetrim.service.storage.arena.extent import Hold
@@ -341,16 +341,20 @@ async def test_a_finalizer_may_release_in_the_middle_of_any_call() -> None:
         assert arena.describe().extents == 0
 
 
-def time_pairs(arena: Arena, pairs: int = 100_000) -> float:
-    begin = time.perf_counter()
-    for _ in range(pairs):
-        take(arena, 16_512).release()
-    return (time.perf_counter() - begin) / pairs
+def time_pairs(arena: Arena, pairs: int = 20_000) -> float:
+    """Seconds of one obtaining and its release, the best of five rounds."""
+    rounds = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        for _ in range(pairs):
+            take(arena, 16_512).release()
+        rounds.append((time.perf_counter() - begin) / pairs)
+    return min(rounds)
 
 
 @on_loop
 async def test_obtaining_and_releasing_takes_microseconds_beside_thousands_of_extents() -> None:
-    """3 to 5 µs a pair where this was written, on a quiet core."""
+    """6 to 9 µs a pair where this was written, on a busy machine with two cores."""
     async with running_arena(limit=512 * MIB, slab=512 * MIB, poison=False) as arena:
         few = [take(arena, 16_512) for _ in range(100)]
         for hold in few[::2]:
@@ -385,6 +389,17 @@ async def test_the_arena_begins_with_one_slab_and_describes_itself() -> None:
         arena.slabs[0].locked = True
         assert arena.describe().locked_bytes == 4 * MIB
         hold.release()
+
+
+@on_loop
+async def test_who_comes_while_the_first_slab_is_made_waits_for_it() -> None:
+    arena = Arena(limit_bytes=64 * MIB, slab_bytes=64 * MIB, read_room=lambda: GIB)
+    asking = asyncio.create_task(arena.obtain(1000, "socket in"))
+    starting = asyncio.create_task(arena.start())
+    assert (await asking).extent.slab.id == 1
+    await starting
+    assert arena.describe().slabs == 1
+    await arena.close()
 
 
 @on_loop
@@ -437,7 +452,7 @@ async def test_obtain_grows_to_the_limit_and_then_refuses_with_field_value_and_l
             ArenaFull, match=r"size in bytes is 1048576; it must be .* 8388608"
         ) as e:
             await arena.obtain(MIB, "matrix")
-        assert isinstance(e.value, StorageFull)
+        assert describe_error(e.value).status_code == 507
         assert (e.value.field, e.value.value) == ("size in bytes", MIB)
         assert arena.describe().refusals == 1
         assert arena.describe().made_bytes == 8 * MIB
@@ -456,7 +471,7 @@ async def test_many_who_wait_for_one_slab_all_get_their_place() -> None:
 
 @on_loop
 async def test_a_group_at_its_limit_is_answered_with_full_and_never_with_growth(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     current = build_v2(tmp_path, 2 * GIB, GIB) / "sys/fs/cgroup/a/memory.current"
     async with running_arena(limit=GIB, room=partial(read_room, tmp_path)) as arena:
@@ -470,6 +485,7 @@ async def test_a_group_at_its_limit_is_answered_with_full_and_never_with_growth(
         take(arena, 3 * MIB)
         await asyncio.sleep(0.05)
         assert arena.describe().made_bytes == before
+        assert caplog.text.count("the arena does not grow: slab is") == 1
         current.write_text(f"{GIB}\n")
         assert await arena.obtain(5 * MIB, "matrix")
 
@@ -511,6 +527,17 @@ async def test_eviction_is_asked_before_a_refusal_and_only_for_what_is_missing()
         assert cached == []
         assert arena.describe().refusals == 1
         assert len(kept) == 2
+
+
+@on_loop
+async def test_nothing_is_evicted_for_what_is_larger_than_the_arena() -> None:
+    async with running_arena() as arena:
+        asked: list[int] = []
+        arena.add_evictor(lambda missing: asked.append(missing) or 0)
+        with pytest.raises(ArenaFull):
+            await arena.obtain(8 * MIB + 1, "matrix")
+        assert asked == []
+        assert arena.describe().refusals == 1
 
 
 @on_loop
@@ -559,6 +586,14 @@ async def test_unused_slabs_leave_but_for_one_ahead_and_their_memory_with_them()
         assert bytes(kept.extent.view) == b"k" * 1000
         for fd in copies:
             os.close(fd)
+
+
+@on_loop
+async def test_after_a_matrix_as_large_as_the_arena_a_usual_slab_is_there_again() -> None:
+    async with running_arena(limit=12 * MIB, idle_seconds=0.1) as arena:
+        (await arena.obtain(12 * MIB, "matrix")).release()
+        assert [slab.size_bytes for slab in arena.slabs] == [12 * MIB]
+        await until(lambda: [slab.size_bytes for slab in arena.slabs] == [4 * MIB])
 
 
 @on_loop
@@ -651,6 +686,57 @@ async def test_an_engine_that_never_lets_go_is_not_waited_for_without_end() -> N
         with pytest.raises(ArenaFull):
             await arena.obtain(8 * MIB, "matrix")
         assert arena.describe().made_bytes == 8 * MIB
+
+
+@on_loop
+async def test_many_at_once_with_growth_eviction_and_leaving_keep_all_bytes() -> None:
+    drawn, cached, served = random.Random(3), dict[bytes, Hold](), 0
+
+    async with running_arena(limit=48 * MIB, idle_seconds=0.05) as arena:
+
+        async def leave(slab: Slab) -> None:
+            await asyncio.sleep(drawn.random() / 20)
+
+        def evict(missing: int) -> int:
+            if not cached:
+                return 0
+            hold = cached.pop(next(iter(cached)))
+            hold.release()
+            return hold.extent.size_bytes
+
+        arena.on_slab_leaving = leave
+        arena.add_evictor(evict)
+
+        async def use(number: int) -> None:
+            nonlocal served
+            for step in range(60):
+                size = drawn.choice([1000, 70_000, MIB, 3 * MIB, 9 * MIB]) + step
+                try:
+                    hold = await arena.obtain(size, "matrix")
+                except ArenaFull:
+                    await asyncio.sleep(drawn.random() / 50)
+                    continue
+                stamp = number.to_bytes(4, "big") + step.to_bytes(4, "big")
+                hold.extent.view[:8] = hold.extent.view[-8:] = stamp
+                with hold.extent.hold("engine") as engine:
+                    await asyncio.sleep(drawn.random() / 100)
+                    view = engine.extent.view
+                    assert bytes(view[:8]) == bytes(view[-8:]) == stamp
+                served += 1
+                if drawn.random() < 0.3:
+                    cached[stamp] = hold
+                else:
+                    hold.release()
+
+        await asyncio.gather(*(use(number) for number in range(24)))
+        assert served > 500
+        for stamp, hold in cached.items():
+            assert bytes(hold.extent.view[:8]) == bytes(hold.extent.view[-8:]) == stamp
+            hold.release()
+        state = arena.describe()
+        assert (state.extents, state.used_bytes) == (0, 0)
+        assert state.evictions > 0
+        await until(lambda: arena.describe().made_bytes == 4 * MIB)
 
 
 @on_loop

@@ -238,7 +238,7 @@ def test_10000_live_extents_cost_a_request_hardly_more_than_100() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "usual"), [(64 * GIB, GIB), (4 * GIB, GIB), (3 * GIB, 256 * MIB), (0, 256 * MIB)]
+    ("limit", "usual"), [(64 * GIB, GIB), (8 * GIB, GIB), (7 * GIB, 256 * MIB), (0, 256 * MIB)]
 )
 def test_slabs_of_a_small_arena_are_small(limit: int, usual: int) -> None:
     assert find_usual_bytes(limit) == usual

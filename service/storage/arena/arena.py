@@ -8,7 +8,11 @@ from wavetrim.service.storage.arena.errors import ArenaFull
 from wavetrim.service.storage.arena.extent import ExtentTable, Hold
 from wavetrim.service.storage.arena.memory_limit import read_room as read_memory_room
 from wavetrim.service.storage.arena.slab import Slab
-from wavetrim.service.storage.arena.slab_sizes import find_needed_bytes, find_usual_bytes
+from wavetrim.service.storage.arena.slab_sizes import (
+    LARGEST_BYTES,
+    find_needed_bytes,
+    find_usual_bytes,
+)
 from wavetrim.service.storage.arena.slab_supply import SlabSupply
 
 
@@ -194,7 +198,7 @@ class Arena:
     async def _make_place(self, needed_bytes: int, deadline: float) -> bool:
         """Do one thing that may give an extent its place; False when there is nothing left."""
         supply = self._supply
-        if time.monotonic() > deadline:
+        if needed_bytes > min(self.limit_bytes, LARGEST_BYTES) or time.monotonic() > deadline:
             return False
         return (
             await supply.grow(needed_bytes, deadline)

@@ -38,14 +38,19 @@ class Extent:
     __slots__ = ("_holds", "_table", "offset_bytes", "reserved_bytes", "size_bytes", "slab", "view")
 
     def __init__(
-        self, table: "ExtentTable", slab: Slab, offset_bytes: int, size_bytes: int
+        self,
+        table: "ExtentTable",
+        slab: Slab,
+        offset_bytes: int,
+        size_bytes: int,
+        reserved_bytes: int,
     ) -> None:
         self._table = table
         self._holds: list[Hold] = []
         self.slab = slab
         self.offset_bytes = offset_bytes
         self.size_bytes = size_bytes
-        self.reserved_bytes = find_reserved_bytes(size_bytes)
+        self.reserved_bytes = reserved_bytes
         self.view = slab.view[offset_bytes : offset_bytes + size_bytes]
 
     @property
@@ -158,19 +163,20 @@ class ExtentTable:
 
     def take(self, size_bytes: int, holder: str) -> Hold | None:
         """A new extent, held once, or None where there is no place."""
+        reserved_bytes = find_reserved_bytes(size_bytes)
         with self._lock:
-            address = self._placement.take(find_reserved_bytes(size_bytes))
+            address = self._placement.take(reserved_bytes)
             if address is None:
                 hold = None
             else:
                 number, offset_bytes = split_address(address)
                 slab = self._slabs[number]
-                extent = Extent(self, slab, offset_bytes, size_bytes)
+                extent = Extent(self, slab, offset_bytes, size_bytes, reserved_bytes)
                 hold = Hold(extent, holder)
                 extent._holds.append(hold)
                 slab.uses += 1
                 self.count += 1
-                self.used_bytes += extent.reserved_bytes
+                self.used_bytes += reserved_bytes
         self._settle()
         return hold
 

@@ -14,11 +14,11 @@ USUAL_BYTES: Final = 2**30
 """A slab of a large arena: with smaller ones many a large matrix finds no place beside others."""
 
 SMALL_USUAL_BYTES: Final = 256 * 2**20
-"""A slab of a small arena, which is that of a small machine: one that is made ahead shall not take
-more than a quarter of what may be taken."""
+"""A slab of a small arena, which is that of a small machine: its first slab is there within a
+moment, and one that is made ahead takes little of what others may want."""
 
-SMALL_ARENA_BYTES: Final = 4 * USUAL_BYTES
-"""Below this an arena is small."""
+SMALL_ARENA_BYTES: Final = 8 * USUAL_BYTES
+"""Below this an arena is small: by default that of a machine with less than 32 GiB."""
 
 LARGEST_BYTES: Final = 512 * 2**30 - HUGE_PAGE_BYTES
 """CUDA registers less than 512 GiB at once."""

@@ -59,6 +59,7 @@ class SlabSupply:
         self._growth: asyncio.Task[bool] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._closed = False
+        self._refused = False
         self.made_bytes = 0
         self.may_grow_ahead = False
         self.on_made: Callable[[Slab], None] | None = None
@@ -79,7 +80,7 @@ class SlabSupply:
         self._watch = asyncio.create_task(self._watch_use())
         least_bytes = find_needed_bytes(1)
         if self._limit_bytes >= least_bytes:
-            await asyncio.shield(self._begin_growth(least_bytes))
+            await asyncio.shield(self._growth or self._begin_growth(least_bytes))
 
     async def close(self) -> None:
         """Stop whatever is under way, and let go of all slabs."""
@@ -89,7 +90,7 @@ class SlabSupply:
             task.cancel()
         await asyncio.gather(*ending, *filter(None, [self._growth]), return_exceptions=True)
         for slab in (*self._slabs.values(), *self._leaving):
-            slab.close()
+            await run_to_end(slab.close)
         self._slabs.clear()
         self._leaving.clear()
         self.made_bytes = 0
@@ -149,14 +150,17 @@ class SlabSupply:
         try:
             slab = await run_to_end(self._make_slab, needed_bytes, left_bytes)
         except (NoRoom, OSError) as error:
-            logger.info("the arena does not grow: %s", error)
+            if not self._refused:  # once, not with each request
+                logger.warning("the arena does not grow: %s", error)
+            self._refused = True
             asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._allow_growth_ahead)
             return False
         finally:
             self._growth = None
         if self._closed:
-            slab.close()
+            await run_to_end(slab.close)
             return False
+        self._refused = False
         self.made_bytes += slab.size_bytes
         self._slabs[slab.id] = slab
         self._table.add(slab)
@@ -223,11 +227,13 @@ class SlabSupply:
                 idle_seconds = now - seen[slab.id][1]
                 if idle_seconds >= self._idle_seconds and self._is_dispensable(slab, unused):
                     self._begin_leaving(slab)
+            if not self._slabs and self.may_grow_ahead:
+                self.grow_ahead()
 
     def _is_dispensable(self, slab: Slab, unused: Iterable[Slab]) -> bool:
         """Whether a slab is more than one ahead of use; one for a single extent always is."""
         if slab.size_bytes > self._usual_bytes:
-            return len(self._slabs) > 1
+            return True
         own = (each for each in unused if each.size_bytes > self._usual_bytes)
         own_bytes = sum(each.size_bytes for each in own if each.id in self._slabs)
         return self._table.free_bytes - own_bytes - slab.size_bytes >= self._usual_bytes
