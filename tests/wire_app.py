@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import uvicorn
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 
 from wavetrim.service.api.problems import describe_error
@@ -63,9 +64,30 @@ class WireApp:
             for begin, end in zip([0, *cuts], [*cuts, count], strict=True):
                 await reader.read_into(place[begin:end])
             await reader.finish(count)
-            headers = [(b"wavetrim-pulled", str(RECEIVE_INTO in scope["extensions"]).encode())]
+            pulled = RECEIVE_INTO in (scope.get("extensions") or {})
+            headers = [(b"wavetrim-pulled", str(pulled).encode())]
             await send_views(scope, send, status=200, headers=headers, views=[place])
             place[:] = POISON * count
+
+    async def small(self, scope: Any, receive: Any, send: Any) -> None:
+        """Reads a short body at once, and sends it back."""
+        reader = self.make_reader(scope, receive)
+        content = await reader.read_all_small()
+        await reader.finish(len(content))
+        await send_views(scope, send, status=200, headers=[], views=[memoryview(content)])
+
+    async def headers(self, scope: Any, receive: Any, send: Any) -> None:
+        """Reads two .npy files, and sends back the elements of both."""
+        reader = self.make_reader(scope, receive)
+        with memoryview(self.memory) as memory:
+            first, _ = await reader.read_header("A")
+            end = first.data_bytes
+            await reader.read_into(memory[:end], behind_bytes=1)
+            second, _ = await reader.read_header("B")
+            await reader.read_into(memory[end : end + second.data_bytes])
+            await reader.finish(first.file_bytes + second.file_bytes)
+            views = [memory[:end], memory[end : end + second.data_bytes]]
+            await send_views(scope, send, status=200, headers=[], views=views)
 
     async def plain(self, scope: Any, receive: Any, send: Any) -> None:
         """Reads the body as every ASGI application does, and sends it back."""
@@ -133,7 +155,10 @@ class WireApp:
 
     def make_reader(self, scope: Any, receive: Any, idle_seconds: float = 20) -> BodyReader:
         """A reader of the request's body."""
-        return BodyReader(scope, receive, limit_bytes=ARENA_BYTES, idle_seconds=idle_seconds)
+        digests = Headers(scope=scope).getlist("content-digest")
+        return BodyReader(
+            scope, receive, limit_bytes=ARENA_BYTES, digests=digests, idle_seconds=idle_seconds
+        )
 
 
 async def answer(send: Any, status: int, body: bytes) -> None:
