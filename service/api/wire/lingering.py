@@ -23,13 +23,17 @@ class Lingering(asyncio.BufferedProtocol):
     Args:
         http: The connection's protocol.
         transport: The connection's transport; it is paused.
+        left_bytes: How much of the body is still to come, where it is known: nothing is waited for
+            behind it.
     """
 
-    def __init__(self, http: asyncio.Protocol, transport: asyncio.Transport) -> None:
+    def __init__(
+        self, http: asyncio.Protocol, transport: asyncio.Transport, left_bytes: int | None
+    ) -> None:
         self._http = http
         self._transport = transport
         self._scratch = bytearray(_SCRATCH_BYTES)
-        self._left_bytes = LINGER_BYTES
+        self._left_bytes = LINGER_BYTES if left_bytes is None else min(left_bytes, LINGER_BYTES)
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(LINGER_SECONDS, self._end)
 
