@@ -25,7 +25,9 @@ from wavetrim.service.api.wire.reader import RECEIVE_INTO, BodyReader
 from wavetrim.service.api.wire.sender import send_views
 from wavetrim.service.errors import ServiceError
 
-ARENA_BYTES = 80 * 2**20
+MIB = 2**20
+ARENA_BYTES = 80 * MIB
+PLACES = 4
 POISON = b"\xee"
 GRACEFUL_SECONDS = 4
 
@@ -36,6 +38,8 @@ class WireApp:
     def __init__(self) -> None:
         self.memory = mmap.mmap(-1, ARENA_BYTES)
         self.events: list[str] = []
+        self.places = list(range(PLACES))
+        self.place_freed = asyncio.Condition()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handles one request."""
@@ -68,6 +72,31 @@ class WireApp:
             headers = [(b"wavetrim-pulled", str(pulled).encode())]
             await send_views(scope, send, status=200, headers=headers, views=[place])
             place[:] = POISON * count
+
+    async def shared(self, scope: Any, receive: Any, send: Any) -> None:
+        """Reads the body into a place that many requests use in turn, and sends it back."""
+        reader = self.make_reader(scope, receive)
+        count = reader.length_bytes
+        assert count is not None
+        async with self.place_freed:
+            await self.place_freed.wait_for(lambda: bool(self.places))
+            index = self.places.pop()
+        try:
+            with memoryview(self.memory) as memory, memory[index * MIB :][:count] as place:
+                await reader.read_into(place)
+                await reader.finish(count)
+                await send_views(
+                    scope, send, status=200, headers=[], views=[place], piece_bytes=2**18
+                )
+        finally:
+            self.memory[index * MIB : (index + 1) * MIB] = POISON * MIB
+            async with self.place_freed:
+                self.places.append(index)
+                self.place_freed.notify()
+
+    async def count_places(self, scope: Any, receive: Any, send: Any) -> None:
+        """Says how many places are free."""
+        await answer(send, 200, str(len(self.places)).encode())
 
     async def small(self, scope: Any, receive: Any, send: Any) -> None:
         """Reads a short body at once, and sends it back."""

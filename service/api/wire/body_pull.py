@@ -84,6 +84,7 @@ class BodyPull(asyncio.BufferedProtocol):
             BodyCutOff: The connection was lost before.
             BodySilent: The sender was silent for too long.
         """
+        assert self._done is None, "one call at a time"
         loop = asyncio.get_running_loop()
         self._view, self._filled = view[: self.left_bytes], 0
         self._done = loop.create_future()
