@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.wire_app import MIB, PLACES
 from tests.wire_server import (
     LOOPS,
     WAYS,
@@ -20,8 +21,6 @@ from tests.wire_server import (
     serve_wire,
     wait_until,
 )
-
-MIB = 2**20
 
 
 @pytest.fixture(scope="module", params=[(loop, way) for loop in LOOPS for way in WAYS], ids=str)
@@ -104,6 +103,7 @@ async def send_at_once(server: WireServer, requests: bytes, count: int) -> list[
         assert found is not None
         bodies.append(await reader.readexactly(int(found[1])))
     writer.close()
+    await writer.wait_closed()
     return bodies
 
 
@@ -276,6 +276,39 @@ def test_a_reader_who_stops_or_leaves_gives_the_memory_back(server: WireServer) 
         connection.sendall(head)
         connection.recv(1000)
     server.wait_event("lost", seconds=2)
+
+
+def test_many_clients_who_come_and_drop_see_no_bytes_of_each_other(server: WireServer) -> None:
+    async def call_in_turn() -> None:
+        await asyncio.gather(*(call_and_drop(server, client) for client in range(8)))
+
+    asyncio.run(call_in_turn())
+    wait_until(lambda: server.ask("/count-places", method="GET")[1] == str(PLACES).encode())
+
+
+async def call_and_drop(server: WireServer, client: int) -> None:
+    """Requests of one client, of which some are given up within the body or the answer."""
+    source = random.Random(client)
+    reader = writer = None
+    for _ in range(25):
+        if reader is None or writer is None:
+            reader, writer = await server.open()
+        body = source.randbytes(source.choice([10, 60_000, 200_000, MIB]))
+        fate = source.choice(["answer", "answer", "drop the body", "drop the answer"])
+        sent = source.randrange(len(body)) if fate == "drop the body" else len(body)
+        writer.write(make_head("/shared", len(body)) + body[:sent])
+        if fate == "answer":
+            await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readexactly(len(body)) == body
+            continue
+        if fate == "drop the answer":
+            await reader.readuntil(b"\r\n\r\n")
+            await asyncio.sleep(source.random() * 0.02)
+        writer.transport.abort()
+        reader = writer = None
+    if writer is not None:
+        writer.close()
+        await writer.wait_closed()
 
 
 def test_every_request_is_in_the_access_log(server: WireServer) -> None:

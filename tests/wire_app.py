@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import uvicorn
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 
 from wavetrim.service.api.problems import describe_error
@@ -24,7 +25,9 @@ from wavetrim.service.api.wire.reader import RECEIVE_INTO, BodyReader
 from wavetrim.service.api.wire.sender import send_views
 from wavetrim.service.errors import ServiceError
 
-ARENA_BYTES = 80 * 2**20
+MIB = 2**20
+ARENA_BYTES = 80 * MIB
+PLACES = 4
 POISON = b"\xee"
 GRACEFUL_SECONDS = 4
 
@@ -35,6 +38,8 @@ class WireApp:
     def __init__(self) -> None:
         self.memory = mmap.mmap(-1, ARENA_BYTES)
         self.events: list[str] = []
+        self.places = list(range(PLACES))
+        self.place_freed = asyncio.Condition()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handles one request."""
@@ -63,9 +68,55 @@ class WireApp:
             for begin, end in zip([0, *cuts], [*cuts, count], strict=True):
                 await reader.read_into(place[begin:end])
             await reader.finish(count)
-            headers = [(b"wavetrim-pulled", str(RECEIVE_INTO in scope["extensions"]).encode())]
+            pulled = RECEIVE_INTO in (scope.get("extensions") or {})
+            headers = [(b"wavetrim-pulled", str(pulled).encode())]
             await send_views(scope, send, status=200, headers=headers, views=[place])
             place[:] = POISON * count
+
+    async def shared(self, scope: Any, receive: Any, send: Any) -> None:
+        """Reads the body into a place that many requests use in turn, and sends it back."""
+        reader = self.make_reader(scope, receive)
+        count = reader.length_bytes
+        assert count is not None
+        async with self.place_freed:
+            await self.place_freed.wait_for(lambda: bool(self.places))
+            index = self.places.pop()
+        try:
+            with memoryview(self.memory) as memory, memory[index * MIB :][:count] as place:
+                await reader.read_into(place)
+                await reader.finish(count)
+                await send_views(
+                    scope, send, status=200, headers=[], views=[place], piece_bytes=2**18
+                )
+        finally:
+            self.memory[index * MIB : (index + 1) * MIB] = POISON * MIB
+            async with self.place_freed:
+                self.places.append(index)
+                self.place_freed.notify()
+
+    async def count_places(self, scope: Any, receive: Any, send: Any) -> None:
+        """Says how many places are free."""
+        await answer(send, 200, str(len(self.places)).encode())
+
+    async def small(self, scope: Any, receive: Any, send: Any) -> None:
+        """Reads a short body at once, and sends it back."""
+        reader = self.make_reader(scope, receive)
+        content = await reader.read_all_small()
+        await reader.finish(len(content))
+        await send_views(scope, send, status=200, headers=[], views=[memoryview(content)])
+
+    async def headers(self, scope: Any, receive: Any, send: Any) -> None:
+        """Reads two .npy files, and sends back the elements of both."""
+        reader = self.make_reader(scope, receive)
+        with memoryview(self.memory) as memory:
+            first, _ = await reader.read_header("A")
+            end = first.data_bytes
+            await reader.read_into(memory[:end], behind_bytes=1)
+            second, _ = await reader.read_header("B")
+            await reader.read_into(memory[end : end + second.data_bytes])
+            await reader.finish(first.file_bytes + second.file_bytes)
+            views = [memory[:end], memory[end : end + second.data_bytes]]
+            await send_views(scope, send, status=200, headers=[], views=views)
 
     async def plain(self, scope: Any, receive: Any, send: Any) -> None:
         """Reads the body as every ASGI application does, and sends it back."""
@@ -133,7 +184,10 @@ class WireApp:
 
     def make_reader(self, scope: Any, receive: Any, idle_seconds: float = 20) -> BodyReader:
         """A reader of the request's body."""
-        return BodyReader(scope, receive, limit_bytes=ARENA_BYTES, idle_seconds=idle_seconds)
+        digests = Headers(scope=scope).getlist("content-digest")
+        return BodyReader(
+            scope, receive, limit_bytes=ARENA_BYTES, digests=digests, idle_seconds=idle_seconds
+        )
 
 
 async def answer(send: Any, status: int, body: bytes) -> None:

@@ -45,6 +45,9 @@ class BodyPull(asyncio.BufferedProtocol):
         transport: The connection's transport; it is paused.
         left_bytes: How much of the body is still to come, at least 1.
         on_end: Called behind the body's last byte; takes the transport back.
+
+    Attributes:
+        left_bytes: How much of the body is still to come.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class BodyPull(asyncio.BufferedProtocol):
     ) -> None:
         self._http = http
         self._transport = transport
-        self._left_bytes = left_bytes
+        self.left_bytes = left_bytes
         self._on_end = on_end
         self._view = _NO_VIEW
         self._filled = 0
@@ -81,8 +84,9 @@ class BodyPull(asyncio.BufferedProtocol):
             BodyCutOff: The connection was lost before.
             BodySilent: The sender was silent for too long.
         """
+        assert self._done is None, "one call at a time"
         loop = asyncio.get_running_loop()
-        self._view, self._filled = view[: self._left_bytes], 0
+        self._view, self._filled = view[: self.left_bytes], 0
         self._done = loop.create_future()
         self._heard_at = loop.time()
         if idle_seconds is not None:
@@ -113,12 +117,12 @@ class BodyPull(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Counts what has arrived."""
         self._filled += nbytes
-        self._left_bytes -= nbytes
+        self.left_bytes -= nbytes
         self._heard_at = asyncio.get_running_loop().time()
         if self._filled < len(self._view):
             return
         self._reading = False
-        if self._left_bytes:
+        if self.left_bytes:
             self._transport.pause_reading()
         else:
             self._on_end()

@@ -130,14 +130,16 @@ class WireProtocol(HttpToolsProtocol):
         self.transport.set_protocol(self)
         self.transport.resume_reading()
 
-    def linger(self) -> None:
-        """Closes the connection as soon as the client can be expected to have seen the answer."""
+    def linger(self, left_bytes: int | None) -> None:
+        """Closes the connection as soon as the client can be expected to have seen the answer.
+
+        Args:
+            left_bytes: How much of the request's body is still to come, where it is known.
+        """
         self._lingering = True
         self._unset_keepalive_if_required()
-        if self._exchange is not None:
-            self._exchange.give_up_body()
         self.transport.pause_reading()
-        Lingering(self, self.transport).start()
+        Lingering(self, self.transport, left_bytes).start()
 
 
 def _find_body(headers: list[tuple[bytes, bytes]]) -> tuple[int | None, bool]:

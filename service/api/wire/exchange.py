@@ -66,7 +66,11 @@ class Exchange(asyncio.Transport):
         """Closes the connection; a client that still sends has time to see the answer."""
         self._flush()
         if self._cycle.response_complete and self._cycle.more_body and not self.is_closing():
-            self._connection.linger()
+            left_bytes = self._left_bytes
+            if self._pull is not None:
+                self._pull.give_up()
+                left_bytes = self._pull.left_bytes
+            self._connection.linger(left_bytes)
         else:
             self._transport.close()
 
@@ -85,11 +89,6 @@ class Exchange(asyncio.Transport):
     def forbid_keep_alive(self) -> None:
         """Lets the connection end with this answer."""
         self._keep_alive = self._cycle.keep_alive = False
-
-    def give_up_body(self) -> None:
-        """Ends a call of `receive_into` that may be under way."""
-        if self._pull is not None:
-            self._pull.give_up()
 
     # What the application calls.
 

@@ -12,9 +12,10 @@ LINGER_BYTES: Final = 64 * 2**20
 """The most that is thrown away."""
 
 LINGER_SECONDS: Final = 5.0
-"""How long it is, after the answer's last byte."""
+"""How long it is, after the answer's last byte; also how long nothing of the answer may leave."""
 
-_SCRATCH_BYTES: Final = 2**16
+_SCRATCH: Final = bytearray(2**16)
+"""Where bytes are forgotten, those of all connections."""
 
 
 class Lingering(asyncio.BufferedProtocol):
@@ -23,13 +24,17 @@ class Lingering(asyncio.BufferedProtocol):
     Args:
         http: The connection's protocol.
         transport: The connection's transport; it is paused.
+        left_bytes: How much of the body is still to come, where it is known: nothing is waited for
+            behind it.
     """
 
-    def __init__(self, http: asyncio.Protocol, transport: asyncio.Transport) -> None:
+    def __init__(
+        self, http: asyncio.Protocol, transport: asyncio.Transport, left_bytes: int | None
+    ) -> None:
         self._http = http
         self._transport = transport
-        self._scratch = bytearray(_SCRATCH_BYTES)
-        self._left_bytes = LINGER_BYTES
+        self._left_bytes = LINGER_BYTES if left_bytes is None else min(left_bytes, LINGER_BYTES)
+        self._waiting_bytes = transport.get_write_buffer_size() + 1
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(LINGER_SECONDS, self._end)
 
@@ -44,7 +49,7 @@ class Lingering(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> bytearray:
         """Where bytes are forgotten."""
         del sizehint
-        return self._scratch
+        return _SCRATCH
 
     def buffer_updated(self, nbytes: int) -> None:
         """Counts what was thrown away."""
@@ -71,8 +76,10 @@ class Lingering(asyncio.BufferedProtocol):
 
     def _end(self) -> None:
         self._timer.cancel()
-        if self._transport.get_write_buffer_size():
-            # A long answer to a slow reader: it is sent first, and the client has its time then.
+        waiting_bytes = self._transport.get_write_buffer_size()
+        if 0 < waiting_bytes < self._waiting_bytes:
+            # A long answer to a slow reader goes on as long as it is read.
+            self._waiting_bytes = waiting_bytes
             self._timer = self._loop.call_later(LINGER_SECONDS, self._end)
         else:
             # Under TLS, close() would wait for the client's own farewell.

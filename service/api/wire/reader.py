@@ -265,7 +265,7 @@ class BodyReader:
 
     def _find_extension(self, scope: Scope) -> Callable[..., Awaitable[int]] | None:
         """What pulls the body, where that is offered and pays."""
-        if self.length_bytes is None or self.length_bytes < SMALL_BODY_BYTES:
+        if self.length_bytes is None or self.length_bytes <= SMALL_BODY_BYTES:
             return None
         extensions: dict[str, Any] = scope.get("extensions") or {}
         return extensions.get(RECEIVE_INTO)
