@@ -48,7 +48,7 @@ help: ## list the commands
 demo: $(ENVIRONMENT) ## start a service, multiply two matrices over HTTP, check the product
 	@$(PY) -m wavetrim demo $(ARGS)
 
-serve: $(ENVIRONMENT) ## run the service in the foreground (settings: README.md)
+serve: $(ENVIRONMENT) ## run the service in the foreground (settings: docs/settings.md)
 	@exec env $(PY) -m wavetrim serve $(ARGS)
 
 # --- checking --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Writes README.md's tables: measured seconds from results/, settings from `Settings`.
+"""Writes README.md's measured seconds from results/, and docs/settings.md from `Settings`.
 
 Run `make readme`. What stands between `<!-- NAME -->` and `<!-- /NAME -->` is replaced.
 """
@@ -17,14 +17,18 @@ from wavetrim.service.settings import Settings
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "README.md"
+SETTINGS = ROOT / "docs" / "settings.md"
 
 
 def main() -> None:
     """Fills both tables."""
-    text = README.read_text(encoding="utf-8")
-    text = fill_section(text, "settings", render_settings())
-    text = fill_section(text, "main-job", render_main_job(RESULTS))
-    README.write_text(text, encoding="utf-8")
+    tables = {
+        README: ("main-job", render_main_job(RESULTS)),
+        SETTINGS: ("settings", render_settings()),
+    }
+    for page, (name, body) in tables.items():
+        text = page.read_text(encoding="utf-8")
+        page.write_text(fill_section(text, name, body), encoding="utf-8")
 
 
 def fill_section(text: str, name: str, body: str) -> str:

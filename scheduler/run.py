@@ -17,7 +17,8 @@ from wavetrim.scheduler.execute import Executor
 from wavetrim.scheduler.machine import MachineProfile
 from wavetrim.scheduler.messages import Operand, RunRequest
 from wavetrim.scheduler.pages import Preparation, prepare_pages
-from wavetrim.scheduler.plan import Plan, choose_plan
+from wavetrim.scheduler.plan import Plan
+from wavetrim.scheduler.plan_cache import PlanCache
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.verify import Verification, verify_product
 from wavetrim.scheduler.wishes import NO_WISHES
@@ -39,6 +40,7 @@ def run_request(
     profile: MachineProfile,
     *,
     slabs: MappedSlabs | None,
+    plans: PlanCache,
     planned: Callable[[Mapping[str, Any]], None] | None,
     progress: Callable[[float], None] | None,
     cancelled: Callable[[], bool],
@@ -50,6 +52,7 @@ def run_request(
         executor: Runs the plan.
         profile: The machine to plan with; its CPU when the request is for the CPU alone.
         slabs: Where operands lie that are in the arena; None where all are files.
+        plans: The plans that were made before.
         planned: Receives the plan's description before the product starts.
         progress: Receives the finished share, 0…1, from any thread.
         cancelled: Asked between pieces whether to stop.
@@ -69,7 +72,7 @@ def run_request(
         raise ExecutionCancelled("cancelled before it began")
     product = _Product.open(request, slabs)
     with product.prepare_files(executor.pool.threads) as pages:
-        plan = plan_product(request, product, executor, profile)
+        plan = plan_product(request, product, executor, profile, plans)
         described = describe_plan(plan)
         if planned is not None:
             planned(described)
@@ -182,7 +185,11 @@ def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool 
 
 
 def plan_product(
-    request: RunRequest, product: _Product, executor: Executor, profile: MachineProfile
+    request: RunRequest,
+    product: _Product,
+    executor: Executor,
+    profile: MachineProfile,
+    plans: PlanCache,
 ) -> Plan:
     """Choose the plan; a request for the CPU alone loses its wishes.
 
@@ -192,7 +199,7 @@ def plan_product(
     rows, columns = product.out.shape
     memory: Memory = "pinned" if executor.devices and product.is_pinned() else "pageable"
     problem = GemmProblem(rows, columns, request.a.columns, request.out.dtype, memory)
-    return choose_plan(problem, profile, NO_WISHES if request.cpu_only else request.wishes)
+    return plans.choose(problem, profile, NO_WISHES if request.cpu_only else request.wishes)
 
 
 def describe_failure(error: Exception) -> dict[str, Any]:

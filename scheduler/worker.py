@@ -27,6 +27,7 @@ from wavetrim.scheduler.channel import Channel, ProgressReport
 from wavetrim.scheduler.cpu_survey import measure_cpu_briefly
 from wavetrim.scheduler.execute import Executor
 from wavetrim.scheduler.messages import MessageError, RunRequest
+from wavetrim.scheduler.plan_cache import PlanCache
 from wavetrim.scheduler.provider import ProfileProvider
 from wavetrim.scheduler.run import describe_failure, run_request
 
@@ -62,6 +63,7 @@ class Worker:
         self._executor = executor
         self._profiles = profiles
         self._slabs = slabs
+        self._plans = PlanCache()
         self._cancelled: set[str] = set()
         self._stopping = False
 
@@ -132,6 +134,7 @@ class Worker:
             self._executor,
             self._profiles.find("cpu" if request.cpu_only else None),
             slabs=self._slabs,
+            plans=self._plans,
             planned=tell_plan if request.reports else None,
             progress=ProgressReport(self._work, job) if request.reports else None,
             cancelled=lambda: self._stopping or job in self._cancelled,

@@ -1,5 +1,6 @@
 """The application: its parts, started in order and stopped in the reverse."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -107,7 +108,7 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
         await run_to_end(store.sweep)
         queue = JobStore(database)
         engine = Engine(settings, on_restart=counters.engine_restarts.inc)
-        arena = await _start_arena(settings)
+        arena = _make_arena(settings)
         slabs = None if arena is None else SharedSlabs(arena, engine)
         lane = Lane(engine)
         engine.on_ready = lambda: _greet(slabs, lane)
@@ -123,6 +124,9 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
         app.state.products, app.state.lane = products, lane
         await engine.start()
         try:
+            if arena is not None:
+                # Its first pages take a second; who asks for memory before waits for them.
+                making = asyncio.create_task(arena.start(), name="arena-start")
             await dispatcher.start()
             yield
             if not dispatcher.draining:
@@ -131,19 +135,18 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
             await dispatcher.stop()
             await engine.stop()
             if arena is not None:
+                await making
                 await arena.close()
             await run_to_end(store.close)
             database.dispose()
 
 
-async def _start_arena(settings: Settings) -> Arena | None:
-    """The arena with its first slab; None where it is switched off."""
+def _make_arena(settings: Settings) -> Arena | None:
+    """The arena, without a slab; None where it is switched off."""
     limit_bytes = default_limit() if settings.arena_bytes is None else int(settings.arena_bytes)
     if limit_bytes == 0:
         return None
-    arena = Arena(limit_bytes=limit_bytes, poison=settings.arena_poison)
-    await arena.start()
-    return arena
+    return Arena(limit_bytes=limit_bytes, poison=settings.arena_poison)
 
 
 def _greet(slabs: SharedSlabs | None, lane: Lane) -> None:

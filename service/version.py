@@ -10,5 +10,5 @@ def find_version() -> str:
     try:
         return version("wavetrim")
     except PackageNotFoundError:
-        project = Path(__file__).parents[1] / "pyproject.toml"
+        project = Path(__file__).resolve().parents[1] / "pyproject.toml"
         return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.tables import RESULTS, fill_section, render_main_job, render_settings
+from benchmarks.tables import RESULTS, SETTINGS, fill_section, render_main_job, render_settings
 from docs.session import find_exchanges, run_commands
 
 REPOSITORY = Path(__file__).parents[1]
@@ -63,7 +63,8 @@ def test_make_demo_checks_its_product() -> None:
 
 
 def test_settings_table_matches_settings() -> None:
-    assert fill_section(README, "settings", render_settings()) == README
+    page = SETTINGS.read_text(encoding="utf-8")
+    assert fill_section(page, "settings", render_settings()) == page
 
 
 def test_measured_table_matches_results() -> None:

@@ -108,6 +108,7 @@ def _run_request(
 ) -> None:
     """Run the product on this machine and show its plan, its progress and its timings."""
     from wavetrim.scheduler.execute import Executor
+    from wavetrim.scheduler.plan_cache import PlanCache
     from wavetrim.scheduler.provider import ProfileProvider
     from wavetrim.scheduler.run import run_request
     from wavetrim.service.cli.display import make_timings_table
@@ -128,6 +129,7 @@ def _run_request(
             executor,
             profiles.find(),
             slabs=None,
+            plans=PlanCache(),
             planned=screen.show_plan,
             progress=screen.show_progress,
             cancelled=interrupted,
