@@ -14,7 +14,12 @@ from wavetrim.service.api import devices, health, jobs, matmul, matrices, metric
 from wavetrim.service.api.auth import require_access
 from wavetrim.service.api.body_limit import BodyLimit
 from wavetrim.service.api.openapi import use_problem_type
-from wavetrim.service.api.problems import answer_error, answer_http, answer_validation
+from wavetrim.service.api.problems import (
+    DATABASE_AWAY,
+    answer_error,
+    answer_http,
+    answer_validation,
+)
 from wavetrim.service.api.request_log import RequestLog
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import ServiceError, SettingRefused
@@ -24,7 +29,9 @@ from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.data_folder import claim_folder
 from wavetrim.service.storage.database import open_database
+from wavetrim.service.storage.identity import pair
 from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.write_record import WriteRecord, watch_writes
 from wavetrim.service.threads import run_to_end
 from wavetrim.service.version import find_version
 
@@ -60,7 +67,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.metrics = Metrics()
     app.add_middleware(BodyLimit)
     app.add_middleware(RequestLog, metrics=app.state.metrics)
-    for error in (ServiceError, FieldError):
+    for error in (ServiceError, FieldError, *DATABASE_AWAY):
         app.add_exception_handler(error, answer_error)
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_exception_handler(HTTPException, answer_http)
@@ -90,17 +97,23 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
     counters: Metrics = app.state.metrics
     with claim_folder(settings.data_dir):
         database = await run_to_end(open_database, settings.database)
+        writes = WriteRecord()
+        watch_writes(database, writes)
+        await run_to_end(pair, database, settings.data_dir, settings.matrix_dir)
         store = MatrixStore(
             database,
             settings.matrix_dir,
             max_matrix_bytes=settings.max_matrix_bytes,
             max_storage_bytes=settings.max_storage_bytes,
+            reserve_bytes=settings.reserve_bytes,
+            writes=writes,
         )
         await run_to_end(store.sweep)
         queue = JobStore(database)
         engine = Engine(settings, on_restart=counters.engine_restarts.inc)
         dispatcher = Dispatcher(queue, store, engine, settings, counters)
         app.state.database, app.state.matrices, app.state.jobs = database, store, queue
+        app.state.writes = writes
         app.state.engine, app.state.dispatcher = engine, dispatcher
         await engine.start()
         try:

@@ -26,6 +26,7 @@ class Metrics:
         predicted_over_measured: Predicted over measured total seconds of succeeded jobs.
         requests: HTTP requests, by `method`, `route` and `status`.
         stored_bytes: Bytes of all matrices, set when the metrics are read.
+        lost_files: Files that the database does not know, set when the metrics are read.
     """
 
     def __init__(self) -> None:
@@ -67,6 +68,11 @@ class Metrics:
         )
         self.stored_bytes = Gauge(
             "wavetrim_stored_bytes", "Bytes of all stored matrices.", registry=registry
+        )
+        self.lost_files = Gauge(
+            "wavetrim_lost_files",
+            "Matrix files that the database does not know.",
+            registry=registry,
         )
 
     def record_success(

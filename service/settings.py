@@ -57,6 +57,11 @@ class Settings(BaseSettings):
         gt=0,
         description="The most that all matrices may take, in bytes.",
     )
+    reserve_bytes: ByteSize = Field(
+        default=ByteSize(64 * 2**20),
+        ge=0,
+        description="What the file system of the matrices must have left beside them, in bytes.",
+    )
     max_queued_jobs: int = Field(default=1000, ge=1, description="The most jobs that may wait.")
     upload_idle_seconds: float = Field(
         default=60.0, gt=0, description="How long the sender of a body may be silent."

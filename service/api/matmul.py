@@ -76,7 +76,7 @@ async def multiply(
         stack.push_async_callback(_remove, matrices, job.result)
         product = await run_to_end(matrices.get, job.result)
         # Opened here, the file is sent though it is removed on the way out.
-        return await open_matrix(product, metrics, headers=_describe(job))
+        return await open_matrix(product, metrics, matrices, headers=_describe(job))
 
 
 async def _receive_operands(

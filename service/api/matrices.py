@@ -36,7 +36,7 @@ _DATA: Final[dict[str, Any]] = {
         ),
         206: describe_npy_answer("The range that was asked for.", Content_Range="Which it is."),
         304: {"description": "The caller has it already."},
-        **list_refusals(404, 416, 422),
+        **list_refusals(404, 409, 416, 422),
     },
 }
 
@@ -92,7 +92,7 @@ async def send_data(
 ) -> Response:
     """Send the .npy file, whole or a single range of it."""
     matrix = await run_to_end(matrices.get, matrix_id)
-    return await send_matrix(request, matrix, metrics)
+    return await send_matrix(request, matrix, metrics, matrices)
 
 
 @router.delete("/{matrix_id}", status_code=204, responses=list_refusals(404, 409, 422))

@@ -21,4 +21,5 @@ def show_metrics(jobs: JobsPart, matrices: MatricesPart, metrics: MetricsPart) -
         metrics.jobs_by_state.labels(state.value).set(counts.get(state, 0))
     metrics.queue_depth.set(counts.get(JobState.QUEUED, 0))
     metrics.stored_bytes.set(matrices.count_stored_bytes())
+    metrics.lost_files.set(matrices.count_lost_files())
     return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)

@@ -11,6 +11,7 @@ from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.write_record import WriteRecord
 
 
 def _find_settings(request: Request) -> Settings:
@@ -48,6 +49,11 @@ def _find_metrics(request: Request) -> Metrics:
     return metrics
 
 
+def _find_writes(request: Request) -> WriteRecord:
+    writes: WriteRecord = request.app.state.writes
+    return writes
+
+
 SettingsPart = Annotated[Settings, Depends(_find_settings)]
 DatabasePart = Annotated[sqlalchemy.Engine, Depends(_find_database)]
 MatricesPart = Annotated[MatrixStore, Depends(_find_matrices)]
@@ -55,3 +61,4 @@ JobsPart = Annotated[JobStore, Depends(_find_jobs)]
 EnginePart = Annotated[Engine, Depends(_find_engine)]
 DispatcherPart = Annotated[Dispatcher, Depends(_find_dispatcher)]
 MetricsPart = Annotated[Metrics, Depends(_find_metrics)]
+WritesPart = Annotated[WriteRecord, Depends(_find_writes)]

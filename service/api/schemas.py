@@ -68,7 +68,10 @@ class HealthView(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ready"}]})
 
-    status: Literal["live", "ready"] = Field(description="What was asked for.")
+    status: Literal["live", "ready", "degraded"] = Field(
+        description="live, ready, or degraded: ready, but without a GPU that it had or should have."
+    )
+    detail: str | None = Field(None, description="What a degraded service lacks.")
 
 
 class Problem(BaseModel):

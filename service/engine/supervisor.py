@@ -75,8 +75,20 @@ class Engine:
         self._proved = False
         self._hello: Event = {}
         self._profile: MachineProfile | None = None
+        self._without_devices = False
+        self._most_devices = 0
         self.state = "stopped"
         self.restarts = 0
+
+    @property
+    def degraded(self) -> str | None:
+        """What the engine lacks while it goes on without it; None if nothing."""
+        if self._without_devices and self._settings.devices != "none":
+            failed = f"{_STARTS_WITH_DEVICES} starts with them have failed"
+            return f"the engine runs without GPUs: {failed}"
+        if len(self.devices) < self._most_devices:
+            return f"the engine has {len(self.devices)} of {self._most_devices} GPUs"
+        return None
 
     @property
     def pid(self) -> int | None:
@@ -184,6 +196,7 @@ class Engine:
         """One life of the process, from its start to its end; returns whether it was ready."""
         self._reason = None
         self._proved = was_ready = False
+        self._without_devices = not use_devices
         if not use_devices:
             logger.error("the engine does not start with its GPUs: it is started without them")
         try:
@@ -224,6 +237,7 @@ class Engine:
             self._reason = f"its profile cannot be read: {error}"
             return False
         self._hello = hello
+        self._most_devices = max(self._most_devices, len(self.devices))
         self.state = "ready"
         self._ready.set()
         logger.info("the engine is ready: pid %d, profile of %s", process.pid, self._profile.device)

@@ -1,11 +1,13 @@
 """The matrices: rows in the database, .npy files in a folder, mapped by the engine.
 
 A file is written as `<id>.part` and becomes `<id>.npy` when it is complete; the row comes last. So
-a row always has a whole file, and a file without a row is what a crash has left, or the spare file
-for the next product.
+a row always has a whole file, and a file without a row is what a crash has left, the spare file for
+the next product, or a sign of a lost database.
 """
 
 import errno
+import logging
+import os
 import threading
 import time
 import uuid
@@ -14,16 +16,31 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Row, delete, func, insert, or_, select
+from sqlalchemy import Connection, Engine, Row, delete, func, or_, select, update
+from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.service.errors import BodyTooLarge, MatrixInUse, MatrixNotFound, StorageFull
+from wavetrim.service.errors import (
+    BodyTooLarge,
+    MatrixDamaged,
+    MatrixInUse,
+    MatrixNotFound,
+    StorageFull,
+)
+from wavetrim.service.storage.checksum import NotRegular, compute_crc32, open_regular, read_crc32
 from wavetrim.service.storage.database import reading
+from wavetrim.service.storage.free_space import count_usable_bytes
+from wavetrim.service.storage.intact import IntactFiles
+from wavetrim.service.storage.lost import LOST_FOLDER, count_lost_files, set_aside
 from wavetrim.service.storage.matrix import Matrix, PendingMatrix, count_data_bytes
 from wavetrim.service.storage.new_file import flush, make_file, write_start
 from wavetrim.service.storage.npy import format_header
+from wavetrim.service.storage.publication import CommitUnclear, add_row, has_row
 from wavetrim.service.storage.spare import SpareFile
 from wavetrim.service.storage.tables import jobs, matrices
 from wavetrim.service.storage.temporary import TEMPORARY_PREFIX, forget_temporary
+from wavetrim.service.storage.write_record import WriteRecord
+
+logger = logging.getLogger(__name__)
 
 _UNFINISHED: Final = ("queued", "running")
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -34,19 +51,35 @@ class MatrixStore:
 
     Args:
         database: Holds the rows.
-        folder: Holds the files; made when it is missing.
+        folder: Holds the files; made when it is missing. Beside it, `lost` holds those that no row
+            names.
         max_matrix_bytes: The largest .npy file that is stored.
         max_storage_bytes: The most that all files may take together.
+        reserve_bytes: What the file system must have left beside them.
+        writes: Is told how writing went.
     """
 
     def __init__(
-        self, database: Engine, folder: Path, *, max_matrix_bytes: int, max_storage_bytes: int
+        self,
+        database: Engine,
+        folder: Path,
+        *,
+        max_matrix_bytes: int,
+        max_storage_bytes: int,
+        reserve_bytes: int = 0,
+        writes: WriteRecord | None = None,
     ) -> None:
         self._database = database
         self._folder = folder
+        self._lost_dir = folder.parent / LOST_FOLDER
         self._max_matrix_bytes = max_matrix_bytes
         self._max_storage_bytes = max_storage_bytes
+        self._reserve_bytes = reserve_bytes
+        self._writes = writes or WriteRecord()
         self._pending_bytes: dict[str, int] = {}
+        self._unmade_bytes = 0
+        self._unclear: dict[str, Matrix] = {}
+        self._intact = IntactFiles()
         self._lock = threading.Lock()
         self._spare = SpareFile(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,6 +100,76 @@ class MatrixStore:
         if row is None:
             raise MatrixNotFound(matrix_id)
         return self._read_row(row)
+
+    def open_file(self, matrix: Matrix) -> int:
+        """Opens a matrix's file for reading; it may be removed from then on.
+
+        Returns:
+            Its descriptor. Its contents are not checked: see `verify`.
+
+        Raises:
+            MatrixDamaged: The file is gone, is no regular file, or has another length.
+            MatrixNotFound: The matrix was deleted meanwhile.
+        """
+        if matrix.damaged_at is not None:
+            raise MatrixDamaged(matrix.id, "found before")
+        try:
+            file = open_regular(matrix.path)
+        except FileNotFoundError:
+            self.get(matrix.id)
+            raise self.mark_damaged(matrix, "its file is missing") from None
+        except NotRegular as error:
+            raise self.mark_damaged(matrix, str(error.strerror)) from error
+        length = os.fstat(file).st_size
+        if length != matrix.size_bytes:
+            os.close(file)
+            raise self.mark_damaged(matrix, f"its file has {length} bytes")
+        return file
+
+    def verify(self, matrix: Matrix, file: int | None = None) -> None:
+        """Reads a matrix's file whole and compares its CRC-32, unless it is known to be right.
+
+        Args:
+            matrix: The matrix.
+            file: Its open file; opened and closed here without it.
+
+        Raises:
+            MatrixDamaged: The file is not the one that was stored; the matrix is marked.
+            MatrixNotFound: The matrix was deleted meanwhile.
+        """
+        opened = self.open_file(matrix) if file is None else file
+        try:
+            found = os.fstat(opened)
+            if matrix.crc32 is None or self._intact.holds(matrix.id, found):
+                return
+            self.judge(matrix, compute_crc32(opened, matrix.size_bytes))
+            self._intact.note(matrix.id, found)
+        finally:
+            if file is None:
+                os.close(opened)
+
+    def judge(self, matrix: Matrix, crc32: int | None) -> None:
+        """Compares the CRC-32 of what was read, all of the file, with the one that was kept.
+
+        Raises:
+            MatrixDamaged: They differ; the matrix is marked.
+        """
+        if matrix.crc32 is not None and crc32 != matrix.crc32:
+            seen = "none" if crc32 is None else f"{crc32:08x}"
+            reason = f"its file has the CRC-32 {seen}; it was stored with {matrix.crc32:08x}"
+            raise self.mark_damaged(matrix, reason)
+
+    def mark_damaged(self, matrix: Matrix, reason: str) -> MatrixDamaged:
+        """Marks a matrix as damaged, for good; returns the error that tells it."""
+        logger.error("matrix %s is damaged: %s", matrix.id, reason)
+        self._intact.forget(matrix.id)
+        change = update(matrices).where(matrices.c.id == matrix.id)
+        try:
+            with self._database.begin() as connection:
+                connection.execute(change.values(damaged_at=time.time()))
+        except SQLAlchemyError:
+            logger.exception("matrix %s cannot be marked", matrix.id)
+        return MatrixDamaged(matrix.id, reason)
 
     def allocate(
         self,
@@ -115,14 +218,11 @@ class MatrixStore:
             if not taken:
                 self._make_file(pending)
             write_start(pending.path, header)
-        except StorageFull:
-            self.discard(pending)
-            raise
         except OSError as error:
             self.discard(pending)
-            if error.errno in _NO_ROOM:
-                limit = f"within what {self._folder} has room for ({error.strerror})"
-                raise StorageFull("matrix size", size_bytes, limit) from error
+            raise self._explain(error, size_bytes) from error
+        except BaseException:
+            self.discard(pending)
             raise
         return pending
 
@@ -131,6 +231,7 @@ class MatrixStore:
         pending: PendingMatrix,
         digest_sha256: str | None = None,
         *,
+        crc32: int | None = None,
         settle: Callable[[Connection], None] | None = None,
     ) -> Matrix:
         """Makes a written matrix findable under its id.
@@ -138,33 +239,58 @@ class MatrixStore:
         Args:
             pending: The matrix; its elements are written and its file is closed.
             digest_sha256: SHA-256 of the whole file in hexadecimal, where it is known.
+            crc32: CRC-32 of the whole file, where it is known; otherwise the file is read for it.
             settle: Changes more rows in the transaction that adds the matrix's; what it raises
                 undoes the publication.
+
+        Raises:
+            StorageFull: The disk has no room after all.
+            sqlalchemy.exc.SQLAlchemyError: The row could not be added. The file is gone, unless the
+                answer to the commit was lost: then `settle_unclear` decides.
         """
         path = pending.path.with_suffix(".npy")
-        if not pending.temporary:
-            flush(pending.path)
-        pending.path.rename(path)
-        if not pending.temporary:
-            flush(self._folder)
+        try:
+            crc32 = self._make_durable(pending, path, crc32)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            self.discard(pending)
+            raise self._explain(error, pending.size_bytes) from error
         described = asdict(pending)
         del described["path"], described["temporary"]
-        matrix = Matrix(**described, digest_sha256=digest_sha256, created_at=time.time(), path=path)
-        row = asdict(matrix)
-        del row["path"]
+        matrix = Matrix(
+            **described,
+            digest_sha256=digest_sha256,
+            created_at=time.time(),
+            path=path,
+            crc32=crc32,
+        )
+        written = path.stat()
         try:
-            with self._database.begin() as connection:
-                try:
-                    connection.execute(insert(matrices).values(row))
-                    if settle is not None:
-                        settle(connection)
-                except BaseException:
-                    # Not after a failed commit: the row may be there, and only the answer lost.
-                    path.unlink()
-                    raise
-        finally:
+            add_row(self._database, _describe_row(matrix), settle)
+        except CommitUnclear:
+            # Its bytes stay counted until the row has decided.
+            self._unclear[matrix.id] = matrix
+            raise
+        except BaseException:
+            path.unlink(missing_ok=True)
             self._release(pending.id)
+            raise
+        self._release(pending.id)
+        self._intact.note(matrix.id, written)
         return matrix
+
+    def settle_unclear(self) -> None:
+        """Ends the publications whose commit was not answered: the row decides.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: The database does not answer; they stay unclear.
+        """
+        for matrix in list(self._unclear.values()):
+            if not has_row(self._database, _describe_row(matrix)):
+                logger.warning("matrix %s was not committed: its file is removed", matrix.id)
+                matrix.path.unlink(missing_ok=True)
+            del self._unclear[matrix.id]
+            self._release(matrix.id)
 
     def discard(self, pending: PendingMatrix) -> None:
         """Removes a matrix that will not be published."""
@@ -174,7 +300,8 @@ class MatrixStore:
     def make_spare(self, size_bytes: int) -> None:
         """Begins to make a file ahead for a next matrix of this size, if there is room for it."""
         with self._lock:
-            if self._count_bytes() + size_bytes <= self._max_storage_bytes:
+            allowed = self._count_bytes() + size_bytes <= self._max_storage_bytes
+            if allowed and size_bytes <= self._count_usable_bytes():
                 self._spare.make(size_bytes)
 
     def close(self) -> None:
@@ -195,19 +322,38 @@ class MatrixStore:
             if job_ids := _find_users(connection, matrix_id):
                 raise MatrixInUse(matrix_id, job_ids)
             connection.execute(delete(matrices).where(matrices.c.id == matrix_id))
+        self._intact.forget(matrix_id)
         self._locate(matrix_id).unlink(missing_ok=True)
 
     def sweep(self) -> None:
-        """Removes what an earlier run has left: unfinished, unknown and temporary files.
+        """Clears up after an earlier run.
+
+        Only what is proved to be unfinished is removed: partial and temporary files. A matrix that
+        the database does not know goes to `lost_dir`.
 
         To be called once, before anything is allocated and before any job runs again.
         """
         with self._database.begin() as connection:
-            forget_temporary(connection)
+            forgotten = forget_temporary(connection)
             known = set(connection.scalars(select(matrices.c.id)))
-        for path in self._folder.iterdir():
-            if path.suffix == ".part" or (path.suffix == ".npy" and path.stem not in known):
+        lost = 0
+        for path in list(self._folder.iterdir()):
+            temporary = path.stem in forgotten or path.name.startswith(TEMPORARY_PREFIX)
+            if path.suffix == ".part" or (path.suffix == ".npy" and temporary):
                 path.unlink(missing_ok=True)
+            elif path.suffix == ".npy" and path.stem not in known:
+                lost += set_aside(path, self._lost_dir) is not None
+        if lost:
+            logger.warning(
+                "%d matrices that the database does not know were moved to %s; "
+                "`wavetrim adopt` takes them in again",
+                lost,
+                self._lost_dir,
+            )
+
+    def count_lost_files(self) -> int:
+        """How many files wait in `lost_dir`."""
+        return count_lost_files(self._lost_dir)
 
     def count_stored_bytes(self) -> int:
         """Bytes of all matrices, those still being written included; of the spare file none."""
@@ -227,8 +373,34 @@ class MatrixStore:
                 self._spare.drop()
             self._pending_bytes[pending.id] = pending.size_bytes
 
+    def _make_durable(self, pending: PendingMatrix, path: Path, crc32: int | None) -> int | None:
+        """Give a written file its name, so that it outlives a power cut; returns its CRC-32."""
+        if pending.temporary:
+            pending.path.rename(path)
+            return None
+        if crc32 is None:
+            crc32 = read_crc32(pending.path, pending.size_bytes)
+        flush(pending.path)
+        pending.path.rename(path)
+        flush(self._folder)
+        self._writes.note_success("data_dir")
+        return crc32
+
+    def _explain(self, error: OSError, size_bytes: int) -> Exception:
+        """The error of a failed write, as the caller is told; readiness is told, too."""
+        if error.errno != errno.EFBIG:
+            reason = error.strerror or str(error)
+            self._writes.note_failure("data_dir", f"the last write failed ({reason})")
+        if error.errno not in _NO_ROOM:
+            return error
+        limit = f"within what {self._folder} has room for ({error.strerror})"
+        return StorageFull("matrix size", size_bytes, limit)
+
     def _make_file(self, pending: PendingMatrix) -> None:
         """Make the file; where the disk has no other room for it, in that of the spare one."""
+        with self._lock:
+            self._keep_reserve(pending.size_bytes)
+            self._unmade_bytes += pending.size_bytes
         try:
             make_file(pending.path, pending.size_bytes)
         except OSError as error:
@@ -236,6 +408,25 @@ class MatrixStore:
                 raise
             self._spare.drop()
             make_file(pending.path, pending.size_bytes)
+        finally:
+            with self._lock:
+                self._unmade_bytes -= pending.size_bytes
+
+    def _keep_reserve(self, size_bytes: int) -> None:
+        """Refuse a file for which the file system's reserve would be needed."""
+        usable = self._count_usable_bytes()
+        if size_bytes > usable and self._spare.size_bytes:
+            self._spare.drop()
+            usable = self._count_usable_bytes()
+        if size_bytes > usable:
+            limit = (
+                f"at most the {max(usable, 0)} bytes that {self._folder} has free beside the "
+                f"reserve of {self._reserve_bytes} (reserve_bytes)"
+            )
+            raise StorageFull("matrix size", size_bytes, limit)
+
+    def _count_usable_bytes(self) -> int:
+        return count_usable_bytes(self._folder, self._reserve_bytes) - self._unmade_bytes
 
     def _release(self, matrix_id: str) -> None:
         with self._lock:
@@ -250,7 +441,15 @@ class MatrixStore:
         return self._folder / f"{matrix_id}.npy"
 
     def _read_row(self, row: Row[Any]) -> Matrix:
-        return Matrix(**row._mapping, path=self._locate(row.id))
+        described = dict(row._mapping)
+        described["place"] = described["place"] or "disk"
+        return Matrix(**described, path=self._locate(row.id))
+
+
+def _describe_row(matrix: Matrix) -> dict[str, Any]:
+    row = asdict(matrix)
+    del row["path"]
+    return row
 
 
 def _find_users(connection: Connection, matrix_id: str) -> list[str]:
