@@ -23,6 +23,7 @@ from wavetrim.service.api.problems import (
 from wavetrim.service.api.request_log import RequestLog
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import ServiceError, SettingRefused
+from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.metrics import Metrics
@@ -113,15 +114,18 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
         engine = Engine(settings, on_restart=counters.engine_restarts.inc)
         dispatcher = Dispatcher(queue, store, engine, settings, counters)
         app.state.database, app.state.matrices, app.state.jobs = database, store, queue
+        housekeeping = Housekeeping(database, store, queue, writes, settings)
         app.state.writes = writes
         app.state.engine, app.state.dispatcher = engine, dispatcher
         await engine.start()
         try:
             await dispatcher.start()
+            housekeeping.start()
             yield
             if not dispatcher.draining:
                 await dispatcher.drain(settings.drain_seconds)
         finally:
+            await housekeeping.stop()
             await dispatcher.stop()
             await engine.stop()
             await run_to_end(store.close)

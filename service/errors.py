@@ -148,6 +148,10 @@ class JobFailed(ServiceError):
         self.kind = kind
 
 
+class CursorUnknown(FieldProblem):
+    """The cursor was not made by an earlier page."""
+
+
 class RetryLater(ServiceError):
     """The service cannot take this work now.
 

@@ -125,6 +125,9 @@ def describe_error(error: Exception) -> ProblemResponse:
         logger.error("the database does not answer: %s", detail)
         # Its own words hold statements and names of the server's.
         detail = "the database is locked or does not answer; the service's log says more"
+        if _is_full(error):
+            kind = PROBLEMS[errors.StorageFull]
+            detail = "the database has no room on its disk; delete matrices, or make room"
     return write_problem(kind, detail, headers=_find_headers(error), members=members)
 
 
@@ -190,6 +193,12 @@ def to_wire(value: object, length: int = 200) -> Any:
         return [to_wire(item) for item in value]
     text = str(value)
     return text if len(text) <= length else f"{text[:length]}…"
+
+
+def _is_full(error: Exception) -> bool:
+    """Whether the database's disk is full: SQLite says it in words, PostgreSQL by its code."""
+    original = getattr(error, "orig", None)
+    return "disk is full" in str(original) or getattr(original, "sqlstate", None) == "53100"
 
 
 def _list_methods(request: Request) -> list[str]:

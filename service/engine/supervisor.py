@@ -76,7 +76,9 @@ class Engine:
         self._hello: Event = {}
         self._profile: MachineProfile | None = None
         self._without_devices = False
-        self._most_devices = 0
+        # Those that were asked for by index; later the most that an engine has had.
+        named = (settings.devices or "").split(",")
+        self._most_devices = sum(index.isdigit() for index in named)
         self.state = "stopped"
         self.restarts = 0
 

@@ -149,6 +149,9 @@ def _open_postgres(url: URL) -> Engine:
     @event.listens_for(database, "connect")
     def configure(connection: Any, _record: object) -> None:
         connection.execute(f"SET lock_timeout = '{BUSY_TIMEOUT_SECONDS}s'")
+        # A transaction whose connection is lost must not hold its locks for hours.
+        idle = f"{3 * BUSY_TIMEOUT_SECONDS}s"
+        connection.execute(f"SET idle_in_transaction_session_timeout = '{idle}'")
         connection.commit()
 
     return database

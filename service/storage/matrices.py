@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Row, delete, func, or_, select, update
+from sqlalchemy import Connection, Engine, Row, delete, func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.errors import (
@@ -30,19 +30,19 @@ from wavetrim.service.storage.checksum import NotRegular, compute_crc32, open_re
 from wavetrim.service.storage.database import reading
 from wavetrim.service.storage.free_space import count_usable_bytes
 from wavetrim.service.storage.intact import IntactFiles
+from wavetrim.service.storage.listing import find_users, read_page, remove_unused
 from wavetrim.service.storage.lost import LOST_FOLDER, count_lost_files, set_aside
 from wavetrim.service.storage.matrix import Matrix, PendingMatrix, count_data_bytes
 from wavetrim.service.storage.new_file import flush, make_file, write_start
-from wavetrim.service.storage.npy import format_header
+from wavetrim.service.storage.npy import DISK_ALIGNMENT_BYTES, format_header
 from wavetrim.service.storage.publication import CommitUnclear, add_row, has_row
 from wavetrim.service.storage.spare import SpareFile
-from wavetrim.service.storage.tables import jobs, matrices
+from wavetrim.service.storage.tables import matrices
 from wavetrim.service.storage.temporary import TEMPORARY_PREFIX, forget_temporary
 from wavetrim.service.storage.write_record import WriteRecord
 
 logger = logging.getLogger(__name__)
 
-_UNFINISHED: Final = ("queued", "running")
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -77,7 +77,7 @@ class MatrixStore:
         self._reserve_bytes = reserve_bytes
         self._writes = writes or WriteRecord()
         self._pending_bytes: dict[str, int] = {}
-        self._unmade_bytes = 0
+        self._unmade_bytes: dict[str, int] = {}
         self._unclear: dict[str, Matrix] = {}
         self._intact = IntactFiles()
         self._lock = threading.Lock()
@@ -100,6 +100,26 @@ class MatrixStore:
         if row is None:
             raise MatrixNotFound(matrix_id)
         return self._read_row(row)
+
+    def page(
+        self, *, limit: int = 50, cursor: str | None = None
+    ) -> tuple[tuple[tuple[Matrix, tuple[str, ...]], ...], str | None]:
+        """Reads some matrices, newest first.
+
+        Args:
+            limit: The most matrices to return.
+            cursor: Where an earlier page ended.
+
+        Returns:
+            The matrices, each with the ids of the unfinished jobs that use it, and the cursor of
+            the next page (None after the last one).
+
+        Raises:
+            CursorUnknown: The cursor was not made by this method.
+        """
+        rows, users, next_cursor = read_page(self._database, limit=limit, cursor=cursor)
+        shown = ((self._read_row(row), tuple(users.get(row.id, ()))) for row in rows)
+        return tuple(shown), next_cursor
 
     def open_file(self, matrix: Matrix) -> int:
         """Opens a matrix's file for reading; it may be removed from then on.
@@ -196,22 +216,10 @@ class MatrixStore:
             StorageFull: There is no room: by the setting, or on the disk.
         """
         header = format_header(rows, columns, dtype, fortran_order=fortran_order)
-        size_bytes = len(header) + count_data_bytes(rows, columns, dtype)
-        if size_bytes > self._max_matrix_bytes:
-            limit = f"at most {self._max_matrix_bytes} bytes (max_matrix_bytes)"
-            raise BodyTooLarge("matrix size", size_bytes, limit)
-        matrix_id = (TEMPORARY_PREFIX if temporary else "") + uuid.uuid4().hex[:30]
-        pending = PendingMatrix(
-            id=matrix_id,
-            rows=rows,
-            columns=columns,
-            dtype=dtype,
-            fortran_order=fortran_order,
-            offset_bytes=len(header),
-            size_bytes=size_bytes,
-            path=self._folder / f"{matrix_id}.part",
-            temporary=temporary,
+        pending = self._plan(
+            rows, columns, dtype, header, fortran_order=fortran_order, temporary=temporary
         )
+        size_bytes = pending.size_bytes
         taken = spare and self._spare.take(size_bytes, pending.path)
         try:
             self._reserve(pending)
@@ -226,12 +234,51 @@ class MatrixStore:
             raise
         return pending
 
+    def reserve(
+        self, rows: int, columns: int, dtype: str, *, fortran_order: bool = False
+    ) -> tuple[PendingMatrix, bytes]:
+        """Takes room for a matrix whose file a `DiskWriter` makes and writes.
+
+        As soon as the file is made, `note_made` must be told; then `publish` with `durable`, or
+        `discard`, ends it.
+
+        Returns:
+            The matrix, and its header, padded so that the elements begin at a multiple of 4096.
+
+        Raises:
+            BodyTooLarge: The file would be larger than one matrix may be.
+            StorageFull: There is no room: by the setting, or on the disk.
+        """
+        header = format_header(
+            rows,
+            columns,
+            dtype,
+            fortran_order=fortran_order,
+            alignment_bytes=DISK_ALIGNMENT_BYTES,
+        )
+        pending = self._plan(
+            rows, columns, dtype, header, fortran_order=fortran_order, temporary=False
+        )
+        try:
+            self._reserve(pending)
+            self._claim_space(pending)
+        except BaseException:
+            self._release(pending.id)
+            raise
+        return pending, header
+
+    def note_made(self, pending: PendingMatrix) -> None:
+        """The file has its blocks on the disk, or will not be made."""
+        with self._lock:
+            self._unmade_bytes.pop(pending.id, None)
+
     def publish(
         self,
         pending: PendingMatrix,
         digest_sha256: str | None = None,
         *,
         crc32: int | None = None,
+        durable: bool = False,
         settle: Callable[[Connection], None] | None = None,
     ) -> Matrix:
         """Makes a written matrix findable under its id.
@@ -240,6 +287,7 @@ class MatrixStore:
             pending: The matrix; its elements are written and its file is closed.
             digest_sha256: SHA-256 of the whole file in hexadecimal, where it is known.
             crc32: CRC-32 of the whole file, where it is known; otherwise the file is read for it.
+            durable: True if the file has its final name and is synced (`FileWrite.finish`).
             settle: Changes more rows in the transaction that adds the matrix's; what it raises
                 undoes the publication.
 
@@ -250,7 +298,9 @@ class MatrixStore:
         """
         path = pending.path.with_suffix(".npy")
         try:
-            crc32 = self._make_durable(pending, path, crc32)
+            if not durable:
+                crc32 = self._make_durable(pending, path, crc32)
+            written = path.stat()
         except OSError as error:
             path.unlink(missing_ok=True)
             self.discard(pending)
@@ -264,7 +314,7 @@ class MatrixStore:
             path=path,
             crc32=crc32,
         )
-        written = path.stat()
+        self._writes.note_success("data_dir")
         try:
             add_row(self._database, _describe_row(matrix), settle)
         except CommitUnclear:
@@ -319,11 +369,35 @@ class MatrixStore:
             found = select(matrices.c.id).where(matrices.c.id == matrix_id).with_for_update()
             if connection.execute(found).first() is None:
                 raise MatrixNotFound(matrix_id)
-            if job_ids := _find_users(connection, matrix_id):
+            if job_ids := find_users(connection, [matrix_id]).get(matrix_id):
                 raise MatrixInUse(matrix_id, job_ids)
             connection.execute(delete(matrices).where(matrices.c.id == matrix_id))
         self._intact.forget(matrix_id)
         self._locate(matrix_id).unlink(missing_ok=True)
+
+    def expire(self, ttl_seconds: float, *, start: float) -> list[str]:
+        """Removes the matrices that nobody has used for a time.
+
+        A matrix is used when it is stored and by each job that names it or makes it; what an
+        unfinished job names stays.
+
+        Args:
+            ttl_seconds: How long; 0 keeps all.
+            start: No age is counted from before this time (UTC seconds since the epoch).
+
+        Returns:
+            The ids of those that were removed.
+        """
+        before = time.time() - ttl_seconds
+        if ttl_seconds == 0 or start >= before:
+            return []
+        removed = []
+        for batch in remove_unused(self._database, before):
+            for matrix_id in batch:
+                self._intact.forget(matrix_id)
+                self._locate(matrix_id).unlink(missing_ok=True)
+            removed += batch
+        return removed
 
     def sweep(self) -> None:
         """Clears up after an earlier run.
@@ -335,6 +409,7 @@ class MatrixStore:
         """
         with self._database.begin() as connection:
             forgotten = forget_temporary(connection)
+            connection.execute(delete(matrices).where(matrices.c.place == "memory"))
             known = set(connection.scalars(select(matrices.c.id)))
         lost = 0
         for path in list(self._folder.iterdir()):
@@ -360,6 +435,34 @@ class MatrixStore:
         with self._lock:
             return self._count_bytes()
 
+    def _plan(
+        self,
+        rows: int,
+        columns: int,
+        dtype: str,
+        header: bytes,
+        *,
+        fortran_order: bool,
+        temporary: bool,
+    ) -> PendingMatrix:
+        """A new matrix, of which there is nothing yet."""
+        size_bytes = len(header) + count_data_bytes(rows, columns, dtype)
+        if size_bytes > self._max_matrix_bytes:
+            limit = f"at most {self._max_matrix_bytes} bytes (max_matrix_bytes)"
+            raise BodyTooLarge("matrix size", size_bytes, limit)
+        matrix_id = (TEMPORARY_PREFIX if temporary else "") + uuid.uuid4().hex[:30]
+        return PendingMatrix(
+            id=matrix_id,
+            rows=rows,
+            columns=columns,
+            dtype=dtype,
+            fortran_order=fortran_order,
+            offset_bytes=len(header),
+            size_bytes=size_bytes,
+            path=self._folder / f"{matrix_id}.part",
+            temporary=temporary,
+        )
+
     def _reserve(self, pending: PendingMatrix) -> None:
         with self._lock:
             free = self._max_storage_bytes - self._count_bytes()
@@ -383,7 +486,6 @@ class MatrixStore:
         flush(pending.path)
         pending.path.rename(path)
         flush(self._folder)
-        self._writes.note_success("data_dir")
         return crc32
 
     def _explain(self, error: OSError, size_bytes: int) -> Exception:
@@ -398,9 +500,7 @@ class MatrixStore:
 
     def _make_file(self, pending: PendingMatrix) -> None:
         """Make the file; where the disk has no other room for it, in that of the spare one."""
-        with self._lock:
-            self._keep_reserve(pending.size_bytes)
-            self._unmade_bytes += pending.size_bytes
+        self._claim_space(pending)
         try:
             make_file(pending.path, pending.size_bytes)
         except OSError as error:
@@ -409,8 +509,13 @@ class MatrixStore:
             self._spare.drop()
             make_file(pending.path, pending.size_bytes)
         finally:
-            with self._lock:
-                self._unmade_bytes -= pending.size_bytes
+            self.note_made(pending)
+
+    def _claim_space(self, pending: PendingMatrix) -> None:
+        """Have the file system's free space count without a file that is about to be made."""
+        with self._lock:
+            self._keep_reserve(pending.size_bytes)
+            self._unmade_bytes[pending.id] = pending.size_bytes
 
     def _keep_reserve(self, size_bytes: int) -> None:
         """Refuse a file for which the file system's reserve would be needed."""
@@ -426,11 +531,14 @@ class MatrixStore:
             raise StorageFull("matrix size", size_bytes, limit)
 
     def _count_usable_bytes(self) -> int:
-        return count_usable_bytes(self._folder, self._reserve_bytes) - self._unmade_bytes
+        return count_usable_bytes(self._folder, self._reserve_bytes) - sum(
+            self._unmade_bytes.values()
+        )
 
     def _release(self, matrix_id: str) -> None:
         with self._lock:
             self._pending_bytes.pop(matrix_id, None)
+            self._unmade_bytes.pop(matrix_id, None)
 
     def _count_bytes(self) -> int:
         with reading(self._database) as connection:
@@ -450,9 +558,3 @@ def _describe_row(matrix: Matrix) -> dict[str, Any]:
     row = asdict(matrix)
     del row["path"]
     return row
-
-
-def _find_users(connection: Connection, matrix_id: str) -> list[str]:
-    names_it = or_(jobs.c.a == matrix_id, jobs.c.b == matrix_id, jobs.c.c == matrix_id)
-    found = select(jobs.c.id).where(jobs.c.state.in_(_UNFINISHED), names_it)
-    return list(connection.scalars(found.order_by(jobs.c.sequence)))
