@@ -7,6 +7,7 @@ sides map the same files.
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -46,20 +47,22 @@ class Operand:
     fortran_order: bool = False
 
     def map(self, *, writable: bool = False) -> NDArray[Any]:
-        """Map the elements into memory, rows x columns.
+        """Map the elements into memory, rows x columns. Links are not followed.
 
         Raises:
-            OSError: The file is not there or cannot be opened.
+            OSError: The file is not there, is a link, or cannot be opened.
             ValueError: It is shorter than the matrix.
         """
-        return np.memmap(
-            self.path,
-            dtype=np.dtype(self.dtype),
-            mode="r+" if writable else "r",
-            offset=self.offset_bytes,
-            shape=(self.rows, self.columns),
-            order="F" if self.fortran_order else "C",
-        )
+        flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(self.path, flags), "r+b" if writable else "rb") as file:
+            return np.memmap(
+                file,
+                dtype=np.dtype(self.dtype),
+                mode="r+" if writable else "r",
+                offset=self.offset_bytes,
+                shape=(self.rows, self.columns),
+                order="F" if self.fortran_order else "C",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,13 @@ def test_an_operand_maps_the_elements_of_its_file(tmp_path, order):
     assert not mapped.flags.writeable
 
 
+def test_a_link_is_not_followed(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((3, 4)))
+    (tmp_path / "link.npy").symlink_to(tmp_path / "a.npy")
+    with pytest.raises(OSError, match="symbolic links"):
+        Operand(str(tmp_path / "link.npy"), 128, 3, 4, "float64").map()
+
+
 def test_a_file_that_is_too_short_is_not_mapped(tmp_path):
     path = tmp_path / "short"
     path.write_bytes(bytes(100))

@@ -17,8 +17,10 @@ import pytest
 from tests.mounts import mounted_tmpfs
 from wavetrim.service.storage.checksum import combine
 from wavetrim.service.storage.commit_gate import CommitGate
+from wavetrim.service.storage.database import open_database
 from wavetrim.service.storage.direct_file import BLOCK_BYTES, DirectFile
 from wavetrim.service.storage.disk_writer import DiskWriter, WriteAborted
+from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.npy import DISK_ALIGNMENT_BYTES, format_header, parse_header
 
 SECONDS = 30
@@ -286,3 +288,23 @@ def test_a_padded_header_is_read_by_numpy_and_by_us(dtype: str, tmp_path: Path) 
     parsed = parse_header(header)
     assert parsed is not None
     assert (parsed.rows, parsed.columns, parsed.offset_bytes) == (3, 5, DISK_ALIGNMENT_BYTES)
+
+
+def test_a_reserved_matrix_is_written_by_the_writer_and_published(
+    writer: DiskWriter, memory: memoryview, tmp_path: Path
+) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'wavetrim.db'}")
+    store = MatrixStore(
+        database, tmp_path / "matrices", max_matrix_bytes=2**30, max_storage_bytes=2**30
+    )
+    pending, header = store.reserve(*SHAPE, "float32")
+    file = writer.begin(pending.path, header, pending.size_bytes)
+    file.made.add_done_callback(lambda _: store.note_made(pending))
+    file.write(len(header), memory)
+    crc32 = file.finish(pending.path.with_suffix(".npy")).result(SECONDS)
+    matrix = store.publish(pending, crc32=crc32, durable=True)
+    assert (matrix.crc32, matrix.offset_bytes) == (crc32, DISK_ALIGNMENT_BYTES)
+    assert store.count_stored_bytes() == SIZE_BYTES
+    expect_written(matrix.path, memory, crc32)
+    store.checks.verify(store.get(matrix.id))
+    database.dispose()

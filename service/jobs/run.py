@@ -207,7 +207,7 @@ class JobRun:
         c = None if job.c is None else self._matrices.get(job.c)
         for operand in (a, b, c):
             if operand is not None:
-                self._matrices.verify(operand)
+                self._matrices.checks.verify(operand)
         return a, b, c
 
     async def _succeed(self, pending: PendingMatrix, event: Mapping[str, Any]) -> Job | None:

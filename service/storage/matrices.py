@@ -7,7 +7,6 @@ the next product, or a sign of a lost database.
 
 import errno
 import logging
-import os
 import threading
 import time
 import uuid
@@ -16,20 +15,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Row, delete, func, select, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Connection, Engine, Row, delete, func, select
 
 from wavetrim.service.errors import (
     BodyTooLarge,
-    MatrixDamaged,
     MatrixInUse,
     MatrixNotFound,
     StorageFull,
 )
-from wavetrim.service.storage.checksum import NotRegular, compute_crc32, open_regular, read_crc32
+from wavetrim.service.storage.checksum import read_crc32
 from wavetrim.service.storage.database import reading
+from wavetrim.service.storage.file_checks import FileChecks
 from wavetrim.service.storage.free_space import count_usable_bytes
-from wavetrim.service.storage.intact import IntactFiles
 from wavetrim.service.storage.listing import find_users, read_page, remove_unused
 from wavetrim.service.storage.lost import LOST_FOLDER, count_lost_files, set_aside
 from wavetrim.service.storage.matrix import Matrix, PendingMatrix, count_data_bytes
@@ -79,10 +76,15 @@ class MatrixStore:
         self._pending_bytes: dict[str, int] = {}
         self._unmade_bytes: dict[str, int] = {}
         self._unclear: dict[str, Matrix] = {}
-        self._intact = IntactFiles()
+        self._checks = FileChecks(database)
         self._lock = threading.Lock()
         self._spare = SpareFile(folder)
         folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def checks(self) -> FileChecks:
+        """Whether the files are as they were stored."""
+        return self._checks
 
     @property
     def folder(self) -> Path:
@@ -120,76 +122,6 @@ class MatrixStore:
         rows, users, next_cursor = read_page(self._database, limit=limit, cursor=cursor)
         shown = ((self._read_row(row), tuple(users.get(row.id, ()))) for row in rows)
         return tuple(shown), next_cursor
-
-    def open_file(self, matrix: Matrix) -> int:
-        """Opens a matrix's file for reading; it may be removed from then on.
-
-        Returns:
-            Its descriptor. Its contents are not checked: see `verify`.
-
-        Raises:
-            MatrixDamaged: The file is gone, is no regular file, or has another length.
-            MatrixNotFound: The matrix was deleted meanwhile.
-        """
-        if matrix.damaged_at is not None:
-            raise MatrixDamaged(matrix.id, "found before")
-        try:
-            file = open_regular(matrix.path)
-        except FileNotFoundError:
-            self.get(matrix.id)
-            raise self.mark_damaged(matrix, "its file is missing") from None
-        except NotRegular as error:
-            raise self.mark_damaged(matrix, str(error.strerror)) from error
-        length = os.fstat(file).st_size
-        if length != matrix.size_bytes:
-            os.close(file)
-            raise self.mark_damaged(matrix, f"its file has {length} bytes")
-        return file
-
-    def verify(self, matrix: Matrix, file: int | None = None) -> None:
-        """Reads a matrix's file whole and compares its CRC-32, unless it is known to be right.
-
-        Args:
-            matrix: The matrix.
-            file: Its open file; opened and closed here without it.
-
-        Raises:
-            MatrixDamaged: The file is not the one that was stored; the matrix is marked.
-            MatrixNotFound: The matrix was deleted meanwhile.
-        """
-        opened = self.open_file(matrix) if file is None else file
-        try:
-            found = os.fstat(opened)
-            if matrix.crc32 is None or self._intact.holds(matrix.id, found):
-                return
-            self.judge(matrix, compute_crc32(opened, matrix.size_bytes))
-            self._intact.note(matrix.id, found)
-        finally:
-            if file is None:
-                os.close(opened)
-
-    def judge(self, matrix: Matrix, crc32: int | None) -> None:
-        """Compares the CRC-32 of what was read, all of the file, with the one that was kept.
-
-        Raises:
-            MatrixDamaged: They differ; the matrix is marked.
-        """
-        if matrix.crc32 is not None and crc32 != matrix.crc32:
-            seen = "none" if crc32 is None else f"{crc32:08x}"
-            reason = f"its file has the CRC-32 {seen}; it was stored with {matrix.crc32:08x}"
-            raise self.mark_damaged(matrix, reason)
-
-    def mark_damaged(self, matrix: Matrix, reason: str) -> MatrixDamaged:
-        """Marks a matrix as damaged, for good; returns the error that tells it."""
-        logger.error("matrix %s is damaged: %s", matrix.id, reason)
-        self._intact.forget(matrix.id)
-        change = update(matrices).where(matrices.c.id == matrix.id)
-        try:
-            with self._database.begin() as connection:
-                connection.execute(change.values(damaged_at=time.time()))
-        except SQLAlchemyError:
-            logger.exception("matrix %s cannot be marked", matrix.id)
-        return MatrixDamaged(matrix.id, reason)
 
     def allocate(
         self,
@@ -326,7 +258,7 @@ class MatrixStore:
             self._release(pending.id)
             raise
         self._release(pending.id)
-        self._intact.note(matrix.id, written)
+        self._checks.note_intact(matrix.id, written)
         return matrix
 
     def settle_unclear(self) -> None:
@@ -372,7 +304,7 @@ class MatrixStore:
             if job_ids := find_users(connection, [matrix_id]).get(matrix_id):
                 raise MatrixInUse(matrix_id, job_ids)
             connection.execute(delete(matrices).where(matrices.c.id == matrix_id))
-        self._intact.forget(matrix_id)
+        self._checks.forget(matrix_id)
         self._locate(matrix_id).unlink(missing_ok=True)
 
     def expire(self, ttl_seconds: float, *, start: float) -> list[str]:
@@ -394,7 +326,7 @@ class MatrixStore:
         removed = []
         for batch in remove_unused(self._database, before):
             for matrix_id in batch:
-                self._intact.forget(matrix_id)
+                self._checks.forget(matrix_id)
                 self._locate(matrix_id).unlink(missing_ok=True)
             removed += batch
         return removed

@@ -141,17 +141,17 @@ async def open_matrix(
     if part is not None:
         headers["Content-Range"] = f"bytes {begin}-{end - 1}/{size}"
     status_code = 200 if part is None else 206
-    judge = None if part or matrix.crc32 is None else partial(store.judge, matrix)
+    judge = None if part or matrix.crc32 is None else partial(store.checks.judge, matrix)
     return FileResponse(
         file, begin, end, status_code=status_code, headers=headers, metrics=metrics, judge=judge
     )
 
 
 def _open_checked(matrix: Matrix, store: MatrixStore, *, whole: bool) -> int:
-    file = store.open_file(matrix)
+    file = store.checks.open_file(matrix)
     try:
         if not whole or matrix.size_bytes <= CHECKED_BYTES:
-            store.verify(matrix, file)
+            store.checks.verify(matrix, file)
     except BaseException:
         os.close(file)
         raise
