@@ -1,6 +1,7 @@
 """One run of the engine: a request's matrices found, planned, multiplied and checked."""
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -161,10 +162,10 @@ class _Product:
 
 
 def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool = False) -> Matrix:
-    """The elements of an operand, rows x columns.
+    """The elements of an operand, rows x columns. Links are not followed.
 
     Raises:
-        OSError: The file is not there or cannot be opened.
+        OSError: The file is not there, is a link, or cannot be opened.
         ValueError: The file is shorter than the matrix.
         SlabError: There is no such slab, or the matrix does not lie within it.
     """
@@ -174,14 +175,16 @@ def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool 
             operand.slab, operand.offset_bytes, operand.rows, operand.columns, operand.dtype,
             fortran_order=operand.fortran_order, writable=writable,
         )  # fmt: skip
-    return np.memmap(
-        operand.slab,
-        dtype=np.dtype(operand.dtype),
-        mode="r+" if writable else "r",
-        offset=operand.offset_bytes,
-        shape=(operand.rows, operand.columns),
-        order="F" if operand.fortran_order else "C",
-    )
+    flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(operand.slab, flags), "r+b" if writable else "rb") as file:
+        return np.memmap(
+            file,
+            dtype=np.dtype(operand.dtype),
+            mode="r+" if writable else "r",
+            offset=operand.offset_bytes,
+            shape=(operand.rows, operand.columns),
+            order="F" if operand.fortran_order else "C",
+        )
 
 
 def plan_product(

@@ -16,11 +16,17 @@ from wavetrim.service.api import devices, health, jobs, matmul, matrices, metric
 from wavetrim.service.api.auth import require_access
 from wavetrim.service.api.body_limit import BodyLimit
 from wavetrim.service.api.openapi import use_problem_type
-from wavetrim.service.api.problems import answer_error, answer_http, answer_validation
+from wavetrim.service.api.problems import (
+    DATABASE_AWAY,
+    answer_error,
+    answer_http,
+    answer_validation,
+)
 from wavetrim.service.api.request_log import RequestLog
 from wavetrim.service.engine.slabs import SharedSlabs
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import ServiceError, SettingRefused
+from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.products import Products
@@ -31,8 +37,10 @@ from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
 from wavetrim.service.storage.data_folder import claim_folder
 from wavetrim.service.storage.database import open_database
+from wavetrim.service.storage.identity import pair
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.room import Rooms
+from wavetrim.service.storage.write_record import WriteRecord, watch_writes
 from wavetrim.service.threads import run_to_end
 from wavetrim.service.version import find_version
 
@@ -68,7 +76,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.metrics = Metrics()
     app.add_middleware(BodyLimit)
     app.add_middleware(RequestLog, metrics=app.state.metrics)
-    for error in (ServiceError, FieldError):
+    for error in (ServiceError, FieldError, *DATABASE_AWAY):
         app.add_exception_handler(error, answer_error)
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_exception_handler(HTTPException, answer_http)
@@ -99,11 +107,16 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
     counters: Metrics = app.state.metrics
     with claim_folder(settings.data_dir):
         database = await run_to_end(open_database, settings.database)
+        writes = WriteRecord()
+        watch_writes(database, writes)
+        await run_to_end(pair, database, settings.data_dir, settings.matrix_dir)
         store = MatrixStore(
             database,
             settings.matrix_dir,
             max_matrix_bytes=settings.max_matrix_bytes,
             max_storage_bytes=settings.max_storage_bytes,
+            reserve_bytes=settings.reserve_bytes,
+            writes=writes,
         )
         await run_to_end(store.sweep)
         queue = JobStore(database)
@@ -119,6 +132,8 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
             queue, store, engine, settings=settings, metrics=counters, lane=lane, products=products
         )
         app.state.database, app.state.matrices, app.state.jobs = database, store, queue
+        housekeeping = Housekeeping(database, store, queue, writes, settings)
+        app.state.writes = writes
         app.state.engine, app.state.dispatcher = engine, dispatcher
         app.state.arena, app.state.rooms = arena, Rooms(arena, settings.matrix_dir)
         app.state.products, app.state.lane = products, lane
@@ -128,10 +143,12 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
                 # Its first pages take a second; who asks for memory before waits for them.
                 making = asyncio.create_task(arena.start(), name="arena-start")
             await dispatcher.start()
+            housekeeping.start()
             yield
             if not dispatcher.draining:
                 await dispatcher.drain(settings.drain_seconds)
         finally:
+            await housekeeping.stop()
             await dispatcher.stop()
             await engine.stop()
             if arena is not None:

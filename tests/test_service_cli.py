@@ -26,6 +26,7 @@ COMMANDS = (
     "calibrate",
     "devices",
     "demo",
+    "adopt",
     "reproduce",
 )
 HEAVY = ("numpy", "fastapi", "httpx", "sqlalchemy", "pydantic", "uvicorn", "cupy")

@@ -1,12 +1,19 @@
 """Matrices: stored, described, sent and removed."""
 
+import time
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
 from wavetrim.service.api.parts import MatricesPart, MetricsPart, SettingsPart
-from wavetrim.service.api.schemas import ContentDigest, MatrixView, show_matrix
+from wavetrim.service.api.schemas import (
+    ContentDigest,
+    MatrixPage,
+    MatrixView,
+    show_entry,
+    show_matrix,
+)
 from wavetrim.service.api.wire.body_file import receive_matrix
 from wavetrim.service.api.wire.file_response import send_matrix
 from wavetrim.service.api.wire.reader import BodyReader
@@ -37,7 +44,7 @@ _DATA: Final[dict[str, Any]] = {
         ),
         206: describe_npy_answer("The range that was asked for.", Content_Range="Which it is."),
         304: {"description": "The caller has it already."},
-        **list_refusals(404, 416, 422),
+        **list_refusals(404, 409, 416, 422),
     },
 }
 
@@ -80,6 +87,21 @@ async def store_matrix(
     return show_matrix(matrix)
 
 
+@router.get("", responses=list_refusals(422, 503))
+def list_matrices(
+    matrices: MatricesPart,
+    limit: Annotated[int, Query(ge=1, le=200, description="The most matrices to return.")] = 50,
+    cursor: Annotated[
+        str | None, Query(max_length=120, description="next_cursor of the page before.")
+    ] = None,
+) -> MatrixPage:
+    """List matrices, newest first, with their age and the unfinished jobs that use them."""
+    found, next_cursor = matrices.page(limit=limit, cursor=cursor)
+    now = time.time()
+    entries = [show_entry(matrix, used_by, now) for matrix, used_by in found]
+    return MatrixPage(matrices=entries, next_cursor=next_cursor)
+
+
 @router.get("/{matrix_id}", responses=list_refusals(404, 422))
 def describe_matrix(matrix_id: MatrixId, matrices: MatricesPart) -> MatrixView:
     """Describe a matrix."""
@@ -93,7 +115,7 @@ async def send_data(
 ) -> Response:
     """Send the .npy file, whole or a single range of it."""
     matrix = await run_to_end(matrices.get, matrix_id)
-    return await send_matrix(request, matrix, metrics)
+    return await send_matrix(request, matrix, metrics, matrices)
 
 
 @router.delete("/{matrix_id}", status_code=204, responses=list_refusals(404, 409, 422))
@@ -108,9 +130,14 @@ async def _receive(body: BodyReader, matrices: MatrixStore) -> Matrix:
     body.expect_length(header.file_bytes, f".npy header ({header})")
     async with receive_matrix(body, header, matrices) as pending:
         await body.finish(header.file_bytes)
-        # The stored file begins with NumPy's own header: only then is it the file that was sent.
+        # The stored file has a header of ours. The digest is kept only if that is the one that was
+        # sent: then the file is, byte for byte. Otherwise downloads come without a digest.
         same = raw == format_header(
-            header.rows, header.columns, header.dtype, fortran_order=header.fortran_order
+            header.rows,
+            header.columns,
+            header.dtype,
+            fortran_order=header.fortran_order,
+            alignment_bytes=pending.offset_bytes,
         )
         digest = body.digest.hex() if same and body.digest is not None else None
         return await run_to_end(matrices.publish, pending, digest)

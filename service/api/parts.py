@@ -13,6 +13,7 @@ from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.write_record import WriteRecord
 
 
 def _find_settings(request: Request) -> Settings:
@@ -60,6 +61,11 @@ def _find_metrics(request: Request) -> Metrics:
     return metrics
 
 
+def _find_writes(request: Request) -> WriteRecord:
+    writes: WriteRecord = request.app.state.writes
+    return writes
+
+
 SettingsPart = Annotated[Settings, Depends(_find_settings)]
 DatabasePart = Annotated[sqlalchemy.Engine, Depends(_find_database)]
 MatricesPart = Annotated[MatrixStore, Depends(_find_matrices)]
@@ -69,3 +75,4 @@ DispatcherPart = Annotated[Dispatcher, Depends(_find_dispatcher)]
 MetricsPart = Annotated[Metrics, Depends(_find_metrics)]
 ArenaPart = Annotated[Arena | None, Depends(_find_arena)]
 LanePart = Annotated[Lane, Depends(_find_lane)]
+WritesPart = Annotated[WriteRecord, Depends(_find_writes)]

@@ -27,6 +27,7 @@ import typer
 from typer.core import TyperGroup
 
 from wavetrim.service.cli.commands import (
+    adopt,
     calibrate,
     demo,
     devices,
@@ -83,7 +84,19 @@ def _register(group: typer.Typer, name: str, command: Callable[..., None], examp
     group.command(name, help=words, epilog=examples)(command)
 
 
-for _module in (serve, plan, multiply, submit, status, fetch, calibrate, probe, devices, demo):
+for _module in (
+    serve,
+    plan,
+    multiply,
+    submit,
+    status,
+    fetch,
+    calibrate,
+    probe,
+    devices,
+    demo,
+    adopt,
+):
     _name = _module.__name__.rpartition(".")[2]
     _register(app, _name, getattr(_module, _name), _module.EXAMPLES)
 

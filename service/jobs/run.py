@@ -12,13 +12,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from wavetrim.scheduler.messages import Operand, RunRequest
 from wavetrim.scheduler.wishes import Wishes
 from wavetrim.service.engine.supervisor import Engine
-from wavetrim.service.errors import ServiceError
+from wavetrim.service.errors import ServiceError, StorageFull
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.lane import Lane, describe_timeout
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.matrices import MatrixStore
-from wavetrim.service.storage.matrix import PendingMatrix
+from wavetrim.service.storage.matrix import Matrix, PendingMatrix
 from wavetrim.service.storage.temporary import TEMPORARY_PREFIX
 from wavetrim.service.threads import run_to_end
 
@@ -98,6 +98,11 @@ class JobRun:
             kind, message = event["kind"], event["message"]
             if not event["retryable"] or self.job.attempts >= self._settings.job_attempts:
                 return await self._fail(kind, message)
+            try:
+                # A file that was changed under the engine fails every other try, too.
+                await run_to_end(self._find_operands)
+            except ServiceError as error:
+                return await self._fail("storage", str(error))
             logger.warning("job %s, try %d: %s: %s", self.job.id, self.job.attempts, kind, message)
             again = await run_to_end(self._jobs.start_again, self.job.id)
             assert again is not None, "only this run ends a running job"
@@ -180,8 +185,7 @@ class JobRun:
     def _prepare(self) -> tuple[RunRequest, PendingMatrix]:
         """Find the operands and make room for the product."""
         job, asked = self.job, self.job.request
-        a, b = self._matrices.get(job.a), self._matrices.get(job.b)
-        c = None if job.c is None else self._matrices.get(job.c)
+        a, b, c = self._find_operands()
         temporary = job.a.startswith(TEMPORARY_PREFIX)
         pending = self._matrices.allocate(
             a.rows, b.columns, a.dtype, temporary=temporary, spare=True
@@ -196,6 +200,16 @@ class JobRun:
             **{name: asked[name] for name in ("alpha", "beta", "verify")},
         )
         return request, pending
+
+    def _find_operands(self) -> tuple[Matrix, Matrix, Matrix | None]:
+        """A, B and C, whose files are as they were stored."""
+        job = self.job
+        a, b = self._matrices.get(job.a), self._matrices.get(job.b)
+        c = None if job.c is None else self._matrices.get(job.c)
+        for operand in (a, b, c):
+            if operand is not None:
+                self._matrices.checks.verify(operand)
+        return a, b, c
 
     async def _succeed(self, pending: PendingMatrix, event: Mapping[str, Any]) -> Job | None:
         """Publish the product and end the job, both or neither."""
@@ -217,8 +231,8 @@ class JobRun:
 
         try:
             await run_to_end(publish)
-        except OSError as error:
-            return await self._fail("storage", f"the product cannot be stored: {error.strerror}")
+        except (OSError, StorageFull) as error:
+            return await self._fail("storage", f"the product cannot be stored: {error}")
         return await run_to_end(self._jobs.get, self.job.id)
 
     async def _fail(self, kind: str, message: str) -> Job | None:
