@@ -4,11 +4,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
+from sqlalchemy import Engine as Database
 from starlette.exceptions import HTTPException
 
 from wavetrim.scheduler.errors import FieldError
@@ -35,10 +37,14 @@ from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
+from wavetrim.service.storage.commit_gate import CommitGate, watch_commits
 from wavetrim.service.storage.data_folder import claim_folder
 from wavetrim.service.storage.database import open_database
+from wavetrim.service.storage.disk_writer import DiskWriter
 from wavetrim.service.storage.identity import pair
+from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.residents import Residents
 from wavetrim.service.storage.room import Rooms
 from wavetrim.service.storage.write_record import WriteRecord, watch_writes
 from wavetrim.service.threads import run_to_end
@@ -104,58 +110,82 @@ def check_exposure(settings: Settings) -> None:
 async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
     """Starts database, stores, engine and dispatcher; lets the running job end when it stops."""
     settings: Settings = app.state.settings
-    counters: Metrics = app.state.metrics
     with claim_folder(settings.data_dir):
         database = await run_to_end(open_database, settings.database)
-        writes = WriteRecord()
-        watch_writes(database, writes)
         await run_to_end(pair, database, settings.data_dir, settings.matrix_dir)
-        store = MatrixStore(
-            database,
-            settings.matrix_dir,
-            max_matrix_bytes=settings.max_matrix_bytes,
-            max_storage_bytes=settings.max_storage_bytes,
-            reserve_bytes=settings.reserve_bytes,
-            writes=writes,
-        )
-        await run_to_end(store.sweep)
-        queue = JobStore(database)
-        engine = Engine(settings, on_restart=counters.engine_restarts.inc)
-        arena = _make_arena(settings)
-        slabs = None if arena is None else SharedSlabs(arena, engine)
-        lane = Lane(engine)
-        engine.on_ready = lambda: _greet(slabs, lane)
-        if slabs is not None:
-            engine.on_gone = slabs.forget
-        products = Products(lane, engine, settings, counters)
-        dispatcher = Dispatcher(
-            queue, store, engine, settings=settings, metrics=counters, lane=lane, products=products
-        )
-        app.state.database, app.state.matrices, app.state.jobs = database, store, queue
-        housekeeping = Housekeeping(database, store, queue, writes, settings)
-        app.state.writes = writes
-        app.state.engine, app.state.dispatcher = engine, dispatcher
-        app.state.arena, app.state.rooms = arena, Rooms(arena, settings.matrix_dir)
-        app.state.products, app.state.lane = products, lane
-        await engine.start()
+        parts = _make_parts(app, database)
+        state = app.state
+        await run_to_end(state.matrices.sweep)
+        await state.engine.start()
+        # The arena's first pages take a second; who asks for memory before waits for them.
+        making = asyncio.create_task(parts.start_arena(), name="arena-start")
         try:
-            if arena is not None:
-                # Its first pages take a second; who asks for memory before waits for them.
-                making = asyncio.create_task(arena.start(), name="arena-start")
-            await dispatcher.start()
-            housekeeping.start()
+            await state.dispatcher.start()
+            parts.housekeeping.start()
             yield
-            if not dispatcher.draining:
-                await dispatcher.drain(settings.drain_seconds)
+            if not state.dispatcher.draining:
+                await state.dispatcher.drain(settings.drain_seconds)
         finally:
-            await housekeeping.stop()
-            await dispatcher.stop()
-            await engine.stop()
-            if arena is not None:
-                await making
-                await arena.close()
-            await run_to_end(store.close)
+            await parts.housekeeping.stop()
+            await state.dispatcher.stop()
+            await state.engine.stop()
+            await run_to_end(parts.writer.close)
+            parts.residents.clear()
+            await making
+            if state.arena is not None:
+                await state.arena.close()
             database.dispose()
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The parts that no route asks for."""
+
+    arena: Arena | None
+    residents: Residents
+    writer: DiskWriter
+    housekeeping: Housekeeping
+
+    async def start_arena(self) -> None:
+        """Make the arena's first slab."""
+        if self.arena is not None:
+            await self.arena.start()
+
+
+def _make_parts(app: FastAPI, database: Database) -> _Parts:
+    """Makes what a service is made of, and lets the routes find it."""
+    state, settings, counters = app.state, app.state.settings, app.state.metrics
+    state.database, state.writes = database, WriteRecord()
+    watch_writes(database, state.writes)
+    gate = CommitGate()
+    watch_commits(database, gate)
+    writer = DiskWriter(gate=gate)
+    state.matrices = store = MatrixStore(
+        database,
+        settings.matrix_dir,
+        max_matrix_bytes=settings.max_matrix_bytes,
+        max_storage_bytes=settings.max_storage_bytes,
+        reserve_bytes=settings.reserve_bytes,
+        writes=state.writes,
+    )
+    state.jobs = JobStore(database)
+    state.engine = engine = Engine(settings, on_restart=counters.engine_restarts.inc)
+    state.arena = arena = _make_arena(settings)
+    residents = Residents()
+    state.kept = KeptMatrices(store, arena, residents, writer)
+    state.rooms = Rooms(arena, settings.matrix_dir)
+    state.lane = lane = Lane(engine)
+    slabs = None if arena is None else SharedSlabs(arena, engine)
+    engine.on_ready = lambda: _greet(slabs, lane)
+    if slabs is not None:
+        engine.on_gone = slabs.forget
+    state.products = Products(lane, engine, settings, counters)
+    state.dispatcher = Dispatcher(
+        state.jobs, store, engine, lane=lane, products=state.products, kept=state.kept,
+        settings=settings, metrics=counters,
+    )  # fmt: skip
+    housekeeping = Housekeeping(database, store, state.jobs, state.writes, settings)
+    return _Parts(arena, residents, writer, housekeeping)
 
 
 def _make_arena(settings: Settings) -> Arena | None:

@@ -5,8 +5,8 @@ import pytest
 
 from tests.matrices import make_matrix
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, PlanError
-from wavetrim.scheduler.messages import Operand, RunRequest
-from wavetrim.scheduler.run import VerificationFailed, describe_failure, fill_rows, read_factors
+from wavetrim.scheduler.messages import Operand
+from wavetrim.scheduler.run import VerificationFailed, describe_failure, fill_rows, open_operand
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -52,15 +52,6 @@ def test_every_error_becomes_an_answer(error, kind, retryable, poisoned):
 
 def test_a_stopped_execution_is_cancelled_not_failed():
     assert describe_failure(ExecutionCancelled("stop")) == {"type": "cancelled"}
-
-
-def test_factors_of_integers_are_whole_numbers():
-    def request(dtype):
-        operand = Operand("x", 0, 1, 1, dtype)
-        return RunRequest("j", operand, operand, None, operand, alpha=-3.0, beta=0.0)
-
-    assert [type(factor) for factor in read_factors(request("int64"))] == [int, int]
-    assert [type(factor) for factor in read_factors(request("float16"))] == [float, float]
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -12,6 +12,7 @@ from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
+from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.write_record import WriteRecord
 
@@ -56,6 +57,11 @@ def _find_lane(request: Request) -> Lane:
     return lane
 
 
+def _find_kept(request: Request) -> KeptMatrices:
+    kept: KeptMatrices = request.app.state.kept
+    return kept
+
+
 def _find_metrics(request: Request) -> Metrics:
     metrics: Metrics = request.app.state.metrics
     return metrics
@@ -76,3 +82,4 @@ MetricsPart = Annotated[Metrics, Depends(_find_metrics)]
 ArenaPart = Annotated[Arena | None, Depends(_find_arena)]
 LanePart = Annotated[Lane, Depends(_find_lane)]
 WritesPart = Annotated[WriteRecord, Depends(_find_writes)]
+KeptPart = Annotated[KeptMatrices, Depends(_find_kept)]

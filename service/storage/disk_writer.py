@@ -66,8 +66,9 @@ class DiskWriter:
 
         Args:
             path: The unfinished file; must not be there.
-            header: Its first bytes. If they are a multiple of 4096, elements in memory that begins
-                at one go to the disk without a copy.
+            header: Its first bytes; none where they are written as the others are. If they are a
+                multiple of 4096, elements in memory that begins at one go to the disk without a
+                copy.
             size_bytes: Length of the whole file.
             keeps_memory: True if the caller leaves all pieces as they are until `finish` is done.
         """
@@ -134,7 +135,13 @@ class FileWrite:
         self._aborted = False
         self.made: Future[None] = Future()
         self._do(self.made, self._make)
-        self.write(0, memoryview(header))
+        if header:
+            self.write(0, memoryview(header))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether `write` would return at once."""
+        return self._writer.has_room
 
     def write(
         self, offset: int, view: memoryview, on_disk: Callable[[], None] | None = None

@@ -54,6 +54,9 @@ class MatrixStore:
         max_storage_bytes: The most that all files may take together.
         reserve_bytes: What the file system must have left beside them.
         writes: Is told how writing went.
+
+    Attributes:
+        on_removed: Called with the id of each matrix that is removed.
     """
 
     def __init__(
@@ -79,7 +82,24 @@ class MatrixStore:
         self._checks = FileChecks(database)
         self._lock = threading.Lock()
         self._spare = SpareFile(folder)
+        self.on_removed: Callable[[str], None] = lambda _matrix_id: None
         folder.mkdir(parents=True, exist_ok=True)
+
+    def describe(
+        self, rows: int, columns: int, dtype: str, *, fortran_order: bool = False
+    ) -> tuple[PendingMatrix, bytes]:
+        """A matrix that takes no room on the disk, and its padded header.
+
+        Raises:
+            BodyTooLarge: It would be larger than one matrix may be.
+        """
+        header = format_header(
+            rows, columns, dtype, fortran_order=fortran_order, alignment_bytes=DISK_ALIGNMENT_BYTES
+        )
+        pending = self._plan(
+            rows, columns, dtype, header, fortran_order=fortran_order, temporary=False
+        )
+        return pending, header
 
     @property
     def checks(self) -> FileChecks:
@@ -160,7 +180,7 @@ class MatrixStore:
             write_start(pending.path, header)
         except OSError as error:
             self.discard(pending)
-            raise self._explain(error, size_bytes) from error
+            raise self.explain(error, size_bytes) from error
         except BaseException:
             self.discard(pending)
             raise
@@ -181,16 +201,7 @@ class MatrixStore:
             BodyTooLarge: The file would be larger than one matrix may be.
             StorageFull: There is no room: by the setting, or on the disk.
         """
-        header = format_header(
-            rows,
-            columns,
-            dtype,
-            fortran_order=fortran_order,
-            alignment_bytes=DISK_ALIGNMENT_BYTES,
-        )
-        pending = self._plan(
-            rows, columns, dtype, header, fortran_order=fortran_order, temporary=False
-        )
+        pending, header = self.describe(rows, columns, dtype, fortran_order=fortran_order)
         try:
             self._reserve(pending)
             self._claim_space(pending)
@@ -236,16 +247,8 @@ class MatrixStore:
         except OSError as error:
             path.unlink(missing_ok=True)
             self.discard(pending)
-            raise self._explain(error, pending.size_bytes) from error
-        described = asdict(pending)
-        del described["path"], described["temporary"]
-        matrix = Matrix(
-            **described,
-            digest_sha256=digest_sha256,
-            created_at=time.time(),
-            path=path,
-            crc32=crc32,
-        )
+            raise self.explain(error, pending.size_bytes) from error
+        matrix = self._describe_published(pending, digest_sha256, crc32=crc32, place="disk")
         self._writes.note_success("data_dir")
         try:
             add_row(self._database, _describe_row(matrix), settle)
@@ -259,6 +262,22 @@ class MatrixStore:
             raise
         self._release(pending.id)
         self._checks.note_intact(matrix.id, written)
+        return matrix
+
+    def publish_in_memory(
+        self,
+        pending: PendingMatrix,
+        digest_sha256: str | None = None,
+        *,
+        settle: Callable[[Connection], None] | None = None,
+    ) -> Matrix:
+        """Makes a matrix findable that lies in memory only, until the service ends.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: The row could not be added.
+        """
+        matrix = self._describe_published(pending, digest_sha256, crc32=None, place="memory")
+        add_row(self._database, _describe_row(matrix), settle)
         return matrix
 
     def settle_unclear(self) -> None:
@@ -304,8 +323,7 @@ class MatrixStore:
             if job_ids := find_users(connection, [matrix_id]).get(matrix_id):
                 raise MatrixInUse(matrix_id, job_ids)
             connection.execute(delete(matrices).where(matrices.c.id == matrix_id))
-        self._checks.forget(matrix_id)
-        self._locate(matrix_id).unlink(missing_ok=True)
+        self._forget(matrix_id)
 
     def expire(self, ttl_seconds: float, *, start: float) -> list[str]:
         """Removes the matrices that nobody has used for a time.
@@ -326,8 +344,7 @@ class MatrixStore:
         removed = []
         for batch in remove_unused(self._database, before):
             for matrix_id in batch:
-                self._checks.forget(matrix_id)
-                self._locate(matrix_id).unlink(missing_ok=True)
+                self._forget(matrix_id)
             removed += batch
         return removed
 
@@ -366,6 +383,20 @@ class MatrixStore:
         """Bytes of all matrices, those still being written included; of the spare file none."""
         with self._lock:
             return self._count_bytes()
+
+    def _describe_published(
+        self, pending: PendingMatrix, digest_sha256: str | None, *, crc32: int | None, place: str
+    ) -> Matrix:
+        described = asdict(pending)
+        del described["temporary"]
+        described |= {
+            "path": pending.path.with_suffix(".npy"),
+            "digest_sha256": digest_sha256,
+            "created_at": time.time(),
+            "crc32": crc32,
+            "place": place,
+        }
+        return Matrix(**described)
 
     def _plan(
         self,
@@ -420,7 +451,7 @@ class MatrixStore:
         flush(self._folder)
         return crc32
 
-    def _explain(self, error: OSError, size_bytes: int) -> Exception:
+    def explain(self, error: OSError, size_bytes: int) -> Exception:
         """The error of a failed write, as the caller is told; readiness is told, too."""
         if error.errno != errno.EFBIG:
             reason = error.strerror or str(error)
@@ -467,6 +498,10 @@ class MatrixStore:
             self._unmade_bytes.values()
         )
 
+    def release(self, pending: PendingMatrix) -> None:
+        """Takes no more room for a matrix that has no file (any more)."""
+        self._release(pending.id)
+
     def _release(self, matrix_id: str) -> None:
         with self._lock:
             self._pending_bytes.pop(matrix_id, None)
@@ -474,8 +509,17 @@ class MatrixStore:
 
     def _count_bytes(self) -> int:
         with reading(self._database) as connection:
-            stored = connection.scalar(select(func.coalesce(func.sum(matrices.c.size_bytes), 0)))
+            size = func.coalesce(func.sum(matrices.c.size_bytes), 0)
+            stored = connection.scalar(
+                select(size).where(matrices.c.place.is_distinct_from("memory"))
+            )
         return int(stored or 0) + sum(self._pending_bytes.values())
+
+    def _forget(self, matrix_id: str) -> None:
+        """The row is gone: nothing else of the matrix stays."""
+        self.on_removed(matrix_id)
+        self._checks.forget(matrix_id)
+        self._locate(matrix_id).unlink(missing_ok=True)
 
     def _locate(self, matrix_id: str) -> Path:
         return self._folder / f"{matrix_id}.npy"

@@ -1,7 +1,8 @@
-"""A stored matrix as a response: streamed from its file, whole or in part."""
+"""A stored matrix as a response, whole or in part: sent from the arena, or from its file."""
 
 import os
 from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
@@ -11,8 +12,10 @@ from starlette.types import Receive, Scope, Send
 
 from wavetrim.service.api.wire.digests import format_digest
 from wavetrim.service.api.wire.ranges import parse_range
-from wavetrim.service.errors import MatrixDamaged
+from wavetrim.service.api.wire.sender import send_views
+from wavetrim.service.errors import MatrixDamaged, MatrixNotFound
 from wavetrim.service.metrics import Metrics
+from wavetrim.service.storage.arena.extent import Hold
 from wavetrim.service.storage.checksum import update_crc32
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.matrix import Matrix
@@ -86,18 +89,41 @@ class FileResponse(StreamingResponse):
 
 
 async def send_matrix(
-    request: Request, matrix: Matrix, metrics: Metrics, store: MatrixStore
+    request: Request,
+    matrix: Matrix,
+    metrics: Metrics,
+    store: MatrixStore,
+    hold: Hold | None = None,
 ) -> Response:
     """Answers GET and HEAD for a matrix's .npy file (RFC 9110, sections 13 and 14).
 
     One range is sent as 206; several ranges are answered with the whole file, which the standard
     allows. The file may be deleted as soon as this function has returned.
 
+    Args:
+        request: The request.
+        matrix: The matrix.
+        metrics: Counts the bytes.
+        store: Knows whether the file is as it was stored.
+        hold: The file in the arena, if it is there; released when it is not needed any more.
+
     Raises:
         MatrixNotFound: The file was deleted meanwhile.
         MatrixDamaged: The file has changed since it was stored.
         RangeNotSatisfiable: The range begins behind the end of the file.
     """
+    with ExitStack() as stack:
+        if hold is not None:
+            stack.callback(hold.release)
+        answer = await _answer(request, matrix, metrics, store, hold)
+        if isinstance(answer, ArenaResponse):
+            stack.pop_all()  # it lets go itself
+        return answer
+
+
+async def _answer(
+    request: Request, matrix: Matrix, metrics: Metrics, store: MatrixStore, hold: Hold | None
+) -> Response:
     if matrix.damaged_at is not None:
         raise MatrixDamaged(matrix.id, "its file has changed")
     headers = {"ETag": matrix.etag, "Accept-Ranges": "bytes", "Cache-Control": "private"}
@@ -109,7 +135,57 @@ async def send_matrix(
     part = _find_part(request, matrix)
     if part is None and matrix.digest_sha256 is not None:
         headers["Content-Digest"] = format_digest(bytes.fromhex(matrix.digest_sha256))
+    if hold is not None:
+        return ArenaResponse(hold, part, headers=headers, metrics=metrics)
+    if matrix.place == "memory":
+        raise MatrixNotFound(matrix.id)
     return await open_matrix(matrix, metrics, store, part=part, headers=headers)
+
+
+class ArenaResponse(Response):
+    """Sends a .npy file, or a part of it, from the arena, and lets go of it when it has left.
+
+    Args:
+        hold: The file.
+        part: First byte and the one behind the last; the whole file without it.
+        headers: Headers besides Content-Length, Content-Type and Content-Range.
+        metrics: Counts the bytes.
+    """
+
+    media_type = "application/x-npy"
+
+    def __init__(
+        self,
+        hold: Hold,
+        part: tuple[int, int] | None,
+        *,
+        headers: dict[str, str],
+        metrics: Metrics,
+    ) -> None:
+        size_bytes = hold.extent.size_bytes
+        begin, end = part or (0, size_bytes)
+        if part is not None:
+            headers = headers | {"Content-Range": f"bytes {begin}-{end - 1}/{size_bytes}"}
+        super().__init__(status_code=200 if part is None else 206, headers=headers)
+        del self.headers["content-length"]  # `send_views` knows it
+        self._hold = hold
+        self._view = hold.extent.view[begin:end]
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers the request."""
+        del receive
+        try:
+            await send_views(
+                scope,
+                send,
+                status=self.status_code,
+                headers=self.raw_headers,
+                views=[self._view],
+            )
+            self._metrics.sent_bytes.inc(len(self._view))
+        finally:
+            self._hold.release()
 
 
 async def open_matrix(
