@@ -93,7 +93,7 @@ class Housekeeping:
         removed = self._matrices.expire(settings.matrix_ttl_seconds, start=start)
         if removed:
             logger.info(
-                "%d matrices were not used for %g s (matrix_ttl_seconds) and are removed",
+                "%d matrices were not used for %d s (matrix_ttl_seconds) and are removed",
                 len(removed),
                 settings.matrix_ttl_seconds,
             )

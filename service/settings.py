@@ -8,7 +8,7 @@ from pydantic import ByteSize, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 GIB: Final = 2**30
-DAY_SECONDS: Final = 86_400.0
+DAY_SECONDS: Final = 86_400
 
 
 def _place_in(folder: str) -> Any:
@@ -85,12 +85,12 @@ class Settings(BaseSettings):
         ge=0,
         description="What the file system of the matrices must have left beside them, in bytes.",
     )
-    matrix_ttl_seconds: float = Field(
+    matrix_ttl_seconds: int = Field(
         default=30 * DAY_SECONDS,
         ge=0,
         description="How long a matrix is kept that no job uses; 0 keeps it until it is deleted.",
     )
-    job_ttl_seconds: float = Field(
+    job_ttl_seconds: int = Field(
         default=30 * DAY_SECONDS,
         ge=0,
         description="How long a finished job is remembered; 0 remembers it for ever.",
