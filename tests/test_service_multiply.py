@@ -165,7 +165,7 @@ def test_an_interrupt_leaves_no_partial_output(number: signal.Signals, tmp_path:
 def test_a_full_disk_is_said_before_the_product_is_computed(tmp_path: Path) -> None:
     save(tmp_path, A=np.zeros((2000, 1), np.int8), B=np.zeros((1, 2000), np.int8))
     # The largest file that this shell's children may write: 1000 blocks of 1 KiB.
-    limited = f"ulimit -f 1000; trap '' XFSZ; exec '{sys.executable}' -m service"
+    limited = f"ulimit -f 1000; trap '' XFSZ; exec '{sys.executable}' -m wavetrim"
     done = subprocess.run(
         ["bash", "-c", f"{limited} multiply A.npy B.npy -o C.npy"],
         cwd=tmp_path,
