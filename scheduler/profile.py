@@ -121,6 +121,11 @@ def read_key(info: DeviceInfo | None, cpu_threads: int) -> dict[str, str]:
     return key
 
 
+def find_calibration(info: DeviceInfo | None, directory: Path, cpu_threads: int) -> Path:
+    """The file that a calibration is kept in, whether it is there or not."""
+    return directory / _name_file(read_key(info, cpu_threads))
+
+
 def store_profile(profile: MachineProfile, directory: Path) -> Path:
     """Write a calibration atomically under its key's name; returns the file."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -149,7 +154,7 @@ def _find_local(
 ) -> MachineProfile:
     hint = "run `wavetrim calibrate` to measure this machine"
     if directory is not None:
-        path = directory / _name_file(read_key(info, cpu_threads))
+        path = find_calibration(info, directory, cpu_threads)
         try:
             return complete_kernels(load_profile(path))
         except FileNotFoundError:

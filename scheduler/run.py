@@ -8,7 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.scheduler.description import describe_plan
-from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, FieldError, SchedulerError
+from wavetrim.scheduler.errors import (
+    ExecutionCancelled,
+    ExecutionError,
+    FieldError,
+    VerificationFailed,
+)
 from wavetrim.scheduler.execute import Executor
 from wavetrim.scheduler.machine import MachineProfile
 from wavetrim.scheduler.messages import RunRequest
@@ -23,10 +28,6 @@ logger = logging.getLogger(__name__)
 _FILL_BYTES: Final = 32 * 2**20
 
 Matrix = NDArray[Any]
-
-
-class VerificationFailed(SchedulerError):
-    """The product is not what its check expects."""
 
 
 def run_request(
@@ -155,9 +156,5 @@ def check_product(
         return None
     alpha, beta = read_factors(request)
     verification = verify_product(a, b, c, out, alpha=alpha, beta=beta)
-    if not verification.passed:
-        raise VerificationFailed(
-            f"max_error is {verification.max_error:.6g}; it must be at most "
-            f"{verification.tolerance:.6g} ({verification.rows_checked} rows checked)"
-        )
+    verification.require()
     return verification

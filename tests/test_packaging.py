@@ -35,7 +35,9 @@ def test_the_wheel_has_every_source(wheel_names: set[str], pattern: str) -> None
 
 
 def test_the_wheel_has_kernels_to_compile(wheel_names: set[str]) -> None:
-    assert any(name.startswith("wavetrim/kernels/cuda/") and name.endswith(".cu") for name in wheel_names)
+    assert any(
+        name.startswith("wavetrim/kernels/cuda/") and name.endswith(".cu") for name in wheel_names
+    )
 
 
 def test_the_wheel_has_one_package_and_nothing_beside_it(wheel_names: set[str]) -> None:
