@@ -153,6 +153,7 @@ def test_threads_go_on_multiplying_after_the_main_thread_has_ended(tmp_path: Pat
     program = """
 import threading, numpy, wavetrim
 a = numpy.ones((500, 400))
+wavetrim.matmul(a, a.T)
 main = threading.main_thread()
 def multiply_on():
     main.join()
@@ -201,3 +202,9 @@ def test_a_setting_that_cannot_be_taken_is_named(tmp_path: Path) -> None:
     assert refused.stderr.rstrip().endswith(
         "FieldError: WAVETRIM_CPU_THREADS is '0'; it must be greater than or equal to 1"
     ), refused.stderr
+
+
+def test_a_gpu_that_is_not_to_be_used_is_refused(tmp_path: Path) -> None:
+    program = "import wavetrim; wavetrim.matmul([[1.0]], [[2.0]], device='gpu')"
+    refused = run_python(program, tmp_path, WAVETRIM_DEVICES="none")
+    assert "PlanError: device is 'gpu'; it must be None or \"cpu\": " in refused.stderr
