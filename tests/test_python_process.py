@@ -11,7 +11,7 @@ import pytest
 
 import wavetrim
 from tests.matrices import make_matrix
-from wavetrim.scheduler.local_machine import FORKED
+from wavetrim.scheduler.local_process import FORKED
 
 ROOT = Path(__file__).parents[1]
 

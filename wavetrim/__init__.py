@@ -184,7 +184,7 @@ def empty(shape: int | tuple[int, ...], dtype: "DTypeLike" = "float32") -> "NDAr
 
 
 def _find_machine(needs_gpu: bool) -> "LocalMachine":
-    from wavetrim.scheduler.local_machine import find_machine
+    from wavetrim.scheduler.local_process import find_machine
 
     return find_machine(_read_options, needs_gpu=needs_gpu)
 
