@@ -154,10 +154,10 @@ def plan(
 def empty(shape: int | tuple[int, ...], dtype: "DTypeLike" = "float32") -> "NDArray[Any]":
     """A new row-major array in page-locked memory where there is a GPU, in ordinary memory else.
 
-    The GPU reads and writes such memory by itself, so products of such operands are copied several
-    times as fast: `matmul(a, b, out=c)` with all three from here. To lock memory takes a while
-    (about 0.1 s a GiB), and all of it stays in RAM: make such arrays once and use them often. The
-    elements are whatever the memory held before.
+    The GPU reads and writes such memory by itself, at the rate of its link and without a core's
+    work: `matmul(a, b, out=c)` with all three from here. To lock memory takes a while, and all of
+    it stays in RAM, so such arrays are best made once and used often. The elements are whatever the
+    memory held before.
 
     Args:
         shape: Elements along each axis.
