@@ -105,7 +105,7 @@ figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from ben
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
 	$(UV) build --wheel --clear --require-hashes --build-constraints requirements/build.lock --out-dir dist
 
-wheel-test: wheel $(ENVIRONMENT) ## install that wheel into a fresh environment and serve from it
+wheel-test: wheel $(ENVIRONMENT) ## install that wheel beside its namesakes, use it, serve from it
 	UV="$(UV)" $(PY) -m deploy.wheel_test dist/*.whl
 
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 from wavetrim.kernels.pinned import is_pinned
 from wavetrim.scheduler.arena import MappedSlabs
 from wavetrim.scheduler.description import describe_plan
-from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, FieldError, SchedulerError
+from wavetrim.scheduler.errors import (
+    ExecutionCancelled,
+    ExecutionError,
+    FieldError,
+    VerificationFailed,
+)
 from wavetrim.scheduler.execute import Executor
 from wavetrim.scheduler.machine import MachineProfile
 from wavetrim.scheduler.messages import Operand, RunRequest
@@ -29,10 +34,6 @@ logger = logging.getLogger(__name__)
 _FILL_BYTES: Final = 32 * 2**20
 
 Matrix = NDArray[Any]
-
-
-class VerificationFailed(SchedulerError):
-    """The product is not what its check expects."""
 
 
 def run_request(
@@ -153,11 +154,7 @@ class _Product:
         verification = verify_product(
             self.a, self.b, self.c, self.out, alpha=self.alpha, beta=self.beta
         )
-        if not verification.passed:
-            raise VerificationFailed(
-                f"max_error is {verification.max_error:.6g}; it must be at most "
-                f"{verification.tolerance:.6g} ({verification.rows_checked} rows checked)"
-            )
+        verification.require()
         return verification
 
 

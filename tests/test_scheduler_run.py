@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 
 from tests.matrices import make_matrix
-from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, PlanError
+from wavetrim.scheduler.errors import (
+    ExecutionCancelled,
+    ExecutionError,
+    PlanError,
+    VerificationFailed,
+)
 from wavetrim.scheduler.messages import Operand
-from wavetrim.scheduler.run import VerificationFailed, describe_failure, fill_rows, open_operand
+from wavetrim.scheduler.run import describe_failure, fill_rows, open_operand
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

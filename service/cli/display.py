@@ -30,7 +30,7 @@ def open_notes() -> Console:
 
 
 def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
-    """A plan as `scheduler.description` describes it, m being the rows of C."""
+    """A plan as `wavetrim.scheduler.description` describes it, m being the rows of C."""
     table = Table(show_header=False, title_justify="left")
     table.add_column(style="bold", no_wrap=True)
     table.add_column()

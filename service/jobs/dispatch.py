@@ -95,7 +95,7 @@ class Dispatcher:
             Draining: The service is stopping.
             OperandNotFound: An operand does not exist.
             FieldProblem: The operands do not fit, or the key belongs to another request.
-            scheduler.errors.FieldError: A wish that this product cannot have here.
+            FieldError: A wish that this product cannot have here.
             QueueFull: Enough jobs wait.
         """
         if self._draining:
