@@ -23,12 +23,17 @@ COMMANDS = (
     "submit",
     "status",
     "fetch",
+    "cancel",
+    "upload",
+    "download",
+    "matrices",
+    "rm",
     "calibrate",
     "devices",
     "demo",
     "reproduce",
 )
-HEAVY = ("numpy", "fastapi", "httpx", "sqlalchemy", "pydantic", "uvicorn", "cupy")
+HEAVY = ("numpy", "fastapi", "h11", "sqlalchemy", "pydantic", "uvicorn", "cupy")
 
 
 def run_python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
