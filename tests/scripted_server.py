@@ -115,6 +115,7 @@ def _receive(connection: socket.socket, *, read_body: bool) -> Received | None:
     line, *fields = head.decode().split("\r\n")
     pairs = (re.split(r":\s*", each, maxsplit=1) for each in fields)
     headers = {name.lower(): value for name, value in pairs}
-    while read_body and len(body) < int(headers.get("content-length", 0)):
-        body += connection.recv(65536)
-    return Received(line.removesuffix(" HTTP/1.1"), headers, body)
+    content = bytearray(body)
+    while read_body and len(content) < int(headers.get("content-length", 0)):
+        content += connection.recv(2**20)
+    return Received(line.removesuffix(" HTTP/1.1"), headers, bytes(content))
