@@ -39,5 +39,6 @@ def test_the_command_lists_them(server: RunningServer, tmp_path: Path) -> None:
     assert "300x200" in line
     assert "float32" in line
     assert "234 KiB" in line
+    assert max(map(len, shown.stdout.splitlines())) <= 80
     printed = invoke_command("matrices", "--json", folder=tmp_path, WAVETRIM_URL=server.url)
     assert json.loads(printed.stdout)[0]["id"] == matrix.id

@@ -24,7 +24,10 @@ def matrices(
     url: options.Url = options.LOCAL_URL,
     api_key: options.ApiKey = None,
 ) -> None:
-    """List the matrices that the service keeps, newest first."""
+    """List the matrices that the service keeps, newest first.
+
+    The last column counts the queued and running jobs that need a matrix.
+    """
     from wavetrim.service.cli.jobs import open_client
 
     with open_client(url, api_key) as client:
@@ -42,8 +45,9 @@ def _print_matrices(found: "list[Matrix]") -> None:
     from wavetrim.service.units import format_bytes
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("matrix", "shape", "type", "size", "created"):
-        table.add_column(name, justify="right" if name == "size" else "left", no_wrap=True)
+    for name in ("matrix", "shape", "type", "size", "created", "jobs"):
+        right = name in ("size", "jobs")
+        table.add_column(name, justify="right" if right else "left", no_wrap=True)
     for matrix in found:
         rows, columns = matrix.shape
         created = datetime.fromisoformat(matrix.document["created_at"]).astimezone()
@@ -53,5 +57,6 @@ def _print_matrices(found: "list[Matrix]") -> None:
             matrix.dtype,
             format_bytes(matrix.size_bytes),
             created.strftime("%m-%d %H:%M"),
+            str(len(matrix.document["used_by"]) or ""),
         )
     open_output().print(table if found else "no matrices")
