@@ -23,13 +23,18 @@ COMMANDS = (
     "submit",
     "status",
     "fetch",
+    "cancel",
+    "upload",
+    "download",
+    "matrices",
+    "rm",
     "calibrate",
     "devices",
     "demo",
     "adopt",
     "reproduce",
 )
-HEAVY = ("numpy", "fastapi", "httpx", "sqlalchemy", "pydantic", "uvicorn", "cupy")
+HEAVY = ("numpy", "fastapi", "h11", "sqlalchemy", "pydantic", "uvicorn", "cupy")
 
 
 def run_python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+    from wavetrim.client import AsyncClient, Client
     from wavetrim.scheduler.local_machine import LocalMachine
     from wavetrim.scheduler.plan import Plan
 
     __version__: str
 
-__all__ = ["__version__", "empty", "matmul", "plan"]
+__all__ = ["AsyncClient", "Client", "__version__", "empty", "matmul", "plan"]
 
 
 def matmul(
@@ -203,9 +204,9 @@ if not TYPE_CHECKING:  # a type checker is to know which names there are
 
             return find_version()
         if name in ("Client", "AsyncClient"):
-            import wavetrim_client
+            from wavetrim import client
 
-            return getattr(wavetrim_client, name)
+            return getattr(client, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
