@@ -53,7 +53,7 @@ serve: $(ENVIRONMENT) ## run the service in the foreground (settings: README.md)
 
 # --- checking --------------------------------------------------------------------------------
 
-.PHONY: check test test-gpu bench bench-host bench-jobs bench-kernels profile-kernels image-test
+.PHONY: check test test-gpu bench bench-host bench-jobs bench-http bench-kernels profile-kernels image-test
 check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -76,6 +76,9 @@ bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' way
 
 bench-jobs: $(ENVIRONMENT) ## measure jobs over HTTP beside the executor by itself
 	$(PY) -m benchmarks.jobs $(ARGS)
+
+bench-http: $(ENVIRONMENT) ## measure requests, transfers and jobs over HTTP beside peers and floor
+	$(PY) -m benchmarks.http $(ARGS)
 
 bench-kernels: $(ENVIRONMENT) ## measure every kernel beside cuBLAS; needs a CUDA GPU
 	$(PY) -m benchmarks.kernels $(ARGS)
