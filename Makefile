@@ -104,6 +104,8 @@ figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from ben
 	$(PY) -m benchmarks.host_tables
 	$(PY) -m benchmarks.host_plots
 	$(PY) -m benchmarks.job_tables
+	$(PY) -m benchmarks.http.tables
+	$(PY) -m benchmarks.http.plot
 
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
 	$(UV) build --wheel --clear --require-hashes --build-constraints requirements/build.lock --out-dir dist

@@ -95,21 +95,7 @@ class Connection:
         """
         self.call = call
         self.socket.sendall(call.request)
-        received, head = 0, None
-        while head is None or received < head.total_bytes:
-            count = self.socket.recv_into(self.view[received:])
-            if count == 0:
-                raise ConnectionResetError("the server has closed the connection")
-            received += count
-            head = head or self.read_head(received)
-        return head
-
-    def read_head(self, received: int) -> AnswerHead | None:
-        """The head of the answer that is arriving; None while it is not complete."""
-        head = read_head(self.answer, received)
-        if head is not None and head.total_bytes > len(self.answer):
-            raise WrongAnswer(f"an answer of {head.body_bytes} bytes, status {head.status}")
-        return head
+        return receive_answer(self.socket, self.answer)
 
     def accept(self, head: AnswerHead) -> bool:
         """Check a whole answer; a connection that the server closes is opened anew.
@@ -145,6 +131,38 @@ class Connection:
     def close(self) -> None:
         """Close the connection."""
         self.socket.close()
+
+
+def receive_answer(connection: socket.socket, answer: bytearray) -> AnswerHead:
+    """Receive a whole answer.
+
+    Raises:
+        OSError: The server has closed the connection, or is silent for too long.
+        AnswerMalformed: The answer is no HTTP.
+        WrongAnswer: It is longer than the memory for it.
+    """
+    view = memoryview(answer)
+    received, head = 0, None
+    while head is None or received < head.total_bytes:
+        count = connection.recv_into(view[received:])
+        if count == 0:
+            raise ConnectionResetError("the server has closed the connection")
+        received += count
+        head = head or find_head(answer, received)
+    return head
+
+
+def find_head(answer: bytearray, received: int) -> AnswerHead | None:
+    """The head of an answer that is arriving; None while it is not complete.
+
+    Raises:
+        AnswerMalformed: The answer is no HTTP.
+        WrongAnswer: It is longer than the memory for it.
+    """
+    head = read_head(answer, received)
+    if head is not None and head.total_bytes > len(answer):
+        raise WrongAnswer(f"an answer of {head.body_bytes} bytes, status {head.status}")
+    return head
 
 
 def connect(address: Address) -> socket.socket:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from benchmarks.executor_process import ExecutorFailed
-from benchmarks.http.contenders import EXECUTOR, FLOOR, FLOOR_UNIX, OURS_LEASE, OURS_UNIX, Contender
+from benchmarks.http.contender import EXECUTOR, FLOOR, FLOOR_UNIX, OURS_LEASE, OURS_UNIX, Contender
 from benchmarks.http.load import Load
 from benchmarks.http.message import AnswerMalformed
 from benchmarks.http.product import Product, WrongAnswer
@@ -64,7 +64,8 @@ def measure_case(
         case: What they do.
         contenders: Those that take part; each computes a first product that does not count.
         products: Of the case's size.
-        seconds: What it should take: ROUNDS rounds, fewer where each takes long.
+        seconds: What it should take: ROUNDS rounds; LEAST_ROUNDS where they take longer, and one
+            where they take several times as long.
 
     Returns:
         The rows, and why others have none.
@@ -77,7 +78,8 @@ def measure_case(
     failures: dict[str, str] = {}
     until = time.perf_counter() + seconds
     for turn in range(-1, ROUNDS):
-        if turn >= LEAST_ROUNDS and time.perf_counter() > until:
+        late = time.perf_counter() - until
+        if (late > 0 and turn >= LEAST_ROUNDS) or (late > seconds and turn > 0):
             break
         for contender in rotate(list(scores), turn):
             try:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from benchmarks.http.connection import TIMEOUT_SECONDS, Address, Call, Connection
+from benchmarks.http.connection import TIMEOUT_SECONDS, Address, Call, Connection, find_head
 from benchmarks.http.message import AnswerHead
 
 LARGE_BYTES: Final = 2**20
@@ -200,7 +200,7 @@ class _Selector:
         if count == 0:
             raise ConnectionResetError("the server has closed the connection")
         client.received += count
-        client.head = client.head or connection.read_head(client.received)
+        client.head = client.head or find_head(connection.answer, client.received)
         if client.head is not None and client.received >= client.head.total_bytes:
             self._finish(client, client.head)
 

@@ -11,6 +11,9 @@ import numpy as np
 from benchmarks.operands import Matrix
 
 HEAD_END: Final = b"\r\n\r\n"
+NPY_HEADER_BYTES: Final = 128
+"""Of a matrix, as NumPy writes it."""
+
 NPY: Final = "application/x-npy"
 TRITON_TYPES: Final = {"float32": "FP32", "float64": "FP64"}
 

@@ -1,10 +1,13 @@
 """The rows of benchmarks/results/http-<machine>.json, written and read."""
 
 import json
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Self
+
+import numpy as np
 
 from benchmarks.measured import ResultsError
 
@@ -168,8 +171,29 @@ def _shorten(row: Row) -> dict[str, Any]:
     return {
         name: float(f"{value:.6g}") if isinstance(value, float) else value
         for name, value in asdict(row).items()
-        if value is not None
+        if value is not None or name == "floor_seconds"
     }
+
+
+def summarize_turns(case: Case, contender: str, seconds: Sequence[float], floor: float) -> Row:
+    """The row of some turns, each of one request."""
+    median = statistics.median(seconds)
+    p95, p99 = (float(np.percentile(seconds, percent)) for percent in (95, 99))
+    return Row(
+        what=case.what,
+        size=case.size,
+        dtype=case.dtype,
+        clients=case.clients,
+        contender=contender,
+        p50_seconds=median,
+        p95_seconds=p95,
+        p99_seconds=p99,
+        rate=1 / median,
+        floor_seconds=floor,
+        spread=(max(seconds) - min(seconds)) / median,
+        rounds=len(seconds),
+        requests=len(seconds),
+    )
 
 
 def read_http_results(file: Path) -> HttpResults:

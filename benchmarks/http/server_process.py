@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -20,7 +21,7 @@ START_SECONDS: Final = 120.0
 
 _STOP_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 0.05
-_LAST_LINES: Final = 20
+_ERROR: Final = re.compile(r"\w*(Error|Exception|Failed)\b.*:")
 
 
 class ServerAbsent(Exception):
@@ -85,15 +86,16 @@ class ServerProcess:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
-                raise ServerAbsent(f"it ended with {self._process.returncode}: {self.read_log()}")
+                raise ServerAbsent(f"does not run here: {self.read_reason()}")
             yield
             time.sleep(_PAUSE_SECONDS)
-        raise ServerAbsent(f"it did not answer within {START_SECONDS:g} s: {self.read_log()}")
+        raise ServerAbsent(f"no answer within {START_SECONDS:g} s: {self.read_reason()}")
 
-    def read_log(self) -> str:
-        """The end of what it printed."""
-        lines = self._log.read_text(errors="replace").splitlines()
-        return "\n".join(lines[-_LAST_LINES:])
+    def read_reason(self) -> str:
+        """Its last error, or the last line that it printed."""
+        lines = [x.strip() for x in self._log.read_text(errors="replace").splitlines() if x.strip()]
+        errors = [line for line in lines if _ERROR.match(line)]
+        return (errors or lines or ["it printed nothing"])[-1]
 
     def stop(self) -> None:
         """End it in its own way, and what is left of its group by force."""
