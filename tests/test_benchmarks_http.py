@@ -438,3 +438,14 @@ def test_absences_of_another_commit_are_forgotten_and_its_rows_kept(tmp_path: Pa
     assert len(again.rows) == len(earlier.rows)
     assert {row.commit for row in again.rows if row.case == case} == {"abc", "def"}
     assert record.find_measured(case) == {FLOOR}
+
+
+def test_what_a_later_run_measures_is_no_longer_absent(tmp_path: Path) -> None:
+    case = Case("product", 64, "float32", 1)
+    record = Record(tmp_path / "http-new.json", invent_results().document)
+    record.leave_out(str(case), "time ran out")
+    record.leave_out(f"{EXECUTOR} at {case}", "it had no room")
+    record.leave_out(FLOOR, "no socket")
+    record.leave_out(FLOOR, "no room")
+    record.add([make_row(case, EXECUTOR, 1.0)])
+    assert read_http_results(tmp_path / "http-new.json").absent == (f"{FLOOR}: no room",)

@@ -50,14 +50,23 @@ class Record:
         """Add the rows of a case, print and write them."""
         marked = [replace(row, commit=self._commit) for row in rows]
         self.results = self.results.add(marked)
+        for row in marked:
+            self.forget(str(row.case))
+            self.forget(f"{row.contender} at {row.case}")
         self.results.write(self._out)
         for row in marked:
             print(describe_row(row), flush=True)
+
+    def forget(self, what: str) -> None:
+        """What an earlier run lacked is there."""
+        absent = (line for line in self.results.absent if not line.startswith(f"{what}: "))
+        self.results = replace(self.results, absent=tuple(absent))
 
     def leave_out(self, what: str, why: str) -> None:
         """Note what does not run here, or was not measured, and write it."""
         line = f"{what}: {why}"
         if line not in self.results.absent:
+            self.forget(what)
             self.results = replace(self.results, absent=(*self.results.absent, line))
             self.results.write(self._out)
             print(f"absent: {line}", flush=True)

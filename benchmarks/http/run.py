@@ -121,6 +121,8 @@ class Run:
                 self._record.add(rows)
                 if why is not None:
                     self._record.leave_out("job-memory", why)
+                else:
+                    self._record.forget("job-memory")
             if not shapes:
                 self._record.leave_out("split", "there is no GPU to split with")
 
@@ -157,6 +159,7 @@ def start_contenders(
         except ServerAbsent as error:
             record.leave_out(name, str(error))
         else:
+            record.forget(name)
             started.append(known[name])
     return started
 
