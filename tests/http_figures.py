@@ -46,8 +46,12 @@ def invent_results(*, gpu: bool = True) -> HttpResults:
         "cpu": "Beads",
         "cores": 16 if gpu else 2,
     }
-    document = {"hardware": hardware, "versions": {"numpy": "5.6"}, "commit": "abc",
-                "measured_at": "2026-01-01T00:00:00+00:00"}  # fmt: skip
+    document = {
+        "hardware": hardware,
+        "versions": {"numpy": "5.6", "fastapi": "7", "uvicorn": "8"},
+        "commit": "abc",
+        "measured_at": "2026-01-01T00:00:00+00:00",
+    }
     rows = [row for size in (64, 4096) for row in invent_products(size, 1)]
     rows += [row for clients in (16, 512) for row in invent_products(64, clients)]
     for what, ours, sink in (("upload", 400.0, 300.0), ("download", 200.0, 190.0)):

@@ -49,7 +49,8 @@ def test_every_section_is_filled() -> None:
     page = "".join(f"<!-- http-{name} -->\n<!-- /http-{name} -->\n" for name in SECTIONS)
     filled = fill_page(page, [INVENTED])
     assert fill_page(filled, [INVENTED]) == filled
-    caption = "NVIDIA Abacus, driver 1.2, with 16 cores of Beads; NumPy 5.6; commit abc:"
+    machine = "NVIDIA Abacus, driver 1.2, with 16 cores of Beads"
+    caption = f"{machine}; NumPy 5.6, FastAPI 7, uvicorn 8; commit abc:"
     assert filled.count(caption) == len(SECTIONS)
     assert "do not hold" not in filled
 

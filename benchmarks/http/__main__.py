@@ -6,9 +6,11 @@ was wrong.
 """
 
 import argparse
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -27,12 +29,14 @@ from benchmarks.measured import ResultsError
 
 SECONDS: Final = 540.0
 DEFAULT_KEEP: Final = Path()
+_SERVERS: Final = ("fastapi", "starlette", "uvicorn", "uvloop", "httptools")
 
 
 def main() -> int:
     """Measure, and write the results."""
     arguments = read_arguments()
     environment = describe_environment()
+    environment["versions"] |= list_versions(arguments.pytriton_python)
     with_gpu = environment["hardware"]["gpu"] is not None
     host = name_host(environment) if with_gpu else "cpu"
     out: Path = arguments.out or Path(f"benchmarks/results/http-{host}.json")
@@ -47,6 +51,18 @@ def main() -> int:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def list_versions(pytriton: str) -> dict[str, str]:
+    """Versions of what serves: of this interpreter, and PyTriton's of its own.
+
+    Args:
+        pytriton: The interpreter that may have PyTriton.
+    """
+    code = "import importlib.metadata as m; print(m.version('nvidia-pytriton'))"
+    asked = subprocess.run([pytriton, "-c", code], capture_output=True, text=True, check=False)
+    found = {"nvidia-pytriton": asked.stdout.strip()} if asked.returncode == 0 else {}
+    return {name: version(name) for name in _SERVERS} | found
 
 
 def read_arguments() -> argparse.Namespace:
@@ -78,6 +94,12 @@ def read_arguments() -> argparse.Namespace:
     )
     add("--job-sizes", type=read_list(int), metavar="N,...")
     add("--split-shapes", type=read_list(read_shape), metavar="MxNxK,...")
+    add(
+        "--memory",
+        type=float,
+        metavar="GIB",
+        help="free memory, where the system says less than there is",
+    )
     add("--profile", type=Path, help="a profile, or a results file that has one")
     add("--pytriton-python", default=sys.executable, help="an interpreter that has PyTriton")
     add("--folder", type=Path, help="where servers keep their files; default: as TMPDIR says")

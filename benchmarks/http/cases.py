@@ -24,24 +24,25 @@ _MEMORY_SHARE: Final = 0.5
 
 
 def list_cases(
-    sizes: Sequence[int], dtypes: Sequence[str], clients: Sequence[int], memory_bytes: int
-) -> list[Case]:
-    """Products, small ones first.
+    sizes: Sequence[int], dtypes: Sequence[str], clients: Sequence[int]
+) -> list[tuple[Case, int]]:
+    """Products, small ones first, and the free memory that each wants, in bytes.
 
-    The rule: so many clients as there is memory for, that is COPIES times the three matrices of
-    each client in half of what is free; and large matrices with few clients only (MOST_SIZE).
+    Many clients ask for small matrices only (MOST_SIZE). All clients' matrices, COPIES times, are
+    to fit into half of what is free.
 
     Args:
         sizes: Rows and columns.
         dtypes: Element types.
         clients: Numbers of clients.
-        memory_bytes: What is free.
     """
     return [
-        Case("product", size, dtype, count)
+        (
+            Case("product", size, dtype, count),
+            round(COPIES * count * count_bytes(size, dtype) / _MEMORY_SHARE),
+        )
         for size, count, dtype in itertools.product(sorted(sizes), sorted(clients), dtypes)
         if size <= find_most_size(count)
-        and COPIES * count * count_bytes(size, dtype) <= _MEMORY_SHARE * memory_bytes
     ]
 
 

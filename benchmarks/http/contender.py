@@ -16,6 +16,7 @@ FLOOR_UNIX: Final = "floor-unix"
 EXECUTOR: Final = "executor"
 OURS: Final = "wavetrim"
 OURS_UNIX: Final = "wavetrim-unix"
+OURS_CLIENT: Final = "wavetrim-client"
 OURS_LEASE: Final = "wavetrim-lease"
 NUMPY: Final = "numpy"
 CUPY: Final = "cupy"
@@ -35,6 +36,10 @@ class Setup:
     folder: Path
     profile: Path | None = None
     pytriton: str = sys.executable
+
+
+class ContenderFailed(Exception):
+    """A contender could not do what it took part in; the message says why."""
 
 
 class Contender(ABC):
@@ -65,6 +70,7 @@ class Contender(ABC):
 
         Raises:
             WrongAnswer: An answer is not its product.
+            ContenderFailed: It could not do it.
             OSError: A connection broke.
             AnswerMalformed: An answer is no HTTP.
         """

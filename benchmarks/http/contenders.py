@@ -6,6 +6,7 @@ Each is started once; one that does not run here says why. All of them take the 
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.http.client_contender import ClientContender
 from benchmarks.http.connection import Address
 from benchmarks.http.contender import (
     CUPY,
@@ -27,7 +28,7 @@ from benchmarks.http.server_process import (
     find_free_port,
     run_module,
 )
-from benchmarks.http.service import LeaseContender, Service
+from benchmarks.http.service import Service
 from benchmarks.http.wire_contender import FloorContender, WireContender
 
 
@@ -96,7 +97,8 @@ def make_contenders(setup: Setup, service: Service) -> dict[str, Contender]:
         FloorContender(FLOOR_UNIX, lambda: start_floor(folder, FLOOR_UNIX), ask_peer),
         WireContender(OURS, service.start_tcp, ask_service),
         WireContender(OURS_UNIX, service.start_unix, ask_service),
-        LeaseContender(service),
+        ClientContender(service, leased=False),
+        ClientContender(service, leased=True),
         WireContender(NUMPY, lambda: start_fastapi(folder, NUMPY), ask_peer),
         WireContender(CUPY, lambda: start_fastapi(folder, CUPY), ask_peer),
         WireContender(PYTRITON, lambda: start_pytriton(setup), ask_triton),

@@ -9,7 +9,15 @@ from typing import Final
 import numpy as np
 
 from benchmarks.executor_process import ExecutorFailed
-from benchmarks.http.contender import EXECUTOR, FLOOR, FLOOR_UNIX, OURS_LEASE, OURS_UNIX, Contender
+from benchmarks.http.contender import (
+    EXECUTOR,
+    FLOOR,
+    FLOOR_UNIX,
+    OURS_LEASE,
+    OURS_UNIX,
+    Contender,
+    ContenderFailed,
+)
 from benchmarks.http.load import Load
 from benchmarks.http.message import AnswerMalformed
 from benchmarks.http.product import Product, WrongAnswer
@@ -89,7 +97,7 @@ def measure_case(
                 load = contender.measure(products, case.clients, share)
             except WrongAnswer as error:
                 raise WrongAnswer(f"{contender.name} at {case}: {error}") from error
-            except (OSError, AnswerMalformed, ExecutorFailed) as error:
+            except (OSError, AnswerMalformed, ContenderFailed, ExecutorFailed) as error:
                 failures[contender.name] = f"{type(error).__name__}: {error}"
                 del scores[contender]
             else:

@@ -133,9 +133,10 @@ class HttpResults:
         """What was measured: hardware, versions, commit."""
         hardware, versions = self.document["hardware"], self.document["versions"]
         gpu = f"{hardware['gpu']}, driver {hardware['driver']}, with " if hardware["gpu"] else ""
-        numpy = f"NumPy {versions['numpy']}"
+        names = {"numpy": "NumPy", "fastapi": "FastAPI", "uvicorn": "uvicorn"}
+        found = ", ".join(f"{shown} {versions[name]}" for name, shown in names.items())
         cores = f"{hardware['cores']} cores of {hardware['cpu']}"
-        return f"{gpu}{cores}; {numpy}; commit {self.document['commit']}"
+        return f"{gpu}{cores}; {found}; commit {self.document['commit']}"
 
     def find(self, contender: str, case: Case) -> Row | None:
         """A contender's row of a case."""

@@ -90,8 +90,16 @@ class Run:
     def _measure_products(self, until: float) -> None:
         arguments = self._arguments
         usual = [size for size in SIZES if self._with_gpu or size <= SIZE_ON_FEW_CORES]
-        memory = find_free_memory()
-        cases = list_cases(arguments.sizes or usual, arguments.dtypes, arguments.clients, memory)
+        free = find_free_memory() if arguments.memory is None else int(arguments.memory * 2**30)
+        cases = []
+        for case, wanted in list_cases(
+            arguments.sizes or usual, arguments.dtypes, arguments.clients
+        ):
+            if wanted <= free:
+                cases.append(case)
+            else:
+                room = f"it wants {wanted / 2**30:.1f} GiB free, and {free / 2**30:.1f} are"
+                self._record.leave_out(str(case), room)
         measure_products(self._contenders, cases, self._record, until)
 
     def _measure_transfers(self, until: float) -> None:
