@@ -6,7 +6,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 
 from benchmarks.http.cases import list_cases, share_seconds
 from benchmarks.http.connection import Call, receive_answer
-from benchmarks.http.contender import EXECUTOR, FLOOR
+from benchmarks.http.contender import EXECUTOR, FLOOR, NUMPY, OURS
 from benchmarks.http.contenders import start_floor
 from benchmarks.http.contest import add_floors, rotate
 from benchmarks.http.floor import SMALL_BYTES, answer_once
@@ -24,6 +25,7 @@ from benchmarks.http.own_memory import measure_own, watch_growth
 from benchmarks.http.product import Product, WrongAnswer
 from benchmarks.http.record import Record
 from benchmarks.http.rows import Case, read_http_results
+from benchmarks.http.run import measure_products, order_cases
 from benchmarks.http.sink import Sink
 from benchmarks.http.transfers import Exchange
 from benchmarks.http.wire_contender import FloorContender, WireContender
@@ -289,7 +291,7 @@ def test_a_run_measures_transfers_and_jobs(
     monkeypatch.setenv("WAVETRIM_DEVICES", "none")
     out = tmp_path / "out" / "http-here.json"
     run = run_benchmark(
-        "--parts", "transfers,jobs", "--contenders", "floor", "--seconds", "1",
+        "--parts", "transfers,jobs", "--contenders", "floor", "--seconds", "30",
         "--transfer-size", "300", "--job-sizes", "64", "--profile", str(profile_file),
         "--folder", str(tmp_path), "--out", str(out),
     )  # fmt: skip
@@ -300,7 +302,8 @@ def test_a_run_measures_transfers_and_jobs(
         assert rows[what, "wavetrim"]["own_bytes"] < 2**26
         assert rows[what, "wavetrim"]["floor_seconds"] == rows[what, "sink"]["p50_seconds"] > 0
     job = rows["job", "wavetrim"]
-    assert (job["size"], job["f"], job["f_actual"], job["rounds"]) == (64, 64, 64, 3)
+    assert (job["size"], job["f"], job["f_actual"]) == (64, 64, 64)
+    assert job["rounds"] >= 3
     assert job["note"].startswith("GET")
     assert job["floor_seconds"] == max(job["executor_seconds"], job["disk_seconds"])
     assert job["floor_seconds"] < job["p50_seconds"]
@@ -456,3 +459,33 @@ def test_what_a_later_run_measures_is_no_longer_absent(tmp_path: Path) -> None:
     record.leave_out(FLOOR, "no room")
     record.add([make_row(case, EXECUTOR, 1.0)])
     assert read_http_results(tmp_path / "http-new.json").absent == (f"{FLOOR}: no room",)
+
+
+class Breaking(WireContender):
+    """A contender whose server closes each connection after some answers."""
+
+    def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:
+        if seconds:
+            raise ConnectionResetError("the server has closed the connection")
+        return Load(seconds=[1e-3], elapsed_seconds=1e-3)
+
+
+def test_a_service_that_breaks_is_listed_and_makes_the_run_fail(tmp_path: Path) -> None:
+    case = Case("product", 8, "float32", 1)
+    for name, broken in ((NUMPY, False), (OURS, True)):
+        contender = Breaking(name, lambda: ("", print), lambda x: bytearray())
+        record = Record(tmp_path / f"http-{name}.json", invent_results().document)
+        measure_products([contender], [case], record, time.perf_counter() + 1)
+        assert record.broken is broken
+        why = "ConnectionResetError: the server has closed the connection"
+        assert record.results.absent == (f"{name} at {case}: {why}",)
+
+
+def test_cases_that_nobody_has_measured_come_first(tmp_path: Path) -> None:
+    first, second = (Case("product", 8, "float32", clients) for clients in (1, 4))
+    record = Record(tmp_path / "http-new.json", invent_results().document)
+    contenders = [Breaking(x, lambda: ("", print), lambda x: bytearray()) for x in (OURS, NUMPY)]
+    record.add([make_row(first, OURS, 1.0)])
+    assert order_cases(contenders, [first, second], record) == [second, first]
+    record.add([make_row(first, NUMPY, 1.0)])
+    assert order_cases(contenders, [first, second], record) == [second]

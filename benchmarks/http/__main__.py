@@ -2,7 +2,7 @@
 
 Run `make bench-http ARGS="..."`, or `python -m benchmarks.http`. Rows are written as soon as they
 are measured; with --keep a run goes on where an earlier one ended. It ends with 1 where an answer
-was wrong.
+was wrong, or the service failed.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def main() -> int:
     except (ResultsError, WrongAnswer, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    return 0
+    return 1 if record.broken else 0
 
 
 def list_versions(pytriton: str) -> dict[str, str]:

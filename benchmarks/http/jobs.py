@@ -106,7 +106,7 @@ class JobBench:
             }
             turns = self._take_turns(calls, shape, ways, until)
             floor = statistics.median(turns[EXECUTOR].seconds)
-            case = Case("split", "x".join(map(str, shape)), "float32", clients=1)
+            case = find_split(shape)
             return [_describe(case, name, turns[name], floor, calls.waiting) for name in ways]
 
     def _take_turns(
@@ -153,6 +153,11 @@ class JobBench:
         address = ("127.0.0.1", self._service.port)
         _, answer = store_matrix(address, "/v1/matrices", encode_npy(matrix))
         return str(json.loads(answer)["id"])
+
+
+def find_split(shape: Shape) -> Case:
+    """The case of a product that the link bounds."""
+    return Case("split", "x".join(map(str, shape)), "float32", clients=1)
 
 
 def _count_seconds(job: dict[str, Any]) -> float:

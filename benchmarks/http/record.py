@@ -15,10 +15,15 @@ class Record:
     Args:
         out: The results file.
         environment: What the run is measured on.
+
+    Attributes:
+        results: What there is.
+        broken: Whether the service failed at something that it was measured at.
     """
 
     def __init__(self, out: Path, environment: Mapping[str, Any]) -> None:
         self._out = out
+        self.broken = False
         self._commit: str = environment["commit"]
         name = out.stem.removeprefix("http-")
         self.results = HttpResults(name, dict(environment), (), ())

@@ -19,6 +19,7 @@ from benchmarks.http.contender import (
     EXECUTOR,
     FLOOR,
     FLOOR_UNIX,
+    OURS,
     OURS_LEASE,
     Contender,
     Setup,
@@ -27,7 +28,7 @@ from benchmarks.http.contenders import make_contenders
 from benchmarks.http.contest import measure_case
 from benchmarks.http.executor_contender import ExecutorContender
 from benchmarks.http.jobs import SIZES as JOB_SIZES
-from benchmarks.http.jobs import SPLIT_SHAPES, JobBench
+from benchmarks.http.jobs import SPLIT_SHAPES, JobBench, find_split
 from benchmarks.http.message import AnswerMalformed
 from benchmarks.http.product import Product
 from benchmarks.http.record import HEADER, Record
@@ -36,6 +37,7 @@ from benchmarks.http.server_process import ServerAbsent
 from benchmarks.http.service import Service
 from benchmarks.http.service_calls import CallFailed
 from benchmarks.http.transfers import measure_transfers
+from benchmarks.kernels import read_shape
 
 PARTS: Final = {"transfers": 1.0, "jobs": 3.0, "products": 6.0}
 """What is measured, in this order, and how the time of a run is shared among it."""
@@ -104,6 +106,8 @@ class Run:
 
     def _measure_transfers(self, until: float) -> None:
         size = self._arguments.transfer_size
+        if self._record.find_measured(Case("upload", size, "float32", clients=1)):
+            return
         with self._leaving_out("transfers"):
             self._service.start()
             self._record.add(measure_transfers(self._service, self._folder, size, until))
@@ -118,21 +122,28 @@ class Run:
             usual = JOB_SIZES if self._with_gpu else JOB_SIZES[:1]
             sizes = self._arguments.job_sizes or usual
             shapes = self._arguments.split_shapes or (SPLIT_SHAPES if self._with_gpu else ())
-            end = time.perf_counter()
-            for place, what in enumerate([*sizes, *shapes]):
-                left = len(sizes) + len(shapes) - place
-                end = time.perf_counter() + max(0.0, until - time.perf_counter()) / left
-                if isinstance(what, tuple):
-                    self._record.add(bench.measure_split(what, end))
-                    continue
-                rows, why = bench.measure_squares(what, end)
-                self._record.add(rows)
-                if why is not None:
-                    self._record.leave_out("job-memory", why)
-                else:
-                    self._record.forget("job-memory")
             if not shapes:
                 self._record.leave_out("split", "there is no GPU to split with")
+            cases = [Case("job", size, "float32", clients=1) for size in sizes]
+            cases += [find_split(shape) for shape in shapes]
+            todo = [case for case in cases if not self._record.find_measured(case)]
+            for place, case in enumerate(todo):
+                seconds = (until - time.perf_counter()) / (len(todo) - place)
+                if seconds <= 0:
+                    self._record.leave_out(str(case), "time ran out")
+                    continue
+                self._measure_job(bench, case, time.perf_counter() + seconds)
+
+    def _measure_job(self, bench: JobBench, case: Case, until: float) -> None:
+        if isinstance(case.size, str):
+            self._record.add(bench.measure_split(read_shape(case.size), until))
+            return
+        rows, why = bench.measure_squares(case.size, until)
+        self._record.add(rows)
+        if why is None:
+            self._record.forget("job-memory")
+        else:
+            self._record.leave_out("job-memory", why)
 
     @contextmanager
     def _leaving_out(self, part: str) -> Iterator[None]:
@@ -141,6 +152,9 @@ class Run:
             yield
         except (ServerAbsent, CallFailed, ExecutorFailed, AnswerMalformed, OSError) as error:
             self._record.leave_out(part, f"{type(error).__name__}: {error}")
+            self._record.broken |= not isinstance(error, ServerAbsent)
+        else:
+            self._record.forget(part)
 
 
 def start_contenders(
@@ -172,6 +186,18 @@ def start_contenders(
     return started
 
 
+def order_cases(
+    contenders: Sequence[Contender], cases: Sequence[Case], record: Record
+) -> list[Case]:
+    """Cases that lack a contender's row of this commit, those first that have none at all."""
+
+    def lacks(case: Case) -> bool:
+        there = record.find_measured(case)
+        return any(x.abstain(case) is None and x.name not in there for x in contenders)
+
+    return sorted(filter(lacks, cases), key=lambda case: bool(record.find_measured(case)))
+
+
 def measure_products(
     contenders: Sequence[Contender], cases: Sequence[Case], record: Record, until: float
 ) -> None:
@@ -180,9 +206,7 @@ def measure_products(
     Raises:
         WrongAnswer: A contender's answer is not its product.
     """
-    todo = [
-        case for case in cases if not {x.name for x in contenders} <= record.find_measured(case)
-    ]
+    todo = order_cases(contenders, cases, record)
     for place, case in enumerate(todo):
         left = until - time.perf_counter()
         if left <= 0:
@@ -196,4 +220,5 @@ def measure_products(
         rows, failures = measure_case(case, there, products, seconds)
         for name, why in failures.items():
             record.leave_out(f"{name} at {case}", why)
+            record.broken |= name.startswith(OURS)
         record.add(rows)

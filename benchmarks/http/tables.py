@@ -77,8 +77,8 @@ def _list_judgement(judgement: Judgement) -> list[str]:
         judgement.what,
         f"{judgement.met} of {len(judgement.figures)}",
         worst.where,
-        f"{sign} {worst.asked:.3g}",
-        f"{worst.found:.3g}",
+        f"{sign} {_show(worst.asked)}",
+        _show(worst.found),
         "yes" if judgement.holds else "**no**",
     ]
 
@@ -116,7 +116,7 @@ def render_rates(results: HttpResults) -> str:
             f"{row.size}²",
             row.dtype,
             row.contender,
-            f"{row.rate:.4g}",
+            _show(row.rate),
             *map(_show_ms, (row.p50_seconds, row.p95_seconds, row.p99_seconds)),
             str(row.refused),
         ]
@@ -177,7 +177,12 @@ SECTIONS: Final[dict[str, Callable[[HttpResults], str]]] = {
 
 
 def _show_ms(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds * 1e3:.3g}"
+    return "" if seconds is None else _show(seconds * 1e3)
+
+
+def _show(figure: float) -> str:
+    """Three digits, or all of them before the point."""
+    return f"{figure:.0f}" if figure >= 100 else f"{figure:.3g}"
 
 
 if __name__ == "__main__":
