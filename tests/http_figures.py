@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from benchmarks.http.contender import CUPY, EXECUTOR, FLOOR, NUMPY, OURS, OURS_LEASE, PYTRITON
+from benchmarks.http.contenders.contender import (
+    CUPY,
+    EXECUTOR,
+    FLOOR,
+    NUMPY,
+    OURS,
+    OURS_LEASE,
+    PYTRITON,
+)
 from benchmarks.http.jobs import WITHOUT_SPLIT
 from benchmarks.http.rows import Case, HttpResults, Row
 from benchmarks.http.transfers import SINK

@@ -14,21 +14,21 @@ import numpy as np
 import pytest
 
 from benchmarks.http.cases import list_cases, share_seconds
-from benchmarks.http.connection import Call, receive_answer
-from benchmarks.http.contender import EXECUTOR, FLOOR, NUMPY, OURS
-from benchmarks.http.contenders import start_floor
+from benchmarks.http.clients.connection import Call, receive_answer
+from benchmarks.http.clients.load import Load, apply_load
+from benchmarks.http.clients.message import AnswerMalformed, make_request, read_head, request_npy
+from benchmarks.http.clients.product import Product, WrongAnswer
+from benchmarks.http.contenders.contender import EXECUTOR, FLOOR, NUMPY, OURS
+from benchmarks.http.contenders.field import start_floor
+from benchmarks.http.contenders.wire import FloorContender, WireContender
 from benchmarks.http.contest import add_floors, rotate
-from benchmarks.http.floor import SMALL_BYTES, answer_once
-from benchmarks.http.load import Load, apply_load
-from benchmarks.http.message import AnswerMalformed, make_request, read_head, request_npy
 from benchmarks.http.own_memory import measure_own, watch_growth
-from benchmarks.http.product import Product, WrongAnswer
 from benchmarks.http.record import Record
 from benchmarks.http.rows import Case, read_http_results
 from benchmarks.http.run import measure_products, order_cases
-from benchmarks.http.sink import Sink
+from benchmarks.http.servers.floor import SMALL_BYTES, answer_once
+from benchmarks.http.servers.sink import Sink
 from benchmarks.http.transfers import Exchange
-from benchmarks.http.wire_contender import FloorContender, WireContender
 from benchmarks.measured import ResultsError
 from tests.http_figures import invent_results, make_row
 from tests.server import decode_npy, encode_npy
@@ -187,12 +187,37 @@ def spoil_middle(answer: bytes) -> bytes:
     ],
     ids=["first row", "middle", "short", "status", "long"],
 )
+@pytest.mark.parametrize("clients", [1, 3])
 def test_a_wrong_answer_is_caught(
-    serve: Callable[[Answer], tuple[str, int]], product: Product, spoil: Answer
+    serve: Callable[[Answer], tuple[str, int]], product: Product, spoil: Answer, clients: int
 ) -> None:
     address = serve(lambda request: spoil(multiply(request)))
     with pytest.raises(WrongAnswer):
-        apply_load(address, [make_call(product)], 1, 0.05)
+        apply_load(address, [make_call(product)], clients, 0.05)
+
+
+def test_a_wrong_answer_to_a_large_request_is_caught(
+    serve: Callable[[Answer], tuple[str, int]],
+) -> None:
+    large = Product.draw(400, "float32", seed=0)
+    answer = answer_with(encode_npy(np.zeros((400, 400), np.float32)))
+    with pytest.raises(WrongAnswer, match="first and last row"):
+        apply_load(serve(lambda request: answer), [make_call(large)], 2, 0.05)
+
+
+def test_a_server_that_answers_wrong_bytes_makes_the_run_fail(
+    serve: Callable[[Answer], tuple[str, int]], tmp_path: Path
+) -> None:
+    case = Case("product", 8, "float32", 1)
+    address = serve(lambda request: spoil_middle(multiply(request)))
+    contender = WireContender(
+        OURS, lambda: (address, print), lambda x: request_npy("/v1/matmul", x.a, x.b)
+    )
+    contender.start()
+    record = Record(tmp_path / "http-new.json", invent_results().document)
+    with pytest.raises(WrongAnswer, match=rf"{OURS} at product 8² float32, 1 client: 8² float32"):
+        measure_products([contender], [case], record, time.perf_counter() + 1)
+    assert record.results.rows == ()
 
 
 def test_another_callers_answer_is_caught(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.http.contender import OURS
+from benchmarks.http.contenders.contender import OURS
 from benchmarks.http.judged import Judgement, judge
 from benchmarks.http.plot import digest_figures, draw_sizes, find_plot, pick_lines, read_digest
 from benchmarks.http.rows import Case, HttpResults, read_all_http_results, read_http_results

@@ -1,5 +1,7 @@
 """The service beside its peers and its floor, over real sockets: `python -m benchmarks.http`.
 
-`message`, `connection` and `load` are the clients; `floor` and `peer_*` servers to compare with;
-`contenders` starts all of them, `contest` lets them take turns, and `rows` is what is written.
+`servers` are those to compare with, `clients` ask them, and `contenders` start them all. A `run`
+goes through `cases`: in a `contest` contenders take turns at a product; `transfers` and `jobs` are
+of the service and its floors alone. `rows` are what a `record` writes; they are `judged`, and shown
+as `tables` and a `plot`.
 """

@@ -17,12 +17,12 @@ from typing import Any, Final
 
 from benchmarks.environment import describe_environment, name_host
 from benchmarks.http.cases import CLIENTS, SIZE_ON_FEW_CORES, SIZES
-from benchmarks.http.contender import Setup
-from benchmarks.http.contenders import make_contenders
-from benchmarks.http.product import DTYPES, WrongAnswer
+from benchmarks.http.clients.product import DTYPES, WrongAnswer
+from benchmarks.http.contenders.contender import Setup
+from benchmarks.http.contenders.field import make_contenders
+from benchmarks.http.contenders.service import Service
 from benchmarks.http.record import Record
 from benchmarks.http.run import PARTS, Run
-from benchmarks.http.service import Service
 from benchmarks.http.transfers import SIZE as TRANSFER_SIZE
 from benchmarks.kernels import read_shape
 from benchmarks.measured import ResultsError

@@ -9,7 +9,10 @@ from typing import Final
 import numpy as np
 
 from benchmarks.executor_process import ExecutorFailed
-from benchmarks.http.contender import (
+from benchmarks.http.clients.load import Load
+from benchmarks.http.clients.message import AnswerMalformed
+from benchmarks.http.clients.product import Product, WrongAnswer
+from benchmarks.http.contenders.contender import (
     EXECUTOR,
     FLOOR,
     FLOOR_UNIX,
@@ -18,9 +21,6 @@ from benchmarks.http.contender import (
     Contender,
     ContenderFailed,
 )
-from benchmarks.http.load import Load
-from benchmarks.http.message import AnswerMalformed
-from benchmarks.http.product import Product, WrongAnswer
 from benchmarks.http.rows import Case, Row
 
 ROUNDS: Final = 5

@@ -9,13 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.http.contender import EXECUTOR, OURS
+from benchmarks.http.clients.message import encode_npy
+from benchmarks.http.clients.service_calls import ServiceCalls
+from benchmarks.http.contenders.contender import EXECUTOR, OURS
+from benchmarks.http.contenders.executor import ExecutorContender
+from benchmarks.http.contenders.service import Service
 from benchmarks.http.disk import time_write
-from benchmarks.http.executor_contender import ExecutorContender
-from benchmarks.http.message import encode_npy
 from benchmarks.http.rows import Case, Row, summarize_turns
-from benchmarks.http.service import Service
-from benchmarks.http.service_calls import ServiceCalls
 from benchmarks.http.transfers import store_matrix
 from benchmarks.measured import Shape
 from benchmarks.operands import Matrix, draw_operands

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.http.contender import CUPY, EXECUTOR, NUMPY, OURS, OURS_LEASE
+from benchmarks.http.contenders.contender import CUPY, EXECUTOR, NUMPY, OURS, OURS_LEASE
 from benchmarks.http.jobs import WITHOUT_SPLIT
 from benchmarks.http.rows import Case, HttpResults, Row
 from benchmarks.http.transfers import SINK

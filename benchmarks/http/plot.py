@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.host_plots import read_digest
-from benchmarks.http.contender import CUPY, FLOOR, NUMPY, OURS, OURS_LEASE, PYTRITON
+from benchmarks.http.contenders.contender import CUPY, FLOOR, NUMPY, OURS, OURS_LEASE, PYTRITON
 from benchmarks.http.rows import HttpResults, read_all_http_results
 from benchmarks.measured import ResultsError
 from benchmarks.tables import RESULTS, ROOT

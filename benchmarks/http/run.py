@@ -15,7 +15,10 @@ from benchmarks.http.cases import (
     list_cases,
     share_seconds,
 )
-from benchmarks.http.contender import (
+from benchmarks.http.clients.message import AnswerMalformed
+from benchmarks.http.clients.product import Product
+from benchmarks.http.clients.service_calls import CallFailed
+from benchmarks.http.contenders.contender import (
     EXECUTOR,
     FLOOR,
     FLOOR_UNIX,
@@ -24,18 +27,15 @@ from benchmarks.http.contender import (
     Contender,
     Setup,
 )
-from benchmarks.http.contenders import make_contenders
+from benchmarks.http.contenders.executor import ExecutorContender
+from benchmarks.http.contenders.field import make_contenders
+from benchmarks.http.contenders.server_process import ServerAbsent
+from benchmarks.http.contenders.service import Service
 from benchmarks.http.contest import measure_case
-from benchmarks.http.executor_contender import ExecutorContender
 from benchmarks.http.jobs import SIZES as JOB_SIZES
 from benchmarks.http.jobs import SPLIT_SHAPES, JobBench, find_split
-from benchmarks.http.message import AnswerMalformed
-from benchmarks.http.product import Product
 from benchmarks.http.record import HEADER, Record
 from benchmarks.http.rows import Case
-from benchmarks.http.server_process import ServerAbsent
-from benchmarks.http.service import Service
-from benchmarks.http.service_calls import CallFailed
 from benchmarks.http.transfers import measure_transfers
 from benchmarks.kernels import read_shape
 

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from benchmarks.http.contender import (
+from benchmarks.http.clients.product import DTYPES
+from benchmarks.http.contenders.contender import (
     CUPY,
     EXECUTOR,
     FLOOR,
@@ -21,7 +22,6 @@ from benchmarks.http.contender import (
     PYTRITON,
 )
 from benchmarks.http.judged import Judgement, judge
-from benchmarks.http.product import DTYPES
 from benchmarks.http.rows import Case, HttpResults, Row, read_all_http_results
 from benchmarks.measured import ResultsError
 from benchmarks.tables import RESULTS, ROOT, fill_section, render_table

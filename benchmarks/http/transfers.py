@@ -11,15 +11,15 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.http.connection import Address, connect, receive_answer
-from benchmarks.http.contender import OURS
-from benchmarks.http.message import encode_npy, make_request
+from benchmarks.http.clients.connection import Address, connect, receive_answer
+from benchmarks.http.clients.message import encode_npy, make_request
+from benchmarks.http.clients.product import WrongAnswer
+from benchmarks.http.clients.service_calls import ServiceCalls
+from benchmarks.http.contenders.contender import OURS
+from benchmarks.http.contenders.server_process import ServerProcess, find_free_port, run_module
+from benchmarks.http.contenders.service import Service
 from benchmarks.http.own_memory import watch_growth
-from benchmarks.http.product import WrongAnswer
 from benchmarks.http.rows import Case, Row, summarize_turns
-from benchmarks.http.server_process import ServerProcess, find_free_port, run_module
-from benchmarks.http.service import Service
-from benchmarks.http.service_calls import ServiceCalls
 from benchmarks.operands import draw_operands
 
 SIZE: Final = 16384
@@ -56,7 +56,7 @@ def measure_transfers(service: Service, folder: Path, size: int, until: float) -
     """
     port = find_free_port()
     process = ServerProcess(
-        run_module("benchmarks.http.sink", "--port", str(port), "--folder", str(folder)),
+        run_module("benchmarks.http.servers.sink", "--port", str(port), "--folder", str(folder)),
         folder / "sink.log",
     )
     try:

@@ -1,9 +1,9 @@
 """The least that a server does: it receives a request and sends bytes back, in plain sockets.
 
-`python -m benchmarks.http.floor --port 8000`, or `--unix PATH`. `POST /N` is answered with the
-first N bytes of its body: one recv_into after the other into memory that is there, one sendall out
-of it. Many connections share one thread and one buffer; one whose requests are large gets a thread
-and a buffer of its own.
+`python -m benchmarks.http.servers.floor --port 8000`, or `--unix PATH`. `POST /N` is answered with
+the first N bytes of its body: one recv_into after the other into memory that is there, one sendall
+out of it. Many connections share one thread and one buffer; one whose requests are large gets a
+thread and a buffer of its own.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from benchmarks.http.message import HEAD_END
+from benchmarks.http.clients.message import HEAD_END
 
 SMALL_BYTES: Final = 2**20
 """Requests of up to so many bytes are answered by the thread that all connections share."""

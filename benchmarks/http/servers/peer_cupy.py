@@ -1,6 +1,6 @@
 """A peer: twenty lines of FastAPI and CuPy, as somebody would write them who has a GPU.
 
-`uvicorn benchmarks.http.peer_cupy:app` serves it.
+`uvicorn benchmarks.http.servers.peer_cupy:app` serves it.
 """
 
 import io

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from benchmarks.http.connection import Address, Call
-from benchmarks.http.contender import Contender
-from benchmarks.http.load import Load, apply_load
-from benchmarks.http.message import NPY_HEADER_BYTES, encode_npy, make_request
-from benchmarks.http.product import Product, WrongAnswer
+from benchmarks.http.clients.connection import Address, Call
+from benchmarks.http.clients.load import Load, apply_load
+from benchmarks.http.clients.message import NPY_HEADER_BYTES, encode_npy, make_request
+from benchmarks.http.clients.product import Product, WrongAnswer
+from benchmarks.http.contenders.contender import Contender
 
 Start = Callable[[], tuple[Address, Callable[[], None]]]
 """Starts a server; returns where it listens, and what ends it."""

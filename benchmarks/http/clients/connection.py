@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.http.message import AnswerHead, read_head
-from benchmarks.http.product import WrongAnswer
+from benchmarks.http.clients.message import AnswerHead, read_head
+from benchmarks.http.clients.product import WrongAnswer
 
 Address = tuple[str, int] | str
 """Host and port, or the path of a Unix socket."""

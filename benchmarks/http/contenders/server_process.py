@@ -13,9 +13,9 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final
 
-from benchmarks.http.connection import connect
+from benchmarks.http.clients.connection import connect
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final = Path(__file__).resolve().parents[3]
 START_SECONDS: Final = 120.0
 """So long may a server take until it answers; loading CUDA takes its time."""
 

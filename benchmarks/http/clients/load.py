@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from benchmarks.http.connection import TIMEOUT_SECONDS, Address, Call, Connection, find_head
-from benchmarks.http.message import AnswerHead
+from benchmarks.http.clients.connection import TIMEOUT_SECONDS, Address, Call, Connection, find_head
+from benchmarks.http.clients.message import AnswerHead
 
 LARGE_BYTES: Final = 2**20
 """From so many bytes of a request on each client is a thread."""

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from benchmarks.executor_process import KERNELS, PROFILES
-from benchmarks.http.connection import Address
-from benchmarks.http.contender import Setup
-from benchmarks.http.server_process import (
+from benchmarks.http.clients.connection import Address
+from benchmarks.http.contenders.contender import Setup
+from benchmarks.http.contenders.server_process import (
     ServerAbsent,
     ServerProcess,
     find_free_port,

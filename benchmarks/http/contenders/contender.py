@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.http.load import Load
-from benchmarks.http.product import Product
+from benchmarks.http.clients.load import Load
+from benchmarks.http.clients.product import Product
 from benchmarks.http.rows import Case
 
 FLOOR: Final = "floor"

@@ -1,10 +1,10 @@
 """The least that a server of files does: it writes what it receives, and sends what it has.
 
-`python -m benchmarks.http.sink --port 8000 --folder FOLDER`. `POST /` takes a .npy file with a
-header of 128 bytes. The header gets a block of its own; the elements behind it go past the page
-cache in pieces of 4 MiB, each written while the next ones arrive. Then file and folder are synced,
-and the answer is 201. `GET /N` sends N bytes out of memory with one sendall. One connection at a
-time.
+`python -m benchmarks.http.servers.sink --port 8000 --folder FOLDER`. `POST /` takes a .npy file
+with a header of 128 bytes. The header gets a block of its own; the elements behind it go past the
+page cache in pieces of 4 MiB, each written while the next ones arrive. Then file and folder are
+synced, and the answer is 201. `GET /N` sends N bytes out of memory with one sendall. One connection
+at a time.
 """
 
 import argparse
@@ -15,8 +15,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from benchmarks.http.clients.message import HEAD_END, NPY_HEADER_BYTES
 from benchmarks.http.disk import BLOCK_BYTES, PIECE_BYTES, DirectFile, make_piece
-from benchmarks.http.message import HEAD_END, NPY_HEADER_BYTES
 
 _PIECES: Final = 4
 _HEAD_BYTES: Final = 2**16

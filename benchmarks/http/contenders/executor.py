@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.executor_process import ExecutorFailed, ExecutorProcess
-from benchmarks.http.contender import EXECUTOR, Contender, Setup
-from benchmarks.http.load import Load
-from benchmarks.http.product import Product
-from benchmarks.http.server_process import ServerAbsent
+from benchmarks.http.clients.load import Load
+from benchmarks.http.clients.product import Product
+from benchmarks.http.contenders.contender import EXECUTOR, Contender, Setup
+from benchmarks.http.contenders.server_process import ServerAbsent
 from benchmarks.measured import Shape
 
 

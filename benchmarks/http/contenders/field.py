@@ -6,9 +6,11 @@ Each is started once; one that does not run here says why. All of them take the 
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.http.client_contender import ClientContender
-from benchmarks.http.connection import Address
-from benchmarks.http.contender import (
+from benchmarks.http.clients.connection import Address
+from benchmarks.http.clients.message import request_npy, request_triton
+from benchmarks.http.clients.product import Product
+from benchmarks.http.contenders.client_library import ClientContender
+from benchmarks.http.contenders.contender import (
     CUPY,
     FLOOR,
     FLOOR_UNIX,
@@ -19,17 +21,15 @@ from benchmarks.http.contender import (
     Contender,
     Setup,
 )
-from benchmarks.http.executor_contender import ExecutorContender
-from benchmarks.http.message import request_npy, request_triton
-from benchmarks.http.product import Product
-from benchmarks.http.server_process import (
+from benchmarks.http.contenders.executor import ExecutorContender
+from benchmarks.http.contenders.server_process import (
     ServerAbsent,
     ServerProcess,
     find_free_port,
     run_module,
 )
-from benchmarks.http.service import Service
-from benchmarks.http.wire_contender import FloorContender, WireContender
+from benchmarks.http.contenders.service import Service
+from benchmarks.http.contenders.wire import FloorContender, WireContender
 
 
 def start_floor(folder: Path, name: str) -> tuple[Address, Callable[[], None]]:
@@ -40,7 +40,9 @@ def start_floor(folder: Path, name: str) -> tuple[Address, Callable[[], None]]:
     else:
         address = ("127.0.0.1", find_free_port())
         where = ["--port", str(address[1])]
-    process = ServerProcess(run_module("benchmarks.http.floor", *where), folder / f"{name}.log")
+    process = ServerProcess(
+        run_module("benchmarks.http.servers.floor", *where), folder / f"{name}.log"
+    )
     return _await(process, lambda: process.wait_connected(address), address)
 
 
@@ -49,7 +51,8 @@ def start_fastapi(folder: Path, name: str) -> tuple[Address, Callable[[], None]]
     port = find_free_port()
     command = ["--port", str(port), "--no-access-log", "--log-level", "warning"]
     process = ServerProcess(
-        run_module("uvicorn", f"benchmarks.http.peer_{name}:app", *command), folder / f"{name}.log"
+        run_module("uvicorn", f"benchmarks.http.servers.peer_{name}:app", *command),
+        folder / f"{name}.log",
     )
     address = ("127.0.0.1", port)
     return _await(process, lambda: process.wait_connected(address), address)
@@ -59,7 +62,9 @@ def start_pytriton(setup: Setup) -> tuple[Address, Callable[[], None]]:
     """Start PyTriton."""
     port = find_free_port()
     process = ServerProcess(
-        run_module("benchmarks.http.peer_pytriton", "--port", str(port), python=setup.pytriton),
+        run_module(
+            "benchmarks.http.servers.peer_pytriton", "--port", str(port), python=setup.pytriton
+        ),
         setup.folder / "pytriton.log",
     )
     ready = "/v2/models/matmul_float64/ready"

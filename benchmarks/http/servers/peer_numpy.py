@@ -1,6 +1,6 @@
 """A peer: the plainest thing that a user of FastAPI and NumPy would write.
 
-`uvicorn benchmarks.http.peer_numpy:app` serves it.
+`uvicorn benchmarks.http.servers.peer_numpy:app` serves it.
 """
 
 import io

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.http.contender import OURS_CLIENT, OURS_LEASE, Contender, ContenderFailed
-from benchmarks.http.load import Load
-from benchmarks.http.message import view_bytes
-from benchmarks.http.product import Product, WrongAnswer
+from benchmarks.http.clients.load import Load
+from benchmarks.http.clients.message import view_bytes
+from benchmarks.http.clients.product import Product, WrongAnswer
+from benchmarks.http.contenders.contender import OURS_CLIENT, OURS_LEASE, Contender, ContenderFailed
+from benchmarks.http.contenders.server_process import ServerAbsent
+from benchmarks.http.contenders.service import Service
 from benchmarks.http.rows import Case
-from benchmarks.http.server_process import ServerAbsent
-from benchmarks.http.service import Service
 
 
 class ClientContender(Contender):
