@@ -276,11 +276,11 @@ def test_a_run_has_service_eight_lines_and_floor_take_turns(
     monkeypatch.setenv("WAVETRIM_DEVICES", "none")
     out = tmp_path / "out" / "http-here.json"
     arguments = [
-        "--parts", "products", "--sizes", "16", "--clients", "1,4", "--dtypes", "float32",
+        "--sizes", "16", "--clients", "1,4", "--dtypes", "float32",
         "--contenders", "floor,wavetrim,numpy,cupy", "--seconds", "3",
-        "--profile", str(profile_file), "--folder", str(tmp_path), "--out", str(out),
+        "--folder", str(tmp_path), "--out", str(out),
     ]  # fmt: skip
-    run = run_benchmark(*arguments)
+    run = run_benchmark(*arguments, "--profile", str(profile_file))
     assert run.returncode == 0, run.stderr
     if "time ran out" in run.stdout:  # on a busy machine another run goes on from there
         assert run_benchmark(*arguments, "--keep").returncode == 0
@@ -307,6 +307,7 @@ def test_a_run_has_service_eight_lines_and_floor_take_turns(
     again = run_benchmark(*arguments, "--keep")
     assert again.returncode == 0, again.stderr
     assert "product" not in again.stdout, "all of it was measured already"
+    assert "calibrated" not in again.stderr, "the profile is kept, too"
     assert json.loads(out.read_text())["rows"] == document["rows"]
 
 

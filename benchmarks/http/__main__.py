@@ -42,10 +42,13 @@ def main() -> int:
     out: Path = arguments.out or Path(f"benchmarks/results/http-{host}.json")
     record = Record(out, environment)
     try:
+        profile: Path | None = arguments.profile
         if arguments.keep is not None:
-            record.keep(out if arguments.keep == DEFAULT_KEEP else arguments.keep)
+            kept = out if arguments.keep == DEFAULT_KEEP else arguments.keep
+            if record.keep(kept) and profile is None:
+                profile = kept
         with TemporaryDirectory(prefix="wavetrim-", dir=arguments.folder) as name, ExitStack() as s:
-            setup = Setup(Path(name), arguments.profile, arguments.pytriton_python)
+            setup = Setup(Path(name), profile, arguments.pytriton_python)
             Run(setup, arguments, record, with_gpu=with_gpu, at_end=s.callback).measure()
     except (ResultsError, WrongAnswer, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
@@ -75,14 +78,13 @@ def read_arguments() -> argparse.Namespace:
     add(
         "--parts",
         type=read_list(str, list(PARTS)),
-        default=list(PARTS),
         metavar="NAME,...",
-        help=f"of {', '.join(PARTS)}",
+        help=f"of {', '.join(PARTS)}; default: all, or products where some of them are picked",
     )
     add("--sizes", type=read_list(int), metavar="N,...", help=f"default: {SIZES}; without a GPU"
         f" up to {SIZE_ON_FEW_CORES}")  # fmt: skip
-    add("--dtypes", type=read_list(str, DTYPES), default=list(DTYPES), metavar="NAME,...")
-    add("--clients", type=read_list(int), default=list(CLIENTS), metavar="N,...")
+    add("--dtypes", type=read_list(str, DTYPES), metavar="NAME,...", help=f"of {', '.join(DTYPES)}")
+    add("--clients", type=read_list(int), metavar="N,...", help=f"default: {CLIENTS}")
     add("--contenders", type=read_list(str, names), default=names, metavar="NAME,...",
         help=f"of {', '.join(names)}")  # fmt: skip
     add(
@@ -106,7 +108,12 @@ def read_arguments() -> argparse.Namespace:
     add("--keep", type=Path, nargs="?", const=DEFAULT_KEEP, metavar="FILE",
         help="begin with what earlier runs wrote to the results file, or to this one")  # fmt: skip
     add("--out", type=Path)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    picked = arguments.sizes or arguments.dtypes or arguments.clients
+    arguments.parts = arguments.parts or (["products"] if picked else list(PARTS))
+    arguments.dtypes = arguments.dtypes or list(DTYPES)
+    arguments.clients = arguments.clients or list(CLIENTS)
+    return arguments
 
 
 def read_list(read: Callable[[str], Any], known: Sequence[Any] = ()) -> Callable[[str], list[Any]]:

@@ -29,8 +29,11 @@ class Record:
         self.results = HttpResults(name, dict(environment), (), ())
         out.parent.mkdir(parents=True, exist_ok=True)
 
-    def keep(self, file: Path) -> None:
+    def keep(self, file: Path) -> bool:
         """Begin with what earlier runs found.
+
+        Returns:
+            Whether the file has the profile that this commit was measured with.
 
         Raises:
             ResultsError: They ran on other hardware, or beside other versions.
@@ -41,6 +44,7 @@ class Record:
         same = earlier.document["commit"] == self._commit
         absent = earlier.absent if same else ()
         self.results = replace(self.results, rows=earlier.rows, absent=absent)
+        return same and "profile" in earlier.document
 
     def find_measured(self, case: Case) -> set[str]:
         """Contenders that this commit has measured at a case already."""

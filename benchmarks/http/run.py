@@ -69,6 +69,11 @@ class Run:
         at_end(self._service.stop)
         known = make_contenders(setup, self._service)
         self._contenders = start_contenders(known, arguments.contenders, record, at_end)
+        self._executor = next(
+            (x for x in self._contenders if isinstance(x, ExecutorContender)), None
+        )
+        if self._executor is not None:
+            record.describe(profile=self._executor.profile)
 
     def measure(self) -> None:
         """Measure part after part.
@@ -115,10 +120,9 @@ class Run:
     def _measure_jobs(self, until: float) -> None:
         with self._leaving_out("jobs"):
             self._service.start()
-            executor = next((x for x in self._contenders if isinstance(x, ExecutorContender)), None)
-            if executor is None:
+            if self._executor is None:
                 raise ServerAbsent("the executor does not run, or is not among --contenders")
-            bench = JobBench(self._service, executor, self._folder)
+            bench = JobBench(self._service, self._executor, self._folder)
             usual = JOB_SIZES if self._with_gpu else JOB_SIZES[:1]
             sizes = self._arguments.job_sizes or usual
             shapes = self._arguments.split_shapes or (SPLIT_SHAPES if self._with_gpu else ())
