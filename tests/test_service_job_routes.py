@@ -82,7 +82,7 @@ def test_a_posted_job_is_computed_and_its_product_fetched(server: RunningServer)
     assert job["request"] == {
         "a": job["request"]["a"], "b": job["request"]["b"], "c": None, "alpha": 1.0, "beta": 0.0,
         "kernel": "auto", "tile": None, "f": "auto", "accuracy": None, "sms": None, "verify": True,
-        "priority": 0,
+        "storage": "disk", "priority": 0,
     }  # fmt: skip
     done = wait_for(server, job["id"], is_finished)
     assert (done["state"], done["progress"], done["error"]) == ("succeeded", 1.0, None)

@@ -76,7 +76,7 @@ def test_a_published_matrix_is_the_file_that_numpy_saves(
     assert matrix.path.read_bytes() == (tmp_path / "reference.npy").read_bytes()
     assert store.get(matrix.id) == matrix
     assert matrix.operand() == {
-        "path": str(matrix.path),
+        "slab": str(matrix.path),
         "offset_bytes": 128,
         "rows": 3,
         "columns": 5,
@@ -194,11 +194,22 @@ def test_sweep_keeps_matrices_and_removes_what_a_crash_has_left(
     assert restarted.count_stored_bytes() == kept.size_bytes
 
 
+def add_temporary(store: MatrixStore, database: Engine) -> str:
+    """A matrix as earlier versions stored those of a product in one call."""
+    matrix = add_matrix(store)
+    name = f"temporary-{matrix.id}"
+    matrix.path.rename(matrix.path.with_name(f"{name}.npy"))
+    with database.begin() as connection:
+        change = update(matrices).where(matrices.c.id == matrix.id)
+        connection.execute(change.values(id=name[:40]))
+    return name[:40]
+
+
 def test_sweep_ends_the_calls_that_a_crash_has_cut_off(
     store: MatrixStore, database: Engine, tmp_path: Path
 ) -> None:
     stored = add_matrix(store)
-    operands = [store.publish(store.allocate(3, 3, "float32", temporary=True)).id for _ in range(2)]
+    operands = [add_temporary(store, database) for _ in range(2)]
     waiting = add_job(database, "queued", *operands)
     finished = add_job(database, "succeeded", *operands)
     other = add_job(database, "queued", stored.id, stored.id)

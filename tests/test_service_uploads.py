@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.server import NPY, RunningServer, encode_npy
+from tests.server import NPY, RunningServer, decode_npy, encode_npy
 from wavetrim.service.storage.npy import DTYPES
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
@@ -109,9 +109,43 @@ def test_a_large_body_in_chunks_of_all_sizes_comes_back(
     )
     assert response.status_code == 201, response.text
     data = shared_server.client.get(f"/v1/matrices/{response.json()['id']}/data")
-    assert data.content == content
-    assert data.headers["content-digest"] == digest(content)
+    assert np.array_equal(decode_npy(data.content), array)
+    assert len(data.content) == array.nbytes + 4096, "the header is padded"
+    assert data.headers["content-digest"] == digest(data.content)
     shared_server.client.delete(response.headers["location"])
+
+
+def test_a_matrix_in_memory_has_no_file_and_is_gone_with_a_restart(
+    start_server: Callable[..., RunningServer],
+) -> None:
+    server = start_server(arena_poison=True)
+    path = "/v1/matrices?storage=memory"
+    stored = server.client.post(path, content=encode_npy(ARRAY), headers=NPY).json()
+    assert stored["where"] == "memory"
+    assert server.list_matrix_files() == set()
+    data = f"/v1/matrices/{stored['id']}/data"
+    assert np.array_equal(server.download(data), ARRAY)
+    server.wait_ready()
+    square = np.ones((20, 20))
+    a = server.client.post(path, content=encode_npy(square), headers=NPY).json()["id"]
+    job = {"a": a, "b": a, "storage": "memory"}
+    job_id = server.client.post("/v1/jobs", json=job).json()["id"]
+    wait_until(lambda: server.client.get(f"/v1/jobs/{job_id}").json()["state"] == "succeeded")
+    assert np.array_equal(server.download(f"/v1/jobs/{job_id}/result"), square @ square)
+    assert server.list_matrix_files() == set()
+    server.stop()
+    server.restart()
+    assert server.client.get(data).status_code == 404
+
+
+def test_without_an_arena_nothing_is_stored_in_memory(
+    start_server: Callable[..., RunningServer],
+) -> None:
+    server = start_server(arena_bytes=0)
+    path = "/v1/matrices?storage=memory"
+    refused = server.client.post(path, content=encode_npy(ARRAY), headers=NPY)
+    assert refused.status_code == 507
+    assert refused.json()["limit"]
 
 
 def test_a_body_in_single_bytes_is_taken(shared_server: RunningServer) -> None:

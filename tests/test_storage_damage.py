@@ -1,7 +1,7 @@
 """Stored files that were changed behind the service's back are never served or computed with."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,17 @@ from tests.server import RunningServer
 ARRAY = np.arange(35_000, dtype=np.float32).reshape(50, 700)
 LARGE_BYTES = 80 * 2**20
 """More than is checked before it is sent."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server without an arena: it reads its matrices from disk each time."""
+    running = RunningServer(tmp_path_factory.mktemp("damage") / "data", arena_bytes=0)
+    try:
+        running.wait_ready()
+        yield running
+    finally:
+        running.stop()
 
 
 def find_file(server: RunningServer, matrix_id: str) -> Path:
@@ -110,6 +121,32 @@ def test_a_file_that_changed_while_the_service_was_down_is_found(
     change_byte(find_file(running, matrix_id))
     running.restart()
     assert running.client.get(f"/v1/matrices/{matrix_id}/data").status_code == 409
+
+
+def test_what_lies_in_the_arena_is_served_whatever_became_of_its_file(
+    start_server: Callable[..., RunningServer],
+) -> None:
+    running = start_server()
+    matrix_id = running.upload(ARRAY)
+    change_byte(find_file(running, matrix_id))
+    assert np.array_equal(running.download(f"/v1/matrices/{matrix_id}/data"), ARRAY)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_operand_that_is_read_into_the_arena_is_checked(
+    start_server: Callable[..., RunningServer], change: Callable[[Path], None]
+) -> None:
+    running = start_server()
+    operand = running.upload(make_matrix(90, 90, "float32", seed=2))
+    running.stop()
+    change(find_file(running, operand))
+    running.restart()
+    posted = running.client.post("/v1/jobs", json={"a": operand, "b": operand}).json()
+    job = wait_for(running, posted["id"])
+    assert (job["state"], job["error"]["kind"], job["attempts"]) == ("failed", "storage", 1)
+    assert running.client.get(f"/v1/matrices/{operand}").json()["state"] == "damaged"
+    arena = running.client.get("/v1/devices").json()["arena"]
+    assert arena["used_bytes"] == 0
 
 
 def wait_for(server: RunningServer, job_id: str) -> dict[str, Any]:

@@ -7,7 +7,13 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 
 from wavetrim.service.api.job_schemas import JobPage, JobRequest, JobView, show_job
 from wavetrim.service.api.openapi import describe_npy_answer, list_refusals
-from wavetrim.service.api.parts import DispatcherPart, JobsPart, MatricesPart, MetricsPart
+from wavetrim.service.api.parts import (
+    DispatcherPart,
+    JobsPart,
+    KeptPart,
+    MatricesPart,
+    MetricsPart,
+)
 from wavetrim.service.api.wire.file_response import send_matrix
 from wavetrim.service.jobs.errors import IdempotencyKeyRefused, ResultMissing
 from wavetrim.service.jobs.job import JobState
@@ -82,14 +88,20 @@ def describe_job(job_id: JobId, jobs: JobsPart) -> JobView:
 @router.get("/{job_id}/result", **_RESULT)
 @router.head("/{job_id}/result", include_in_schema=False)
 async def send_result(
-    request: Request, job_id: JobId, jobs: JobsPart, matrices: MatricesPart, metrics: MetricsPart
+    request: Request,
+    job_id: JobId,
+    jobs: JobsPart,
+    matrices: MatricesPart,
+    metrics: MetricsPart,
+    kept: KeptPart,
 ) -> Response:
     """Send the product as a .npy file, whole or a single range of it."""
     job = await run_to_end(jobs.get, job_id)
     if job.result is None:
         raise ResultMissing(job.id, job.state)
     matrix = await run_to_end(matrices.get, job.result)
-    return await send_matrix(request, matrix, metrics, matrices)
+    hold = kept.take(matrix, "socket out")
+    return await send_matrix(request, matrix, metrics, matrices, hold)
 
 
 @router.delete(

@@ -101,6 +101,7 @@ class _Answer:
     """`answer` as Starlette wants an ASGI application that is a route's endpoint."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["route"] = route  # as FastAPI's routes say which they are
         await answer(scope, receive, send)
 
 

@@ -16,6 +16,10 @@ _ADD_LOCK: Final = 0x7761_7666
 """Key of the PostgreSQL advisory lock under which jobs are added, one at a time."""
 
 
+_OPTIONAL: Final[dict[str, Any]] = {"storage": "disk"}
+"""What requests of earlier versions do not say."""
+
+
 def read_job(row: Row[Any]) -> Job:
     """The job of a row of the jobs table.
 
@@ -24,7 +28,7 @@ def read_job(row: Row[Any]) -> Job:
     """
     columns = dict(row._mapping)
     columns["state"] = JobState(columns["state"])
-    columns["request"] = NO_WISHES.as_dict() | {"storage": "disk"} | columns["request"]
+    columns["request"] = NO_WISHES.as_dict() | columns["request"]
     return Job(**columns)
 
 
@@ -59,7 +63,7 @@ def expect_same_request(first: Job, request: Mapping[str, Any]) -> Job:
     Raises:
         IdempotencyConflict: It has another request.
     """
-    if first.request != dict(request):
+    if _OPTIONAL | first.request != _OPTIONAL | dict(request):
         raise IdempotencyConflict(str(first.idempotency_key), first.id)
     return first
 

@@ -30,13 +30,20 @@ from wavetrim.service.storage.listing import find_users, read_page, remove_unuse
 from wavetrim.service.storage.lost import LOST_FOLDER, count_lost_files, set_aside
 from wavetrim.service.storage.matrix import Matrix, PendingMatrix, count_data_bytes
 from wavetrim.service.storage.new_file import flush, make_file, write_start
-from wavetrim.service.storage.npy import DISK_ALIGNMENT_BYTES, format_header
+from wavetrim.service.storage.npy import (
+    DISK_ALIGNMENT_BYTES,
+    HEADER_ALIGNMENT_BYTES,
+    format_header,
+)
 from wavetrim.service.storage.publication import CommitUnclear, add_row, has_row
 from wavetrim.service.storage.tables import matrices
 from wavetrim.service.storage.temporary import TEMPORARY_PREFIX, forget_temporary
 from wavetrim.service.storage.write_record import WriteRecord
 
 logger = logging.getLogger(__name__)
+
+LARGE_BYTES: Final = 2**20
+"""Smaller matrices are stored byte for byte as NumPy saves them."""
 
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -83,13 +90,20 @@ class MatrixStore:
     def describe(
         self, rows: int, columns: int, dtype: str, *, fortran_order: bool = False
     ) -> tuple[PendingMatrix, bytes]:
-        """A matrix that takes no room on the disk, and its padded header.
+        """A matrix that takes no room on the disk, and its header.
+
+        The header of a large one is padded, so that its elements go to the disk without a copy.
 
         Raises:
             BodyTooLarge: It would be larger than one matrix may be.
         """
+        is_large = count_data_bytes(rows, columns, dtype) >= LARGE_BYTES
         header = format_header(
-            rows, columns, dtype, fortran_order=fortran_order, alignment_bytes=DISK_ALIGNMENT_BYTES
+            rows,
+            columns,
+            dtype,
+            fortran_order=fortran_order,
+            alignment_bytes=DISK_ALIGNMENT_BYTES if is_large else HEADER_ALIGNMENT_BYTES,
         )
         return self._plan(rows, columns, dtype, header, fortran_order=fortran_order), header
 
@@ -182,7 +196,7 @@ class MatrixStore:
         `discard`, ends it.
 
         Returns:
-            The matrix, and its header, padded so that the elements begin at a multiple of 4096.
+            The matrix, and its header.
 
         Raises:
             BodyTooLarge: The file would be larger than one matrix may be.

@@ -18,6 +18,9 @@ from wavetrim.service.errors import DtypeRefused, NpyError
 MAX_HEADER_BYTES: Final = 10_000
 """The longest header that is read."""
 
+HEADER_ALIGNMENT_BYTES: Final = 64
+"""As NumPy pads the headers that it writes."""
+
 DISK_ALIGNMENT_BYTES: Final = 4096
 """Elements that begin at a multiple of it in the file can go to the disk without a copy."""
 
@@ -121,7 +124,7 @@ def format_header(
     dtype: str,
     *,
     fortran_order: bool = False,
-    alignment_bytes: int = 64,
+    alignment_bytes: int = HEADER_ALIGNMENT_BYTES,
 ) -> bytes:
     """The header that `numpy.save` writes, version 1.0, for a matrix.
 
