@@ -129,7 +129,9 @@ class ChaosClient:
             _WAYS[way][0](self)
         except (AssertionError, OSError, EOFError) as error:
             passed = time.monotonic() - began
-            raise AssertionError(f"request {number}, {way}, after {passed:.1f} s: {error!r}") from error
+            raise AssertionError(
+                f"request {number}, {way}, after {passed:.1f} s: {error!r}"
+            ) from error
         return str(way)
 
     # Ways in which the right product is the answer.
@@ -310,7 +312,9 @@ class ChaosClient:
 
 def describe_digest(content: bytes) -> str:
     """The field that announces the content's digest."""
-    return f"Content-Digest: sha-256=:{base64.b64encode(hashlib.sha256(content).digest()).decode()}:"
+    return (
+        f"Content-Digest: sha-256=:{base64.b64encode(hashlib.sha256(content).digest()).decode()}:"
+    )
 
 
 def describe_difference(found: bytes, wanted: bytes) -> str:

@@ -50,10 +50,13 @@ def test_every_answer_is_right_whatever_others_do(
 
 
 def start(
-    start_server: Callable[..., RunningServer], folder: Path, way: str
+    start_server: Callable[..., RunningServer],
+    folder: Path,
+    way: str,
+    arena_bytes: int = ARENA_BYTES,
 ) -> tuple[RunningServer, Address]:
     """A service with little memory, which listens in one way."""
-    settings: dict[str, object] = {"arena_bytes": ARENA_BYTES, "arena_poison": True}
+    settings: dict[str, object] = {"arena_bytes": arena_bytes, "arena_poison": True}
     path = folder / "socket"
     if way == "tls":
         certificate, key = make_certificate(folder)
