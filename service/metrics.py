@@ -1,6 +1,7 @@
 """What the service counts, for Prometheus."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -85,6 +86,10 @@ class Metrics:
             "Matrix files that the database does not know.",
             registry=registry,
         )
+        # To find a label's counter takes longer than to count.
+        self._find_end = lru_cache(maxsize=8)(self.jobs_finished.labels)
+        self._find_seconds = lru_cache(maxsize=8)(self.seconds_by_part.labels)
+        self._find_requests = lru_cache(maxsize=256)(self.requests.labels)
 
     def record_success(
         self, timings: Mapping[str, float | None], predicted_total_seconds: float | None
@@ -96,18 +101,22 @@ class Metrics:
                 parts that did not run.
             predicted_total_seconds: What its plan had said, where there was a plan.
         """
-        self.jobs_finished.labels("succeeded").inc()
+        self._find_end("succeeded").inc()
         for part in PARTS:
             seconds = timings.get(f"{part}_seconds")
             if seconds is not None:
-                self.seconds_by_part.labels(part).observe(seconds)
+                self._find_seconds(part).observe(seconds)
         total_seconds = timings.get("total_seconds")
         if predicted_total_seconds is not None and total_seconds:
             self.predicted_over_measured.observe(predicted_total_seconds / total_seconds)
 
     def record_end(self, state: str) -> None:
         """Counts a job that ended as `failed` or `cancelled`."""
-        self.jobs_finished.labels(state).inc()
+        self._find_end(state).inc()
+
+    def record_request(self, method: str, route: str, status: int) -> None:
+        """Counts an answered HTTP request."""
+        self._find_requests(method, route, str(status)).inc()
 
     def render(self) -> bytes:
         """All counters in Prometheus's text format."""

@@ -11,6 +11,7 @@ import io
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -40,10 +41,10 @@ class RunningServer:
         self.data_dir = data_dir
         self.settings = settings
         self.port = int(str(settings.get("port") or find_free_port()))
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'https' if 'tls_certificate' in settings else 'http'}://127.0.0.1:{self.port}"
         self.log = data_dir.with_suffix(".log")
         self.process = self._launch()
-        self.client = httpx.Client(base_url=self.url, timeout=60)
+        self.client = self._open_client()
         self.wait_live()
 
     def _launch(self) -> subprocess.Popen[bytes]:
@@ -59,6 +60,11 @@ class RunningServer:
                 stdout=log,
                 stderr=log,
             )
+
+    def _open_client(self) -> httpx.Client:
+        certificate = self.settings.get("tls_certificate")
+        trusted = ssl.create_default_context(cafile=str(certificate)) if certificate else True
+        return httpx.Client(base_url=self.url, verify=trusted, timeout=60)
 
     def wait_live(self, seconds: float = 60) -> None:
         """Waits until the process answers."""
@@ -113,7 +119,7 @@ class RunningServer:
         """Starts the service again over the same folder and port, after `kill` or `stop`."""
         self.client.close()
         self.process = self._launch()
-        self.client = httpx.Client(base_url=self.url, timeout=60)
+        self.client = self._open_client()
         self.wait_live()
 
     def upload(self, array: NDArray[Any]) -> str:

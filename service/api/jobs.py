@@ -88,6 +88,7 @@ def describe_job(job_id: JobId, jobs: JobsPart) -> JobView:
 @router.get("/{job_id}/result", **_RESULT)
 @router.head("/{job_id}/result", include_in_schema=False)
 async def send_result(
+    *,
     request: Request,
     job_id: JobId,
     jobs: JobsPart,

@@ -101,7 +101,7 @@ class _Answer:
     """`answer` as Starlette wants an ASGI application that is a route's endpoint."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["route"] = route  # as FastAPI's routes say which they are
+        scope["route"] = route  # its path is counted; FastAPI's own routes do the same
         await answer(scope, receive, send)
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import secrets
 import time
 import uuid
 from typing import Final
@@ -39,7 +40,7 @@ class RequestLog:
             await self._app(scope, receive, send)
             return
         sent = Headers(scope=scope).get("x-request-id", "")
-        identity = sent if _REQUEST_ID.fullmatch(sent) else uuid.uuid4().hex
+        identity = sent if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(16)
         token = request_id.set(identity)
         began = time.perf_counter()
         status = 0
@@ -67,6 +68,6 @@ class RequestLog:
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")
-        self._metrics.requests.labels(scope["method"], route, str(status)).inc()
+        self._metrics.record_request(scope["method"], route, status)
         level = logging.DEBUG if scope["path"].startswith(_QUIET) else logging.INFO
         logger.log(level, "%s %r %d %.1f ms", scope["method"], scope["path"], status, seconds * 1e3)

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import math
+import secrets
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -82,7 +82,7 @@ class Products:
         attempts = self._settings.job_attempts
         for attempt in range(1, attempts + 1):
             cpu_only = attempt == attempts > 1
-            trial = replace(request, job=uuid.uuid4().hex, cpu_only=cpu_only)
+            trial = replace(request, job=secrets.token_hex(16), cpu_only=cpu_only)
             event = await self._try(trial, rooms, since, await_leaving)
             if event["type"] == "succeeded":
                 predicted = event["plan"]["predicted"]["total_seconds"]

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from wavetrim.service.api.wire.lost_transport import LOST
+
 PIECE_BYTES: Final = 2**20
 """The most that one read takes, so that other connections have their turn."""
 
@@ -126,6 +128,7 @@ class BodyPull(asyncio.BufferedProtocol):
             self._transport.pause_reading()
         else:
             self._on_end()
+            self._transport = LOST  # under TLS the transport remembers this object
         self._finish(None)
 
     def eof_received(self) -> None:
@@ -133,7 +136,7 @@ class BodyPull(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tells the connection's protocol, and the call that waits for bytes."""
-        self._reading = False  # a lost transport takes no calls
+        self._reading, self._transport = False, LOST
         self._http.connection_lost(exc)
         self._finish(BodyCutOff(self._filled))
 

@@ -16,6 +16,7 @@ from wavetrim.service.api.problems import describe_error
 from wavetrim.service.api.wire.body_pull import BodyPull
 from wavetrim.service.api.wire.exchange import Exchange
 from wavetrim.service.api.wire.lingering import Lingering
+from wavetrim.service.api.wire.lost_transport import LOST
 from wavetrim.service.api.wire.reader import RECEIVE_INTO
 from wavetrim.service.api.wire.sender import DRAINED
 from wavetrim.service.errors import ContentRefused
@@ -44,9 +45,11 @@ class WireProtocol(HttpToolsProtocol):
         transport.set_write_buffer_limits(high=1, low=0)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends."""
+        """Ends, and lets go of the transport, which whoever knows this connection would keep."""
         self.lost = True
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # its timer, too, would keep the connection
+        self.transport = self.flow._transport = LOST
 
     def data_received(self, data: bytes) -> None:
         """Takes bytes, but not behind a head that is refused with its body."""

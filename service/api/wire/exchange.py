@@ -34,7 +34,6 @@ class Exchange(asyncio.Transport):
     ) -> None:
         super().__init__()
         self._connection = connection
-        self._transport = connection.transport
         self._cycle = cycle
         self._left_bytes = left_bytes
         self._pull: BodyPull | None = None
@@ -53,14 +52,14 @@ class Exchange(asyncio.Transport):
             self._head = bytes(data)
         elif self._head and len(data) <= _JOINED_BYTES:
             joined, self._head = b"".join((self._head, data)), b""
-            self._transport.write(joined)
+            self._connection.transport.write(joined)
         else:
             self._flush()
-            self._transport.write(data)
+            self._connection.transport.write(data)
 
     def is_closing(self) -> bool:
         """True when the connection is being closed, or is."""
-        return self._transport.is_closing()
+        return self._connection.transport.is_closing()
 
     def close(self) -> None:
         """Closes the connection; a client that still sends has time to see the answer."""
@@ -72,7 +71,7 @@ class Exchange(asyncio.Transport):
                 left_bytes = self._pull.left_bytes
             self._connection.linger(left_bytes)
         else:
-            self._transport.close()
+            self._connection.transport.close()
 
     # What the connection calls.
 
@@ -116,7 +115,7 @@ class Exchange(asyncio.Transport):
         if cycle.waiting_for_100_continue:
             cycle.waiting_for_100_continue = False
             if not self.is_closing():
-                self._transport.write(_CONTINUE)
+                self._connection.transport.write(_CONTINUE)
         taken = self._take_buffered(view)
         if taken == len(view) or not cycle.more_body:
             return taken
@@ -140,7 +139,7 @@ class Exchange(asyncio.Transport):
             True when it has; False when the connection was lost before.
         """
         while not self._connection.lost:
-            waiting_bytes = self._transport.get_write_buffer_size()
+            waiting_bytes = self._connection.transport.get_write_buffer_size()
             if not self._connection.flow.write_paused:
                 if not waiting_bytes and not self.is_closing():
                     return True
@@ -151,8 +150,8 @@ class Exchange(asyncio.Transport):
                 async with asyncio.timeout(idle_seconds):
                     await self._connection.flow.drain()
             except TimeoutError:
-                if self._transport.get_write_buffer_size() >= waiting_bytes:
-                    self._transport.abort()
+                if self._connection.transport.get_write_buffer_size() >= waiting_bytes:
+                    self._connection.transport.abort()
                     idle_seconds = None
         return False
 
@@ -165,7 +164,7 @@ class Exchange(asyncio.Transport):
         if self._head:
             head, self._head = self._head, b""
             if not self.is_closing():
-                self._transport.write(head)
+                self._connection.transport.write(head)
 
     def _take_buffered(self, view: memoryview) -> int:
         """Takes what the parser has already delivered."""
@@ -182,7 +181,7 @@ class Exchange(asyncio.Transport):
         return self._connection.lend(self._left_bytes, self._end_pull)
 
     def _end_pull(self) -> None:
-        self._left_bytes = 0
+        self._left_bytes, self._pull = 0, None
         self._cycle.more_body = False
         self.end_body()
         self._cycle.message_event.set()

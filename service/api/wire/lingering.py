@@ -8,6 +8,8 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
+from wavetrim.service.api.wire.lost_transport import LOST
+
 LINGER_BYTES: Final = 64 * 2**20
 """The most that is thrown away."""
 
@@ -64,6 +66,7 @@ class Lingering(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tells the connection's protocol."""
         self._timer.cancel()
+        self._transport = LOST
         self._http.connection_lost(exc)
 
     def pause_writing(self) -> None:

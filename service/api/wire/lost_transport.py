@@ -1,0 +1,44 @@
+"""What stands in a transport's place once its connection is lost."""
+
+import asyncio
+from typing import Any
+
+
+class LostTransport(asyncio.Transport):
+    """Takes every call and does nothing.
+
+    A request and its connection know each other, so the garbage collector finds them, and late.
+    Under TLS each transport has some 300 KiB of buffers, which must not wait for that.
+    """
+
+    def is_closing(self) -> bool:
+        """True: it is closed."""
+        return True
+
+    def get_write_buffer_size(self) -> int:
+        """0: nothing will be sent."""
+        return 0
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """What is known of the connection: nothing any more."""
+        del name
+        return default
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Forgets the bytes."""
+
+    def close(self) -> None:
+        """Does nothing."""
+
+    def abort(self) -> None:
+        """Does nothing."""
+
+    def pause_reading(self) -> None:
+        """Does nothing."""
+
+    def resume_reading(self) -> None:
+        """Does nothing."""
+
+
+LOST = LostTransport()
+"""The one stand-in of all lost connections."""

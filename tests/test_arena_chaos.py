@@ -1,0 +1,131 @@
+"""10,000 requests of clients who behave badly, over every transport, while the engine is killed.
+
+Freed memory is poisoned, so that whoever reads it too late shows as wrong bytes. The seed of a run
+is in its failures; WAVETRIM_CHAOS_SEED repeats it, as far as threads can be repeated.
+"""
+
+import os
+import secrets
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.chaos_client import Address, ChaosClient
+from tests.server import RunningServer
+from tests.wire_server import make_certificate, wait_until
+
+REQUESTS: Final = 3334
+CLIENTS: Final = 12
+KILLS: Final = 4
+ARENA_BYTES: Final = 8 * 2**20
+"""Too little for twelve clients with large matrices: some go through files."""
+
+MOST_GROWTH_BYTES: Final = 48 * 2**20
+"""More than the second half of the requests may add to the service's own memory: its allocator
+keeps buffers of a few large bodies."""
+
+
+@pytest.mark.parametrize("way", ["tcp", "tls", "unix"])
+def test_every_answer_is_right_whatever_others_do(
+    start_server: Callable[..., RunningServer], tmp_path: Path, way: str
+) -> None:
+    server, address = start(start_server, tmp_path, way)
+    seed = int(os.environ.get("WAVETRIM_CHAOS_SEED", secrets.randbelow(2**32)))
+    try:
+        run(server, address, seed, range(REQUESTS // 2))
+        before_bytes = read_own_bytes(server)
+        ways = run(server, address, seed, range(REQUESTS // 2, REQUESTS))
+        assert read_own_bytes(server) < before_bytes + MOST_GROWTH_BYTES
+        assert len(ways) == 14, ways
+        check_nothing_left(server)
+    except BaseException as error:
+        error.add_note(f"WAVETRIM_CHAOS_SEED={seed}; the log:\n{server.read_log()[-4000:]}")
+        raise
+
+
+def start(
+    start_server: Callable[..., RunningServer],
+    folder: Path,
+    way: str,
+    arena_bytes: int = ARENA_BYTES,
+) -> tuple[RunningServer, Address]:
+    """A service with little memory, which listens in one way."""
+    settings: dict[str, object] = {"arena_bytes": arena_bytes, "arena_poison": True}
+    path = folder / "socket"
+    if way == "tls":
+        certificate, key = make_certificate(folder)
+        settings |= {"tls_certificate": certificate, "tls_key": key}
+    elif way == "unix":
+        settings["unix_socket"] = path
+    server = start_server(**settings)
+    server.wait_ready()
+    return server, Address(path if way == "unix" else server.port, tls=way == "tls")
+
+
+def run(server: RunningServer, address: Address, seed: int, numbers: range) -> Counter[str]:
+    """Send requests from several clients, and kill the engine now and then."""
+    killing = len(numbers) // (KILLS // 2)
+    take = iter(numbers)
+    lock = threading.Lock()
+    failed = threading.Event()
+
+    def work(_: int) -> Counter[str]:
+        ways: Counter[str] = Counter()
+        client = ChaosClient(address, seed)
+        try:
+            while not failed.is_set():
+                with lock:
+                    number = next(take, None)
+                if number is None:
+                    break
+                if number % killing == killing // 2:
+                    os.kill(find_engine(server), signal.SIGKILL)
+                ways[client.run(number)] += 1
+        except BaseException:
+            failed.set()
+            raise
+        finally:
+            client.close()
+        return ways
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        return sum(pool.map(work, range(CLIENTS)), Counter[str]())
+
+
+def check_nothing_left(server: RunningServer) -> None:
+    """No memory, product or file is left, and nobody was surprised."""
+    wait_until(lambda: read_metric(server, 'wavetrim_arena{what="used_bytes"}') == 0)
+    assert read_metric(server, 'wavetrim_arena{what="extents"}') == 0
+    assert read_metric(server, 'wavetrim_products{state="waiting"}') == 0
+    assert read_metric(server, 'wavetrim_products{state="running"}') == 0
+    assert read_metric(server, "wavetrim_engine_restarts_total") == KILLS
+    assert read_metric(server, 'wavetrim_arena{what="refusals"}') > 0, "no file was needed"
+    assert server.list_matrix_files() == set()
+    log = server.read_log()
+    assert "incident" not in log
+    assert "Traceback" not in log
+
+
+def read_metric(server: RunningServer, name: str) -> float:
+    lines = server.client.get("/metrics").text.splitlines()
+    return next(float(line.split(" ")[-1]) for line in lines if line.startswith(name))
+
+
+def read_own_bytes(server: RunningServer) -> int:
+    """The service's anonymous memory: not the arena's, nor that of files."""
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("RssAnon:"))
+    return int(line.split()[1]) * 1024
+
+
+def find_engine(server: RunningServer) -> int:
+    """The engine's process; waits for a new one to be there."""
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    wait_until(lambda: bool(children.read_text().split()))
+    return int(children.read_text().split()[0])
