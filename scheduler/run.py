@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from wavetrim.kernels.pinned import is_pinned
 from wavetrim.scheduler.arena import MappedSlabs
 from wavetrim.scheduler.description import describe_plan
-from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, FieldError, SchedulerError
+from wavetrim.scheduler.errors import (
+    ExecutionCancelled,
+    ExecutionError,
+    FieldError,
+    SchedulerError,
+    SlabError,
+)
 from wavetrim.scheduler.execute import Executor
 from wavetrim.scheduler.machine import MachineProfile
 from wavetrim.scheduler.messages import Operand, RunRequest
@@ -172,8 +178,11 @@ def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool 
         assert slabs is not None, "slabs are named where there are some"
         return slabs.locate(
             operand.slab, operand.offset_bytes, operand.rows, operand.columns, operand.dtype,
-            fortran_order=operand.fortran_order, writable=writable,
+            strides_bytes=operand.strides_bytes, fortran_order=operand.fortran_order,
+            writable=writable,
         )  # fmt: skip
+    if operand.strides_bytes is not None:
+        raise SlabError("strides_bytes", operand.strides_bytes, "left out for a matrix in a file")
     return np.memmap(
         operand.slab,
         dtype=np.dtype(operand.dtype),

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from socket import SOCK_SEQPACKET
 from typing import Any
 
 from fastapi import Depends, FastAPI
@@ -12,7 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.api import devices, health, jobs, matmul, matrices, metrics, plan
+from wavetrim.service.api import devices, health, jobs, leases, matmul, matrices, metrics, plan
 from wavetrim.service.api.auth import require_access
 from wavetrim.service.api.body_limit import BodyLimit
 from wavetrim.service.api.openapi import use_problem_type
@@ -25,15 +26,18 @@ from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.lease_socket import BACKLOG, LeaseSocket, find_lease_socket
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
 from wavetrim.service.storage.data_folder import claim_folder
 from wavetrim.service.storage.database import open_database
+from wavetrim.service.storage.leases import Leases
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.room import Rooms
 from wavetrim.service.threads import run_to_end
+from wavetrim.service.unix_socket import claim_socket
 from wavetrim.service.version import find_version
 
 logger = logging.getLogger(__name__)
@@ -73,7 +77,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_exception_handler(HTTPException, answer_http)
     app.router.routes.append(matmul.route)
-    for module in (matrices, jobs, plan, devices):
+    for module in (matrices, jobs, plan, devices, leases):
         app.include_router(module.router, dependencies=[Depends(require_access)])
     for module in (health, metrics):
         app.include_router(module.router)
@@ -122,15 +126,17 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
         app.state.engine, app.state.dispatcher = engine, dispatcher
         app.state.arena, app.state.rooms = arena, Rooms(arena, settings.matrix_dir)
         app.state.products, app.state.lane = products, lane
+        app.state.leases = Leases(arena)
         await engine.start()
         try:
             if arena is not None:
                 # Its first pages take a second; who asks for memory before waits for them.
                 making = asyncio.create_task(arena.start(), name="arena-start")
             await dispatcher.start()
-            yield
-            if not dispatcher.draining:
-                await dispatcher.drain(settings.drain_seconds)
+            with _hand_out_leases(settings, app.state.leases):
+                yield
+                if not dispatcher.draining:
+                    await dispatcher.drain(settings.drain_seconds)
         finally:
             await dispatcher.stop()
             await engine.stop()
@@ -139,6 +145,21 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
                 await arena.close()
             await run_to_end(store.close)
             database.dispose()
+
+
+@contextmanager
+def _hand_out_leases(settings: Settings, leases: Leases) -> Iterator[None]:
+    """Listens for callers who fetch their leases, where there is a Unix socket, until the end."""
+    if settings.unix_socket is None:
+        yield
+        return
+    path = find_lease_socket(settings.unix_socket)
+    with claim_socket(path, backlog=BACKLOG, kind=SOCK_SEQPACKET) as listener:
+        lease_socket = LeaseSocket(listener, leases)
+        try:
+            yield
+        finally:
+            lease_socket.close()
 
 
 def _make_arena(settings: Settings) -> Arena | None:

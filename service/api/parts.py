@@ -12,6 +12,7 @@ from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
+from wavetrim.service.storage.leases import Leases
 from wavetrim.service.storage.matrices import MatrixStore
 
 
@@ -50,6 +51,11 @@ def _find_arena(request: Request) -> Arena | None:
     return arena
 
 
+def _find_leases(request: Request) -> Leases:
+    leases: Leases = request.app.state.leases
+    return leases
+
+
 def _find_lane(request: Request) -> Lane:
     lane: Lane = request.app.state.lane
     return lane
@@ -68,4 +74,5 @@ EnginePart = Annotated[Engine, Depends(_find_engine)]
 DispatcherPart = Annotated[Dispatcher, Depends(_find_dispatcher)]
 MetricsPart = Annotated[Metrics, Depends(_find_metrics)]
 ArenaPart = Annotated[Arena | None, Depends(_find_arena)]
+LeasesPart = Annotated[Leases, Depends(_find_leases)]
 LanePart = Annotated[Lane, Depends(_find_lane)]
