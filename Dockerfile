@@ -16,6 +16,7 @@ COPY requirements/build.lock requirements/
 RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle \
     /opt/build/bin/pip install --quiet --require-hashes -r requirements/build.lock
 COPY pyproject.toml README.md LICENSE ./
+COPY clients clients
 COPY cpu cpu
 COPY kernels kernels
 COPY native native

@@ -53,7 +53,7 @@ serve: $(ENVIRONMENT) ## run the service in the foreground (settings: docs/setti
 
 # --- checking --------------------------------------------------------------------------------
 
-.PHONY: check test test-gpu bench bench-host bench-jobs bench-kernels profile-kernels image-test
+.PHONY: check test test-gpu bench bench-host bench-jobs bench-http bench-kernels profile-kernels image-test
 check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -76,6 +76,9 @@ bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' way
 
 bench-jobs: $(ENVIRONMENT) ## measure jobs over HTTP beside the executor by itself
 	$(PY) -m benchmarks.jobs $(ARGS)
+
+bench-http: $(ENVIRONMENT) ## measure requests, transfers and jobs over HTTP beside peers and floor
+	$(PY) -m benchmarks.http $(ARGS)
 
 bench-kernels: $(ENVIRONMENT) ## measure every kernel beside cuBLAS; needs a CUDA GPU
 	$(PY) -m benchmarks.kernels $(ARGS)
@@ -101,11 +104,13 @@ figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from ben
 	$(PY) -m benchmarks.host_tables
 	$(PY) -m benchmarks.host_plots
 	$(PY) -m benchmarks.job_tables
+	$(PY) -m benchmarks.http.tables
+	$(PY) -m benchmarks.http.plot
 
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
 	$(UV) build --wheel --clear --require-hashes --build-constraints requirements/build.lock --out-dir dist
 
-wheel-test: wheel $(ENVIRONMENT) ## install that wheel into a fresh environment and serve from it
+wheel-test: wheel $(ENVIRONMENT) ## install that wheel beside its namesakes, use it, serve from it
 	UV="$(UV)" $(PY) -m deploy.wheel_test dist/*.whl
 
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -1,8 +1,9 @@
 """The executor in a process of its own: it multiplies arrays in memory when it is told to.
 
 `python -m benchmarks.executor_process FOLDER [--profile FILE]` makes sure that FOLDER/profiles has
-this machine's profile, and then answers JSON lines: {"m", "n", "k", "dtype"} draws operands and
-computes their product once, {} computes it again. Between two lines it sleeps.
+this machine's profile, and then answers JSON lines: {"m", "n", "k", "dtype"} draws operands, in
+page-locked memory with {"memory": "pinned"}, and computes their product once, {} computes it again.
+Between two lines it sleeps.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from benchmarks.host import find_profile
-from benchmarks.operands import Operands, draw_operands
+from benchmarks.operands import Operands, draw_operands, pin_operands
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.execute import Executor
 from wavetrim.scheduler.machine import MachineProfile
@@ -141,6 +142,8 @@ def serve(executor: Executor, profile: MachineProfile) -> None:
         if product := json.loads(line):
             shape = product["m"], product["n"], product["k"]
             operands = draw_operands(shape, product["dtype"])
+            if product.get("memory") == "pinned":
+                operands = pin_operands(operands)
         assert operands is not None, "the first line names a product"
         plan = choose_plan(operands.problem, profile)
         answer(executor.run(plan, operands.a, operands.b, operands.c).as_dict())

@@ -25,12 +25,10 @@ from benchmarks.executor_process import KERNELS, PROFILES, ExecutorFailed, Execu
 from benchmarks.kernels import read_shape
 from benchmarks.measured import Shape
 from benchmarks.operands import draw_operands
+from wavetrim.client import Client, ClientError, JobStatus
 from wavetrim.service.cli.exits import CommandFailed
 from wavetrim.service.cli.local_service import run_service
 from wavetrim.service.cli.machine import load_settings
-from wavetrim.service.client import WavetrimClient
-from wavetrim.service.client_errors import ClientError
-from wavetrim.service.client_records import RemoteJob
 
 SECONDS: Final = 70.0
 SHAPES: Final = ((4096, 4096, 4096), (8192, 8192, 8192))
@@ -105,7 +103,7 @@ def count_bytes(shape: Shape, dtype: str) -> float:
 
 
 def measure_product(
-    client: WavetrimClient, executor: ExecutorProcess, shape: Shape, dtype: str, until: float
+    client: Client, executor: ExecutorProcess, shape: Shape, dtype: str, until: float
 ) -> dict[str, Any]:
     """One row: upload, one product each that does not count, then turns.
 
@@ -115,7 +113,7 @@ def measure_product(
     """
     m, n, k = shape
     operands = draw_operands(shape, dtype)
-    stored = [client.upload(matrix, digest=False).id for matrix in (operands.a, operands.b)]
+    stored = [client.put(matrix).id for matrix in (operands.a, operands.b)]
     del operands
     try:
         plan = run_job(client, stored, verify=True).plan or {}
@@ -124,7 +122,7 @@ def measure_product(
         turns = take_turns([pair.time_job, pair.time_executor], until)
     finally:
         for matrix in stored:
-            client.delete_matrix(matrix)
+            client.delete(matrix)
     row: dict[str, Any] = {"m": m, "n": n, "k": k, "dtype": dtype, "turns": turns}
     return row | {name: plan.get(name) for name in ("kernel", "f")} | summarize(pair.samples)
 
@@ -138,9 +136,7 @@ class Pair:
         stored: The ids of A and B.
     """
 
-    def __init__(
-        self, client: WavetrimClient, executor: ExecutorProcess, stored: Sequence[str]
-    ) -> None:
+    def __init__(self, client: Client, executor: ExecutorProcess, stored: Sequence[str]) -> None:
         self._client = client
         self._executor = executor
         self._stored = stored
@@ -156,7 +152,7 @@ class Pair:
         self._note("job_total_seconds", timings["total_seconds"])
         self._note("f_actual", timings["f_actual"])
         assert job.result is not None, "a job that has succeeded has a result"
-        self._client.delete_matrix(job.result)
+        self._client.delete(job.result)
 
     def time_executor(self) -> None:
         """The executor's turn: after a pause, as the job's, and once more right behind it."""
@@ -169,13 +165,14 @@ class Pair:
         self.samples.setdefault(name, []).append(value)
 
 
-def run_job(client: WavetrimClient, stored: Sequence[str], *, verify: bool = False) -> RemoteJob:
+def run_job(client: Client, stored: Sequence[str], *, verify: bool = False) -> JobStatus:
     """Post the product, and wait for it.
 
     Raises:
         ClientError: It did not succeed.
     """
-    return client.wait(client.submit(*stored, verify=verify).id)
+    a, b = stored
+    return client.submit(a, b, verify=verify).wait()
 
 
 def take_turns(sides: Sequence[Callable[[], None]], until: float) -> int:

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,14 +15,15 @@ from wavetrim.cpu.operands import check_operands
 from wavetrim.cpu.product import Product
 from wavetrim.cpu.products import Matrix
 from wavetrim.cpu.python_team import PythonTeam
-from wavetrim.cpu.threads import limit_blas_threads, usable_cores
+from wavetrim.cpu.threads import hold_blas, limit_blas_threads, usable_cores
 
 
 class CpuPool:
     """Multiplies matrices in host memory with a fixed number of threads, the caller's among them.
 
-    Holds BLAS to one thread for the whole process (see `limit_blas_threads`). Several threads may
-    call `multiply` at once; their blocks share the pool. Usable as a context manager.
+    Holds BLAS to one thread, for the life of the process (see `limit_blas_threads`) unless it is
+    lent. Several threads may call `multiply` at once; their blocks share the pool. Usable as a
+    context manager.
 
     Products of float32 and float64 go to threads in C, if there is a C library and a BLAS for it
     and BLAS takes the matrices as they lie; all others go to as many threads in Python. The library
@@ -34,6 +36,7 @@ class CpuPool:
         native: Whether the C library is to be used where there is one.
         yields: Whether its threads leave the cores to all others that want them, as those that feed
             a GPU do. Without one they would only be slowed by whatever else runs on the machine.
+        lends_blas: Whether BLAS has its threads back between products, for others in the process.
 
     Raises:
         OperandError: `threads` is below 1.
@@ -48,10 +51,13 @@ class CpuPool:
         cache_dir: Path | None = None,
         native: bool = True,
         yields: bool = False,
+        lends_blas: bool = False,
     ) -> None:
         if threads is not None and threads < 1:
             raise OperandError("threads", threads, "at least 1")
-        limit_blas_threads()
+        self._hold: AbstractContextManager[None] = hold_blas if lends_blas else nullcontext()
+        if not lends_blas:
+            limit_blas_threads()
         self.threads = usable_cores() if threads is None else threads
         self._closed = False
         self._cache_dir = cache_dir
@@ -182,10 +188,11 @@ class CpuPool:
             self.prepare()
         native = self._native
         fields = native.describe(product) if native is not None else None
-        if native is not None and fields is not None:
-            native.multiply(product, fields, progress, cancelled)
-        else:
-            self._python.multiply(product, progress, cancelled)
+        with self._hold:
+            if native is not None and fields is not None:
+                native.multiply(product, fields, progress, cancelled)
+            else:
+                self._python.multiply(product, progress, cancelled)
         return time.perf_counter() - started
 
     def close(self) -> None:

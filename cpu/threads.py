@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import Any, Final
 
 import threadpoolctl
 
@@ -21,6 +22,42 @@ _V1_MOUNTS: tuple[str, ...] = (
 
 _limit_lock = threading.Lock()
 _limits: list[threadpoolctl.threadpool_limits] = []
+
+
+class BlasHold:
+    """Holds every loaded BLAS to one thread while at least one product runs.
+
+    For processes in which others call BLAS, too: between products it has its threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._libraries: list[Any] | None = None
+        self._threads: list[int] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._holders == 0:
+                if self._libraries is None:  # looked for once, which takes milliseconds
+                    found = threadpoolctl.ThreadpoolController().select(user_api="blas")
+                    self._libraries = list(found.lib_controllers)
+                self._threads = [library.get_num_threads() for library in self._libraries]
+                self._set_threads([1] * len(self._threads))
+            self._holders += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                self._set_threads(self._threads)
+
+    def _set_threads(self, counts: list[int]) -> None:
+        for library, count in zip(self._libraries or (), counts, strict=True):
+            library.set_num_threads(count)
+
+
+hold_blas: Final = BlasHold()
 
 
 def usable_cores(root: Path = Path("/")) -> int:

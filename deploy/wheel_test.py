@@ -1,51 +1,182 @@
-"""Installs a wheel into a fresh environment and serves from it: `make wheel-test`."""
+"""Installs a wheel as a user would, beside distributions that have its folders' names, and uses it.
 
+Run by `make wheel-test`. What it sees to hold, it prints.
+"""
+
+import hashlib
 import os
+import re
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
+import zipfile
 from pathlib import Path
+from typing import Final
+
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
 
 from deploy.readiness import find_free_port, wait_until_ready
 
-LOCK = Path(__file__).parents[1] / "requirements" / "base.lock"
+ROOT: Final = Path(__file__).parents[1]
+LOCK: Final = ROOT / "requirements" / "base.lock"
+NEIGHBOURS: Final = ROOT / "requirements" / "neighbours.txt"
+NEIGHBOUR_NAMES: Final = ("kernels", "scheduler", "service")
+IMPORT_SECONDS: Final = 0.1
+
+_EXAMPLE: Final = re.compile(r"(?<=^```python\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
+_LIST_FILES: Final = """
+import importlib, importlib.metadata, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+    for file in importlib.metadata.files(name):
+        if "__pycache__" not in file.parts:
+            print(file.locate())
+"""
+_TIME_IMPORT: Final = """
+import time, typing
+started = time.perf_counter()
+import wavetrim
+print(time.perf_counter() - started)
+"""
+
+
+class Environment:
+    """A virtual environment in a folder, used away from the clone."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._uv = os.environ.get("UV", "uv")
+        self._variables = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in {"PYTHONPATH", "VIRTUAL_ENV"} and not name.startswith("WAVETRIM_")
+        }
+        self._call(self._uv, "venv", "--quiet", "--python", sys.executable, self._bin.parent)
+
+    @property
+    def _bin(self) -> Path:
+        return self._folder / "venv" / "bin"
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self._bin / "python"
+
+    def install(self, *arguments: str | Path) -> None:
+        """Install by uv."""
+        self._call(self._uv, "pip", "install", "--quiet", "--python", self.python, *arguments)
+
+    def uninstall(self, name: str) -> None:
+        """Uninstall a distribution."""
+        self._call(self._uv, "pip", "uninstall", "--quiet", "--python", self.python, name)
+
+    def run(self, *arguments: str | Path) -> str:
+        """What its interpreter prints."""
+        return self._call(self.python, *arguments)
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start the `wavetrim` command."""
+        command = [str(self._bin / "wavetrim"), *arguments]
+        return subprocess.Popen(command, cwd=self._folder, env=self._variables)
+
+    def _call(self, *command: str | Path) -> str:
+        done = subprocess.run(
+            [str(word) for word in command],
+            cwd=self._folder, env=self._variables, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        expect(done.returncode == 0, f"{command}: {done.stdout}{done.stderr}")
+        return done.stdout
 
 
 def main() -> None:
-    """Runs the test on the wheel named on the command line.
+    """Run the test on the wheel named on the command line.
 
     Raises:
-        SystemExit: The environment cannot be made, or the service does not answer or stop.
+        SystemExit: Something does not hold; the message says what.
     """
     wheel = Path(sys.argv[1]).resolve()
-    with tempfile.TemporaryDirectory(prefix="wavetrim-wheel-") as folder:
-        environment = install_wheel(wheel, Path(folder) / "venv")
-        serve(environment, Path(folder))
-    sys.stdout.write(f"{wheel.name}: installed into a fresh environment, served /healthz/ready\n")
+    with tempfile.TemporaryDirectory(prefix="wavetrim-wheel-") as name:
+        folder = Path(name)
+        check_contents(wheel, folder)
+        environment = Environment(folder)
+        environment.install("--require-hashes", "-r", LOCK)
+        environment.install("-r", NEIGHBOURS)
+        before = read_neighbours(environment)
+        environment.install("--no-deps", wheel)
+        expect(read_neighbours(environment) == before, "installing changes its neighbours")
+        check_use(environment, folder)
+        serve(environment, folder)
+        environment.uninstall("wavetrim")
+        expect(read_neighbours(environment) == before, "uninstalling changes its neighbours")
+        report(f"{len(before)} files of {', '.join(NEIGHBOUR_NAMES)} stay, and can be imported")
+        check_editable(environment)
+        expect(read_neighbours(environment) == before, "an editable install changes its neighbours")
 
 
-def install_wheel(wheel: Path, environment: Path) -> Path:
-    """Makes an environment with the locked dependencies and the wheel, and nothing else."""
-    uv = os.environ.get("UV", "uv")
-    python = str(environment / "bin" / "python")
-    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, environment], check=True)
-    pip = [uv, "pip", "install", "--quiet", "--python", python]
-    subprocess.run([*pip, "--require-hashes", "-r", LOCK], check=True)
-    subprocess.run([*pip, "--no-deps", wheel], check=True)
-    return environment
+def check_contents(wheel: Path, folder: Path) -> None:
+    """Only the package is in the wheel, and the source distribution makes the same one."""
+    files = read_wheel(wheel)
+    outside = [name for name in files if not re.match(r"wavetrim(-[^/]*\.dist-info)?/", name)]
+    expect(not outside, f"the wheel has files outside wavetrim/: {outside}")
+    (archive,) = SdistBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    with tarfile.open(archive) as sources:
+        sources.extractall(folder, filter="data")
+    unpacked = folder / Path(archive).name.removesuffix(".tar.gz")
+    (again,) = WheelBuilder(str(unpacked)).build(directory=str(folder), versions=["standard"])
+    rebuilt = read_wheel(Path(again))
+    different = sorted(
+        name for name in files.keys() | rebuilt.keys() if files.get(name) != rebuilt.get(name)
+    )
+    expect(not different, f"the source distribution makes another wheel: {different[:10]}")
+    report(f"{len(files)} files, all of one package; the source distribution makes the same")
 
 
-def serve(environment: Path, folder: Path) -> None:
-    """Starts `wavetrim serve` away from the clone, waits for readiness, and stops it."""
+def read_wheel(wheel: Path) -> dict[str, bytes]:
+    """The files of a wheel, but for their list."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/RECORD")]
+        return {name: archive.read(name) for name in names}
+
+
+def read_neighbours(environment: Environment) -> dict[str, str]:
+    """Import the neighbours; the files of theirs, as digests."""
+    listed = environment.run("-c", _LIST_FILES, *NEIGHBOUR_NAMES).splitlines()
+    files = [Path(line) for line in listed if Path(line).is_file()]
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def check_use(environment: Environment, folder: Path) -> None:
+    """The command, the import and the README's example, its types checked from outside."""
+    version = environment.run("-m", "wavetrim", "--version").strip()
+    expect(re.fullmatch(r"wavetrim \d+\.\d+\.\d+", version) is not None, f"--version: {version}")
+    seconds = min(float(environment.run("-c", _TIME_IMPORT)) for _ in range(3))
+    expect(seconds < IMPORT_SECONDS, f"import wavetrim takes {seconds:.3f} s")
+    (example,) = _EXAMPLE.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    program = folder / "example.py"
+    program.write_text(example, encoding="utf-8")
+    printed = environment.run(program).strip()
+    expect(printed == "448 46 52", f"the README's example prints {printed}")
+    checked = subprocess.run(
+        [
+            *(sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull),
+            *("--python-executable", str(environment.python), str(program)),
+        ],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    expect(checked.returncode == 0, f"the README's example: {checked.stdout}{checked.stderr}")
+    report(f"{version}, imported in {1e3 * seconds:.1f} ms; mypy --strict takes the example")
+
+
+def serve(environment: Environment, folder: Path) -> None:
+    """Start `wavetrim serve` away from the clone, wait for readiness, and stop it."""
     port = find_free_port()
-    command = [
-        str(environment / "bin" / "wavetrim"),
-        "serve",
-        *("--host", "127.0.0.1", "--port", str(port), "--data-dir", str(folder / "data")),
-    ]
-    clean = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "VIRTUAL_ENV"}}
-    service = subprocess.Popen(command, cwd=folder, env=clean)
+    service = environment.start(
+        *("serve", "--host", "127.0.0.1", "--port", str(port)),
+        *("--data-dir", str(folder / "data")),
+    )
     try:
         wait_until_ready(f"http://127.0.0.1:{port}", is_running=lambda: service.poll() is None)
         service.send_signal(signal.SIGTERM)
@@ -54,8 +185,31 @@ def serve(environment: Path, folder: Path) -> None:
         if service.poll() is None:
             service.kill()
             service.wait()
-    if status != 0:
-        sys.exit(f"wheel_test: the service ended with {status} after SIGTERM, not 0")
+    expect(status == 0, f"the service ended with {status} after SIGTERM, not 0")
+    report("served /healthz/ready, and ended with 0 after SIGTERM")
+
+
+def check_editable(environment: Environment) -> None:
+    """The clone can be installed as it stands."""
+    environment.install("--no-deps", "--editable", ROOT)
+    program = "import wavetrim.scheduler.plan as plan; print(plan.__file__)"
+    found = environment.run("-c", program).strip()
+    expect(found == str(ROOT / "wavetrim" / "scheduler" / "plan.py"), f"editable: {found}")
+    version = environment.run("-m", "wavetrim", "--version").strip()
+    environment.uninstall("wavetrim")
+    report(f"editable: {version}")
+
+
+def expect(holds: bool, otherwise: str) -> None:
+    """End the test with a message where something does not hold."""
+    if not holds:
+        raise SystemExit(f"wheel-test: {otherwise}")
+
+
+def report(line: str) -> None:
+    """Print what was seen to hold."""
+    sys.stdout.write(f"wheel-test: {line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import ctypes
 import weakref
 from bisect import bisect_left, insort
 from collections.abc import Iterator
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -30,7 +31,12 @@ come in between. A reader checks what it finds: an entry that covers an address 
 
 
 def pin_matrix(rows: int, columns: int, dtype: DTypeLike) -> Matrix:
-    """A new row-major matrix in page-locked memory, which is freed with its last view.
+    """A new row-major matrix in page-locked memory, as `pin_array` makes it."""
+    return pin_array((rows, columns), dtype)
+
+
+def pin_array(shape: tuple[int, ...], dtype: DTypeLike) -> Matrix:
+    """A new row-major array in page-locked memory, which is freed with its last view.
 
     Its elements are what the memory held before.
 
@@ -40,7 +46,8 @@ def pin_matrix(rows: int, columns: int, dtype: DTypeLike) -> Matrix:
     from cupy.cuda import runtime
 
     items = np.dtype(dtype)
-    size_bytes = max(1, rows * columns * items.itemsize)
+    array_bytes = prod(shape) * items.itemsize
+    size_bytes = max(1, array_bytes)
     try:
         pointer: int = runtime.hostAlloc(size_bytes, _PORTABLE)
     except runtime.CUDARuntimeError as error:
@@ -49,9 +56,9 @@ def pin_matrix(rows: int, columns: int, dtype: DTypeLike) -> Matrix:
     end = pointer + size_bytes
     insort(_locked, (pointer, end))
     weakref.finalize(memory, _free, pointer, end).atexit = False  # the driver's end frees it
-    used = np.ctypeslib.as_array(memory)[: rows * columns * items.itemsize]
-    matrix: Matrix = used.view(items).reshape(rows, columns)
-    return matrix
+    used = np.ctypeslib.as_array(memory)[:array_bytes]
+    array: Matrix = used.view(items).reshape(shape)
+    return array
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ class SchedulerError(Exception):
     """The root of every error that scheduler/ raises on purpose."""
 
 
-class FieldError(SchedulerError):
+class FieldError(SchedulerError, ValueError):
     """A request that cannot be met: the field, its value and the limit it breaks.
 
     Attributes:
@@ -51,6 +51,14 @@ class ExecutionError(SchedulerError):
     def __init__(self, message: str, *, poisoned: bool = False) -> None:
         super().__init__(message)
         self.poisoned = poisoned
+
+
+class VerificationFailed(SchedulerError):
+    """The product is not what its check expects."""
+
+
+class ForkedProcess(SchedulerError):
+    """A process was forked from one that used the GPU, which it cannot use."""
 
 
 class DrawingUnavailable(SchedulerError):

@@ -58,6 +58,7 @@ class Executor:
         devices: Local GPUs; the first is used. Empty where there is none.
         cpu_threads: Threads of the CPU path; None for all usable cores.
         gpu_memory_bytes: GPU memory to stay within; None for what is free.
+        lends_blas: Whether BLAS has its threads back between products, for others in the process.
     """
 
     def __init__(
@@ -67,9 +68,12 @@ class Executor:
         devices: Sequence[DeviceInfo] = (),
         cpu_threads: int | None = None,
         gpu_memory_bytes: int | None = None,
+        lends_blas: bool = False,
     ) -> None:
         self.devices = tuple(devices)
-        self.pool = CpuPool(cpu_threads, cache_dir=cache_dir, yields=bool(devices))
+        self.pool = CpuPool(
+            cpu_threads, cache_dir=cache_dir, yields=bool(devices), lends_blas=lends_blas
+        )
         self.pipeline = (
             GpuPipeline(devices[0].index, cache_dir=cache_dir, gpu_memory_bytes=gpu_memory_bytes)
             if devices

@@ -52,7 +52,7 @@ def find_profile(
     """
     if device is not None and device.casefold() == "cpu":
         return _find_local(None, directory, cpu_threads)
-    local = _find_device(device, devices)
+    local = find_device(device, devices)
     if local is not None or device is None:
         return _find_local(local, directory, cpu_threads)
     preset = find_preset(device)
@@ -121,6 +121,11 @@ def read_key(info: DeviceInfo | None, cpu_threads: int) -> dict[str, str]:
     return key
 
 
+def find_calibration(info: DeviceInfo | None, directory: Path, cpu_threads: int) -> Path:
+    """The file that a calibration is kept in, whether it is there or not."""
+    return directory / _name_file(read_key(info, cpu_threads))
+
+
 def store_profile(profile: MachineProfile, directory: Path) -> Path:
     """Write a calibration atomically under its key's name; returns the file."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -149,7 +154,7 @@ def _find_local(
 ) -> MachineProfile:
     hint = "run `wavetrim calibrate` to measure this machine"
     if directory is not None:
-        path = directory / _name_file(read_key(info, cpu_threads))
+        path = find_calibration(info, directory, cpu_threads)
         try:
             return complete_kernels(load_profile(path))
         except FileNotFoundError:
@@ -163,7 +168,8 @@ def _find_local(
     return build_preset_profile(gpu, f"data sheet of {gpu.name}; {hint}", cpu_threads)
 
 
-def _find_device(device: str | None, devices: Sequence[DeviceInfo]) -> DeviceInfo | None:
+def find_device(device: str | None, devices: Sequence[DeviceInfo]) -> DeviceInfo | None:
+    """The local GPU of that name; the first one for None. None where there is none."""
     if device is None:
         return devices[0] if devices else None
     wanted = device.casefold()

@@ -1,10 +1,11 @@
 """The one provider of the profile that products are planned with.
 
 Engine, plan routes, job checks and command line ask it, so all of them see a new calibration at
-once: a stored profile appears in its folder by a rename, which changes the folder's time of
-modification, and that is looked at each time. It takes a microsecond or two.
+once: the stored profile's file is looked at each time, which takes a microsecond or two.
 """
 
+import os
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +13,13 @@ from pathlib import Path
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.cpu_model import CpuModel
 from wavetrim.scheduler.machine import MachineProfile
-from wavetrim.scheduler.profile import find_profile
+from wavetrim.scheduler.profile import find_calibration, find_device, find_profile
+
+_Stamp = tuple[int, int, int]
 
 
 class ProfileProvider:
-    """Finds profiles, and remembers them until the folder of calibrations changes.
+    """Finds profiles, and remembers each until its calibration changes. Thread-safe.
 
     Args:
         directory: Folder of stored calibrations; None when there is none.
@@ -39,8 +42,9 @@ class ProfileProvider:
         self._cpu_threads = cpu_threads
         self._measure_cpu = measure_cpu
         self._cpu: CpuModel | None = None
-        self._stamp: int | None = None
-        self._found: dict[str | None, MachineProfile] = {}
+        self._lock = threading.Lock()
+        self._found: dict[str | None, tuple[_Stamp | None, MachineProfile]] = {}
+        self._paths: dict[str | None, str] = {}
 
     def find(self, device: str | None = None) -> MachineProfile:
         """The profile of a device, the same object until a calibration changes it.
@@ -52,14 +56,16 @@ class ProfileProvider:
         Raises:
             PlanError: `device` is neither here nor a preset.
         """
-        stamp = self._read_stamp()
-        if stamp != self._stamp:
-            self._found, self._stamp = {}, stamp
         name = None if device is None else device.casefold()
+        stamp = self._read_stamp(name)
         found = self._found.get(name)
-        if found is None:
-            found = self._found[name] = self._find(device)
-        return found
+        if found is not None and found[0] == stamp:
+            return found[1]
+        with self._lock:
+            found = self._found.get(name)
+            if found is None or found[0] != stamp:
+                found = self._found[name] = stamp, self._find(device)
+        return found[1]
 
     def _find(self, device: str | None) -> MachineProfile:
         profile = find_profile(
@@ -76,10 +82,22 @@ class ProfileProvider:
             self._cpu = self._measure_cpu()
         return replace(profile, cpu=self._cpu)
 
-    def _read_stamp(self) -> int | None:
-        if self._directory is None:
+    def _read_stamp(self, name: str | None) -> _Stamp | None:
+        """What tells a stored calibration from the next; None where there is none."""
+        path = self._paths.get(name)
+        if path is None:
+            path = self._paths[name] = self._locate(name)
+        if not path:
             return None
         try:
-            return self._directory.stat().st_mtime_ns
+            status = os.stat(path)  # noqa: PTH116 - a product that is asked for waits for it
         except OSError:
             return None
+        return status.st_mtime_ns, status.st_ino, status.st_size
+
+    def _locate(self, name: str | None) -> str:
+        """The file of a local device's calibration; empty for others."""
+        info = None if name == "cpu" else find_device(name, self._devices)
+        if self._directory is None or (info is None and name not in (None, "cpu")):
+            return ""
+        return str(find_calibration(info, self._directory, self._cpu_threads))

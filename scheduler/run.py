@@ -1,6 +1,7 @@
 """One run of the engine: a request's matrices found, planned, multiplied and checked."""
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ from wavetrim.scheduler.errors import (
     ExecutionCancelled,
     ExecutionError,
     FieldError,
-    SchedulerError,
     SlabError,
+    VerificationFailed,
 )
 from wavetrim.scheduler.execute import Executor
 from wavetrim.scheduler.machine import MachineProfile
@@ -34,10 +35,6 @@ logger = logging.getLogger(__name__)
 _FILL_BYTES: Final = 32 * 2**20
 
 Matrix = NDArray[Any]
-
-
-class VerificationFailed(SchedulerError):
-    """The product is not what its check expects."""
 
 
 def run_request(
@@ -158,19 +155,15 @@ class _Product:
         verification = verify_product(
             self.a, self.b, self.c, self.out, alpha=self.alpha, beta=self.beta
         )
-        if not verification.passed:
-            raise VerificationFailed(
-                f"max_error is {verification.max_error:.6g}; it must be at most "
-                f"{verification.tolerance:.6g} ({verification.rows_checked} rows checked)"
-            )
+        verification.require()
         return verification
 
 
 def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool = False) -> Matrix:
-    """The elements of an operand, rows x columns.
+    """The elements of an operand, rows x columns. Links are not followed.
 
     Raises:
-        OSError: The file is not there or cannot be opened.
+        OSError: The file is not there, is a link, or cannot be opened.
         ValueError: The file is shorter than the matrix.
         SlabError: There is no such slab, or the matrix does not lie within it.
     """
@@ -183,14 +176,16 @@ def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool 
         )  # fmt: skip
     if operand.strides_bytes is not None:
         raise SlabError("strides_bytes", operand.strides_bytes, "left out for a matrix in a file")
-    return np.memmap(
-        operand.slab,
-        dtype=np.dtype(operand.dtype),
-        mode="r+" if writable else "r",
-        offset=operand.offset_bytes,
-        shape=(operand.rows, operand.columns),
-        order="F" if operand.fortran_order else "C",
-    )
+    flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(operand.slab, flags), "r+b" if writable else "rb") as file:
+        return np.memmap(
+            file,
+            dtype=np.dtype(operand.dtype),
+            mode="r+" if writable else "r",
+            offset=operand.offset_bytes,
+            shape=(operand.rows, operand.columns),
+            order="F" if operand.fortran_order else "C",
+        )
 
 
 def plan_product(

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.scheduler.errors import VerificationFailed
+
 Matrix = NDArray[Any]
 
 _COLUMNS = 8
@@ -39,6 +41,18 @@ class Verification:
     max_error: float
     tolerance: float
     rows_checked: int
+
+    def require(self) -> None:
+        """Accept no product that did not pass.
+
+        Raises:
+            VerificationFailed: It did not.
+        """
+        if not self.passed:
+            raise VerificationFailed(
+                f"max_error is {self.max_error:.6g}; it must be at most {self.tolerance:.6g} "
+                f"({self.rows_checked} rows checked)"
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready copy."""

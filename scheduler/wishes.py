@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, SupportsIndex, get_args
 
 from wavetrim.scheduler.errors import PlanError
 
@@ -57,6 +57,19 @@ WISH_NAMES: Final = tuple(field.name for field in fields(Wishes))
 
 NO_WISHES: Final = Wishes()
 """Everything is left to the planner."""
+
+
+def check_rows(f: object) -> RowsOrAuto:
+    """F as a caller of this process gives it; whether C has so many rows is the planner's to say.
+
+    Raises:
+        PlanError: It is neither "auto" nor a whole number from 0.
+    """
+    if isinstance(f, str) and f == "auto":
+        return "auto"
+    if isinstance(f, SupportsIndex) and not isinstance(f, bool) and (rows := f.__index__()) >= 0:
+        return rows
+    raise PlanError("f", f, '"auto" or a whole number of rows, 0…M')
 
 
 def find_accuracy(name: str) -> Accuracy:

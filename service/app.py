@@ -4,12 +4,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from socket import SOCK_SEQPACKET
 from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
+from sqlalchemy import Engine as Database
 from starlette.exceptions import HTTPException
 
 from wavetrim.scheduler.errors import FieldError
@@ -17,11 +19,17 @@ from wavetrim.service.api import devices, health, jobs, leases, matmul, matrices
 from wavetrim.service.api.auth import require_access
 from wavetrim.service.api.body_limit import BodyLimit
 from wavetrim.service.api.openapi import use_problem_type
-from wavetrim.service.api.problems import answer_error, answer_http, answer_validation
+from wavetrim.service.api.problems import (
+    DATABASE_AWAY,
+    answer_error,
+    answer_http,
+    answer_validation,
+)
 from wavetrim.service.api.request_log import RequestLog
 from wavetrim.service.engine.slabs import SharedSlabs
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import ServiceError, SettingRefused
+from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.products import Products
@@ -31,11 +39,17 @@ from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
+from wavetrim.service.storage.commit_gate import CommitGate, watch_commits
 from wavetrim.service.storage.data_folder import claim_folder
 from wavetrim.service.storage.database import open_database
+from wavetrim.service.storage.disk_writer import DiskWriter
+from wavetrim.service.storage.identity import pair
+from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.leases import Leases
 from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.residents import Residents
 from wavetrim.service.storage.room import Rooms
+from wavetrim.service.storage.write_record import WriteRecord, watch_writes
 from wavetrim.service.threads import run_to_end
 from wavetrim.service.unix_socket import claim_socket
 from wavetrim.service.version import find_version
@@ -72,7 +86,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.metrics = Metrics()
     app.add_middleware(BodyLimit)
     app.add_middleware(RequestLog, metrics=app.state.metrics)
-    for error in (ServiceError, FieldError):
+    for error in (ServiceError, FieldError, *DATABASE_AWAY):
         app.add_exception_handler(error, answer_error)
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_exception_handler(HTTPException, answer_http)
@@ -100,51 +114,83 @@ def check_exposure(settings: Settings) -> None:
 async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
     """Starts database, stores, engine and dispatcher; lets the running job end when it stops."""
     settings: Settings = app.state.settings
-    counters: Metrics = app.state.metrics
     with claim_folder(settings.data_dir):
         database = await run_to_end(open_database, settings.database)
-        store = MatrixStore(
-            database,
-            settings.matrix_dir,
-            max_matrix_bytes=settings.max_matrix_bytes,
-            max_storage_bytes=settings.max_storage_bytes,
-        )
-        await run_to_end(store.sweep)
-        queue = JobStore(database)
-        engine = Engine(settings, on_restart=counters.engine_restarts.inc)
-        arena = _make_arena(settings)
-        slabs = None if arena is None else SharedSlabs(arena, engine)
-        lane = Lane(engine)
-        engine.on_ready = lambda: _greet(slabs, lane)
-        if slabs is not None:
-            engine.on_gone = slabs.forget
-        products = Products(lane, engine, settings, counters)
-        dispatcher = Dispatcher(
-            queue, store, engine, settings=settings, metrics=counters, lane=lane, products=products
-        )
-        app.state.database, app.state.matrices, app.state.jobs = database, store, queue
-        app.state.engine, app.state.dispatcher = engine, dispatcher
-        app.state.arena, app.state.rooms = arena, Rooms(arena, settings.matrix_dir)
-        app.state.products, app.state.lane = products, lane
-        app.state.leases = Leases(arena)
-        await engine.start()
+        await run_to_end(pair, database, settings.data_dir, settings.matrix_dir)
+        parts = _make_parts(app, database)
+        state = app.state
+        await run_to_end(state.matrices.sweep)
+        await state.engine.start()
+        # The arena's first pages take a second; who asks for memory before waits for them.
+        making = asyncio.create_task(parts.start_arena(), name="arena-start")
         try:
-            if arena is not None:
-                # Its first pages take a second; who asks for memory before waits for them.
-                making = asyncio.create_task(arena.start(), name="arena-start")
-            await dispatcher.start()
-            with _hand_out_leases(settings, app.state.leases):
+            await state.dispatcher.start()
+            parts.housekeeping.start()
+            with _hand_out_leases(settings, state.leases):
                 yield
-                if not dispatcher.draining:
-                    await dispatcher.drain(settings.drain_seconds)
+                if not state.dispatcher.draining:
+                    await state.dispatcher.drain(settings.drain_seconds)
         finally:
-            await dispatcher.stop()
-            await engine.stop()
-            if arena is not None:
-                await making
-                await arena.close()
-            await run_to_end(store.close)
+            await parts.housekeeping.stop()
+            await state.dispatcher.stop()
+            await state.engine.stop()
+            await run_to_end(parts.writer.close)
+            parts.residents.clear()
+            await making
+            if state.arena is not None:
+                await state.arena.close()
             database.dispose()
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The parts that no route asks for."""
+
+    arena: Arena | None
+    residents: Residents
+    writer: DiskWriter
+    housekeeping: Housekeeping
+
+    async def start_arena(self) -> None:
+        """Make the arena's first slab."""
+        if self.arena is not None:
+            await self.arena.start()
+
+
+def _make_parts(app: FastAPI, database: Database) -> _Parts:
+    """Makes what a service is made of, and lets the routes find it."""
+    state, settings, counters = app.state, app.state.settings, app.state.metrics
+    state.database, state.writes = database, WriteRecord()
+    watch_writes(database, state.writes)
+    gate = CommitGate()
+    watch_commits(database, gate)
+    writer = DiskWriter(gate=gate)
+    state.matrices = store = MatrixStore(
+        database,
+        settings.matrix_dir,
+        max_matrix_bytes=settings.max_matrix_bytes,
+        max_storage_bytes=settings.max_storage_bytes,
+        reserve_bytes=settings.reserve_bytes,
+        writes=state.writes,
+    )
+    state.jobs = JobStore(database)
+    state.engine = engine = Engine(settings, on_restart=counters.engine_restarts.inc)
+    state.arena = arena = _make_arena(settings)
+    residents = Residents()
+    state.kept = KeptMatrices(store, arena, residents, writer)
+    state.rooms, state.leases = Rooms(arena, settings.matrix_dir), Leases(arena)
+    state.lane = lane = Lane(engine)
+    slabs = None if arena is None else SharedSlabs(arena, engine)
+    engine.on_ready = lambda: _greet(slabs, lane)
+    if slabs is not None:
+        engine.on_gone = slabs.forget
+    state.products = Products(lane, engine, settings, counters)
+    state.dispatcher = Dispatcher(
+        state.jobs, store, engine, lane=lane, products=state.products, kept=state.kept,
+        settings=settings, metrics=counters,
+    )  # fmt: skip
+    housekeeping = Housekeeping(database, store, state.jobs, state.writes, settings)
+    return _Parts(arena, residents, writer, housekeeping)
 
 
 @contextmanager

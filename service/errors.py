@@ -27,6 +27,25 @@ class SettingRefused(FieldProblem):
     """The service does not start with these settings."""
 
 
+class DatabaseRefused(ServiceError):
+    """The service does not start with this database: unreachable, locked or damaged."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"the database {url} cannot be used: {reason}")
+
+
+class DataMismatch(ServiceError):
+    """The service does not start: the database is not the one of the data folder."""
+
+    def __init__(self, url: str, of_database: str, folder: str, of_folder: str) -> None:
+        super().__init__(
+            f"the database {url} (id {of_database}) is not that of the data folder {folder} "
+            f"(id {of_folder}), and no matrix was touched; start with the database that belongs to "
+            "the folder (WAVETRIM_DATABASE_URL, or a backup restored), or take the folder's "
+            "matrices into this one with `wavetrim adopt`"
+        )
+
+
 class NpyError(FieldProblem):
     """The body is not a .npy file that the service takes."""
 
@@ -88,6 +107,16 @@ class MatrixNotFound(ServiceError):
         self.value = matrix_id
 
 
+class MatrixDamaged(ServiceError):
+    """The file of this matrix is not the one that was stored."""
+
+    def __init__(self, matrix_id: str, reason: str) -> None:
+        super().__init__(f"matrix {matrix_id} is damaged: {reason}; delete it and store it again")
+        self.field = "id"
+        self.value = matrix_id
+        self.limit = "a matrix whose file is as it was stored"
+
+
 class MatrixInUse(ServiceError):
     """A queued or running job needs this matrix."""
 
@@ -130,6 +159,10 @@ class JobFailed(ServiceError):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class CursorUnknown(FieldProblem):
+    """The cursor was not made by an earlier page."""
 
 
 class RetryLater(ServiceError):

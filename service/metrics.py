@@ -28,6 +28,7 @@ class Metrics:
         products: Products in the lane, `waiting` or `running`, set when the metrics are read.
         arena: Sizes and counts of the arena by `what`, set when the metrics are read.
         stored_bytes: Bytes of all matrices, set when the metrics are read.
+        lost_files: Files that the database does not know, set when the metrics are read.
     """
 
     def __init__(self) -> None:
@@ -78,6 +79,11 @@ class Metrics:
         )
         self.stored_bytes = Gauge(
             "wavetrim_stored_bytes", "Bytes of all stored matrices.", registry=registry
+        )
+        self.lost_files = Gauge(
+            "wavetrim_lost_files",
+            "Matrix files that the database does not know.",
+            registry=registry,
         )
 
     def record_success(

@@ -8,6 +8,7 @@ from pydantic import ByteSize, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 GIB: Final = 2**30
+DAY_SECONDS: Final = 86_400
 
 
 def _place_in(folder: str) -> Any:
@@ -78,6 +79,24 @@ class Settings(BaseSettings):
     )
     arena_poison: bool = Field(
         default=False, description="Whether freed memory of the arena is overwritten, for tests."
+    )
+    reserve_bytes: ByteSize = Field(
+        default=ByteSize(64 * 2**20),
+        ge=0,
+        description="What the file system of the matrices must have left beside them, in bytes.",
+    )
+    matrix_ttl_seconds: int = Field(
+        default=30 * DAY_SECONDS,
+        ge=0,
+        description="How long a matrix is kept that no job uses; 0 keeps it until it is deleted.",
+    )
+    job_ttl_seconds: int = Field(
+        default=30 * DAY_SECONDS,
+        ge=0,
+        description="How long a finished job is remembered; 0 remembers it for ever.",
+    )
+    max_finished_jobs: int = Field(
+        default=50_000, ge=0, description="The most finished jobs that are remembered."
     )
     max_queued_jobs: int = Field(default=1000, ge=1, description="The most jobs that may wait.")
     upload_idle_seconds: float = Field(

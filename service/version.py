@@ -10,5 +10,6 @@ def find_version() -> str:
     try:
         return version("wavetrim")
     except PackageNotFoundError:
+        # The import name leads here through a link of the clone.
         project = Path(__file__).resolve().parents[1] / "pyproject.toml"
         return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])

@@ -8,7 +8,7 @@ from hypothesis import settings
 
 from wavetrim.kernels.device import list_devices
 
-pytest_plugins = ("tests.server", "tests.pools")
+pytest_plugins = ("tests.server", "tests.clients", "tests.pools")
 
 settings.register_profile("wavetrim", deadline=None)
 settings.load_profile("wavetrim")

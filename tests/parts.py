@@ -19,7 +19,10 @@ from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database import open_database
+from wavetrim.service.storage.disk_writer import DiskWriter
+from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.residents import Residents
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,12 @@ def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> 
     lane = Lane(engine)
     engine.on_ready = lane.advance
     products = Products(lane, engine, chosen, metrics)
+    writer = DiskWriter()
+    kept = KeptMatrices(matrices, None, Residents(), writer)
     dispatcher = Dispatcher(
-        jobs, matrices, engine, lane=lane, products=products, settings=chosen, metrics=metrics
-    )
+        jobs, matrices, engine, lane=lane, products=products, kept=kept, settings=chosen,
+        metrics=metrics,
+    )  # fmt: skip
     return Parts(chosen, database, matrices, jobs, engine, metrics, lane, dispatcher)
 
 

@@ -116,7 +116,7 @@ def test_a_block_fits_the_oldest_gpu_that_the_entry_claims(spec: KernelSpec) -> 
 
 
 def test_the_catalog_is_read_without_numpy_or_cupy() -> None:
-    program = "import sys, kernels.catalog; print({'numpy', 'cupy'} & set(sys.modules))"
+    program = "import sys, wavetrim.kernels.catalog; print({'numpy', 'cupy'} & set(sys.modules))"
     answer = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

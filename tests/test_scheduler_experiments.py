@@ -301,7 +301,8 @@ def test_plots_have_honest_axes_and_name_the_hardware(
 
 def test_matplotlib_is_imported_only_to_draw() -> None:
     program = (
-        "import sys, service.cli, scheduler.experiments.report, scheduler.experiments.hybrid_f; "
+        "import sys, wavetrim.service.cli.main, wavetrim.scheduler.experiments.report, "
+        "wavetrim.scheduler.experiments.hybrid_f; "
         "print('matplotlib' in sys.modules)"
     )
     answer = subprocess.run(

@@ -309,7 +309,7 @@ def test_the_expected_elements_are_those_of_the_source() -> None:
 
 def test_the_probes_import_neither_cupy_nor_matplotlib() -> None:
     program = (
-        "import sys, scheduler.probes.catalog; "
+        "import sys, wavetrim.scheduler.probes.catalog; "
         "print({'cupy', 'matplotlib'} & {name.partition('.')[0] for name in sys.modules})"
     )
     answer = subprocess.run(

@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 
 from tests.matrices import make_matrix
-from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, PlanError
-from wavetrim.scheduler.messages import Operand, RunRequest
-from wavetrim.scheduler.run import VerificationFailed, describe_failure, fill_rows, read_factors
+from wavetrim.scheduler.errors import (
+    ExecutionCancelled,
+    ExecutionError,
+    PlanError,
+    VerificationFailed,
+)
+from wavetrim.scheduler.messages import Operand
+from wavetrim.scheduler.run import describe_failure, fill_rows, open_operand
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -54,10 +59,26 @@ def test_a_stopped_execution_is_cancelled_not_failed():
     assert describe_failure(ExecutionCancelled("stop")) == {"type": "cancelled"}
 
 
-def test_factors_of_integers_are_whole_numbers():
-    def request(dtype):
-        operand = Operand("x", 0, 1, 1, dtype)
-        return RunRequest("j", operand, operand, None, operand, alpha=-3.0, beta=0.0)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_an_operand_maps_the_elements_of_its_file(tmp_path, order):
+    array = np.asarray(np.arange(12.0).reshape(3, 4), order=order)
+    path = tmp_path / "a.npy"
+    np.save(path, array)
+    offset = path.stat().st_size - array.nbytes
+    mapped = open_operand(Operand(str(path), offset, 3, 4, "float64", order == "F"), None)
+    assert np.array_equal(mapped, array)
+    assert not mapped.flags.writeable
 
-    assert [type(factor) for factor in read_factors(request("int64"))] == [int, int]
-    assert [type(factor) for factor in read_factors(request("float16"))] == [float, float]
+
+def test_a_link_is_not_followed(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((3, 4)))
+    (tmp_path / "link.npy").symlink_to(tmp_path / "a.npy")
+    with pytest.raises(OSError, match="symbolic links"):
+        open_operand(Operand(str(tmp_path / "link.npy"), 128, 3, 4, "float64"), None)
+
+
+def test_a_file_that_is_too_short_is_not_mapped(tmp_path):
+    path = tmp_path / "short"
+    path.write_bytes(bytes(100))
+    with pytest.raises(ValueError, match="mmap length"):
+        open_operand(Operand(str(path), 0, 10, 10, "float64"), None)

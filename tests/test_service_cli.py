@@ -23,12 +23,18 @@ COMMANDS = (
     "submit",
     "status",
     "fetch",
+    "cancel",
+    "upload",
+    "download",
+    "matrices",
+    "rm",
     "calibrate",
     "devices",
     "demo",
+    "adopt",
     "reproduce",
 )
-HEAVY = ("numpy", "fastapi", "httpx", "sqlalchemy", "pydantic", "uvicorn", "cupy")
+HEAVY = ("numpy", "fastapi", "h11", "sqlalchemy", "pydantic", "uvicorn", "cupy")
 
 
 def run_python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -71,7 +77,7 @@ def test_the_version_is_printed(tmp_path: Path) -> None:
 
 
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
-    code = f"import sys, service.cli; print([m for m in {HEAVY} if m in sys.modules])"
+    code = f"import sys, wavetrim.service.cli.main; print([m for m in {HEAVY} if m in sys.modules])"
     assert run_python(code, tmp_path).stdout == "[]\n"
 
 

@@ -78,7 +78,7 @@ def test_services_that_start_at_the_same_moment_create_the_tables_once(url: str)
 
 @pytest.mark.parametrize(
     ("pragma", "value"),
-    [("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1), ("busy_timeout", 30_000)],
+    [("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1), ("busy_timeout", 10_000)],
 )
 def test_sqlite_is_configured_on_every_connection(
     sqlite: Engine, pragma: str, value: object

@@ -270,13 +270,13 @@ wavetrim.scheduler.run.plan_product = break_down
     assert caplog.text.count("exit status 70") == 2
 
 
-def test_a_missing_file_fails_the_job_after_all_tries(tmp_path: Path) -> None:
+def test_a_missing_file_fails_the_job_at_once(tmp_path: Path) -> None:
     async def scenario(parts: Parts) -> None:
         a = parts.store(make_matrix(4, 4, "float32", seed=1))
         parts.matrices.get(a).path.unlink()
         failed = await finish(parts, a, a)
         assert failed.error is not None
-        assert (failed.error["kind"], failed.error["attempts"]) == ("internal", 3)
+        assert (failed.error["kind"], failed.error["attempts"]) == ("storage", 1)
 
     run(tmp_path, scenario)
 

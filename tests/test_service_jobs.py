@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
 from tests.postgres import running_postgres
-from wavetrim.service.errors import JobNotFound, MatrixInUse, MatrixNotFound, QueueFull
+from wavetrim.service.errors import (
+    CursorUnknown,
+    JobNotFound,
+    MatrixInUse,
+    MatrixNotFound,
+    QueueFull,
+)
 from wavetrim.service.jobs.cursor import decode_cursor, encode_cursor
 from wavetrim.service.jobs.errors import (
-    CursorUnknown,
     IdempotencyConflict,
     JobFinished,
     JobStateConflict,

@@ -23,6 +23,7 @@ def list_operations(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]
 def test_every_operation_of_the_api_is_there(document: dict[str, Any]) -> None:
     assert {name for name, _ in list_operations(document)} == {
         "post /v1/matrices",
+        "get /v1/matrices",
         "get /v1/matrices/{matrix_id}",
         "delete /v1/matrices/{matrix_id}",
         "get /v1/matrices/{matrix_id}/data",

@@ -12,8 +12,8 @@ from typer.testing import Result
 from tests.command import invoke_command, start_command
 from tests.matrices import assert_product, make_matrix
 from tests.server import RunningServer, find_free_port, server
+from wavetrim.client import Client
 from wavetrim.service.cli.exits import ExitCode
-from wavetrim.service.client import WavetrimClient
 
 __all__ = ["server"]
 
@@ -106,7 +106,7 @@ def test_a_refused_job_leaves_no_matrix_behind(server: RunningServer, tmp_path: 
 def test_a_job_without_a_product_ends_with_5(server: RunningServer, tmp_path: Path) -> None:
     np.save(tmp_path / "A.npy", make_matrix(SLOW, SLOW, "int64", 5))
     job = submit(server, tmp_path, "A.npy", "A.npy")
-    with WavetrimClient(server.url) as client:
+    with Client(server.url) as client:
         client.cancel(job)
     waited = call(server, tmp_path, "fetch", job, "-o", "C.npy", "--wait")
     assert waited.exit_code == ExitCode.JOB_FAILED
@@ -125,8 +125,8 @@ def test_ctrl_c_leaves_the_job_going(server: RunningServer, tmp_path: Path) -> N
         _, errors = process.communicate(timeout=20)
     assert process.returncode == ExitCode.INTERRUPTED
     assert f"wavetrim status {job}" in errors
-    with WavetrimClient(server.url) as client:
-        assert client.wait(job).state == "succeeded"
+    with Client(server.url) as client:
+        assert client.job(job).wait().state == "succeeded"
 
 
 @pytest.mark.parametrize(

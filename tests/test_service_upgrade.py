@@ -16,7 +16,7 @@ import pytest
 
 from tests.command import invoke_command
 from tests.server import RunningServer
-from wavetrim.service.client import WavetrimClient
+from wavetrim.client import Client
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.storage.database import open_database
 
@@ -89,8 +89,8 @@ def test_the_command_line_shows_an_old_job(upgraded: RunningServer, tmp_path: Pa
     shown = invoke_command("status", DONE, folder=tmp_path, WAVETRIM_URL=upgraded.url)
     assert shown.exit_code == 0, shown.output
     assert "4 of 4" in shown.stdout
-    with WavetrimClient(upgraded.url) as client:
-        assert client.job(DONE).plan["f"] == 4
+    with Client(upgraded.url) as client:
+        assert client.job(DONE).status().plan["f"] == 4
 
 
 def test_a_new_job_stands_beside_the_old_ones(upgraded: RunningServer) -> None:

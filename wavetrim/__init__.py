@@ -1,1 +1,214 @@
-"""Matrix products on the GPU and the CPU at once, split where the waves end."""
+"""Matrix products on the GPU and the CPU at once, split where the waves end.
+
+`matmul` multiplies NumPy arrays in this process; `plan` tells who would compute which rows;
+`empty` gives arrays that the GPU reads by itself. `Client` and `AsyncClient` speak to a service.
+
+What a name needs is imported when it is first used.
+"""
+
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+    from wavetrim.client import AsyncClient, Client
+    from wavetrim.scheduler.local_machine import LocalMachine
+    from wavetrim.scheduler.plan import Plan
+
+    __version__: str
+
+__all__ = ["AsyncClient", "Client", "__version__", "empty", "matmul", "plan"]
+
+
+def matmul(
+    a: "ArrayLike",
+    b: "ArrayLike",
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: "ArrayLike | None" = None,
+    out: "NDArray[Any] | None" = None,
+    accuracy: Literal["strict", "library", "float32", "float64"] | None = None,
+    f: int | Literal["auto"] = "auto",
+    device: Literal["cpu", "gpu"] | None = None,
+    verify: bool = False,
+) -> "NDArray[Any]":
+    """αA·B + βC, as `numpy.matmul` multiplies, on the GPU and the CPU of this machine.
+
+    Shapes, stacks of matrices, vectors and element types follow `numpy.matmul`. Operands may be
+    whatever `numpy.asarray` takes, with any strides; they are not changed. Products of float16,
+    float32, float64 and of integers of 8 to 64 bits are computed, those of integers exactly, modulo
+    2 to the power of their bits. May be called from several threads; products run one by one.
+
+    Args:
+        a: (…, M, K), or (K,), which is taken as a row.
+        b: (…, K, N), or (K,), which is taken as a column. Stacks, the axes before the last two, are
+            broadcast against each other.
+        alpha: Factor of A·B; a whole number for integers. 0 reads neither A nor B.
+        beta: Factor of C; a whole number for integers. 0 does not read C.
+        c: Added β times; broadcast to the result. Its element type counts for the result's, unless
+            it is a number of Python's.
+        out: Array of the result's shape and element type that receives it, with any strides. It may
+            share memory with A, B or C: the result is as if it did not.
+        accuracy: How exact sums on the GPU are; None for "library". "strict": fused multiply-adds
+            in the order of k. "library": as NumPy and cuBLAS sum. "float32", "float64": errors as
+            of sums in that type, tensor cores allowed; for products in that type.
+        f: Rows of each matrix of the result that the CPU computes, 0…M; "auto" for the fastest.
+        device: "cpu" or "gpu" for all rows there, unless `f` is given; None for the fastest.
+        verify: Whether to check the result by projections (R. Freivalds), which takes on the order
+            of MN + MK + KN operations.
+
+    Returns:
+        A new array (a NumPy scalar of two vectors, as from NumPy), or `out`.
+
+    Raises:
+        wavetrim.scheduler.errors.FieldError: A ValueError. An argument cannot be taken; the message
+            names it, its value and what would be.
+        wavetrim.scheduler.errors.VerificationFailed: The result did not pass its check.
+        wavetrim.scheduler.errors.ForkedProcess: This process was forked from one that used the GPU.
+        wavetrim.scheduler.errors.ExecutionError: A device failed.
+
+    Examples:
+        >>> import numpy as np, wavetrim
+        >>> wavetrim.matmul([[1, 2], [3, 4]], [[5, 6], [7, 8]])
+        array([[19, 22],
+               [43, 50]])
+        >>> stack = np.ones((10, 3, 4), np.float32)
+        >>> wavetrim.matmul(stack, np.ones((4, 5), np.float32)).shape
+        (10, 3, 5)
+        >>> c = np.eye(2)
+        >>> wavetrim.matmul(2 * np.eye(2), np.eye(2), alpha=0.5, beta=3.0, c=c, out=c)
+        array([[4., 0.],
+               [0., 4.]])
+        >>> wavetrim.matmul(np.ones((2, 3)), np.ones((2, 3)))
+        Traceback (most recent call last):
+        wavetrim.scheduler.errors.ProblemError: shape of b is (2, 3); it must be (…, 3, N), as a has
+        3 columns
+    """
+    from wavetrim.scheduler.matmul import multiply
+
+    result: NDArray[Any] = multiply(
+        _find_machine, a, b, alpha=alpha, beta=beta, c=c, out=out,
+        accuracy=accuracy, f=f, device=device, verify=verify,
+    )  # fmt: skip
+    return result
+
+
+def plan(
+    m: int,
+    n: int,
+    k: int,
+    *,
+    dtype: "DTypeLike" = "float32",
+    memory: Literal["pageable", "pinned"] = "pageable",
+    kernel: str = "auto",
+    tile: str | None = None,
+    f: int | Literal["auto"] = "auto",
+    accuracy: Literal["strict", "library", "float32", "float64"] | None = None,
+    sms: int | None = None,
+    device: str | None = None,
+) -> "Plan":
+    """Who would compute which rows of C[M,N] = A[M,K]·B[K,N], and how long it should take.
+
+    Args:
+        m: Rows of A and C, at least 1.
+        n: Columns of B and C, at least 1.
+        k: Columns of A and rows of B, at least 1.
+        dtype: Element type of all three.
+        memory: Where they lie: "pageable", as arrays do, or "pinned", page-locked (`empty`).
+        kernel: A kernel of the GPU's, or "auto" for the fastest.
+        tile: A tile of that kernel, such as "64x128x16"; None for the fastest.
+        f: Rows of C for the CPU, 0…M, or "auto" for the fastest.
+        accuracy: How exact sums on the GPU are, as in `matmul`.
+        sms: Multiprocessors that the kernel may use, from 1; None for all.
+        device: None for this machine, "cpu", a GPU that is here ("cuda:0" or its name), or one that
+            need not be, such as "T4" or "H200".
+
+    Returns:
+        The plan: its `f`, `gpu_rows`, `spec` (the kernel), `waves`, `predicted` (seconds),
+        `profile` (what it was decided from), and others.
+
+    Raises:
+        wavetrim.scheduler.errors.FieldError: A ValueError. An argument cannot be taken; the message
+            names it, its value and what would be.
+
+    Examples:
+        >>> import wavetrim
+        >>> best = wavetrim.plan(4096, 4096, 4096, dtype="float64", device="T4")
+        >>> best.f + best.gpu_rows, best.waves < best.waves_gpu_only
+        (4096, True)
+        >>> wavetrim.plan(100, 100, 100, device="cpu").f
+        100
+        >>> wavetrim.plan(100, 100, 0)
+        Traceback (most recent call last):
+        wavetrim.scheduler.errors.ProblemError: k is 0; it must be at least 1
+    """
+    from wavetrim.scheduler.local_plan import plan_locally
+
+    return plan_locally(
+        _find_machine, _read_options,
+        m=m, n=n, k=k, dtype=dtype, memory=memory, device=device,
+        kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms,
+    )  # fmt: skip
+
+
+def empty(shape: int | tuple[int, ...], dtype: "DTypeLike" = "float32") -> "NDArray[Any]":
+    """A new row-major array in page-locked memory where there is a GPU, in ordinary memory else.
+
+    The GPU reads and writes such memory by itself, at the rate of its link and without a core's
+    work: `matmul(a, b, out=c)` with all three from here. To lock memory takes a while, and all of
+    it stays in RAM, so such arrays are best made once and used often. The elements are whatever the
+    memory held before.
+
+    Args:
+        shape: Elements along each axis.
+        dtype: One of the element types that are multiplied.
+
+    Raises:
+        wavetrim.scheduler.errors.FieldError: A ValueError. The shape or the element type is none
+            that can be made.
+        wavetrim.kernels.errors.DeviceFailure: There is not that much memory to lock.
+
+    Examples:
+        >>> import wavetrim
+        >>> wavetrim.empty((2, 3)).dtype
+        dtype('float32')
+        >>> wavetrim.empty(5, "complex64")
+        Traceback (most recent call last):
+        wavetrim.scheduler.errors.ProblemError: dtype is 'complex64'; it must be one of float16,
+        float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+    """
+    from wavetrim.scheduler.local_arrays import make_array
+
+    # A forked process whose parent used the GPU has none: its arrays are ordinary.
+    return make_array(_find_machine(False), shape, dtype)
+
+
+def _find_machine(needs_gpu: bool) -> "LocalMachine":
+    from wavetrim.scheduler.local_process import find_machine
+
+    return find_machine(_read_options, needs_gpu=needs_gpu)
+
+
+def _read_options() -> Any:
+    from wavetrim.service.local_options import read_local_options
+
+    return read_local_options()
+
+
+if not TYPE_CHECKING:  # a type checker is to know which names there are
+
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from wavetrim.service.version import find_version
+
+            return find_version()
+        if name in ("Client", "AsyncClient"):
+            from wavetrim import client
+
+            return getattr(client, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -8,36 +8,55 @@ from fastapi import APIRouter, Response
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.api.openapi import describe_refusal
-from wavetrim.service.api.parts import DatabasePart, DispatcherPart, EnginePart, SettingsPart
+from wavetrim.service.api.parts import (
+    DatabasePart,
+    DispatcherPart,
+    EnginePart,
+    SettingsPart,
+    WritesPart,
+)
 from wavetrim.service.api.problems import ProblemKind, write_problem
 from wavetrim.service.api.schemas import HealthView
 from wavetrim.service.storage.database import reading
+from wavetrim.service.storage.tables import metadata
 
 router = APIRouter(prefix="/healthz", tags=["health"])
 
 _NOT_READY = ProblemKind(503, "not-ready", "Not ready")
 
 
-@router.get("/live")
+@router.get("/live", response_model_exclude_none=True)
 async def tell_live() -> HealthView:
     """Tell that the process answers."""
-    return HealthView(status="live")
+    return HealthView(status="live", detail=None)
 
 
-@router.get("/ready", response_model=HealthView, responses={503: describe_refusal(503)})
+@router.get(
+    "/ready",
+    response_model=HealthView,
+    response_model_exclude_none=True,
+    responses={503: describe_refusal(503)},
+)
 def tell_ready(
-    database: DatabasePart, settings: SettingsPart, engine: EnginePart, dispatcher: DispatcherPart
+    database: DatabasePart,
+    settings: SettingsPart,
+    engine: EnginePart,
+    dispatcher: DispatcherPart,
+    writes: WritesPart,
 ) -> HealthView | Response:
     """Tell whether jobs can be taken and computed; if not, what is missing."""
+    failed = writes.failures
     checks = {
-        "database": _reach(database),
-        "data_dir": _write(settings.matrix_dir),
+        "database": _reach(database) or failed.get("database"),
+        "data_dir": _write(settings.matrix_dir) or failed.get("data_dir"),
         "engine": None if engine.ready else f"the engine is {engine.state}",
         "service": "it is stopping" if dispatcher.draining else None,
     }
     missing = {name: reason for name, reason in checks.items() if reason is not None}
+    if not missing and engine.degraded is not None:
+        return HealthView(status="degraded", detail=engine.degraded)
     if not missing:
-        return HealthView(status="ready")
+        return HealthView(status="ready", detail=None)
     detail = "; ".join(f"{name}: {reason}" for name, reason in missing.items())
     return write_problem(
         _NOT_READY, detail, headers={"Retry-After": "1"}, members={"missing": missing}
@@ -45,9 +64,11 @@ def tell_ready(
 
 
 def _reach(database: sqlalchemy.Engine) -> str | None:
+    """Read a row of each table: what a statement without a table would not notice."""
     try:
         with reading(database) as connection:
-            connection.execute(sqlalchemy.text("SELECT 1"))
+            for table in metadata.tables.values():
+                connection.execute(sqlalchemy.select(table).limit(1)).first()
     except SQLAlchemyError as error:
         return f"it cannot be reached ({type(error).__name__})"
     return None

@@ -1,7 +1,7 @@
 """Jobs on the wire."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
@@ -80,6 +80,11 @@ class JobRequest(BaseModel):
     accuracy: AccuracyName = None
     sms: SmCount = None
     verify: bool = Field(False, description="Whether the product is checked before it is stored.")
+    storage: Literal["disk", "memory"] = Field(
+        "disk",
+        description="Where the product is kept: on disk, durable when the job has succeeded, or in "
+        "memory only, until the service ends.",
+    )
     priority: int = Field(0, ge=-1000, le=1000, description="The higher one runs first.")
 
     @property

@@ -89,7 +89,7 @@ async def send_result(
     if job.result is None:
         raise ResultMissing(job.id, job.state)
     matrix = await run_to_end(matrices.get, job.result)
-    return await send_matrix(request, matrix, metrics)
+    return await send_matrix(request, matrix, metrics, matrices)
 
 
 @router.delete(

@@ -30,4 +30,5 @@ def show_metrics(
     if arena is not None:
         for name, value in asdict(arena.describe()).items():
             metrics.arena.labels(name).set(value)
+    metrics.lost_files.set(matrices.count_lost_files())
     return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)

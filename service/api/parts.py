@@ -12,8 +12,10 @@ from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
+from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.leases import Leases
 from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.write_record import WriteRecord
 
 
 def _find_settings(request: Request) -> Settings:
@@ -61,9 +63,19 @@ def _find_lane(request: Request) -> Lane:
     return lane
 
 
+def _find_kept(request: Request) -> KeptMatrices:
+    kept: KeptMatrices = request.app.state.kept
+    return kept
+
+
 def _find_metrics(request: Request) -> Metrics:
     metrics: Metrics = request.app.state.metrics
     return metrics
+
+
+def _find_writes(request: Request) -> WriteRecord:
+    writes: WriteRecord = request.app.state.writes
+    return writes
 
 
 SettingsPart = Annotated[Settings, Depends(_find_settings)]
@@ -76,3 +88,5 @@ MetricsPart = Annotated[Metrics, Depends(_find_metrics)]
 ArenaPart = Annotated[Arena | None, Depends(_find_arena)]
 LeasesPart = Annotated[Leases, Depends(_find_leases)]
 LanePart = Annotated[Lane, Depends(_find_lane)]
+WritesPart = Annotated[WriteRecord, Depends(_find_writes)]
+KeptPart = Annotated[KeptMatrices, Depends(_find_kept)]

@@ -1,6 +1,7 @@
 """Errors as RFC 9457 problem documents: one table says which error has which HTTP status."""
 
 import json
+import logging
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -8,14 +9,25 @@ from typing import Any, Final
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service import errors
 from wavetrim.service.jobs.errors import JobStateConflict
+from wavetrim.service.storage.publication import CommitUnclear
+
+logger = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
+
+DATABASE_AWAY: Final = (OperationalError, InterfaceError, PoolTimeout, CommitUnclear)
+"""What the database raises while it is locked, full or out of reach."""
+
+_AWAY_SECONDS: Final = 5
+"""When to ask again then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,8 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     errors.JobNotFound: ProblemKind(404, "job-not-found", "No such job"),
     errors.LeaseNotFound: ProblemKind(404, "lease-not-found", "No such lease"),
     errors.UploadStalled: ProblemKind(408, "upload-stalled", "The upload stalled"),
+    # Not 5xx, which callers repeat: only to delete it and to store it again helps.
+    errors.MatrixDamaged: ProblemKind(409, "matrix-damaged", "The stored matrix has changed"),
     errors.MatrixInUse: ProblemKind(409, "matrix-in-use", "The matrix is in use"),
     JobStateConflict: ProblemKind(409, "job-state", "The job's state does not allow it"),
     errors.BodyTooLarge: ProblemKind(413, "body-too-large", "Body too large"),
@@ -58,6 +72,7 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     errors.JobFailed: ProblemKind(500, "job-failed", "The job failed"),
     errors.RetryLater: ProblemKind(503, "unavailable", "Not available now"),
     errors.Draining: ProblemKind(503, "draining", "The service is stopping"),
+    **dict.fromkeys(DATABASE_AWAY, ProblemKind(503, "unavailable", "Not available now")),
     errors.StorageFull: ProblemKind(507, "storage-full", "No room for another matrix"),
 }
 """The one table: the entry of the nearest base class holds."""
@@ -107,7 +122,15 @@ def describe_error(error: Exception) -> ProblemResponse:
         for name in ("field", "value", "limit", "kind")
         if hasattr(error, name)
     }
-    return write_problem(kind, str(error), headers=_find_headers(error), members=members)
+    detail = str(error)
+    if isinstance(error, DATABASE_AWAY):
+        logger.error("the database does not answer: %s", detail)
+        # Its own words hold statements and names of the server's.
+        detail = "the database is locked or does not answer; the service's log says more"
+        if _is_full(error):
+            kind = PROBLEMS[errors.StorageFull]
+            detail = "the database has no room on its disk; delete matrices, or make room"
+    return write_problem(kind, detail, headers=_find_headers(error), members=members)
 
 
 def write_problem(
@@ -174,6 +197,12 @@ def to_wire(value: object, length: int = 200) -> Any:
     return text if len(text) <= length else f"{text[:length]}…"
 
 
+def _is_full(error: Exception) -> bool:
+    """Whether the database's disk is full: SQLite says it in words, PostgreSQL by its code."""
+    original = getattr(error, "orig", None)
+    return "disk is full" in str(original) or getattr(original, "sqlstate", None) == "53100"
+
+
 def _list_methods(request: Request) -> list[str]:
     """The methods that the request's path has; FastAPI names those of one of its routes only."""
     routes = request.app.routes
@@ -188,6 +217,8 @@ def _list_methods(request: Request) -> list[str]:
 def _find_headers(error: Exception) -> dict[str, str] | None:
     if isinstance(error, errors.RetryLater):
         return {"Retry-After": str(error.retry_after_seconds)}
+    if isinstance(error, DATABASE_AWAY):
+        return {"Retry-After": str(_AWAY_SECONDS)}
     if isinstance(error, errors.Unauthorized):
         return {"WWW-Authenticate": 'Bearer realm="wavetrim"'}
     if isinstance(error, errors.RangeNotSatisfiable):

@@ -1,5 +1,6 @@
 """What the service sends and takes, besides jobs and plans."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -44,6 +45,8 @@ class MatrixView(BaseModel):
                     "fortran_order": False,
                     "bytes": 33554560,
                     "created_at": "2026-03-01T12:00:00.125000Z",
+                    "where": "disk",
+                    "state": "stored",
                 }
             ]
         }
@@ -55,6 +58,28 @@ class MatrixView(BaseModel):
     fortran_order: bool = Field(description="True when the elements lie column after column.")
     bytes: int = Field(description="Length of the .npy file.")
     created_at: datetime = Field(description="When it was stored.")
+    where: Literal["disk", "memory"] = Field(
+        description="disk, or memory: then it is gone when the service ends."
+    )
+    state: Literal["stored", "damaged"] = Field(
+        description="stored, or damaged: its file has changed and is not sent or computed with."
+    )
+
+
+class MatrixEntry(MatrixView):
+    """A matrix in a list."""
+
+    age_seconds: float = Field(description="Since it was stored.")
+    used_by: list[str] = Field(description="Ids of the queued and running jobs that need it.")
+
+
+class MatrixPage(BaseModel):
+    """Some matrices, newest first."""
+
+    matrices: list[MatrixEntry] = Field(description="The matrices.")
+    next_cursor: str | None = Field(
+        description="To be sent as `cursor` for the next page; null after the last one."
+    )
 
 
 class MatmulQuery(WishQuery):
@@ -79,7 +104,10 @@ class HealthView(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ready"}]})
 
-    status: Literal["live", "ready"] = Field(description="What was asked for.")
+    status: Literal["live", "ready", "degraded"] = Field(
+        description="live, ready, or degraded: ready, but without a GPU that it had or should have."
+    )
+    detail: str | None = Field(None, description="What a degraded service lacks.")
 
 
 class Problem(BaseModel):
@@ -113,11 +141,23 @@ class Problem(BaseModel):
 
 def show_matrix(matrix: Matrix) -> MatrixView:
     """The matrix as it is sent."""
-    return MatrixView(
-        id=matrix.id,
-        shape=(matrix.rows, matrix.columns),
-        dtype=matrix.dtype,
-        fortran_order=matrix.fortran_order,
-        bytes=matrix.size_bytes,
-        created_at=datetime.fromtimestamp(matrix.created_at, UTC),
-    )
+    return MatrixView(**_show(matrix))
+
+
+def show_entry(matrix: Matrix, used_by: Sequence[str], now: float) -> MatrixEntry:
+    """The matrix as it is listed at a time, in UTC seconds since the epoch."""
+    age_seconds = max(0.0, now - matrix.created_at)
+    return MatrixEntry(**_show(matrix), age_seconds=age_seconds, used_by=list(used_by))
+
+
+def _show(matrix: Matrix) -> dict[str, Any]:
+    return {
+        "id": matrix.id,
+        "shape": (matrix.rows, matrix.columns),
+        "dtype": matrix.dtype,
+        "fortran_order": matrix.fortran_order,
+        "bytes": matrix.size_bytes,
+        "created_at": datetime.fromtimestamp(matrix.created_at, UTC),
+        "where": matrix.place,
+        "state": "stored" if matrix.damaged_at is None else "damaged",
+    }

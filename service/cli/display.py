@@ -9,6 +9,7 @@ from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -30,7 +31,7 @@ def open_notes() -> Console:
 
 
 def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
-    """A plan as `scheduler.description` describes it, m being the rows of C."""
+    """A plan as `wavetrim.scheduler.description` describes it, m being the rows of C."""
     table = Table(show_header=False, title_justify="left")
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
@@ -102,21 +103,25 @@ def show_share(console: Console, words: str) -> Iterator[Callable[..., None]]:
 
 
 @contextlib.contextmanager
-def show_bytes(console: Console, words: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A progress bar of bytes, from the first ones on; yields what moves it: done, in all."""
+def show_bytes(console: Console) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Progress bars of bytes; yields what moves one: its words, bytes done, bytes in all.
+
+    A bar appears with its first bytes.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
     progress = Progress(*columns, TransferSpeedColumn(), console=console)
+    bars: dict[str, TaskID] = {}
 
-    def move(done: int, total: int | None) -> None:
-        if not progress.tasks:
-            progress.add_task(words)
+    def move(words: str, done: int, total: int | None) -> None:
+        if words not in bars:
+            bars[words] = progress.add_task(words)
             progress.start()
-        progress.update(progress.tasks[0].id, completed=done, total=total)
+        progress.update(bars[words], completed=done, total=total)
 
     try:
         yield move
     finally:
-        if progress.tasks:
+        if bars:
             progress.stop()
 
 

@@ -11,26 +11,26 @@ from wavetrim.service.cli.display import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from wavetrim.service.client import WavetrimClient
-    from wavetrim.service.client_records import RemoteJob
+    from wavetrim.client import Client, Job, JobStatus
 
 
-def open_client(url: str, api_key: str | None) -> "WavetrimClient":
+def open_client(url: str, api_key: str | None) -> "Client":
     """A client of the service at `url`.
 
     Raises:
-        FieldError: It is no http or https address.
+        FieldError: It is no address.
     """
+    from wavetrim.client import Client
     from wavetrim.scheduler.errors import FieldError
-    from wavetrim.service.client import WavetrimClient
 
     try:
-        return WavetrimClient(url, api_key=api_key)
+        return Client(url, api_key=api_key)
     except ValueError as error:
-        raise FieldError("--url", url, "an address such as http://127.0.0.1:8000") from error
+        limit = "an address such as http://127.0.0.1:8000, or the path of a Unix socket"
+        raise FieldError("--url", url, limit) from error
 
 
-def wait_for_job(client: "WavetrimClient", job_id: str, notes: "Console") -> "RemoteJob":
+def wait_for_job(job: "Job", notes: "Console") -> "JobStatus":
     """Wait with a progress bar until a job has succeeded, and show its plan and timings.
 
     Raises:
@@ -38,15 +38,15 @@ def wait_for_job(client: "WavetrimClient", job_id: str, notes: "Console") -> "Re
     """
     try:
         with show_share(notes, "multiply") as move:
-            job = client.wait(job_id, on_progress=lambda job: move(job.progress))
+            ended = job.wait(progress=lambda status: move(status.progress))
     except KeyboardInterrupt:
-        notes.print(f"the job goes on; `wavetrim status {job_id}` shows it", markup=False)
+        notes.print(f"the job goes on; `wavetrim status {job.id}` shows it", markup=False)
         raise
-    print_job(job, notes)
-    return job
+    print_job(ended, notes)
+    return ended
 
 
-def print_job(job: "RemoteJob", console: "Console") -> None:
+def print_job(job: "JobStatus", console: "Console") -> None:
     """Show all that is known of a job."""
     line = f"job {job.id}: {job.state}"
     console.print(line + (f", {job.progress:.0%}" if job.state == "running" else ""), markup=False)

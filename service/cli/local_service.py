@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
+from wavetrim.client import Client, ServiceUnreachable
 from wavetrim.service.cli.exits import CommandFailed
-from wavetrim.service.client import WavetrimClient
 from wavetrim.service.settings import Settings
 
 START_SECONDS: Final = 90.0
@@ -25,7 +25,7 @@ _KEPT: Final = ("WAVETRIM_DEVICES", "WAVETRIM_CPU_THREADS", "WAVETRIM_GPU_MEMORY
 
 
 @contextlib.contextmanager
-def run_service(folder: Path, settings: Settings) -> Iterator[WavetrimClient]:
+def run_service(folder: Path, settings: Settings) -> Iterator[Client]:
     """Run a service over `folder`, which is empty, and stop it whatever happens.
 
     Of the environment's settings only those of the machine count: its devices, threads,
@@ -44,13 +44,13 @@ def run_service(folder: Path, settings: Settings) -> Iterator[WavetrimClient]:
     log = folder / "service.log"
     with log.open("wb") as output, _run_process(folder, settings, output) as process:
         deadline = time.monotonic() + START_SECONDS
-        client: WavetrimClient | None = None
+        client: Client | None = None
         try:
-            while client is None or not client.is_ready():
+            while client is None or not _is_ready(client):
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise CommandFailed(f"the service did not start:\n{_read_end(log)}")
                 if client is None and (found := _ANNOUNCEMENT.search(log.read_text())):
-                    client = WavetrimClient(found[1])
+                    client = Client(found[1])
                 time.sleep(_PAUSE_SECONDS)
             yield client
         finally:
@@ -76,6 +76,13 @@ def _run_process(
         yield process
     finally:
         _stop_process(process)
+
+
+def _is_ready(client: Client) -> bool:
+    try:
+        return client.health().ready
+    except ServiceUnreachable:
+        return False
 
 
 def _stop_process(process: subprocess.Popen[bytes]) -> None:

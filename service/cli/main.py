@@ -27,17 +27,23 @@ import typer
 from typer.core import TyperGroup
 
 from wavetrim.service.cli.commands import (
+    adopt,
     calibrate,
+    cancel,
     demo,
     devices,
+    download,
     fetch,
+    matrices,
     multiply,
     plan,
     probe,
     reproduce,
+    rm,
     serve,
     status,
     submit,
+    upload,
 )
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.failures import explain_failure
@@ -83,7 +89,14 @@ def _register(group: typer.Typer, name: str, command: Callable[..., None], examp
     group.command(name, help=words, epilog=examples)(command)
 
 
-for _module in (serve, plan, multiply, submit, status, fetch, calibrate, probe, devices, demo):
+_COMMANDS: Final = (
+    *(serve, plan, multiply),
+    *(submit, status, fetch, cancel),
+    *(upload, download, matrices, rm),
+    *(calibrate, probe, devices, demo, adopt),
+)
+
+for _module in _COMMANDS:
     _name = _module.__name__.rpartition(".")[2]
     _register(app, _name, getattr(_module, _name), _module.EXAMPLES)
 

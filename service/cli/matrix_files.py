@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from wavetrim.client.partial_file import write_partial
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.messages import Operand
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.cli.exits import CommandFailed
 from wavetrim.service.errors import BodyLengthWrong, FieldProblem, NpyError
-from wavetrim.service.partial_file import write_partial
 from wavetrim.service.storage.matrix import Matrix, count_data_bytes
 from wavetrim.service.storage.npy import MAX_HEADER_BYTES, format_header, parse_header
 from wavetrim.service.units import format_bytes

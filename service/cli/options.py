@@ -110,7 +110,11 @@ ProfileDir = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Url = Annotated[
     str,
-    typer.Option(envvar="WAVETRIM_URL", help="Address of the service.", rich_help_panel="Service"),
+    typer.Option(
+        envvar="WAVETRIM_URL",
+        help="Address of the service, or the path of its Unix socket.",
+        rich_help_panel="Service",
+    ),
 ]
 ApiKey = Annotated[
     str | None,

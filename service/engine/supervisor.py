@@ -93,8 +93,22 @@ class Engine:
             devices=(),
             cpu_threads=settings.cpu_threads or usable_cores(),
         )
+        self._without_devices = False
+        # Those that were asked for by index; later the most that an engine has had.
+        named = (settings.devices or "").split(",")
+        self._most_devices = sum(index.isdigit() for index in named)
         self.state = "stopped"
         self.restarts = 0
+
+    @property
+    def degraded(self) -> str | None:
+        """What the engine lacks while it goes on without it; None if nothing."""
+        if self._without_devices and self._settings.devices != "none":
+            failed = f"{_STARTS_WITH_DEVICES} starts with them have failed"
+            return f"the engine runs without GPUs: {failed}"
+        if len(self.devices) < self._most_devices:
+            return f"the engine has {len(self.devices)} of {self._most_devices} GPUs"
+        return None
 
     @property
     def pid(self) -> int | None:
@@ -186,6 +200,7 @@ class Engine:
         self._reason = None
         self._proved = was_ready = False
         self._greeted.clear()
+        self._without_devices = not use_devices
         if not use_devices:
             logger.error("the engine does not start with its GPUs: it is started without them")
         try:
@@ -233,6 +248,7 @@ class Engine:
         except ProfileError as error:
             self._reason = f"its profile cannot be read: {error}"
             return False
+        self._most_devices = max(self._most_devices, len(self.devices))
         self.state = "ready"
         self._ready.set()
         logger.info("the engine is ready: pid %d, profile of %s", process.pid, profile.device)

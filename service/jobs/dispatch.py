@@ -24,6 +24,7 @@ from wavetrim.service.jobs.run import JobRun
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
+from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.threads import run_to_end
 
@@ -47,6 +48,7 @@ class Dispatcher:
         *,
         lane: Lane,
         products: Products,
+        kept: KeptMatrices,
         settings: Settings,
         metrics: Metrics,
     ) -> None:
@@ -57,6 +59,7 @@ class Dispatcher:
         self._metrics = metrics
         self._lane = lane
         self._products = products
+        self._kept = kept
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._run: JobRun | None = None
@@ -92,7 +95,7 @@ class Dispatcher:
             Draining: The service is stopping.
             OperandNotFound: An operand does not exist.
             FieldProblem: The operands do not fit, or the key belongs to another request.
-            scheduler.errors.FieldError: A wish that this product cannot have here.
+            FieldError: A wish that this product cannot have here.
             QueueFull: Enough jobs wait.
         """
         if self._draining:
@@ -209,6 +212,7 @@ class Dispatcher:
             self._matrices,
             engine=self._engine,
             lane=self._lane,
+            kept=self._kept,
             settings=self._settings,
         )
         try:

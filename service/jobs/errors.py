@@ -29,10 +29,6 @@ class FactorRefused(FieldProblem):
     """Alpha or beta cannot be a factor of matrices of this element type."""
 
 
-class CursorUnknown(FieldProblem):
-    """The cursor was not made by an earlier page."""
-
-
 class IdempotencyKeyRefused(FieldProblem):
     """The Idempotency-Key header cannot be kept."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.service.errors import MatrixNotFound, ShapesDiffer
+from wavetrim.service.errors import MatrixDamaged, MatrixNotFound, ShapesDiffer
 from wavetrim.service.jobs.errors import (
     DtypesDiffer,
     FactorRefused,
@@ -26,13 +26,17 @@ def find_operands(
 
     Raises:
         OperandNotFound: One of them does not exist.
+        MatrixDamaged: The file of one of them has changed.
     """
 
     def find(field: str) -> Matrix:
         try:
-            return matrices.get(request[field])
+            matrix = matrices.get(request[field])
         except MatrixNotFound as error:
             raise OperandNotFound(field, request[field]) from error
+        if matrix.damaged_at is not None:
+            raise MatrixDamaged(matrix.id, "its file has changed")
+        return matrix
 
     return find("a"), find("b"), None if request["c"] is None else find("c")
 

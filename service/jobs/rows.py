@@ -24,7 +24,7 @@ def read_job(row: Row[Any]) -> Job:
     """
     columns = dict(row._mapping)
     columns["state"] = JobState(columns["state"])
-    columns["request"] = NO_WISHES.as_dict() | columns["request"]
+    columns["request"] = NO_WISHES.as_dict() | {"storage": "disk"} | columns["request"]
     return Job(**columns)
 
 

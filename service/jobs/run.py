@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,14 +13,17 @@ from sqlalchemy.exc import SQLAlchemyError
 from wavetrim.scheduler.messages import Operand, RunRequest
 from wavetrim.scheduler.wishes import Wishes
 from wavetrim.service.engine.supervisor import Engine
-from wavetrim.service.errors import ServiceError
+from wavetrim.service.errors import ServiceError, StorageFull
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.lane import Lane, describe_timeout
+from wavetrim.service.jobs.result import Result, Work, begin_result
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.settings import Settings
+from wavetrim.service.storage.arena.extent import Hold
+from wavetrim.service.storage.kept import KeptMatrices, locate
 from wavetrim.service.storage.matrices import MatrixStore
-from wavetrim.service.storage.matrix import PendingMatrix
-from wavetrim.service.storage.temporary import TEMPORARY_PREFIX
+from wavetrim.service.storage.matrix import Matrix
+from wavetrim.service.storage.room import Room
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
@@ -42,6 +46,7 @@ class JobRun:
         *,
         engine: Engine,
         lane: Lane,
+        kept: KeptMatrices,
         settings: Settings,
     ) -> None:
         self.job = job
@@ -49,6 +54,7 @@ class JobRun:
         self._matrices = matrices
         self._engine = engine
         self._lane = lane
+        self._kept = kept
         self._settings = settings
         self._cancelled = asyncio.Event()
         self._plan: Mapping[str, Any] | None = None
@@ -79,37 +85,44 @@ class JobRun:
             raise
 
     async def _run_started(self) -> Job | None:
-        try:
-            request, pending = await run_to_end(self._prepare)
-        except ServiceError as error:
-            return await self._fail("storage", str(error))
-        try:
-            return await self._try_until_settled(request, pending)
-        finally:
-            await run_to_end(self._matrices.discard, pending)
+        with ExitStack() as stack:
+            try:
+                work = await self._prepare(stack)
+            except (ServiceError, OSError) as error:
+                return await self._fail("storage", str(error))
+            try:
+                return await self._try_until_settled(work)
+            finally:
+                await work.result.end()
 
-    async def _try_until_settled(self, request: RunRequest, pending: PendingMatrix) -> Job | None:
+    async def _try_until_settled(self, work: Work) -> Job | None:
         while True:
-            event = await self._try_once(request)
+            event = await self._try_once(work)
             if event["type"] == "succeeded":
-                return await self._succeed(pending, event)
+                return await self._succeed(work.result, event)
             if event["type"] == "cancelled" or self._cancelled.is_set():
                 return await run_to_end(self._jobs.cancel, self.job.id)
             kind, message = event["kind"], event["message"]
             if not event["retryable"] or self.job.attempts >= self._settings.job_attempts:
                 return await self._fail(kind, message)
+            try:
+                # A file that was changed under the engine fails every other try, too.
+                await run_to_end(self._check_files)
+            except ServiceError as error:
+                return await self._fail("storage", str(error))
             logger.warning("job %s, try %d: %s: %s", self.job.id, self.job.attempts, kind, message)
             again = await run_to_end(self._jobs.start_again, self.job.id)
             assert again is not None, "only this run ends a running job"
             self.job = again
 
-    async def _try_once(self, request: RunRequest) -> Mapping[str, Any]:
+    async def _try_once(self, work: Work) -> Mapping[str, Any]:
         """One try; whatever happens to it, it comes back with a final message."""
         if self._cancelled.is_set():
             return {"type": "cancelled"}
         last = self.job.attempts >= self._settings.job_attempts > 1
         turn = self._lane.enter(
-            replace(request, cpu_only=last),
+            replace(work.request, cpu_only=last),
+            work.rooms,
             since=self.job.created_at,
             priority=self.job.priority,
             on_event=self._take_event,
@@ -177,48 +190,78 @@ class JobRun:
         except SQLAlchemyError:
             logger.exception("job %s: a message could not be kept", self.job.id)
 
-    def _prepare(self) -> tuple[RunRequest, PendingMatrix]:
-        """Find the operands and make room for the product."""
+    async def _prepare(self, stack: ExitStack) -> Work:
+        """Bring the operands into memory and make room for the product.
+
+        Args:
+            stack: Lets go of the operands.
+
+        Raises:
+            ServiceError: A matrix is gone or damaged, or there is no room for the product.
+        """
         job, asked = self.job, self.job.request
-        a, b = self._matrices.get(job.a), self._matrices.get(job.b)
-        c = None if job.c is None else self._matrices.get(job.c)
-        temporary = job.a.startswith(TEMPORARY_PREFIX)
-        pending = self._matrices.allocate(
-            a.rows, b.columns, a.dtype, temporary=temporary, spare=True
+        matrices = await run_to_end(self._find_matrices)
+        operands: list[Operand | None] = []
+        rooms: list[Room] = []
+        for matrix in matrices:
+            hold = None if matrix is None else await self._kept.load(matrix, "job")
+            if hold is not None:
+                stack.callback(hold.release)
+                rooms.append(hold.extent)
+            operands.append(None if matrix is None else await self._locate(matrix, hold))
+        a, b, c = operands
+        assert a is not None
+        assert b is not None
+        result = await begin_result(
+            self._matrices, self._kept, (a.rows, b.columns, a.dtype), asked.get("storage", "disk")
         )
         request = RunRequest(
             job=job.id,
-            a=Operand(**a.operand()),
-            b=Operand(**b.operand()),
-            c=None if c is None else Operand(**c.operand()),
-            out=Operand(**pending.operand()),
+            a=a,
+            b=b,
+            c=c,
+            out=result.operand,
             wishes=Wishes.read(asked),
             **{name: asked[name] for name in ("alpha", "beta", "verify")},
         )
-        return request, pending
+        return Work(request, (*rooms, *result.rooms), result)
 
-    async def _succeed(self, pending: PendingMatrix, event: Mapping[str, Any]) -> Job | None:
+    def _find_matrices(self) -> tuple[Matrix, Matrix, Matrix | None]:
+        """A, B and C."""
+        job = self.job
+        a, b = self._matrices.get(job.a), self._matrices.get(job.b)
+        return a, b, None if job.c is None else self._matrices.get(job.c)
+
+    def _check_files(self) -> None:
+        """Make sure that the operands that are on disk are as they were stored."""
+        for matrix in self._find_matrices():
+            if matrix is not None and matrix.place == "disk":
+                self._matrices.checks.verify(matrix)
+
+    async def _locate(self, matrix: Matrix, hold: Hold | None) -> Operand:
+        """Where the engine finds a matrix: in the arena, or its file, which is checked."""
+        if hold is not None:
+            return locate(matrix, hold)
+        await run_to_end(self._matrices.checks.verify, matrix)
+        return Operand(**matrix.operand())
+
+    async def _succeed(self, result: Result, event: Mapping[str, Any]) -> Job | None:
         """Publish the product and end the job, both or neither."""
 
         def settle(connection: Connection) -> None:
             self._jobs.succeed(
                 connection,
                 self.job.id,
-                result=pending.id,
+                result=result.id,
                 plan=event["plan"],
                 timings=event["timings"],
                 verification=event["verification"],
             )
 
-        def publish() -> None:
-            # Before, since the disk takes long, and the engine has nothing to do meanwhile.
-            self._matrices.make_spare(pending.size_bytes)
-            self._matrices.publish(pending, settle=settle)
-
         try:
-            await run_to_end(publish)
-        except OSError as error:
-            return await self._fail("storage", f"the product cannot be stored: {error.strerror}")
+            await result.publish(settle)
+        except (OSError, StorageFull) as error:
+            return await self._fail("storage", f"the product cannot be stored: {error}")
         return await run_to_end(self._jobs.get, self.job.id)
 
     async def _fail(self, kind: str, message: str) -> Job | None:

@@ -7,9 +7,9 @@ win: the one who comes second changes nothing and is told so.
 import time
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, case, func, insert, null, select
+from sqlalchemy import Connection, Engine, case, delete, func, insert, null, or_, select
 
 from wavetrim.service.errors import JobNotFound
 from wavetrim.service.jobs.cursor import decode_cursor, encode_cursor
@@ -30,6 +30,9 @@ from wavetrim.service.storage.database import reading
 from wavetrim.service.storage.tables import jobs
 
 __all__ = ["Job", "JobState", "JobStore"]
+
+_EXPIRED_BATCH: Final = 500
+"""So many jobs are forgotten in one transaction."""
 
 
 class JobStore:
@@ -285,6 +288,36 @@ class JobStore:
         """
         with self._database.begin() as connection:
             return settle_job(connection, job_id, max_attempts)
+
+    def expire(self, ttl_seconds: float, *, start: float, most: int) -> int:
+        """Forgets finished jobs; their products stay.
+
+        Args:
+            ttl_seconds: Those that ended so long ago; 0 for none.
+            start: No age is counted from before this time.
+            most: Those beyond so many, the oldest first.
+
+        Returns:
+            How many were forgotten.
+        """
+        before = time.time() - ttl_seconds
+        forgotten = 0
+        while count := self._expire_batch(before if ttl_seconds and start < before else 0.0, most):
+            forgotten += count
+        return forgotten
+
+    def _expire_batch(self, before: float, most: int) -> int:
+        finished = jobs.c.state.in_([state for state in JobState if state.finished])
+        newest = select(jobs.c.sequence).where(finished).order_by(jobs.c.sequence.desc())
+        with reading(self._database) as connection:
+            first_kept = connection.scalar(newest.offset(most).limit(1)) or 0
+            old = or_(jobs.c.finished_at < before, jobs.c.sequence <= first_kept)
+            wanted = select(jobs.c.sequence).where(finished, old).order_by(jobs.c.sequence)
+            batch = list(connection.scalars(wanted.limit(_EXPIRED_BATCH)))
+        if batch:
+            with self._database.begin() as connection:
+                connection.execute(delete(jobs).where(jobs.c.sequence.in_(batch), finished))
+        return len(batch)
 
     def _change(self, job_id: str, *states: JobState, **changes: Any) -> Job | None:
         with self._database.begin() as connection:

@@ -13,22 +13,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
+from sqlite3 import DatabaseError as SqliteError
 from sqlite3 import OperationalError
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from wavetrim.service.errors import SettingRefused
-from wavetrim.service.storage.tables import metadata
+from wavetrim.service.errors import DatabaseRefused, SettingRefused
+from wavetrim.service.storage.schema import prepare_tables
 
-BUSY_TIMEOUT_SECONDS: Final = 30
-"""How long a SQLite writer waits for another one."""
+BUSY_TIMEOUT_SECONDS: Final = 10
+"""How long a writer waits for another one, or for the server, before the caller gets a 503."""
 
+_CONNECT_SECONDS: Final = 5
 _RETRY_SECONDS: Final = 0.01
-
-_SCHEMA_LOCK: Final = 0x7761_7665
-"""Key of the PostgreSQL advisory lock under which the tables are created."""
 
 
 def open_database(url: str) -> Engine:
@@ -42,7 +42,7 @@ def open_database(url: str) -> Engine:
 
     Raises:
         SettingRefused: The URL names another kind of database, or no file.
-        sqlalchemy.exc.OperationalError: The server cannot be reached.
+        DatabaseRefused: It cannot be reached, is locked, or is damaged.
     """
     try:
         parsed = make_url(url)
@@ -54,11 +54,29 @@ def open_database(url: str) -> Engine:
     if backend == "sqlite":
         database = _open_sqlite(parsed)
     elif backend == "postgresql":
-        database = create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+        database = _open_postgres(parsed)
     else:
         raise SettingRefused("database_url", backend, "sqlite:///FILE or postgresql://…")
-    _create_tables(database)
+    try:
+        if backend == "sqlite":
+            _check_pages(database)
+        prepare_tables(database)
+    except (DBAPIError, PoolTimeout, SqliteError) as error:
+        database.dispose()
+        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        raise DatabaseRefused(parsed.render_as_string(hide_password=True), reason) from error
     return database
+
+
+def write_back(database: Engine) -> None:
+    """Moves what SQLite's write-ahead log holds into the database's own file."""
+    if database.dialect.name != "sqlite":
+        return
+    connection = database.raw_connection()
+    try:
+        connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        connection.close()
 
 
 @contextmanager
@@ -107,9 +125,33 @@ def _enter_wal_mode(connection: SqliteConnection) -> None:
             return
 
 
-def _create_tables(database: Engine) -> None:
-    with database.begin() as connection:
-        if connection.dialect.name == "postgresql":
-            # CREATE TABLE IF NOT EXISTS fails when two services run it at the same moment.
-            connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
-        metadata.create_all(connection)
+def _check_pages(database: Engine) -> None:
+    """Read the whole file once: a damaged one is refused before anything is built on it."""
+    with reading(database) as connection:
+        found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+    if found != "ok":
+        raise SqliteError(f"it is damaged: {found}")
+
+
+def _open_postgres(url: URL) -> Engine:
+    database = create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        pool_pre_ping=True,
+        pool_timeout=BUSY_TIMEOUT_SECONDS,
+        connect_args={
+            "connect_timeout": _CONNECT_SECONDS,
+            # A server that is gone without a word is noticed as soon as one that is locked.
+            "tcp_user_timeout": 1000 * BUSY_TIMEOUT_SECONDS,
+            "keepalives_idle": BUSY_TIMEOUT_SECONDS,
+        },
+    )
+
+    @event.listens_for(database, "connect")
+    def configure(connection: Any, _record: object) -> None:
+        connection.execute(f"SET lock_timeout = '{BUSY_TIMEOUT_SECONDS}s'")
+        # A transaction whose connection is lost must not hold its locks for hours.
+        idle = f"{3 * BUSY_TIMEOUT_SECONDS}s"
+        connection.execute(f"SET idle_in_transaction_session_timeout = '{idle}'")
+        connection.commit()
+
+    return database

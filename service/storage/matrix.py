@@ -53,6 +53,10 @@ class Matrix:
         digest_sha256: SHA-256 of the whole file in hexadecimal, where it is known.
         created_at: UTC seconds since the epoch.
         path: The .npy file.
+        crc32: CRC-32 of the whole file; None where an earlier version has stored it.
+        place: Where it is: "disk" or "memory".
+        damaged_at: When the file was found to have changed, in UTC seconds; None as long as it has
+            not.
     """
 
     id: str
@@ -65,6 +69,9 @@ class Matrix:
     digest_sha256: str | None
     created_at: float
     path: Path
+    crc32: int | None = None
+    place: str = "disk"
+    damaged_at: float | None = None
 
     @property
     def etag(self) -> str:

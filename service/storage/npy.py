@@ -18,6 +18,9 @@ from wavetrim.service.errors import DtypeRefused, NpyError
 MAX_HEADER_BYTES: Final = 10_000
 """The longest header that is read."""
 
+DISK_ALIGNMENT_BYTES: Final = 4096
+"""Elements that begin at a multiple of it in the file can go to the disk without a copy."""
+
 DTYPES: Final[dict[str, str]] = {
     "<f2": "float16",
     "<f4": "float32",
@@ -112,8 +115,24 @@ def parse_header(prefix: bytes) -> NpyHeader | None:
     return _read_header(prefix[begin:end], version, end)
 
 
-def format_header(rows: int, columns: int, dtype: str, *, fortran_order: bool = False) -> bytes:
-    """The header that `numpy.save` writes: version 1.0, padded to a multiple of 64 bytes."""
+def format_header(
+    rows: int,
+    columns: int,
+    dtype: str,
+    *,
+    fortran_order: bool = False,
+    alignment_bytes: int = 64,
+) -> bytes:
+    """The header that `numpy.save` writes, version 1.0, for a matrix.
+
+    Args:
+        rows: First size.
+        columns: Second size.
+        dtype: NumPy's name of the element type.
+        fortran_order: True when the elements lie column after column.
+        alignment_bytes: The header is padded with spaces to a multiple of it: 64 as NumPy does it,
+            or `DISK_ALIGNMENT_BYTES`.
+    """
     buffer = io.BytesIO()
     described = {
         "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
@@ -121,7 +140,12 @@ def format_header(rows: int, columns: int, dtype: str, *, fortran_order: bool = 
         "shape": (rows, columns),
     }
     np.lib.format.write_array_header_1_0(buffer, described)
-    return buffer.getvalue()
+    header = buffer.getvalue()
+    padding = -len(header) % alignment_bytes
+    if padding == 0:
+        return header
+    length = (len(header) + padding - 10).to_bytes(2, "little")
+    return header[:8] + length + header[10:-1] + b" " * padding + b"\n"
 
 
 def _read_header(raw: bytes, version: tuple[int, int], offset_bytes: int) -> NpyHeader:

@@ -1,4 +1,8 @@
-"""The database's two tables. Times are UTC seconds since the epoch; ids are opaque strings."""
+"""The database's tables. Times are UTC seconds since the epoch; ids are opaque strings.
+
+Columns that came later are nullable: `schema.prepare_tables` adds them to a database that an
+earlier version has made, and NULL means what that version did.
+"""
 
 from sqlalchemy import (
     JSON,
@@ -16,6 +20,14 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
+identity = Table(
+    "identity",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("created_at", Float, nullable=False),
+    Column("written_at", Float, nullable=True),  # the last write that only tried whether one works
+)
+
 matrices = Table(
     "matrices",
     metadata,
@@ -28,6 +40,10 @@ matrices = Table(
     Column("size_bytes", BigInteger, nullable=False),
     Column("digest_sha256", String(64), nullable=True),
     Column("created_at", Float, nullable=False),
+    Column("crc32", BigInteger, nullable=True),  # of the whole file
+    Column("place", String(8), nullable=True),  # "disk" or "memory"; NULL is the disk
+    Column("damaged_at", Float, nullable=True),  # when its file was found to have changed
+    Index("matrices_age", "created_at", "id"),
 )
 
 jobs = Table(

@@ -13,8 +13,12 @@ TEMPORARY_PREFIX: Final = "temporary-"
 _UNFINISHED: Final = ("queued", "running")
 
 
-def forget_temporary(connection: Connection) -> None:
-    """Cancels the jobs of temporary matrices, and removes these matrices' rows."""
+def forget_temporary(connection: Connection) -> set[str]:
+    """Cancels the jobs of temporary matrices, and removes these matrices' rows.
+
+    Returns:
+        The ids that were removed.
+    """
     temporary = jobs.c.a.startswith(TEMPORARY_PREFIX)
     results = connection.scalars(select(jobs.c.result).where(temporary, jobs.c.result.is_not(None)))
     left = list(results)
@@ -23,8 +27,7 @@ def forget_temporary(connection: Connection) -> None:
         .where(temporary, jobs.c.state.in_(_UNFINISHED))
         .values(state="cancelled", finished_at=time.time())
     )
-    connection.execute(
-        delete(matrices).where(
-            or_(matrices.c.id.startswith(TEMPORARY_PREFIX), matrices.c.id.in_(left))
-        )
+    removed = delete(matrices).where(
+        or_(matrices.c.id.startswith(TEMPORARY_PREFIX), matrices.c.id.in_(left))
     )
+    return set(connection.scalars(removed.returning(matrices.c.id)))

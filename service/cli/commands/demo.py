@@ -2,6 +2,7 @@
 
 import contextlib
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -13,10 +14,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
 
+    from wavetrim.client import Client, Job, JobStatus
     from wavetrim.scheduler.problem import GemmProblem
     from wavetrim.service.cli.comparison import Comparison
-    from wavetrim.service.client import WavetrimClient
-    from wavetrim.service.client_records import RemoteJob
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -81,7 +81,7 @@ def _name_product(problem: "GemmProblem") -> str:
 
 def _open_service(
     folder: Path, url: str | None, api_key: str | None
-) -> "contextlib.AbstractContextManager[WavetrimClient]":
+) -> "contextlib.AbstractContextManager[Client]":
     from wavetrim.service.cli.jobs import open_client
 
     if url is not None:
@@ -93,7 +93,7 @@ def _open_service(
 
 
 def _multiply(
-    client: "WavetrimClient", folder: Path, problem: "GemmProblem", runs: int, output: "Console"
+    client: "Client", folder: Path, problem: "GemmProblem", runs: int, output: "Console"
 ) -> "Comparison":
     """The main job: upload, post, wait, fetch, compare. What was stored is removed again."""
     import numpy as np
@@ -107,29 +107,30 @@ def _multiply(
         for seed, (name, shape) in enumerate(shapes.items()):
             path = folder / f"{name}.npy"
             np.save(path, _make_matrix(shape, problem.dtype, seed))
-            with show_bytes(output, f"upload {path.name}") as move:
-                stored.append(client.upload(path, on_progress=move).id)
+            with show_bytes(output) as move:
+                watch = partial(move, f"upload {path.name}")
+                stored.append(client.put(path, digest=True, on_progress=watch).id)
             undo.callback(_remove, client, stored[-1])
         for run in range(1, runs + 1):
             job = client.submit(*stored)
-            undo.callback(_abandon, client, job.id)
-            job = _watch(client, job.id, f"job, run {run} of {runs}", output)
+            undo.callback(_abandon, client, job)
+            ended = _watch(job, f"job, run {run} of {runs}", output)
         product = folder / "C.npy"
-        with show_bytes(output, f"fetch {product.name}") as move:
-            client.download_result(job.id, product, on_progress=move)
-    assert job.plan is not None, "a job that has succeeded has a plan"
-    output.print(make_plan_table(job.plan, problem.m))
-    output.print(make_timings_table(job.timings or {}, job.plan))
+        with show_bytes(output) as move:
+            job.download(product, on_progress=partial(move, f"fetch {product.name}"))
+    assert ended.plan is not None, "a job that has succeeded has a plan"
+    output.print(make_plan_table(ended.plan, problem.m))
+    output.print(make_timings_table(ended.timings or {}, ended.plan))
     a, b, c = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in "ABC")
     return compare_product(c, a, b)
 
 
-def _watch(client: "WavetrimClient", job_id: str, words: str, output: "Console") -> "RemoteJob":
+def _watch(job: "Job", words: str, output: "Console") -> "JobStatus":
     """Wait for a job with a progress bar."""
     from wavetrim.service.cli.display import show_share
 
     with show_share(output, words) as move:
-        return client.wait(job_id, on_progress=lambda job: move(job.progress))
+        return job.wait(progress=lambda status: move(status.progress))
 
 
 def _make_matrix(shape: tuple[int, int], dtype: str, seed: int) -> "NDArray[Any]":
@@ -142,23 +143,23 @@ def _make_matrix(shape: tuple[int, int], dtype: str, seed: int) -> "NDArray[Any]
     return rng.integers(0, 10, shape).astype(dtype)
 
 
-def _remove(client: "WavetrimClient", matrix_id: str) -> None:
-    from wavetrim.service.client_errors import ClientError
+def _remove(client: "Client", matrix_id: str) -> None:
+    from wavetrim.client import ClientError
 
     with contextlib.suppress(ClientError):
-        client.delete_matrix(matrix_id)
+        client.delete(matrix_id)
 
 
-def _abandon(client: "WavetrimClient", job_id: str) -> None:
+def _abandon(client: "Client", job: "Job") -> None:
     """Stop a job if it still runs, and remove its product."""
-    from wavetrim.service.client_errors import ClientError
+    from wavetrim.client import ClientError
 
     with contextlib.suppress(ClientError):
-        client.cancel(job_id)
+        job.cancel()
     with contextlib.suppress(ClientError):
-        job = client.wait(job_id, timeout_seconds=_ABANDON_SECONDS)
-        if job.result is not None:
-            client.delete_matrix(job.result)
+        ended = job.wait(timeout_seconds=_ABANDON_SECONDS)
+        if ended.result is not None:
+            client.delete(ended.result)
 
 
 def _print_comparison(comparison: "Comparison", problem: "GemmProblem", output: "Console") -> None:

@@ -1,5 +1,7 @@
 """`wavetrim fetch`: the product of a job."""
 
+import json
+from functools import partial
 from typing import Annotated, Final
 
 import typer
@@ -18,6 +20,7 @@ def fetch(
     *,
     output: options.Output,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
+    as_json: options.Json = False,
     url: options.Url = options.LOCAL_URL,
     api_key: options.ApiKey = None,
 ) -> None:
@@ -33,7 +36,10 @@ def fetch(
     check_output(output, {})
     notes = open_notes()
     with open_client(url, api_key) as client:
+        posted = client.job(job)
         if wait:
-            wait_for_job(client, job, notes)
-        with show_bytes(notes, f"fetch {output.name}") as move:
-            client.download_result(job, output, on_progress=move)
+            wait_for_job(posted, notes)
+        with show_bytes(notes) as move:
+            size_bytes = posted.download(output, on_progress=partial(move, f"fetch {output.name}"))
+    if as_json:
+        typer.echo(json.dumps({"job": job, "file": str(output), "bytes": size_bytes}, indent=2))

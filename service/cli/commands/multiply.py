@@ -42,8 +42,8 @@ def multiply(
     beside its place and takes it when it is complete (and, with --verify, found right): a file of
     that name is replaced then. It may be C0's own file, but neither A's nor B's.
     """
+    from wavetrim.scheduler.errors import VerificationFailed
     from wavetrim.scheduler.messages import Operand, RunRequest
-    from wavetrim.scheduler.run import VerificationFailed
     from wavetrim.service.cli.exits import CommandFailed, ExitCode
     from wavetrim.service.cli.interrupts import note_interrupts
     from wavetrim.service.cli.machine import load_settings, read_wishes

@@ -51,6 +51,7 @@ def serve(
     answers, its address is printed on standard output; the log goes to standard error.
     """
     from wavetrim.service.app import create_app
+    from wavetrim.service.cli.allocator import keep_freed_memory
     from wavetrim.service.cli.foreground import ForegroundServer
     from wavetrim.service.cli.listening import listen
     from wavetrim.service.cli.machine import load_settings
@@ -60,6 +61,7 @@ def serve(
     app = create_app(settings)
     with listen(settings) as listeners:
         configure_logging(settings.log_level)
+        keep_freed_memory()
         if not access_log:
             logging.getLogger("wavetrim.service.api.request_log").setLevel(logging.WARNING)
         ForegroundServer(app, listeners, timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS).run()

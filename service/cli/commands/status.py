@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from wavetrim.service.cli import options
 
 if TYPE_CHECKING:
-    from wavetrim.service.client_records import JobPage
+    from wavetrim.client import JobStatus
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -43,20 +44,20 @@ def status(
 
     with open_client(url, api_key) as client:
         if job is not None:
-            found = client.job(job)
+            found = client.job(job).status()
             if as_json:
                 typer.echo(json.dumps(found.document, indent=2))
             else:
                 print_job(found, open_output())
             return
-        page = client.jobs(state=state, limit=limit)
-        if as_json:
-            typer.echo(json.dumps([job.document for job in page.jobs], indent=2))
-        else:
-            _print_page(page)
+        jobs = [*islice(client.jobs(state=state, page=limit), limit)]
+    if as_json:
+        typer.echo(json.dumps([job.document for job in jobs], indent=2))
+    else:
+        _print_jobs(jobs)
 
 
-def _print_page(page: "JobPage") -> None:
+def _print_jobs(jobs: "list[JobStatus]") -> None:
     from rich.table import Table
 
     from wavetrim.service.cli.display import open_output
@@ -65,7 +66,7 @@ def _print_page(page: "JobPage") -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("job", "state", "F", "total", "created"):
         table.add_column(name, justify="right" if name in ("F", "total") else "left", no_wrap=True)
-    for job in page.jobs:
+    for job in jobs:
         total = (job.timings or {}).get("total_seconds")
         table.add_row(
             job.id,
@@ -74,7 +75,7 @@ def _print_page(page: "JobPage") -> None:
             format_seconds(total) if total is not None else "",
             _read_time(job.document["created_at"]).strftime("%m-%d %H:%M"),
         )
-    open_output().print(table if page.jobs else "no jobs")
+    open_output().print(table if jobs else "no jobs")
 
 
 def _read_time(text: str) -> datetime:

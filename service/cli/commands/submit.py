@@ -1,18 +1,13 @@
 """`wavetrim submit`: hand a product to a service."""
 
-import contextlib
+import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
 from wavetrim.service.cli import options
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from wavetrim.service.client import WavetrimClient
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -49,42 +44,47 @@ def submit(
         int, typer.Option(min=-1000, max=1000, help="A higher one runs first.")
     ] = 0,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
+    as_json: options.Json = False,
     url: options.Url = options.LOCAL_URL,
     api_key: options.ApiKey = None,
 ) -> None:
     """Upload two matrices, post their product as a job, and print the job's id.
 
     The result of an earlier job can be an operand: give its matrix id, which `wavetrim status JOB`
-    shows, in place of a file.
+    shows, in place of a file. If the job is refused, or the command is interrupted before it is
+    posted, what was uploaded is removed again.
     """
-    from wavetrim.service.cli.display import open_notes
+    from wavetrim.service.cli.display import open_notes, show_bytes
     from wavetrim.service.cli.jobs import open_client, wait_for_job
     from wavetrim.service.cli.machine import read_wishes
 
     wishes = read_wishes(kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms)
-    sources = {
-        name: _read_source(name, text)
-        for name, text in (("A", a), ("B", b), ("C0", c))
-        if text is not None
-    }
+    left, right = _read_source("A", a), _read_source("B", b)
+    addend = None if c is None else _read_source("C0", c)
+    files = {"a": a, "b": b, "c": c}
     notes = open_notes()
     with open_client(url, api_key) as client:
-        with contextlib.ExitStack() as undo:
-            ids = {name: _upload(client, source, undo, notes) for name, source in sources.items()}
+        with show_bytes(notes) as move:
             job = client.submit(
-                ids["A"],
-                ids["B"],
-                c=ids.get("C0"),
+                left,
+                right,
+                c=addend,
+                on_upload=lambda name, *sent: move(f"upload {files[name]}", *sent),
                 alpha=alpha,
                 beta=beta,
-                wishes=wishes,
+                f=wishes.f,
+                kernel=wishes.kernel,
+                tile=wishes.tile,
+                accuracy=wishes.accuracy,
+                sms=wishes.sms,
                 verify=verify,
                 priority=priority,
             )
-            undo.pop_all()
-        typer.echo(job.id)
-        if wait:
-            wait_for_job(client, job.id, notes)
+        if not as_json:
+            typer.echo(job.id)
+        status = wait_for_job(job, notes) if wait else None
+        if as_json:
+            typer.echo(json.dumps((status or job.status()).document, indent=2))
 
 
 def _read_source(name: str, text: str) -> Path | str:
@@ -100,23 +100,3 @@ def _read_source(name: str, text: str) -> Path | str:
     if _MATRIX_ID.fullmatch(text):
         return text
     raise FieldError(name, text, "a .npy file that is there, or the id of a matrix")
-
-
-def _upload(
-    client: "WavetrimClient", source: Path | str, undo: contextlib.ExitStack, notes: "Console"
-) -> str:
-    """Upload a file, to be removed again if no job comes to need it; an id stays as it is."""
-    from wavetrim.service.cli.display import show_bytes
-    from wavetrim.service.client_errors import ClientError
-
-    if isinstance(source, str):
-        return source
-    with show_bytes(notes, f"upload {source.name}") as move:
-        matrix = client.upload(source, on_progress=move)
-
-    def remove() -> None:
-        with contextlib.suppress(ClientError):
-            client.delete_matrix(matrix.id)
-
-    undo.callback(remove)
-    return matrix.id

@@ -1,4 +1,4 @@
-"""What the client hands out: the service's answers as values."""
+"""The service's answers as values: matrices, jobs, health."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteMatrix:
+class Matrix:
     """A matrix that the service keeps.
 
     Attributes:
@@ -14,22 +14,24 @@ class RemoteMatrix:
         shape: Rows and columns.
         dtype: NumPy's name of the element type.
         size_bytes: Length of the .npy file.
+        document: All that the service says of it.
     """
 
     id: str
     shape: tuple[int, int]
     dtype: str
     size_bytes: int
+    document: Mapping[str, Any]
 
     @classmethod
-    def read(cls, document: Mapping[str, Any]) -> "RemoteMatrix":
+    def read(cls, document: Mapping[str, Any]) -> "Matrix":
         """Read the service's JSON."""
         rows, columns = document["shape"]
-        return cls(document["id"], (rows, columns), document["dtype"], document["bytes"])
+        return cls(document["id"], (rows, columns), document["dtype"], document["bytes"], document)
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteJob:
+class JobStatus:
     """A job as it was when it was asked for.
 
     Attributes:
@@ -37,12 +39,11 @@ class RemoteJob:
         state: "queued", "running", "succeeded", "failed" or "cancelled".
         progress: Share of the product that is done, 0…1.
         plan: F, kernel, tile, accuracy, waves and predicted seconds, once they are decided.
-        timings: Measured seconds, once it has succeeded: `map_seconds` until its files were
-            mapped, then `total_seconds` for the product, and those of its parts.
+        timings: Measured seconds, once it has succeeded.
         verification: Outcome of the check, when one was asked for.
         result: Id of the product, once it has succeeded.
         error: Why it failed.
-        document: The service's whole JSON.
+        document: All that the service says of it.
     """
 
     id: str
@@ -56,7 +57,7 @@ class RemoteJob:
     document: Mapping[str, Any]
 
     @classmethod
-    def read(cls, document: Mapping[str, Any]) -> "RemoteJob":
+    def read(cls, document: Mapping[str, Any]) -> "JobStatus":
         """Read the service's JSON."""
         return cls(
             id=document["id"],
@@ -77,13 +78,13 @@ class RemoteJob:
 
 
 @dataclass(frozen=True, slots=True)
-class JobPage:
-    """A page of a list of jobs.
+class Health:
+    """Whether the service takes work.
 
     Attributes:
-        jobs: Newest first.
-        next_cursor: Asks for the page behind this one; None on the last.
+        ready: Whether it does.
+        missing: What it lacks, by part, and why; empty when it is ready.
     """
 
-    jobs: tuple[RemoteJob, ...]
-    next_cursor: str | None
+    ready: bool
+    missing: Mapping[str, str]

@@ -1,0 +1,132 @@
+"""Measures the service beside its peers and its floor, in turns, and writes what was found.
+
+Run `make bench-http ARGS="..."`, or `python -m benchmarks.http`. Rows are written as soon as they
+are measured; with --keep a run goes on where an earlier one ended. It ends with 1 where an answer
+was wrong, or the service failed.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from benchmarks.environment import describe_environment, name_host
+from benchmarks.http.cases import CLIENTS, SIZE_ON_FEW_CORES, SIZES
+from benchmarks.http.clients.product import DTYPES, WrongAnswer
+from benchmarks.http.contenders.contender import Setup
+from benchmarks.http.contenders.field import make_contenders
+from benchmarks.http.contenders.service import Service
+from benchmarks.http.record import Record
+from benchmarks.http.run import PARTS, Run
+from benchmarks.http.transfers import SIZE as TRANSFER_SIZE
+from benchmarks.kernels import read_shape
+from benchmarks.measured import ResultsError
+
+SECONDS: Final = 540.0
+DEFAULT_KEEP: Final = Path()
+_SERVERS: Final = ("fastapi", "starlette", "uvicorn", "uvloop", "httptools")
+
+
+def main() -> int:
+    """Measure, and write the results."""
+    arguments = read_arguments()
+    environment = describe_environment()
+    environment["versions"] |= list_versions(arguments.pytriton_python)
+    with_gpu = environment["hardware"]["gpu"] is not None
+    host = name_host(environment) if with_gpu else "cpu"
+    out: Path = arguments.out or Path(f"benchmarks/results/http-{host}.json")
+    record = Record(out, environment)
+    try:
+        profile: Path | None = arguments.profile
+        if arguments.keep is not None:
+            kept = out if arguments.keep == DEFAULT_KEEP else arguments.keep
+            if record.keep(kept) and profile is None:
+                profile = kept
+        with TemporaryDirectory(prefix="wavetrim-", dir=arguments.folder) as name, ExitStack() as s:
+            setup = Setup(Path(name), profile, arguments.pytriton_python)
+            Run(setup, arguments, record, with_gpu=with_gpu, at_end=s.callback).measure()
+    except (ResultsError, WrongAnswer, OSError) as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 1 if record.broken else 0
+
+
+def list_versions(pytriton: str) -> dict[str, str]:
+    """Versions of what serves: of this interpreter, and PyTriton's of its own.
+
+    Args:
+        pytriton: The interpreter that may have PyTriton.
+    """
+    code = "import importlib.metadata as m; print(m.version('nvidia-pytriton'))"
+    asked = subprocess.run([pytriton, "-c", code], capture_output=True, text=True, check=False)
+    found = {"nvidia-pytriton": asked.stdout.strip()} if asked.returncode == 0 else {}
+    return {name: version(name) for name in _SERVERS} | found
+
+
+def read_arguments() -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    nowhere = Setup(Path())
+    names = list(make_contenders(nowhere, Service(nowhere)))
+    add = parser.add_argument
+    add("--seconds", type=float, default=SECONDS, help="what all turns together may take")
+    add(
+        "--parts",
+        type=read_list(str, list(PARTS)),
+        metavar="NAME,...",
+        help=f"of {', '.join(PARTS)}; default: all, or products where some of them are picked",
+    )
+    add("--sizes", type=read_list(int), metavar="N,...", help=f"default: {SIZES}; without a GPU"
+        f" up to {SIZE_ON_FEW_CORES}")  # fmt: skip
+    add("--dtypes", type=read_list(str, DTYPES), metavar="NAME,...", help=f"of {', '.join(DTYPES)}")
+    add("--clients", type=read_list(int), metavar="N,...", help=f"default: {CLIENTS}")
+    add("--contenders", type=read_list(str, names), default=names, metavar="NAME,...",
+        help=f"of {', '.join(names)}")  # fmt: skip
+    add(
+        "--transfer-size",
+        type=int,
+        default=TRANSFER_SIZE,
+        metavar="N",
+        help="rows and columns of the matrix that is uploaded and downloaded",
+    )
+    add("--job-sizes", type=read_list(int), metavar="N,...")
+    add("--split-shapes", type=read_list(read_shape), metavar="MxNxK,...")
+    add(
+        "--memory",
+        type=float,
+        metavar="GIB",
+        help="free memory, where the system says less than there is",
+    )
+    add("--profile", type=Path, help="a profile, or a results file that has one")
+    add("--pytriton-python", default=sys.executable, help="an interpreter that has PyTriton")
+    add("--folder", type=Path, help="where servers keep their files; default: as TMPDIR says")
+    add("--keep", type=Path, nargs="?", const=DEFAULT_KEEP, metavar="FILE",
+        help="begin with what earlier runs wrote to the results file, or to this one")  # fmt: skip
+    add("--out", type=Path)
+    arguments = parser.parse_args()
+    picked = arguments.sizes or arguments.dtypes or arguments.clients
+    arguments.parts = arguments.parts or (["products"] if picked else list(PARTS))
+    arguments.dtypes = arguments.dtypes or list(DTYPES)
+    arguments.clients = arguments.clients or list(CLIENTS)
+    return arguments
+
+
+def read_list(read: Callable[[str], Any], known: Sequence[Any] = ()) -> Callable[[str], list[Any]]:
+    """A reader of values with commas between them."""
+
+    def parse(text: str) -> list[Any]:
+        values = [read(part) for part in text.split(",")]
+        if known and (strange := set(values) - set(known)):
+            raise argparse.ArgumentTypeError(f"{sorted(strange)}: not of {', '.join(known)}")
+        return values
+
+    return parse
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""Which cases a run goes through, and how its time is shared among them."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from benchmarks.http.rows import Case
+
+SIZES: Final = (64, 256, 512, 1024, 2048, 4096, 8192)
+CLIENTS: Final = (1, 4, 16, 512)
+MOST_SIZE: Final = {1: 8192, 4: 8192, 16: 1024, 512: 256}
+"""The largest size for each number of clients; for other numbers that of the next larger one."""
+
+SIZE_ON_FEW_CORES: Final = 2048
+"""Largest size by default on a machine without a GPU."""
+
+COPIES: Final = 4
+"""Of a request's matrices: the client's, the request itself, the server's, and what it parses."""
+
+_MEMORY_SHARE: Final = 0.5
+
+
+def list_cases(
+    sizes: Sequence[int], dtypes: Sequence[str], clients: Sequence[int]
+) -> list[tuple[Case, int]]:
+    """Products, small ones first, and the free memory that each wants, in bytes.
+
+    Many clients ask for small matrices only (MOST_SIZE). All clients' matrices, COPIES times, are
+    to fit into half of what is free.
+
+    Args:
+        sizes: Rows and columns.
+        dtypes: Element types.
+        clients: Numbers of clients.
+    """
+    return [
+        (
+            Case("product", size, dtype, count),
+            round(COPIES * count * count_bytes(size, dtype) / _MEMORY_SHARE),
+        )
+        for size, count, dtype in itertools.product(sorted(sizes), sorted(clients), dtypes)
+        if size <= find_most_size(count)
+    ]
+
+
+def find_most_size(clients: int) -> int:
+    """The largest size that so many clients ask for."""
+    larger = [count for count in MOST_SIZE if count >= clients]
+    return MOST_SIZE[min(larger)] if larger else min(MOST_SIZE.values())
+
+
+def count_bytes(size: int, dtype: str) -> int:
+    """Bytes of three square matrices."""
+    return 3 * size**2 * np.dtype(dtype).itemsize
+
+
+def count_variants(size: int, dtype: str) -> int:
+    """How many products of a size take turns, so that no answer may be the last one again."""
+    return max(1, min(4, 2**28 // count_bytes(size, dtype)))
+
+
+def weigh_case(case: Case) -> float:
+    """What a case needs of a run's time, beside others: 1 for a small one."""
+    if isinstance(case.size, str):
+        return 20.0
+    return 1.0 + count_bytes(case.size, case.dtype) / 5e7 + 2 * case.size**3 / 1e10
+
+
+def share_seconds(seconds: float, cases: Sequence[Case]) -> float:
+    """What the first of some cases may take."""
+    weights = [weigh_case(case) for case in cases]
+    return max(0.0, seconds) * weights[0] / sum(weights)
+
+
+def find_free_memory() -> int:
+    """Bytes that the system says are available."""
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("/proc/meminfo has no MemAvailable")

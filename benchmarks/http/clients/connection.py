@@ -1,0 +1,189 @@
+"""A client's connection: sends what was made before, receives into memory that is there."""
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from benchmarks.http.clients.message import AnswerHead, read_head
+from benchmarks.http.clients.product import WrongAnswer
+
+Address = tuple[str, int] | str
+"""Host and port, or the path of a Unix socket."""
+
+Check = Callable[[memoryview], None]
+"""Raises WrongAnswer."""
+
+REFUSALS: Final = frozenset({429, 503})
+TIMEOUT_SECONDS: Final = 120.0
+_HEAD_BYTES: Final = 2**16
+"""Room for an answer's head, or for a whole refusal."""
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A request, and what its answer must be.
+
+    Attributes:
+        request: All of its bytes.
+        answer_bytes: Bytes of the elements with which each answer ends.
+        row_bytes: Bytes of a row of them.
+        check_rows: Checks first and last row.
+        check_whole: Checks all of it.
+    """
+
+    request: bytearray
+    answer_bytes: int
+    row_bytes: int
+    check_rows: Check
+    check_whole: Check
+    _ends: tuple[bytearray, bytearray] | None = None
+
+    def check(self, answer: bytearray, total: int) -> None:
+        """Check length, first and last row of an answer, by its bytes where it is known already.
+
+        Raises:
+            WrongAnswer: It is not the answer to this request.
+        """
+        start = total - self.answer_bytes
+        first = answer[start : start + self.row_bytes]
+        last = answer[total - self.row_bytes : total]
+        if self._ends == (first, last):
+            return
+        self.check_rows(memoryview(answer)[start:total])
+        self._ends = (first, last)
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """One connection and the answer that it received last.
+
+    Attributes:
+        address: Where to.
+        answer: Holds the answers.
+        socket: Connected.
+        call: The request under way, or the last one.
+        total: Bytes of the last answer; 0 before there is one.
+    """
+
+    address: Address
+    answer: bytearray
+    socket: socket.socket
+    call: Call
+    total: int = 0
+    view: memoryview = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.view = memoryview(self.answer)
+
+    @classmethod
+    def open(cls, address: Address, call: Call) -> "Connection":
+        """Connect.
+
+        Raises:
+            OSError: Nobody listens there.
+        """
+        answer = bytearray(call.answer_bytes + _HEAD_BYTES)
+        np.frombuffer(answer, np.uint8).fill(1)  # no page of it is made while the clock runs
+        return cls(address, answer, connect(address), call)
+
+    def exchange(self, call: Call) -> AnswerHead:
+        """Send a request and receive the whole answer.
+
+        Raises:
+            OSError: The server has closed the connection, or is silent for too long.
+            AnswerMalformed: The answer is no HTTP.
+            WrongAnswer: The answer is longer than any that was asked for.
+        """
+        self.call = call
+        self.socket.sendall(call.request)
+        return receive_answer(self.socket, self.answer)
+
+    def accept(self, head: AnswerHead) -> bool:
+        """Check a whole answer; a connection that the server closes is opened anew.
+
+        Returns:
+            Whether it was answered; False where it was refused for now.
+
+        Raises:
+            WrongAnswer: It is neither the product nor such a refusal.
+        """
+        if head.status == 200:
+            if head.body_bytes < self.call.answer_bytes:
+                raise WrongAnswer(f"{head.body_bytes} bytes; the product has more")
+            self.call.check(self.answer, head.total_bytes)
+            self.total = head.total_bytes
+        elif head.status not in REFUSALS:
+            body = bytes(self.answer[head.head_bytes : min(head.total_bytes, 1000)])
+            raise WrongAnswer(f"status {head.status}: {body!r}")
+        if head.closes:
+            self.socket.close()
+            self.socket = connect(self.address)
+        return head.status == 200
+
+    def check_last(self) -> None:
+        """Check all of the last answer.
+
+        Raises:
+            WrongAnswer: It is not the product.
+        """
+        if self.total:
+            self.call.check_whole(self.view[self.total - self.call.answer_bytes : self.total])
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.socket.close()
+
+
+def receive_answer(connection: socket.socket, answer: bytearray) -> AnswerHead:
+    """Receive a whole answer.
+
+    Raises:
+        OSError: The server has closed the connection, or is silent for too long.
+        AnswerMalformed: The answer is no HTTP.
+        WrongAnswer: It is longer than the memory for it.
+    """
+    view = memoryview(answer)
+    received, head = 0, None
+    while head is None or received < head.total_bytes:
+        count = connection.recv_into(view[received:])
+        if count == 0:
+            raise ConnectionResetError("the server has closed the connection")
+        received += count
+        head = head or find_head(answer, received)
+    return head
+
+
+def find_head(answer: bytearray, received: int) -> AnswerHead | None:
+    """The head of an answer that is arriving; None while it is not complete.
+
+    Raises:
+        AnswerMalformed: The answer is no HTTP.
+        WrongAnswer: It is longer than the memory for it.
+    """
+    head = read_head(answer, received)
+    if head is not None and head.total_bytes > len(answer):
+        raise WrongAnswer(f"an answer of {head.body_bytes} bytes, status {head.status}")
+    return head
+
+
+def connect(address: Address) -> socket.socket:
+    """A connected, blocking socket.
+
+    Raises:
+        OSError: Nobody listens there.
+    """
+    if not isinstance(address, str):
+        connected = socket.create_connection(address, timeout=TIMEOUT_SECONDS)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
+    connected = socket.socket(socket.AF_UNIX)
+    try:
+        connected.settimeout(TIMEOUT_SECONDS)
+        connected.connect(address)
+    except OSError:
+        connected.close()
+        raise
+    return connected

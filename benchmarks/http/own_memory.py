@@ -1,0 +1,69 @@
+"""The memory of a process that is its own: anonymous pages, not those that it shares."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_PAUSE_SECONDS: Final = 0.02
+
+
+@dataclass(slots=True)
+class Growth:
+    """How a process and its children grew.
+
+    Attributes:
+        before_bytes: Of their own memory, at the beginning.
+        most_bytes: The most that it was.
+    """
+
+    before_bytes: int
+    most_bytes: int
+
+    @property
+    def grown_bytes(self) -> int:
+        """By how much, at most."""
+        return self.most_bytes - self.before_bytes
+
+
+@contextlib.contextmanager
+def watch_growth(pid: int) -> Iterator[Growth]:
+    """Look at a process and its children until the block ends."""
+    before = measure_own(pid)
+    growth = Growth(before, before)
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_PAUSE_SECONDS):
+            growth.most_bytes = max(growth.most_bytes, measure_own(pid))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield growth
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def measure_own(pid: int) -> int:
+    """Bytes of anonymous memory of a process and all that descend from it.
+
+    Shared memory and mapped files do not count (RssShmem, RssFile); private changes of mapped files
+    are anonymous.
+    """
+    total = _read_anonymous(pid)
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            total += sum(measure_own(int(child)) for child in task.read_text().split())
+    return total
+
+
+def _read_anonymous(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1]) * 1024
+    return 0

@@ -1,0 +1,21 @@
+"""A peer: the plainest thing that a user of FastAPI and NumPy would write.
+
+`uvicorn benchmarks.http.servers.peer_numpy:app` serves it.
+"""
+
+import io
+
+import numpy as np
+from fastapi import FastAPI, Request, Response
+
+app = FastAPI()
+
+
+@app.post("/matmul")
+async def multiply(request: Request) -> Response:
+    """The eight lines: two .npy files in, their product out."""
+    body = io.BytesIO(await request.body())
+    a, b = np.load(body), np.load(body)
+    answer = io.BytesIO()
+    np.save(answer, a @ b)
+    return Response(answer.getvalue(), media_type="application/x-npy")

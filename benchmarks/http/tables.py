@@ -1,0 +1,189 @@
+"""Writes docs/http.md's tables from results/http-<machine>.json.
+
+Run `make figures`, or `python -m benchmarks.http.tables`. What stands between `<!-- NAME -->` and
+`<!-- /NAME -->` is replaced.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from benchmarks.http.clients.product import DTYPES
+from benchmarks.http.contenders.contender import (
+    CUPY,
+    EXECUTOR,
+    FLOOR,
+    FLOOR_UNIX,
+    NUMPY,
+    OURS,
+    OURS_CLIENT,
+    OURS_LEASE,
+    OURS_UNIX,
+    PYTRITON,
+)
+from benchmarks.http.judged import Judgement, judge
+from benchmarks.http.rows import Case, HttpResults, Row, read_all_http_results
+from benchmarks.measured import ResultsError
+from benchmarks.tables import RESULTS, ROOT, fill_section, render_table
+
+PAGE: Final = ROOT / "docs" / "http.md"
+NOT_MEASURED: Final = "Not measured yet: there is no results/http-<machine>.json."
+NOTHING: Final = "These results do not hold it."
+CONTENDERS: Final = (
+    FLOOR,
+    OURS,
+    FLOOR_UNIX,
+    OURS_CLIENT,
+    OURS_UNIX,
+    EXECUTOR,
+    OURS_LEASE,
+    NUMPY,
+    CUPY,
+    PYTRITON,
+)
+
+
+def main() -> int:
+    """Fills the page."""
+    try:
+        results = read_all_http_results(RESULTS)
+    except ResultsError as error:
+        print(error, file=sys.stderr)
+        return 1
+    PAGE.write_text(fill_page(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
+    return 0
+
+
+def fill_page(text: str, results: Sequence[HttpResults]) -> str:
+    """The page with all tables as the results have them."""
+    for name, render in SECTIONS.items():
+        bodies = [f"{one.caption}:\n\n{render(one) or NOTHING}" for one in results]
+        text = fill_section(text, f"http-{name}", "\n\n".join(bodies) or NOT_MEASURED)
+    return text
+
+
+def render_bounds(results: HttpResults) -> str:
+    """What is asked, and what was found."""
+    head = ("bound", "holds at", "worst case", "asked", "found", "met")
+    return render_table(head, map(_list_judgement, judge(results)))
+
+
+def _list_judgement(judgement: Judgement) -> list[str]:
+    worst = judgement.worst
+    if worst is None:
+        return [judgement.what, "", "", "", "", "not measured"]
+    sign = "≥" if judgement.at_least else "≤"
+    return [
+        judgement.what,
+        f"{judgement.met} of {len(judgement.figures)}",
+        worst.where,
+        f"{sign} {_show(worst.asked)}",
+        _show(worst.found),
+        "yes" if judgement.holds else "**no**",
+    ]
+
+
+def render_products(results: HttpResults) -> str:
+    """For each element type: medians of all contenders, by number of clients and size."""
+    there = [x for x in CONTENDERS if any(row.contender == x for row in results.rows)]
+    tables = []
+    for dtype in DTYPES:
+        cases = [case for case in results.list_cases("product") if case.dtype == dtype]
+        lines = [_list_times(case, results.find_case(case), there) for case in cases]
+        if lines:
+            tables.append(render_table((f"{dtype}, clients", "size", *there), lines))
+    return "\n\n".join(tables)
+
+
+def _list_times(case: Case, rows: dict[str, Row], there: Sequence[str]) -> list[str]:
+    cells = [_show_ms(_find_seconds(rows[name])) if name in rows else "" for name in there]
+    return [str(case.clients), f"{case.size}²", *cells]
+
+
+def _find_seconds(row: Row) -> float:
+    """The median; of a floor, the floor."""
+    if row.contender in {FLOOR, FLOOR_UNIX} and row.floor_seconds is not None:
+        return row.floor_seconds
+    return row.p50_seconds
+
+
+def render_rates(results: HttpResults) -> str:
+    """Requests a second, and percentiles, where many clients ask."""
+    head = ("clients", "size", "type", "contender", "a second", "p50", "p95", "p99", "refused")
+    lines = [
+        [
+            str(row.clients),
+            f"{row.size}²",
+            row.dtype,
+            row.contender,
+            _show(row.rate),
+            *map(_show_ms, (row.p50_seconds, row.p95_seconds, row.p99_seconds)),
+            str(row.refused),
+        ]
+        for case in results.list_cases("product")
+        for row in results.find_case(case).values()
+        if case.size == 64 and case.dtype == "float32" and row.contender != EXECUTOR
+    ]
+    return render_table(head, lines) if lines else ""
+
+
+def render_transfers(results: HttpResults) -> str:
+    """GB/s of a large matrix, in and out."""
+    lines = []
+    for what in ("upload", "download"):
+        for case in results.list_cases(what):
+            for row in results.find_case(case).values():
+                size_bytes = 4 * int(case.size) ** 2
+                own = "" if row.own_bytes is None else f"{row.own_bytes / 2**20:.1f}"
+                rate = f"{size_bytes / row.p50_seconds / 1e9:.2f}"
+                lines.append([what, f"{size_bytes / 2**20:g}", row.contender, rate, own])
+    head = ("way", "MiB", "", "GB/s", "own memory's growth, MiB")
+    return render_table(head, lines) if lines else ""
+
+
+def render_jobs(results: HttpResults) -> str:
+    """Jobs beside what they cannot do without."""
+    head = ("job", "size", "accepted to done", "by its own clock", "product", "disk", "F", "by")
+    lines = [
+        [
+            f"{row.what}, {row.contender}",
+            str(row.size),
+            _show_ms(row.p50_seconds),
+            _show_ms(row.server_seconds),
+            _show_ms(row.executor_seconds or row.floor_seconds),
+            _show_ms(row.disk_seconds),
+            f"{row.f} → {row.f_actual}",
+            row.note or "",
+        ]
+        for row in results.rows
+        if row.what in {"job", "job-memory", "split"} and row.contender != EXECUTOR
+    ]
+    return render_table(head, lines) if lines else ""
+
+
+def render_absent(results: HttpResults) -> str:
+    """What does not run there, and what was not measured."""
+    return "\n".join(f"- {line}" for line in results.absent) or "Nothing is missing."
+
+
+SECTIONS: Final[dict[str, Callable[[HttpResults], str]]] = {
+    "bounds": render_bounds,
+    "products": render_products,
+    "rates": render_rates,
+    "transfers": render_transfers,
+    "jobs": render_jobs,
+    "absent": render_absent,
+}
+
+
+def _show_ms(seconds: float | None) -> str:
+    return "" if seconds is None else _show(seconds * 1e3)
+
+
+def _show(figure: float) -> str:
+    """Three digits, or all of them before the point."""
+    return f"{figure:.0f}" if figure >= 100 else f"{figure:.3g}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

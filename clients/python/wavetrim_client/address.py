@@ -1,0 +1,63 @@
+"""Where a service is: an http or https address, or the path of a Unix socket."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+_LIMIT: Final = "http:// or https:// and a host, or the path of a Unix socket (/run/wavetrim.sock)"
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a service is.
+
+    Attributes:
+        url: As a reader wants it.
+        host: Name or number of the machine; empty for a Unix socket.
+        port: TCP port; 0 for a Unix socket.
+        socket_path: Path of the Unix socket; empty for TCP.
+        tls: Whether the connection is encrypted.
+        prefix: Path that stands before every route, without a slash at its end.
+        authority: What the Host header says.
+    """
+
+    url: str
+    host: str
+    port: int
+    socket_path: str
+    tls: bool
+    prefix: str
+    authority: str
+
+
+def parse_address(url: str | os.PathLike[str]) -> Address:
+    """Read "http://host:8000", "https://host/prefix", "/run/wavetrim.sock" or "unix:<path>".
+
+    Raises:
+        ValueError: It is none of these.
+    """
+    text = os.fspath(url)
+    path = text.removeprefix("unix:")
+    if path and (path != text or path.startswith(("/", "./", "../"))):
+        path = str(Path(path).absolute())
+        return Address(f"unix:{path}", "", 0, path, tls=False, prefix="", authority="localhost")
+    refused = ValueError(f"url is {text!r}; it must be {_LIMIT}")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise refused from error
+    if parts.scheme not in _PORTS or not parts.hostname or parts.query or parts.fragment:
+        raise refused
+    return Address(
+        url=text.rstrip("/"),
+        host=parts.hostname,
+        port=_PORTS[parts.scheme] if port is None else port,
+        socket_path="",
+        tls=parts.scheme == "https",
+        prefix=parts.path.rstrip("/"),
+        authority=parts.netloc.rpartition("@")[2],
+    )

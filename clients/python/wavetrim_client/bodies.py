@@ -1,0 +1,190 @@
+"""Bodies of requests: arrays as the .npy files that they would be, files, JSON."""
+
+import hashlib
+import json
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .npy import format_head, view_bytes
+from .request import Body
+
+PIECE_BYTES: Final = 2**20
+"""Bodies are read in pieces of about this size, so that progress is seen."""
+
+Progress = Callable[[int, int], None]
+"""Receives the bytes that were sent, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonBody:
+    """A document.
+
+    Attributes:
+        content: It, in UTF-8.
+    """
+
+    content: bytes
+
+    @classmethod
+    def write(cls, document: object) -> "JsonBody":
+        """The body of a document."""
+        return cls(json.dumps(document, allow_nan=False).encode())
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the body."""
+        return len(self.content)
+
+    def read_pieces(self) -> Iterator[bytes]:
+        """The body."""
+        yield self.content
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayBody:
+    """A matrix as a .npy file.
+
+    One that lies row after row or column after column is sent from where it lies. Any other is
+    copied, a piece at a time.
+
+    Attributes:
+        array: Two-dimensional, of the machine's byte order or not.
+    """
+
+    array: NDArray[Any]
+
+    @property
+    def head(self) -> bytes:
+        """The head of the .npy file."""
+        dtype = self.array.dtype.newbyteorder("<")
+        rows, columns = self.array.shape
+        return format_head(dtype, (rows, columns), self._fortran_order)
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the body."""
+        return len(self.head) + self.array.nbytes
+
+    @property
+    def _fortran_order(self) -> bool:
+        flags = self.array.flags
+        return flags.f_contiguous and not flags.c_contiguous
+
+    def read_pieces(self) -> Iterator[bytes | memoryview]:
+        """The head, then the elements in the order in which they lie."""
+        yield self.head
+        lines = self.array.T if self._fortran_order else self.array
+        native = lines.dtype.newbyteorder("<")
+        if lines.size == 0:
+            return
+        if lines.flags.c_contiguous and lines.dtype == native:
+            view = view_bytes(lines)
+            for start in range(0, len(view), PIECE_BYTES):
+                yield view[start : start + PIECE_BYTES]
+            return
+        step = max(1, PIECE_BYTES // (lines.shape[1] * native.itemsize))
+        for start in range(0, lines.shape[0], step):
+            yield view_bytes(np.ascontiguousarray(lines[start : start + step], native))
+
+
+@dataclass(frozen=True, slots=True)
+class FileBody:
+    """A file as it is.
+
+    Attributes:
+        path: The file.
+        size_bytes: Its length.
+    """
+
+    path: Path
+    size_bytes: int
+
+    @classmethod
+    def find(cls, path: Path) -> "FileBody":
+        """The body of a file.
+
+        Raises:
+            OSError: It is not there.
+        """
+        return cls(path, path.stat().st_size)
+
+    def read_pieces(self) -> Iterator[bytes]:
+        """The file's bytes; as many as it had when it was found.
+
+        Raises:
+            OSError: It cannot be read, or is shorter than it was.
+        """
+        left = self.size_bytes
+        with self.path.open("rb", buffering=0) as file:
+            while left:
+                piece = file.read(min(left, PIECE_BYTES))
+                if not piece:
+                    raise OSError(f"{self.path} has become {left} bytes shorter")
+                left -= len(piece)
+                yield piece
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedBody:
+    """Bodies, one directly behind the other.
+
+    Attributes:
+        parts: They.
+    """
+
+    parts: Sequence[Body]
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of all."""
+        return sum(part.size_bytes for part in self.parts)
+
+    def read_pieces(self) -> Iterator[bytes | memoryview]:
+        """The pieces of all."""
+        for part in self.parts:
+            yield from part.read_pieces()
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedBody:
+    """A body that tells how far it was sent.
+
+    Attributes:
+        body: It.
+        on_progress: Told of each piece when the next is asked for.
+    """
+
+    body: Body
+    on_progress: Progress
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the body."""
+        return self.body.size_bytes
+
+    def read_pieces(self) -> Iterator[bytes | memoryview]:
+        """The body's pieces."""
+        sent = 0
+        for piece in self.body.read_pieces():
+            yield piece
+            sent += len(piece)
+            self.on_progress(sent, self.size_bytes)
+
+
+def digest_body(body: Body) -> str:
+    """The Content-Digest field of a body (RFC 9530, sha-256); reads it once."""
+    digest = hashlib.sha256()
+    for piece in body.read_pieces():
+        digest.update(piece)
+    return format_digest(digest.digest())
+
+
+def format_digest(digest: bytes) -> str:
+    """A digest field of a SHA-256."""
+    return f"sha-256=:{b64encode(digest).decode()}:"

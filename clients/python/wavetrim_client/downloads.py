@@ -1,0 +1,222 @@
+"""A .npy file on its way here, into an array or a file; taken up again where a connection broke."""
+
+import hashlib
+import re
+from base64 import b64decode
+from collections.abc import Callable
+from typing import Any, BinaryIO, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .bodies import format_digest
+from .calls import Calls
+from .errors import DownloadCorrupted, ServiceUnreachable
+from .npy import MEDIA_TYPE, receive_head, view_bytes
+from .request import Answer, Request
+
+FRUITLESS_TRIES: Final = 3
+"""How many connections in a row may break without a byte before a download is given up."""
+
+_PAUSE_SECONDS: Final = 0.1
+_BUFFER_BYTES: Final = 2**20
+_DIGEST: Final = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]*):")
+
+Arrival = Callable[[int, int | None], None]
+"""Receives the bytes that have arrived, and of how many (None where the service does not say)."""
+
+
+class Place(Protocol):
+    """Where the bytes of a download go."""
+
+    def begin(self, answer: Answer) -> None:
+        """Forget what has arrived: `answer` has the file from its first byte."""
+
+    async def receive(self, answer: Answer) -> int:
+        """Receive some bytes; returns how many, 0 at their end."""
+
+    def finish(self) -> None:
+        """Make sure that what has arrived is what was announced.
+
+        Raises:
+            DownloadCorrupted: It is not.
+        """
+
+
+class FilePlace:
+    """A file, checked by the digest that the service announces.
+
+    Args:
+        file: Empty, open for writing.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._digest = hashlib.sha256()
+        self._expected: bytes | None = None
+
+    def begin(self, answer: Answer) -> None:
+        """Empty the file."""
+        self._file.seek(0)
+        self._file.truncate()
+        self._digest = hashlib.sha256()
+        self._expected = _find_digest(answer)
+
+    async def receive(self, answer: Answer) -> int:
+        """Receive some bytes and write them.
+
+        Raises:
+            OSError: The file does not take them.
+        """
+        count = await answer.receive_into(self._buffer)
+        self._file.write(self._buffer[:count])
+        if self._expected is not None:
+            self._digest.update(self._buffer[:count])
+        return count
+
+    def finish(self) -> None:
+        """Compare the digests."""
+        if self._expected is None or self._digest.digest() == self._expected:
+            return
+        found, announced = format_digest(self._digest.digest()), format_digest(self._expected)
+        raise DownloadCorrupted(f"its digest is {found}, announced: {announced}")
+
+
+class ArrayPlace:
+    """An array of the file's shape and element type, into which its elements are received.
+
+    Args:
+        out: Taken where the file's elements can be received right into it; None for a new one.
+
+    Attributes:
+        array: The array, once the head has arrived.
+    """
+
+    def __init__(self, out: NDArray[Any] | None) -> None:
+        self._out = out
+        self.array: NDArray[Any] = np.empty(0)
+        self._rest: memoryview | None = None
+
+    def begin(self, answer: Answer) -> None:
+        """Wait for a head."""
+        del answer
+        self._rest = None
+
+    async def receive(self, answer: Answer) -> int:
+        """Receive the head, then some of the elements."""
+        if self._rest is None:
+            try:
+                head = await receive_head(answer)
+            except ValueError as error:
+                raise DownloadCorrupted(f"the answer is no .npy file: {error}") from error
+            fits = self._out is not None and head.fits(self._out)
+            self.array = self._out if self._out is not None and fits else head.make_array()
+            self._rest = view_bytes(self.array) if self.array.size else memoryview(b"")
+            return head.size_bytes
+        count = await answer.receive_into(self._rest) if self._rest else 0
+        self._rest = self._rest[count:]
+        return count
+
+    def finish(self) -> None:
+        """Make sure that no element is missing."""
+        if self._rest is None or self._rest:
+            raise DownloadCorrupted(f"{len(self._rest or b'')} bytes are missing at its end")
+
+
+class Download:
+    """The state of one download between its connections.
+
+    Args:
+        place: Where the bytes go.
+        on_progress: Told of what has arrived.
+    """
+
+    def __init__(self, place: Place, on_progress: Arrival | None) -> None:
+        self._place = place
+        self._on_progress = on_progress
+        self.received_bytes = 0
+        self._total_bytes: int | None = None
+        self._etag: str | None = None
+
+    def headers(self) -> dict[str, str]:
+        """Headers that ask for what is still missing, of the same content only."""
+        plain = {"Accept": MEDIA_TYPE, "Accept-Encoding": "identity"}
+        if self.received_bytes == 0 or self._etag is None:
+            return plain
+        return {**plain, "Range": f"bytes={self.received_bytes}-", "If-Range": self._etag}
+
+    async def receive(self, answer: Answer) -> None:
+        """Receive one answer's bytes behind those that are there, or anew if it begins anew."""
+        if answer.status != 206:
+            self.received_bytes = 0
+            self._total_bytes = answer.length
+            self._etag = answer.headers.get("etag")
+            self._place.begin(answer)
+        while count := await self._place.receive(answer):
+            self.received_bytes += count
+            if self._on_progress is not None:
+                self._on_progress(self.received_bytes, self._total_bytes)
+
+    def finish(self) -> None:
+        """Compare what has arrived with what the service said of it.
+
+        Raises:
+            DownloadCorrupted: They differ.
+        """
+        if self._total_bytes not in (None, self.received_bytes):
+            raise DownloadCorrupted(
+                f"{self.received_bytes} bytes have arrived of {self._total_bytes}"
+            )
+        self._place.finish()
+
+
+async def receive_file(
+    calls: Calls, path: str, place: Place, on_progress: Arrival | None = None
+) -> int:
+    """Fetch a .npy file.
+
+    Args:
+        calls: To the service.
+        path: The route that sends it.
+        place: Where its bytes go.
+        on_progress: Told of what has arrived.
+
+    Returns:
+        Bytes of the file.
+
+    Raises:
+        DownloadCorrupted: The bytes are not those that were announced.
+        ServiceUnreachable: The connection broke again and again.
+    """
+    download = Download(place, on_progress)
+    fruitless = 0
+    while True:
+        before = download.received_bytes
+        try:
+            request = Request("GET", path, headers=download.headers())
+            await calls.receive(request, download.receive)
+        except ServiceUnreachable:
+            fruitless = 0 if download.received_bytes > before else fruitless + 1
+            if fruitless == FRUITLESS_TRIES:
+                raise
+        else:
+            download.finish()
+            return download.received_bytes
+        await calls.transport.network.sleep(_PAUSE_SECONDS * fruitless)
+
+
+def _find_digest(answer: Answer) -> bytes | None:
+    """The SHA-256 of the whole file, where the answer announces it (RFC 9530).
+
+    Raises:
+        DownloadCorrupted: It cannot be read.
+    """
+    field = answer.headers.get("repr-digest") or answer.headers.get("content-digest", "")
+    found = _DIGEST.search(field)
+    if found is None:
+        return None
+    try:
+        return b64decode(found[1], validate=True)
+    except ValueError as error:
+        raise DownloadCorrupted(f"its digest cannot be read: {field!r}") from error

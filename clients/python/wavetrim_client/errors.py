@@ -1,0 +1,129 @@
+"""What a caller may meet.
+
+::
+
+    ClientError
+    ├── ServiceUnreachable      no answer: nobody listens there, or the connection broke
+    │   └── ServiceTimeout      the service was silent for too long
+    ├── ServiceRefused          it answered with a problem document (RFC 9457)
+    │   ├── Unauthorized        401, 403: the API key, or the name it was called by
+    │   ├── NotFound            404: no such matrix or job
+    │   └── ServiceBusy         429, 503: the same request may pass later
+    ├── JobUnsuccessful         a job that was waited for failed or was cancelled
+    ├── WaitTimeout             a job was not finished in time; it goes on
+    └── DownloadCorrupted       other bytes arrived than the service announced
+
+Arguments that cannot be meant are `ValueError`, files that cannot be read or written `OSError`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class ClientError(Exception):
+    """The root of every error that the client raises on purpose."""
+
+
+class ServiceUnreachable(ClientError):
+    """No answer: nobody listens there, or the connection broke.
+
+    Attributes:
+        url: Where the service was looked for.
+    """
+
+    def __init__(self, url: str, reason: object) -> None:
+        super().__init__(f"the service at {url} does not answer: {reason}")
+        self.url = url
+
+
+class ServiceTimeout(ServiceUnreachable):
+    """The service was silent for longer than the client's timeout."""
+
+
+class ServiceRefused(ClientError):
+    """The service answered with a problem.
+
+    Attributes:
+        status: HTTP status.
+        problem: The problem document.
+        field: Name of what was refused, where there is one to name.
+        value: The value that was refused.
+        limit: What would have been accepted, in words.
+    """
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        title = problem.get("title") or f"HTTP status {status}"
+        detail = problem.get("detail")
+        super().__init__(f"{title}: {detail}" if detail else str(title))
+        self.status = status
+        self.problem = dict(problem)
+        self.field: str | None = problem.get("field")
+        self.value: Any = problem.get("value")
+        self.limit: str | None = problem.get("limit")
+
+
+class Unauthorized(ServiceRefused):
+    """The call lacks the service's API key, or named the service by a foreign name (401, 403)."""
+
+
+class NotFound(ServiceRefused):
+    """There is no such matrix or job (404)."""
+
+
+class ServiceBusy(ServiceRefused):
+    """The queue is full or the service is stopping (429, 503): the same request may pass later.
+
+    Attributes:
+        retry_after_seconds: When the service asks to be tried again; None when it does not say.
+    """
+
+    def __init__(
+        self, status: int, problem: Mapping[str, Any], retry_after_seconds: float | None = None
+    ) -> None:
+        super().__init__(status, problem)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class JobUnsuccessful(ClientError):
+    """A job that was waited for ended without a product.
+
+    Attributes:
+        job_id: Its id.
+        state: "failed" or "cancelled".
+        error: What the service says of the failure; None for a cancelled job.
+    """
+
+    def __init__(self, job_id: str, state: str, error: Mapping[str, Any] | None) -> None:
+        reason = (error or {}).get("message")
+        super().__init__(f"job {job_id} {state}" + (f": {reason}" if reason else ""))
+        self.job_id = job_id
+        self.state = state
+        self.error = error
+
+
+class WaitTimeout(ClientError):
+    """A job was not finished within the time that its caller would wait; it goes on."""
+
+
+class DownloadCorrupted(ClientError):
+    """The bytes that arrived are not those that the service announced; nothing was kept."""
+
+
+def read_refusal(
+    status: int, problem: Mapping[str, Any], *, retry_after: str | None
+) -> ServiceRefused:
+    """The error that a problem document stands for.
+
+    Args:
+        status: HTTP status of the answer.
+        problem: The document.
+        retry_after: The Retry-After field, where there is one.
+    """
+    if status in (429, 503):
+        seconds = float(retry_after) if retry_after and retry_after.isdecimal() else None
+        return ServiceBusy(status, problem, seconds)
+    if status in (401, 403):
+        return Unauthorized(status, problem)
+    if status == 404:
+        return NotFound(status, problem)
+    return ServiceRefused(status, problem)

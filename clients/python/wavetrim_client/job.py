@@ -1,0 +1,124 @@
+"""A job of the service, for blocking callers and for asynchronous ones."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from .downloads import Arrival
+from .network import run
+from .progress import Watcher, watch
+from .records import JobStatus
+from .session import Session
+
+
+class Job:
+    """A job of the service.
+
+    Attributes:
+        id: Names it, for as long as the service keeps it.
+    """
+
+    def __init__(self, session: Session, job_id: str) -> None:
+        self._session = session
+        self.id = job_id
+
+    def __repr__(self) -> str:
+        return f"Job({self.id!r})"
+
+    def status(self) -> JobStatus:
+        """The job as it is now.
+
+        Raises:
+            NotFound: The service does not know it (any more).
+        """
+        return run(self._session.job(self.id))
+
+    def wait(
+        self, *, progress: bool | Watcher = False, timeout_seconds: float | None = None
+    ) -> JobStatus:
+        """Wait until the job has succeeded; a restart of the service is waited for, too.
+
+        Args:
+            progress: True shows a bar, where rich is installed; a function receives the job at
+                every look.
+            timeout_seconds: How long to wait; None for as long as it takes.
+
+        Raises:
+            JobUnsuccessful: It failed or was cancelled.
+            WaitTimeout: It was not finished in time; it goes on.
+        """
+        with watch(progress) as on_progress:
+            return run(
+                self._session.wait(
+                    self.id, timeout_seconds=timeout_seconds, on_progress=on_progress
+                )
+            )
+
+    def result(
+        self, *, out: NDArray[Any] | None = None, timeout_seconds: float | None = None
+    ) -> NDArray[Any]:
+        """The product, when the job has succeeded; errors as `wait` has them.
+
+        Args:
+            out: An array of the product's shape and element type to be filled and returned.
+            timeout_seconds: How long to wait for the job; None for as long as it takes.
+        """
+        self.wait(timeout_seconds=timeout_seconds)
+        return run(self._session.fetch(f"/v1/jobs/{self.id}/result", out))
+
+    def download(self, path: str | os.PathLike[str], *, on_progress: Arrival | None = None) -> int:
+        """Write the product of a succeeded job to a .npy file, as `Client.download` does."""
+        route = f"/v1/jobs/{self.id}/result"
+        return run(self._session.download(route, Path(path), on_progress))
+
+    def cancel(self) -> JobStatus:
+        """Stop the job, a running one too; the job as it is now."""
+        return run(self._session.cancel(self.id))
+
+
+class AsyncJob:
+    """A job of the service; `Job`, awaited.
+
+    Attributes:
+        id: Names it, for as long as the service keeps it.
+    """
+
+    def __init__(self, session: Session, job_id: str) -> None:
+        self._session = session
+        self.id = job_id
+
+    def __repr__(self) -> str:
+        return f"AsyncJob({self.id!r})"
+
+    async def status(self) -> JobStatus:
+        """The job as it is now; see `Job.status`."""
+        return await self._session.job(self.id)
+
+    async def wait(
+        self, *, progress: bool | Watcher = False, timeout_seconds: float | None = None
+    ) -> JobStatus:
+        """Wait until the job has succeeded; see `Job.wait`."""
+        with watch(progress) as on_progress:
+            return await self._session.wait(
+                self.id, timeout_seconds=timeout_seconds, on_progress=on_progress
+            )
+
+    async def result(
+        self, *, out: NDArray[Any] | None = None, timeout_seconds: float | None = None
+    ) -> NDArray[Any]:
+        """The product, when the job has succeeded; see `Job.result`."""
+        await self.wait(timeout_seconds=timeout_seconds)
+        return await self._session.fetch(f"/v1/jobs/{self.id}/result", out)
+
+    async def download(
+        self, path: str | os.PathLike[str], *, on_progress: Arrival | None = None
+    ) -> int:
+        """Write the product of a succeeded job to a .npy file; see `Job.download`."""
+        route = f"/v1/jobs/{self.id}/result"
+        return await self._session.download(route, Path(path), on_progress)
+
+    async def cancel(self) -> JobStatus:
+        """Stop the job; see `Job.cancel`."""
+        return await self._session.cancel(self.id)

@@ -1,0 +1,123 @@
+"""Waiting, in a thread or in an event loop: all that differs between the two clients.
+
+Everything else is written once, as coroutines over non-blocking sockets. Over `AsyncioNetwork` they
+are awaited. Over `BlockingNetwork` nothing ever suspends them, so `run` gets through with one step.
+"""
+
+import asyncio
+import select
+import socket
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+_READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
+
+
+class Network(Protocol):
+    """What a client waits by."""
+
+    async def wait(
+        self, sock: socket.socket, *, read: bool, write: bool, timeout_seconds: float | None
+    ) -> None:
+        """Wait until a socket can be read from, or written to, where either was asked for.
+
+        Raises:
+            TimeoutError: Neither within `timeout_seconds`; None waits as long as it takes.
+        """
+
+    async def resolve(self, host: str, port: int) -> list[Any]:
+        """The addresses of a host, as `socket.getaddrinfo` has them."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+
+    async def compute(self, function: Callable[[], T]) -> T:
+        """Call what takes its time without waiting for anybody."""
+
+
+class BlockingNetwork:
+    """Waits in the calling thread."""
+
+    async def wait(
+        self, sock: socket.socket, *, read: bool, write: bool, timeout_seconds: float | None
+    ) -> None:
+        """Wait by poll(2)."""
+        poll = select.poll()
+        poll.register(sock, (select.POLLIN if read else 0) | (select.POLLOUT if write else 0))
+        if not poll.poll(None if timeout_seconds is None else timeout_seconds * 1e3):
+            raise TimeoutError
+
+    async def resolve(self, host: str, port: int) -> list[Any]:
+        """Ask the system."""
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep."""
+        time.sleep(seconds)  # noqa: ASYNC251 - no event loop runs this
+
+    async def compute(self, function: Callable[[], T]) -> T:
+        """Call it."""
+        return function()
+
+
+class AsyncioNetwork:
+    """Waits in asyncio's event loop, or uvloop's; in whichever runs at the time."""
+
+    async def wait(
+        self, sock: socket.socket, *, read: bool, write: bool, timeout_seconds: float | None
+    ) -> None:
+        """Wait by the loop's readers and writers."""
+        loop = asyncio.get_running_loop()
+        ready = loop.create_future()
+        file = sock.fileno()
+        if read:
+            loop.add_reader(file, _wake, ready)
+        if write:
+            loop.add_writer(file, _wake, ready)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await ready
+        finally:
+            if read:
+                loop.remove_reader(file)
+            if write:
+                loop.remove_writer(file)
+
+    async def resolve(self, host: str, port: int) -> list[Any]:
+        """Ask the system in a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep."""
+        await asyncio.sleep(seconds)
+
+    async def compute(self, function: Callable[[], T]) -> T:
+        """Call it in a thread."""
+        return await asyncio.to_thread(function)
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that runs over `BlockingNetwork`."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    coroutine.close()
+    raise RuntimeError("a coroutine of the blocking client was suspended")
+
+
+def is_readable(sock: socket.socket) -> bool:
+    """Whether bytes, or the end of the stream, wait in a socket now."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return any(event & _READABLE for _, event in poll.poll(0))
+
+
+def _wake(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)

@@ -1,0 +1,121 @@
+"""The head of a .npy file: what stands before the elements."""
+
+import io
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+MEDIA_TYPE: Final = "application/x-npy"
+
+_MAGIC_BYTES: Final = 8
+_MAX_HEAD_BYTES: Final = 10_012
+
+
+class Source(Protocol):
+    """Bytes that arrive."""
+
+    async def receive_into(self, view: memoryview) -> int:
+        """Receive some of them; returns how many, 0 at their end."""
+
+
+@dataclass(frozen=True, slots=True)
+class NpyHead:
+    """What the head of a .npy file says.
+
+    Attributes:
+        shape: Rows and columns.
+        dtype: Element type.
+        fortran_order: True when the elements lie column after column.
+        size_bytes: Length of the head itself.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fortran_order: bool
+    size_bytes: int
+
+    def make_array(self) -> NDArray[Any]:
+        """An array for the elements, in their order."""
+        return np.empty(self.shape, self.dtype, order="F" if self.fortran_order else "C")
+
+    def fits(self, array: NDArray[Any]) -> bool:
+        """Whether the elements can be received right into an array."""
+        order = array.flags.f_contiguous if self.fortran_order else array.flags.c_contiguous
+        return bool(order) and array.shape == self.shape and array.dtype == self.dtype
+
+
+@lru_cache(maxsize=256)
+def format_head(dtype: np.dtype[Any], shape: tuple[int, int], fortran_order: bool) -> bytes:
+    """The head that `numpy.save` writes."""
+    buffer = io.BytesIO()
+    described = {
+        "descr": np.lib.format.dtype_to_descr(dtype),
+        "fortran_order": fortran_order,
+        "shape": shape,
+    }
+    np.lib.format.write_array_header_1_0(buffer, described)
+    return buffer.getvalue()
+
+
+@lru_cache(maxsize=256)
+def parse_head(head: bytes) -> NpyHead:
+    """Read a whole head.
+
+    Raises:
+        ValueError: It is not that of a .npy file.
+    """
+    buffer = io.BytesIO(head)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(np.lib.format.read_magic(buffer))
+    if read is None:
+        raise ValueError("version is another than 1.0 or 2.0")
+    shape, fortran_order, dtype = read(buffer)
+    if dtype.hasobject:
+        raise ValueError(f"dtype is {dtype}; it must be a number")
+    return NpyHead(shape, dtype, fortran_order, len(head))
+
+
+async def receive_head(source: Source) -> NpyHead:
+    """Receive a head, and nothing of what follows it.
+
+    Raises:
+        ValueError: What arrives is no .npy file.
+    """
+    head = await _receive_exactly(source, _MAGIC_BYTES)
+    length_bytes = 2 if head[6:7] == b"\1" else 4
+    head += await _receive_exactly(source, length_bytes)
+    rest_bytes = int.from_bytes(head[_MAGIC_BYTES:], "little")
+    if len(head) + rest_bytes > _MAX_HEAD_BYTES:
+        raise ValueError(f"its head has {rest_bytes} bytes, too many for a .npy file's")
+    return parse_head(head + await _receive_exactly(source, rest_bytes))
+
+
+async def receive_all(source: Source, view: memoryview) -> None:
+    """Fill memory with what arrives.
+
+    Raises:
+        ValueError: It ends before.
+    """
+    done = 0
+    while done < len(view):
+        count = await source.receive_into(view[done:])
+        if count == 0:
+            raise ValueError(f"it ends after {done} of {len(view)} bytes")
+        done += count
+
+
+async def _receive_exactly(source: Source, count: int) -> bytes:
+    buffer = bytearray(count)
+    await receive_all(source, memoryview(buffer))
+    return bytes(buffer)
+
+
+def view_bytes(array: NDArray[Any]) -> memoryview:
+    """The bytes of a contiguous array of at least one element, as they lie in memory."""
+    flat = array.reshape(-1, order="A")
+    return flat.view(np.uint8).data

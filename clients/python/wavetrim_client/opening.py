@@ -1,0 +1,51 @@
+"""A session from what a client is made with."""
+
+import os
+import ssl
+from typing import Final
+
+from .address import parse_address
+from .network import Network
+from .retries import Retries
+from .session import Session
+from .transport import HttpTransport
+from .version import __version__
+
+LOCAL_URL: Final = "http://127.0.0.1:8000"
+"""Where a service listens when nothing else is said."""
+
+TIMEOUT_SECONDS: Final = 120.0
+"""The longest silence of a service within one call, when nothing else is said."""
+
+
+def open_session(
+    url: str | os.PathLike[str],
+    network: Network,
+    *,
+    api_key: str | None,
+    timeout: float | None,
+    retries: int,
+    tls_context: ssl.SSLContext | None,
+) -> Session:
+    """A session with the service at `url`; nothing is sent yet.
+
+    Raises:
+        ValueError: An argument cannot be meant.
+    """
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"timeout is {timeout}; it must be a positive number of seconds, or None")
+    if retries < 0:
+        raise ValueError(f"retries is {retries}; it must be at least 0")
+    headers = {"User-Agent": f"wavetrim-client/{__version__}"}
+    if api_key is not None:
+        if not api_key or not api_key.isprintable():
+            raise ValueError("api_key is empty or has characters that a header cannot have")
+        headers["Authorization"] = f"Bearer {api_key}"
+    transport = HttpTransport(
+        parse_address(url),
+        network,
+        headers=headers,
+        timeout_seconds=timeout,
+        tls_context=tls_context,
+    )
+    return Session(transport, Retries(tries=retries + 1))

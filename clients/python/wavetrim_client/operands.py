@@ -1,0 +1,104 @@
+"""Arrays as operands of a product: their element type, their shapes, and the product's (pure)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+DTYPES: Final = (
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+)
+"""The element types that the service multiplies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """The operands of αA·B + βC as matrices of one element type.
+
+    Attributes:
+        matrices: A and B, and C where it is read.
+        shape: Shape of the product, as `numpy.matmul` has it: a vector's dimension is dropped.
+        dtype: The operands' common element type.
+    """
+
+    matrices: tuple[NDArray[Any], ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def read_operands(a: ArrayLike, b: ArrayLike, c: ArrayLike | None, *, beta: float) -> Operands:
+    """Read operands by NumPy's rules: vectors are a row and a column, types are promoted.
+
+    Raises:
+        ValueError: They cannot be multiplied; names the operand, what it is and what it must be.
+    """
+    left, right = np.asarray(a), np.asarray(b)
+    for name, array in (("a", left), ("b", right)):
+        if array.ndim not in (1, 2):
+            raise ValueError(f"{name} has {array.ndim} dimensions; it must have 1 or 2")
+    shape = left.shape[:-1] + right.shape[1:]
+    rows = left.reshape(1, -1) if left.ndim == 1 else left
+    columns = right.reshape(-1, 1) if right.ndim == 1 else right
+    if rows.shape[1] != columns.shape[0]:
+        limit = f"it must have {rows.shape[1]}, as a is {left.shape}"
+        raise ValueError(f"b has {columns.shape[0]} rows; {limit}")
+    matrices = [rows, columns]
+    if beta != 0:
+        if c is None:
+            raise ValueError(f"c is None; it must be given, as beta is {beta}")
+        addend = np.asarray(c)
+        if addend.shape != shape:
+            raise ValueError(f"c has the shape {addend.shape}; it must have {shape}")
+        matrices.append(addend.reshape(rows.shape[0], columns.shape[1]))
+    same = promote(matrices)
+    return Operands(same, shape, same[0].dtype.newbyteorder("="))
+
+
+def promote(arrays: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
+    """Arrays in their common element type, which NumPy decides.
+
+    Raises:
+        ValueError: The service does not multiply that type.
+    """
+    dtype = np.result_type(*arrays).newbyteorder("=")
+    check_dtype(dtype)
+    return tuple(
+        array if array.dtype.newbyteorder("=") == dtype else array.astype(dtype) for array in arrays
+    )
+
+
+def check_dtype(dtype: np.dtype[Any]) -> None:
+    """Refuse an element type that the service does not multiply.
+
+    Raises:
+        ValueError: It does not.
+    """
+    if dtype.name not in DTYPES:
+        raise ValueError(f"dtype is {dtype.name}; it must be one of {', '.join(DTYPES)}")
+
+
+def check_out(out: NDArray[Any], operands: Operands, dtype: DTypeLike | None) -> None:
+    """Refuse an array that cannot take the product as it is.
+
+    Raises:
+        ValueError: Its shape or element type is another, or it cannot be written to.
+    """
+    wanted = operands.dtype if dtype is None else np.dtype(dtype)
+    if out.shape != operands.shape:
+        raise ValueError(f"out has the shape {out.shape}; it must have {operands.shape}")
+    if out.dtype != wanted:
+        raise ValueError(f"out has the dtype {out.dtype}; it must have {wanted}")
+    if not out.flags.writeable:
+        raise ValueError("out is read-only; it must be an array that can be written to")

@@ -1,0 +1,33 @@
+"""A bar for a job that is waited for, where rich is installed."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from .records import JobStatus
+
+Watcher = Callable[[JobStatus], None]
+"""Receives a job at every look."""
+
+
+@contextlib.contextmanager
+def watch(progress: bool | Watcher) -> Iterator[Watcher | None]:
+    """What a wait tells of the job.
+
+    Args:
+        progress: True for a bar on standard error, nothing without rich; or a function.
+    """
+    if not isinstance(progress, bool):
+        yield progress
+        return
+    if not progress:
+        yield None
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import Progress
+    except ImportError:
+        yield None
+        return
+    with Progress(console=Console(stderr=True)) as bar:
+        task = bar.add_task("multiply", total=1.0)
+        yield lambda job: bar.update(task, completed=job.progress, description=job.state)

@@ -1,0 +1,288 @@
+"""All calls to a service, written once: `Client` runs them, `AsyncClient` awaits them."""
+
+import contextlib
+import json
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from .bodies import ArrayBody, JoinedBody, JsonBody, Progress, WatchedBody, digest_body
+from .calls import Calls
+from .details import Details, read_details
+from .downloads import ArrayPlace, Arrival, Download, FilePlace, receive_file
+from .errors import ClientError, JobUnsuccessful, ServiceBusy, ServiceUnreachable, WaitTimeout
+from .npy import MEDIA_TYPE
+from .operands import Operands, check_dtype, check_out, read_operands
+from .options import PlanOptions, ProductOptions, describe_options
+from .partial_file import write_partial
+from .records import Health, JobStatus, Matrix
+from .request import Answer, Request
+from .retries import Retries
+from .sources import MatrixName, Source, Uploaded, describe_source, name_matrix, promote_arrays
+from .transport import Transport
+
+OUTAGE_SECONDS: Final = 30.0
+"""How long the service may be away while a job is waited for: jobs outlive its restart."""
+
+_FIRST_POLL_SECONDS: Final = 0.005
+_LAST_POLL_SECONDS: Final = 1.0
+
+
+class Session:
+    """The calls to one service.
+
+    Args:
+        transport: The way to it.
+        retries: What is sent again, and when.
+    """
+
+    def __init__(self, transport: Transport, retries: Retries) -> None:
+        self.transport = transport
+        self._network = transport.network
+        self._calls = Calls(transport, retries)
+        self._health_calls = Calls(transport, Retries(tries=1))
+
+    async def matmul(
+        self,
+        a: ArrayLike,
+        b: ArrayLike,
+        *,
+        c: ArrayLike | None,
+        dtype: DTypeLike | None,
+        out: NDArray[Any] | None,
+        **options: Unpack[ProductOptions],
+    ) -> tuple[NDArray[Any], Details]:
+        """A product in one call."""
+        query = describe_options(**options)
+        operands = read_operands(a, b, c, beta=query.get("beta", 0.0))
+        if dtype is not None:
+            check_dtype(np.dtype(dtype))
+            query["dtype"] = np.dtype(dtype).name
+        if out is not None:
+            check_out(out, operands, dtype)
+        body = JoinedBody([ArrayBody(matrix) for matrix in operands.matrices])
+        headers = {"Content-Type": MEDIA_TYPE, "Accept-Encoding": "identity"}
+        request = Request("POST", "/v1/matmul", query, headers, body, repeatable=True)
+        place = ArrayPlace(_find_target(operands, out))
+
+        async def read(answer: Answer) -> Details:
+            download = Download(place, None)
+            await download.receive(answer)
+            download.finish()
+            return read_details(answer.headers)
+
+        details = await self._calls.receive(request, read)
+        product = place.array.reshape(operands.shape)
+        if out is None:
+            return product, details
+        if not np.may_share_memory(out, product):
+            np.copyto(out, product)
+        return out, details
+
+    async def put(
+        self, source: Path | ArrayLike, *, digest: bool, on_progress: Progress | None
+    ) -> Matrix:
+        """Store a matrix."""
+        body = describe_source(source)
+        headers = {"Content-Type": MEDIA_TYPE}
+        if digest:
+            headers["Content-Digest"] = await self._network.compute(lambda: digest_body(body))
+        if on_progress is not None:
+            body = WatchedBody(body, on_progress)
+        request = Request("POST", "/v1/matrices", headers=headers, body=body, undo=self._unstore)
+        return Matrix.read(await self._calls.ask(request))
+
+    async def matrix(self, matrix_id: str) -> Matrix:
+        """What the service says of a matrix."""
+        return Matrix.read(await self._get(f"/v1/matrices/{matrix_id}"))
+
+    async def list_matrices(self, cursor: str | None) -> tuple[list[Matrix], str | None]:
+        """A page of the matrices, and where the next one begins."""
+        page = await self._get("/v1/matrices", cursor=cursor)
+        return [Matrix.read(document) for document in page["matrices"]], page["next_cursor"]
+
+    async def fetch(self, path: str, out: NDArray[Any] | None) -> NDArray[Any]:
+        """A .npy file of the service as an array."""
+        place = ArrayPlace(out)
+        await receive_file(self._calls, path, place)
+        if out is None or place.array is out:
+            return place.array
+        if out.shape != place.array.shape:
+            raise ValueError(
+                f"out has the shape {out.shape}; it must have {place.array.shape}, the matrix's"
+            )
+        np.copyto(out, place.array, casting="no")
+        return out
+
+    async def download(self, path: str, target: Path, on_progress: Arrival | None) -> int:
+        """A .npy file of the service as a file, which appears when it is complete and checked."""
+        stack = contextlib.ExitStack()
+        file = await self._network.compute(lambda: stack.enter_context(write_partial(target)))
+        with stack:
+            size_bytes = await receive_file(self._calls, path, FilePlace(file), on_progress)
+            await self._network.compute(stack.close)
+        return size_bytes
+
+    async def delete(self, matrix: MatrixName) -> None:
+        """Remove a matrix."""
+        await self._calls.remove(f"/v1/matrices/{name_matrix(matrix)}")
+
+    async def submit(
+        self,
+        a: Source,
+        b: Source,
+        *,
+        c: Source | None,
+        priority: int,
+        idempotency_key: str | None,
+        on_upload: Uploaded | None,
+        **options: Unpack[ProductOptions],
+    ) -> JobStatus:
+        """Post a product as a job; what was uploaded for it is removed when it is not accepted."""
+        document = describe_options(**options) | ({"priority": priority} if priority else {})
+        sources = {"a": a, "b": b}
+        if c is not None:
+            sources["c"] = c
+        key = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
+        headers = {"Content-Type": "application/json", **key}
+        async with contextlib.AsyncExitStack() as undo:
+            for name, source in promote_arrays(sources).items():
+                document[name] = await self._store(name, source, undo, on_upload)
+            body = JsonBody.write(document)
+            request = Request(
+                "POST",
+                "/v1/jobs",
+                headers=headers,
+                body=body,
+                repeatable=True,
+                undo=self._unpost,
+            )
+            posted = JobStatus.read(await self._calls.ask(request))
+            undo.pop_all()
+        return posted
+
+    async def job(self, job_id: str) -> JobStatus:
+        """A job as it is now."""
+        return JobStatus.read(await self._get(f"/v1/jobs/{job_id}"))
+
+    async def list_jobs(
+        self, state: str | None, limit: int | None, cursor: str | None
+    ) -> tuple[list[JobStatus], str | None]:
+        """A page of the jobs, newest first, and where the next one begins."""
+        page = await self._get("/v1/jobs", state=state, limit=limit, cursor=cursor)
+        return [JobStatus.read(document) for document in page["jobs"]], page["next_cursor"]
+
+    async def cancel(self, job_id: str) -> JobStatus:
+        """Stop a job; the job as it is now."""
+        request = Request("DELETE", f"/v1/jobs/{job_id}", repeatable=True)
+        return JobStatus.read(await self._calls.ask(request))
+
+    async def wait(
+        self,
+        job_id: str,
+        *,
+        timeout_seconds: float | None,
+        on_progress: Callable[[JobStatus], None] | None,
+    ) -> JobStatus:
+        """Wait until a job has succeeded; asks quickly at first, then once a second."""
+        pause = _FIRST_POLL_SECONDS
+        begin = answered = time.monotonic()
+        while True:
+            try:
+                job = await self.job(job_id)
+                answered = time.monotonic()
+            except (ServiceUnreachable, ServiceBusy):
+                if time.monotonic() - answered > OUTAGE_SECONDS:
+                    raise
+            else:
+                if on_progress is not None:
+                    on_progress(job)
+                if job.state == "succeeded":
+                    return job
+                if job.is_finished:
+                    raise JobUnsuccessful(job.id, job.state, job.error)
+            if timeout_seconds is not None and time.monotonic() - begin > timeout_seconds:
+                raise WaitTimeout(f"job {job_id} is not finished after {timeout_seconds} s")
+            await self._network.sleep(pause)
+            pause = min(_LAST_POLL_SECONDS, pause * 1.4)
+
+    async def plan(
+        self,
+        m: int,
+        n: int,
+        k: int,
+        *,
+        dtype: DTypeLike,
+        memory: str,
+        device: str | None,
+        **options: Unpack[PlanOptions],
+    ) -> dict[str, Any]:
+        """How the service would split a product."""
+        sizes = {"m": m, "n": n, "k": k, "dtype": np.dtype(dtype).name, "memory": memory}
+        plan: dict[str, Any] = await self._get(
+            "/v1/plan", **sizes, device=device, **describe_options(**options)
+        )
+        return plan
+
+    async def devices(self) -> dict[str, Any]:
+        """GPUs of the service, and the presets that it can plan for."""
+        devices: dict[str, Any] = await self._get("/v1/devices")
+        return devices
+
+    async def health(self) -> Health:
+        """Whether the service takes work."""
+        try:
+            await self._health_calls.ask(Request("GET", "/healthz/ready"))
+        except ServiceBusy as busy:
+            return Health(ready=False, missing=busy.problem.get("missing", {"service": str(busy)}))
+        return Health(ready=True, missing={})
+
+    async def _get(self, path: str, **query: Any) -> Any:
+        return await self._calls.ask(Request("GET", path, query, repeatable=True))
+
+    async def _store(
+        self,
+        name: str,
+        source: Source,
+        undo: contextlib.AsyncExitStack,
+        on_upload: Uploaded | None,
+    ) -> str:
+        """The id of an operand; it is uploaded, to be removed by `undo`, where it is no id yet."""
+        if isinstance(source, Matrix | str):
+            return name_matrix(source)
+        move = None if on_upload is None else lambda *sent: on_upload(name, *sent)
+        matrix = await self.put(source, digest=isinstance(source, Path), on_progress=move)
+        undo.push_async_callback(self._discard, matrix)
+        return matrix.id
+
+    async def _unstore(self, answer: Answer) -> None:
+        """Remove a matrix whose upload was interrupted when all of it had arrived."""
+        if answer.status == 201:
+            await self.delete(str(json.loads(await answer.read())["id"]))
+
+    async def _unpost(self, answer: Answer) -> None:
+        """Cancel a job whose posting was interrupted when it had arrived; not an earlier one."""
+        if answer.status == 202:
+            await self.cancel(str(json.loads(await answer.read())["id"]))
+
+    async def _discard(self, matrix: Matrix) -> None:
+        """Remove a matrix that nobody came to need."""
+        with contextlib.suppress(ClientError):
+            await self.delete(matrix)
+
+
+def _find_target(operands: Operands, out: NDArray[Any] | None) -> NDArray[Any] | None:
+    """`out` as the matrix that is received into it; None where that would not do.
+
+    An operand may be sent again when a connection breaks, so it must not be written over before.
+    """
+    if out is None or not (out.flags.c_contiguous or out.flags.f_contiguous):
+        return None
+    if any(np.may_share_memory(out, matrix) for matrix in operands.matrices):
+        return None
+    return out.reshape(operands.matrices[0].shape[0], operands.matrices[1].shape[1])

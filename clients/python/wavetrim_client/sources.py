@@ -1,0 +1,56 @@
+"""What a caller may name as a matrix: one of the service, a file, an array."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .bodies import ArrayBody, FileBody
+from .operands import check_dtype, promote
+from .records import Matrix
+from .request import Body
+
+MatrixName = Matrix | str
+"""A matrix of the service, or its id."""
+
+Source = MatrixName | Path | ArrayLike
+"""An operand of a job: a matrix of the service or its id (a str), a .npy file (a Path), or
+whatever NumPy takes as an array."""
+
+Uploaded = Callable[[str, int, int], None]
+"""Receives the name of an operand ("a", "b", "c"), the bytes that were sent, and how many there
+are."""
+
+
+def name_matrix(matrix: MatrixName) -> str:
+    """The id of a matrix."""
+    return matrix if isinstance(matrix, str) else matrix.id
+
+
+def describe_source(source: Path | ArrayLike) -> Body:
+    """The body that stores a matrix.
+
+    Raises:
+        ValueError: It has not two dimensions, or elements that the service does not multiply.
+        OSError: The file cannot be read.
+    """
+    if isinstance(source, Path):
+        return FileBody.find(source)
+    array = np.asarray(source)
+    if array.ndim != 2:
+        raise ValueError(f"array has {array.ndim} dimensions; it must have 2")
+    check_dtype(array.dtype)
+    return ArrayBody(array)
+
+
+def promote_arrays(sources: dict[str, Source]) -> dict[str, Source]:
+    """The operands, those that are arrays in their common element type."""
+    arrays = {
+        name: np.asarray(source)
+        for name, source in sources.items()
+        if not isinstance(source, Matrix | str | Path)
+    }
+    if not arrays:
+        return sources
+    return {**sources, **dict(zip(arrays, promote([*arrays.values()]), strict=True))}

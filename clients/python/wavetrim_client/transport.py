@@ -1,0 +1,283 @@
+"""How requests reach a service and answers come back: HTTP/1.1 over sockets of our own.
+
+h11 writes and reads the heads. Bodies do not pass through it: they are sent from, and received
+into, the caller's memory. Only an answer in chunks, as proxies may send it, is taken apart by h11.
+"""
+
+import contextlib
+import os
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from itertools import chain
+from typing import Final, Protocol
+from urllib.parse import quote, urlencode
+
+import h11
+
+from .address import Address
+from .errors import ServiceTimeout, ServiceUnreachable
+from .network import Network
+from .request import Answer, Request
+from .stream import Stream, StreamBroken, StreamSilent, join_small, open_stream
+
+HEAD_BYTES: Final = 2**16
+"""A head is read with up to this much of what follows it; small bodies are sent with their head."""
+
+
+class Transport(Protocol):
+    """A way to a service; everything above it is the same for any."""
+
+    @property
+    def url(self) -> str:
+        """Where the service is."""
+
+    @property
+    def network(self) -> Network:
+        """What is waited by."""
+
+    def exchange(self, request: Request) -> contextlib.AbstractAsyncContextManager[Answer]:
+        """Send a request; the answer's body is received within the block.
+
+        Raises:
+            ServiceUnreachable: There is no answer, or it breaks off within the block.
+        """
+
+    def close(self) -> None:
+        """Close what is open."""
+
+
+class HttpTransport:
+    """HTTP/1.1 over TCP, TLS or a Unix socket; may be used by several threads or tasks.
+
+    Args:
+        address: Where the service is.
+        network: What is waited by.
+        headers: Sent with every request.
+        timeout_seconds: The longest silence of the service; None for no limit.
+        tls_context: How TLS is spoken; None for the system's certificates.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        network: Network,
+        *,
+        headers: Mapping[str, str],
+        timeout_seconds: float | None,
+        tls_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._address = address
+        self.network: Network = network
+        self._timeout_seconds = timeout_seconds
+        if address.tls and tls_context is None:
+            tls_context = ssl.create_default_context()
+        self._tls_context = tls_context
+        self._headers = _encode({"Host": address.authority, **headers})
+        self._idle: deque[Stream] = deque()
+        self._process = os.getpid()
+
+    @property
+    def url(self) -> str:
+        """Where the service is."""
+        return self._address.url
+
+    @contextlib.asynccontextmanager
+    async def exchange(self, request: Request) -> AsyncIterator["HttpAnswer"]:
+        """Send a request; the answer's body is received within the block.
+
+        Raises:
+            ServiceUnreachable: There is no answer, or it breaks off within the block.
+        """
+        answer: HttpAnswer | None = None
+        stream: Stream | None = None
+        try:
+            stream = self._take_idle() or await open_stream(
+                self._address,
+                self.network,
+                timeout_seconds=self._timeout_seconds,
+                tls_context=self._tls_context,
+            )
+            answer = await self._ask(stream, request)
+            yield answer
+        except StreamSilent as error:
+            raise ServiceTimeout(self.url, error) from error
+        except (StreamBroken, h11.RemoteProtocolError) as error:
+            raise ServiceUnreachable(self.url, error) from error
+        finally:
+            if stream is not None:
+                if answer is not None and answer.is_reusable:
+                    self._idle.append(stream)
+                else:
+                    stream.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _take_idle(self) -> Stream | None:
+        """A connection that an earlier request has left; never one of a parent process."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self.close()
+        while self._idle:
+            with contextlib.suppress(IndexError):  # another thread was quicker
+                stream = self._idle.pop()
+                if not stream.is_stale():
+                    return stream
+                stream.close()
+        return None
+
+    async def _ask(self, stream: Stream, request: Request) -> "HttpAnswer":
+        """Send a request and receive the head of its answer."""
+        protocol = h11.Connection(h11.CLIENT)
+        head = protocol.send(
+            h11.Request(
+                method=request.method, target=self._target(request), headers=self._describe(request)
+            )
+        )
+        assert head is not None, "h11 writes a head"
+        body = () if request.body is None else request.body.read_pieces()
+        taken = True
+        for piece in join_small(chain((head,), body), HEAD_BYTES):
+            taken = await stream.send(piece)
+            if not taken:
+                break
+        try:
+            return await HttpAnswer.receive(stream, protocol, reusable=taken)
+        except (StreamBroken, h11.RemoteProtocolError):
+            raise
+        except BaseException:  # Ctrl-C, or a task that is cancelled
+            if request.undo is not None and taken:
+                with contextlib.suppress(Exception):
+                    await request.undo(await HttpAnswer.receive(stream, protocol, reusable=False))
+            raise
+
+    def _target(self, request: Request) -> str:
+        query = {name: _show(value) for name, value in request.query.items() if value is not None}
+        path = self._address.prefix + quote(request.path)
+        return f"{path}?{urlencode(query)}" if query else path
+
+    def _describe(self, request: Request) -> list[tuple[bytes, bytes]]:
+        headers = [*self._headers, *_encode(request.headers)]
+        if request.body is not None:
+            headers.append((b"Content-Length", b"%d" % request.body.size_bytes))
+        return headers
+
+
+class HttpAnswer:
+    """The answer to a request, whose body is still to be received.
+
+    Attributes:
+        status: HTTP status.
+        headers: By their names in lower case.
+        length: Bytes of the body; None where the service does not say.
+    """
+
+    def __init__(
+        self, stream: Stream, protocol: h11.Connection, head: h11.Response, *, reusable: bool
+    ) -> None:
+        self._stream = stream
+        self._protocol = protocol
+        self.status = head.status_code
+        self.headers: Mapping[str, str] = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers
+        }
+        self.length = self._find_length()
+        self._left = self.length
+        self._rest = memoryview(protocol.trailing_data[0] if self.length is not None else b"")
+        persistent = self.headers.get("connection", "").lower() != "close"
+        self._reusable = reusable and persistent and head.http_version == b"1.1"
+
+    @classmethod
+    async def receive(
+        cls, stream: Stream, protocol: h11.Connection, *, reusable: bool
+    ) -> "HttpAnswer":
+        """Receive the head of an answer; the connection may be `reusable` after its body."""
+        while True:
+            event = protocol.next_event()
+            if isinstance(event, h11.Response):
+                return cls(stream, protocol, event, reusable=reusable)
+            if event is h11.NEED_DATA:
+                await _feed(stream, protocol)
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether the connection may carry another request: the body was received to its end."""
+        return self._reusable and self._left == 0
+
+    async def receive_into(self, view: memoryview) -> int:
+        """Receive some of the body into memory; returns how many bytes, 0 at its end.
+
+        Raises:
+            StreamBroken: The connection broke, or the service is silent.
+        """
+        if self._left is None and not self._rest:
+            await self._receive_chunk()
+        if self._rest:
+            count = min(len(view), len(self._rest))
+            if self._left is not None:
+                count = min(count, self._left)
+            view[:count] = self._rest[:count]
+            self._rest = self._rest[count:]
+        elif self._left:
+            count = await self._stream.receive_into(view[: self._left])
+            if count == 0:
+                raise StreamBroken(f"the answer ends {self._left} bytes too early")
+        else:
+            return 0
+        if self._left is not None:
+            self._left -= count
+        return count
+
+    async def read(self) -> bytes:
+        """All that is left of the body.
+
+        Raises:
+            StreamBroken: The connection broke, or the service is silent.
+        """
+        pieces: list[bytes] = []
+        while True:
+            piece = bytearray(HEAD_BYTES if self._left is None else min(self._left, 2**20))
+            count = await self.receive_into(memoryview(piece)) if piece else 0
+            if count == 0:
+                return b"".join(pieces)
+            pieces.append(bytes(piece[:count]))
+
+    def _find_length(self) -> int | None:
+        """The body's length; None for one in chunks, or that ends with the connection."""
+        if self.status in (204, 304):
+            return 0
+        if "transfer-encoding" in self.headers or "content-length" not in self.headers:
+            return None
+        return int(self.headers["content-length"])
+
+    async def _receive_chunk(self) -> None:
+        """Receive some of a body whose length is not known; its end sets `_left`."""
+        while True:
+            event = self._protocol.next_event()
+            if isinstance(event, h11.Data):
+                self._rest = memoryview(bytes(event.data))
+                return
+            if isinstance(event, h11.EndOfMessage):
+                self._left = 0
+                self._reusable = self._reusable and "transfer-encoding" in self.headers
+                return
+            await _feed(self._stream, self._protocol)
+
+
+async def _feed(stream: Stream, protocol: h11.Connection) -> None:
+    buffer = bytearray(HEAD_BYTES)
+    count = await stream.receive_into(memoryview(buffer))
+    if count == 0 and protocol.their_state is h11.SEND_RESPONSE:
+        raise StreamBroken("the connection was closed without an answer")
+    protocol.receive_data(bytes(buffer[:count]))
+
+
+def _encode(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("ascii"), value.encode()) for name, value in headers.items()]
+
+
+def _show(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

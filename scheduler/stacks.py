@@ -1,0 +1,110 @@
+"""Shapes of products as NumPy has them: vectors, matrices, and stacks of matrices.
+
+The last two axes are the matrix, those before are the stack, and stacks are broadcast against each
+other. A vector is a row on the left and a column on the right, and its axis is not in the result.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavetrim.scheduler.errors import ProblemError
+
+Array: TypeAlias = NDArray[Any]
+Shape: TypeAlias = tuple[int, ...]
+Matrices: TypeAlias = tuple[Array, Array, Array]
+
+
+@dataclass(frozen=True)
+class StackProblem:
+    """The sizes of A·B.
+
+    Attributes:
+        m: Rows of each matrix of A.
+        n: Columns of each matrix of B.
+        k: Columns of each matrix of A, rows of each of B.
+        stack: Shape of the stack of results; empty for a single one.
+        a_is_vector: Whether A has one axis, K.
+        b_is_vector: Whether B has one axis, K.
+        shares_b: Whether all matrices of A are multiplied by the same one.
+    """
+
+    m: int
+    n: int
+    k: int
+    stack: Shape
+    a_is_vector: bool
+    b_is_vector: bool
+    shares_b: bool
+
+    @cached_property
+    def shape(self) -> Shape:
+        """Shape of the result."""
+        rows = () if self.a_is_vector else (self.m,)
+        columns = () if self.b_is_vector else (self.n,)
+        return (*self.stack, *rows, *columns)
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows of all matrices of the result."""
+        return prod(self.stack) * self.m
+
+
+@lru_cache(maxsize=1024)
+def find_stack_problem(a_shape: Shape, b_shape: Shape) -> StackProblem:
+    """The sizes of a product, by the rules of `numpy.matmul`.
+
+    Raises:
+        ProblemError: A shape is that of a scalar, the columns of A are not the rows of B, or the
+            stacks cannot be broadcast against each other.
+    """
+    for name, shape in (("a", a_shape), ("b", b_shape)):
+        if not shape:
+            raise ProblemError(
+                f"shape of {name}", shape, "of at least one dimension; scalars are multiplied by *"
+            )
+    k = a_shape[-1]
+    b_rows = b_shape[-2] if len(b_shape) > 1 else b_shape[0]
+    if b_rows != k:
+        wanted = f"(…, {k}, N)" if len(b_shape) > 1 else f"({k},)"
+        raise ProblemError("shape of b", b_shape, f"{wanted}, as a has {k} columns")
+    try:
+        stack = np.broadcast_shapes(a_shape[:-2], b_shape[:-2])
+    except ValueError:
+        limit = f"one whose axes before the last two broadcast with {a_shape[:-2]} of a"
+        raise ProblemError("shape of b", b_shape, limit) from None
+    m = a_shape[-2] if len(a_shape) > 1 else 1
+    n = b_shape[-1] if len(b_shape) > 1 else 1
+    shares_b = prod(b_shape[:-2]) == 1
+    return StackProblem(m, n, k, stack, len(a_shape) == 1, len(b_shape) == 1, shares_b)
+
+
+def split_stacks(
+    a: Array, b: Array, c: Array, problem: StackProblem, *, fold: bool
+) -> Iterator[Matrices]:
+    """The products of single matrices: parts of A, B and C, in the order of C.
+
+    Args:
+        a: The left operand.
+        b: The right operand.
+        c: The result.
+        problem: Their sizes.
+        fold: Whether matrices of A that share B may be one, their rows following each other. A is
+            copied where it does not lie so; C must.
+    """
+    m, n, k = problem.m, problem.n, problem.k
+    if fold and problem.shares_b:
+        yield a.reshape(-1, k), b.reshape(k, n), c.reshape(-1, n, copy=False)
+        return
+    stack = problem.stack
+    a = a[np.newaxis, :] if problem.a_is_vector else a
+    b = b[:, np.newaxis] if problem.b_is_vector else b
+    a, b = np.broadcast_to(a, (*stack, m, k)), np.broadcast_to(b, (*stack, k, n))
+    c = c.reshape(*stack, m, n, copy=False)
+    for at in np.ndindex(*stack):
+        yield a[at], b[at], c[at]

@@ -1,0 +1,125 @@
+"""What the service does on its own account: clears up, and looks whether writing works again."""
+
+import asyncio
+import logging
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.settings import Settings
+from wavetrim.service.storage.identity import read_start, try_write
+from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.write_record import WriteRecord
+from wavetrim.service.threads import run_to_end
+
+logger = logging.getLogger(__name__)
+
+_PERIOD_SECONDS: Final = 5.0
+_LONGEST_SECONDS: Final = 60.0
+"""Between two looks for what is too old, at most."""
+
+_TRIED_BYTES: Final = 4096
+
+
+class Housekeeping:
+    """A task beside the requests. To be used from one event loop.
+
+    Args:
+        database: The database.
+        matrices: Loses the matrices that nobody has used for `matrix_ttl_seconds`.
+        jobs: Loses the jobs that ended `job_ttl_seconds` ago, and those beyond `max_finished_jobs`.
+        writes: Says where the last write failed.
+        settings: The limits.
+    """
+
+    def __init__(
+        self,
+        database: Engine,
+        matrices: MatrixStore,
+        jobs: JobStore,
+        writes: WriteRecord,
+        settings: Settings,
+    ) -> None:
+        self._database = database
+        self._matrices = matrices
+        self._jobs = jobs
+        self._writes = writes
+        self._settings = settings
+        self._task: asyncio.Task[None] | None = None
+        self._expired_at = 0.0
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._serve(), name="housekeeping")
+
+    async def stop(self) -> None:
+        """End, when what is under way is done."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+            self._task = None
+
+    async def _serve(self) -> None:
+        kept = [s for s in (self._settings.matrix_ttl_seconds, self._settings.job_ttl_seconds) if s]
+        between = min([_LONGEST_SECONDS, *(seconds / 4 for seconds in kept)])
+        period = min(_PERIOD_SECONDS, between)
+        while True:
+            for work in (self._matrices.settle_unclear, self._try_writing):
+                await self._do(work)
+            if time.monotonic() - self._expired_at >= between:
+                self._expired_at = time.monotonic()
+                await self._do(self.expire)
+            await asyncio.sleep(period)
+
+    async def _do(self, work: object) -> None:
+        assert callable(work)
+        try:
+            await run_to_end(work)
+        except SQLAlchemyError as error:
+            logger.warning("housekeeping waits for the database: %s", error)
+        except OSError:
+            logger.exception("housekeeping failed")
+
+    def expire(self) -> None:
+        """Remove what is too old."""
+        start = read_start(self._database)
+        settings = self._settings
+        removed = self._matrices.expire(settings.matrix_ttl_seconds, start=start)
+        if removed:
+            logger.info(
+                "%d matrices were not used for %d s (matrix_ttl_seconds) and are removed",
+                len(removed),
+                settings.matrix_ttl_seconds,
+            )
+        ended = self._jobs.expire(
+            settings.job_ttl_seconds, start=start, most=settings.max_finished_jobs
+        )
+        if ended:
+            logger.info("%d jobs that had ended are forgotten", ended)
+
+    def _try_writing(self) -> None:
+        """Write where the last write failed, so that readiness does not wait for a caller."""
+        failed = self._writes.failures
+        if "database" in failed:
+            try_write(self._database)
+        if "data_dir" in failed:
+            try:
+                _write_file(self._matrices.folder)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                self._writes.note_failure("data_dir", f"the last write failed ({reason})")
+            else:
+                self._writes.note_success("data_dir")
+
+
+def _write_file(folder: Path) -> None:
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(os.urandom(_TRIED_BYTES))
+        file.flush()
+        os.fsync(file.fileno())

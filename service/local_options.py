@@ -1,0 +1,40 @@
+"""What products in the caller's own process may use: the same settings as the service's."""
+
+import os
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.local_machine import LocalOptions
+from wavetrim.service.settings import Settings
+
+
+def read_local_options() -> LocalOptions:
+    """The options that the environment sets.
+
+    What is compiled is kept in the user's cache, unless a setting names a folder for it.
+
+    Raises:
+        FieldError: A setting is out of its limits.
+    """
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        detail = error.errors()[0]
+        variable = f"WAVETRIM_{str(detail['loc'][0]).upper()}"
+        limit = str(detail["msg"]).removeprefix("Input should be ")
+        raise FieldError(variable, os.environ.get(variable), limit) from error
+    named = settings.model_fields_set & {"data_dir", "kernel_cache_dir"}
+    return LocalOptions(
+        cache_dir=settings.kernel_cache_dir if named else _find_user_cache(),
+        profile_dir=settings.profile_dir,
+        devices=settings.devices,
+        cpu_threads=settings.cpu_threads,
+        gpu_memory_bytes=settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
+    )
+
+
+def _find_user_cache() -> Path:
+    root = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (root if root.is_absolute() else Path.home() / ".cache") / "wavetrim"

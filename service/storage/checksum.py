@@ -1,0 +1,112 @@
+"""CRC-32 of files: what tells a stored matrix from one that was changed behind the service's back.
+
+It is the CRC-32 of zlib, gzip and PNG. `combine` puts the checksums of pieces together, in whatever
+order the pieces were written.
+"""
+
+import errno
+import os
+import stat
+import zlib
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+PIECE_BYTES: Final = 2 * 2**20
+"""So much of a file is read at a time."""
+
+_POLYNOMIAL: Final = 0xEDB8_8320
+"""The generator, its lowest power in the highest bit."""
+
+
+class NotRegular(OSError):
+    """A path that must name a regular file leads elsewhere: over a link, into a folder."""
+
+
+def update_crc32(data: bytes | bytearray | memoryview, crc32: int = 0) -> int:
+    """The checksum of what has come so far and `data` behind it."""
+    return zlib.crc32(data, crc32)
+
+
+def open_regular(path: Path) -> int:
+    """Opens a file for reading, if it is a regular one; links are not followed.
+
+    Returns:
+        Its descriptor.
+
+    Raises:
+        FileNotFoundError: There is none.
+        NotRegular: It is a link, a folder or a device.
+    """
+    try:
+        # Not blocking: to open a pipe would wait for who writes to it.
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if path.is_symlink():
+            raise NotRegular(error.errno, "it is a link", str(path)) from error
+        raise
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise NotRegular(0, "it is no regular file", str(path))
+    return file
+
+
+def compute_crc32(file: int, size_bytes: int) -> int | None:
+    """The checksum of an open file; None if it is not of this length."""
+    if os.fstat(file).st_size != size_bytes:
+        return None
+    crc32 = offset = 0
+    buffer = bytearray(min(PIECE_BYTES, size_bytes))
+    view = memoryview(buffer)
+    while offset < size_bytes:
+        count = os.preadv(file, [view[: size_bytes - offset]], offset)
+        if count == 0:
+            return None
+        crc32 = update_crc32(view[:count], crc32)
+        offset += count
+    return crc32
+
+
+def read_crc32(path: Path, size_bytes: int) -> int:
+    """The checksum of a file that has just been written.
+
+    Raises:
+        OSError: It cannot be read, or is not of this length.
+    """
+    file = open_regular(path)
+    try:
+        crc32 = compute_crc32(file, size_bytes)
+    finally:
+        os.close(file)
+    if crc32 is None:
+        raise OSError(errno.EIO, f"it is not {size_bytes} bytes long", str(path))
+    return crc32
+
+
+def combine(first: int, second: int, second_bytes: int) -> int:
+    """The checksum of two pieces behind each other, from those of each."""
+    return _multiply(_shift(second_bytes), first) ^ second
+
+
+@lru_cache(256)
+def _shift(count_bytes: int) -> int:
+    """The polynomial x to the power of the bits in so many bytes, modulo the generator."""
+    product, square = 1 << 31, 1 << 23  # x^0, and x^8: one byte
+    while count_bytes:
+        if count_bytes & 1:
+            product = _multiply(square, product)
+        square = _multiply(square, square)
+        count_bytes >>= 1
+    return product
+
+
+def _multiply(a: int, b: int) -> int:
+    """The product of two polynomials over GF(2), modulo the polynomial."""
+    product = 0
+    for bit in range(31, -1, -1):
+        if a >> bit & 1:
+            product ^= b
+        b = (b >> 1) ^ _POLYNOMIAL if b & 1 else b >> 1
+    return product

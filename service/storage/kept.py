@@ -1,0 +1,238 @@
+"""Matrices that are kept: received or computed in the arena, and written to disk meanwhile.
+
+A matrix's whole .npy file lies in one extent, its header padded so that the elements begin at a
+multiple of 4096 there and on disk. It stays in the arena when it is published, as its own cache.
+Where the arena has no room, a matrix goes the way of mapped files.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Final
+
+from sqlalchemy import Connection
+
+from wavetrim.scheduler.messages import Operand
+from wavetrim.service.storage.arena.arena import Arena
+from wavetrim.service.storage.arena.errors import ArenaFull
+from wavetrim.service.storage.arena.extent import Hold
+from wavetrim.service.storage.checksum import PIECE_BYTES, update_crc32
+from wavetrim.service.storage.disk_writer import DiskWriter, FileWrite
+from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.matrix import Matrix, PendingMatrix
+from wavetrim.service.storage.residents import Residents
+from wavetrim.service.threads import run_to_end
+
+WRITE_BYTES: Final = 4 * 2**20
+"""So much is handed to the disk's writer at a time."""
+
+
+class Draft:
+    """A matrix in the arena that is not published yet.
+
+    Attributes:
+        pending: What it is, and the id that it will have.
+        view: Its whole .npy file; the header is there.
+    """
+
+    def __init__(
+        self, pending: PendingMatrix, header: bytes, hold: Hold, file: FileWrite | None
+    ) -> None:
+        self.pending = pending
+        self.hold = hold
+        self.view = hold.extent.view
+        self.view[: len(header)] = header
+        self.file = file
+
+    def operand(self) -> Operand:
+        """Where the engine finds the elements."""
+        return locate(self.pending, self.hold)
+
+    async def write(self, begin: int, end: int) -> None:
+        """Have some bytes of the view written to disk, which must not change any more."""
+        if self.file is None:
+            return
+        for first in range(begin, end, WRITE_BYTES):
+            piece = self.view[first : min(end, first + WRITE_BYTES)]
+            if self.file.has_room:
+                self.file.write(first, piece)
+            else:
+                await run_to_end(self.file.write, first, piece)
+
+    def discard(self) -> None:
+        """Give the matrix up; its memory is free when the disk has let go of it."""
+        if self.file is None:
+            self.hold.release()
+        else:
+            self.file.abort().add_done_callback(lambda _: self.hold.release())
+
+
+class KeptMatrices:
+    """Brings matrices into the arena and from there to disk.
+
+    To be used from one event loop.
+
+    Args:
+        store: Files and rows.
+        arena: Where matrices lie; None where it is switched off.
+        residents: Those that are there.
+        writer: Writes them.
+    """
+
+    def __init__(
+        self, store: MatrixStore, arena: Arena | None, residents: Residents, writer: DiskWriter
+    ) -> None:
+        self._store = store
+        self._arena = arena
+        self._residents = residents
+        self._writer = writer
+        store.on_removed = residents.drop
+        if arena is not None:
+            arena.add_evictor(residents.evict)
+
+    async def begin(
+        self,
+        rows: int,
+        columns: int,
+        dtype: str,
+        *,
+        fortran_order: bool = False,
+        on_disk: bool = True,
+    ) -> Draft | None:
+        """Begin a matrix in the arena.
+
+        Returns:
+            The draft, to be ended by `publish` or by its `discard`. None where the arena has no
+            room, and a file will do.
+
+        Raises:
+            BodyTooLarge: It would be larger than one matrix may be.
+            StorageFull: There is no room on the disk; or none in memory, for one that is to be
+                kept there only.
+        """
+        reserve = self._store.reserve if on_disk else self._store.describe
+        pending, header = await run_to_end(
+            reserve, rows, columns, dtype, fortran_order=fortran_order
+        )
+        try:
+            hold = await self._obtain(pending.size_bytes, on_disk=on_disk)
+        except BaseException:
+            self._store.release(pending)
+            raise
+        if hold is None:
+            self._store.release(pending)
+            return None
+        file = None
+        if on_disk:
+            file = self._writer.begin(pending.path, b"", pending.size_bytes)
+            file.made.add_done_callback(lambda _: self._store.note_made(pending))
+        return Draft(pending, header, hold, file)
+
+    async def publish(
+        self,
+        draft: Draft,
+        digest_sha256: str | None = None,
+        *,
+        settle: Callable[[Connection], None] | None = None,
+    ) -> Matrix:
+        """Publish a draft whose bytes are all written; it is durable then, if it is for the disk.
+
+        Args:
+            draft: The matrix. It is discarded when this fails.
+            digest_sha256: SHA-256 of its .npy file, in hexadecimal, where it is known.
+            settle: Changes more rows in the transaction that adds the matrix's.
+
+        Raises:
+            StorageFull: The disk has no room after all.
+            OSError: The file cannot be written.
+        """
+        pending, file = draft.pending, draft.file
+        try:
+            if file is None:
+                matrix = await run_to_end(
+                    self._store.publish_in_memory, pending, digest_sha256, settle=settle
+                )
+            else:
+                name = pending.path.with_suffix(".npy")
+                crc32 = await asyncio.shield(asyncio.wrap_future(file.finish(name)))
+                matrix = await run_to_end(
+                    self._store.publish,
+                    pending,
+                    digest_sha256,
+                    crc32=crc32,
+                    durable=True,
+                    settle=settle,
+                )
+        except BaseException as error:
+            draft.discard()
+            self._store.release(pending)
+            if isinstance(error, OSError):
+                raise self._store.explain(error, pending.size_bytes) from error
+            raise
+        self._residents.add(matrix.id, draft.hold, on_disk=file is not None)
+        draft.hold.release()
+        return matrix
+
+    def take(self, matrix: Matrix, holder: str) -> Hold | None:
+        """A hold of a matrix that is in the arena, else None."""
+        return self._residents.take(matrix.id, holder)
+
+    async def load(self, matrix: Matrix, holder: str) -> Hold | None:
+        """A hold of a matrix in the arena, into which it is read if it is not there.
+
+        Returns:
+            None where the arena has no room for it.
+
+        Raises:
+            MatrixDamaged: Its file has changed since it was stored.
+        """
+        hold = self._residents.take(matrix.id, holder)
+        if hold is not None or matrix.place != "disk":
+            return hold
+        hold = await self._obtain(matrix.size_bytes, on_disk=True)
+        if hold is None:
+            return None
+        try:
+            await run_to_end(self._read, matrix, hold.extent.view)
+        except BaseException:
+            hold.release()
+            raise
+        self._residents.add(matrix.id, hold, on_disk=True)
+        return hold
+
+    async def _obtain(self, size_bytes: int, *, on_disk: bool) -> Hold | None:
+        if self._arena is not None:
+            try:
+                return await self._arena.obtain(size_bytes, "storage")
+            except ArenaFull:
+                if not on_disk:
+                    raise
+        elif not on_disk:
+            limit = "0 bytes, since there is no memory for matrices (WAVETRIM_ARENA_BYTES)"
+            raise ArenaFull("size in bytes", size_bytes, limit)
+        return None
+
+    def _read(self, matrix: Matrix, view: memoryview) -> None:
+        """Read a matrix's file and check it on the way."""
+        file = self._store.checks.open_file(matrix)
+        with os.fdopen(file, "rb", buffering=0) as opened:
+            crc32 = 0
+            for begin in range(0, len(view), PIECE_BYTES):
+                piece = view[begin : begin + PIECE_BYTES]
+                if opened.readinto(piece) != len(piece):
+                    raise self._store.checks.mark_damaged(matrix, "its file has become shorter")
+                crc32 = update_crc32(piece, crc32)
+        self._store.checks.judge(matrix, crc32)
+
+
+def locate(matrix: Matrix | PendingMatrix, hold: Hold) -> Operand:
+    """Where the engine finds the elements of a matrix that lies in the arena."""
+    extent = hold.extent
+    return Operand(
+        extent.place,
+        extent.offset_bytes + matrix.offset_bytes,
+        matrix.rows,
+        matrix.columns,
+        matrix.dtype,
+        matrix.fortran_order,
+    )

@@ -1,0 +1,137 @@
+"""Clients for tests: blocking and asynchronous ones alike, over TCP and over a Unix socket.
+
+`client` is each of them in turn. An asynchronous one is driven step by step, so that the same test
+can be told of both. The fixtures are made known by conftest.py.
+"""
+
+import asyncio
+import inspect
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server import ROOT, RunningServer
+from wavetrim.client import AsyncClient, AsyncJob, Client, ClientError
+
+KINDS = ("blocking", "asyncio")
+
+_APP = "wavetrim.service.app:create_app"
+
+
+class Awaited:
+    """An object of the asynchronous client whose calls are awaited at once."""
+
+    def __init__(self, wrapped: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self.wrapped = wrapped
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.wrapped, name)
+        return self._await_call(found) if callable(found) else found
+
+    def _await_call(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            result = function(*arguments, **named)
+            if inspect.isasyncgen(result):
+                return iter(self._loop.run_until_complete(_collect(result)))
+            if inspect.isawaitable(result):
+                result = self._loop.run_until_complete(result)
+            return Awaited(result, self._loop) if isinstance(result, AsyncJob) else result
+
+        return call
+
+
+def open_client(kind: str, url: str | Path, **options: Any) -> Any:
+    """A client of a kind, whose calls return what they return."""
+    if kind == "blocking":
+        return Client(url, **options)
+    return Awaited(AsyncClient(url, **options), asyncio.new_event_loop())
+
+
+def close_client(client: Any) -> None:
+    """Close a client that `open_client` has opened."""
+    if isinstance(client, Client):
+        client.close()
+    else:
+        client.aclose()
+        client._loop.close()
+
+
+@pytest.fixture(params=[f"{kind} over {way}" for way in ("TCP", "Unix") for kind in KINDS])
+def client(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Each client in turn."""
+    kind, _, way = request.param.partition(" over ")
+    if way == "TCP":
+        running: RunningServer = request.getfixturevalue("shared_server")
+        opened = open_client(kind, running.url)
+    else:
+        opened = open_client(kind, request.getfixturevalue("unix_socket"))
+    yield opened
+    close_client(opened)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of client in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def connect(kind: str) -> Iterator[Callable[..., Any]]:
+    """Opens clients of a kind; all are closed after the test."""
+    opened: list[Any] = []
+
+    def open_one(url: str | Path, **options: Any) -> Any:
+        opened.append(open_client(kind, url, **options))
+        return opened[-1]
+
+    yield open_one
+    for each in opened:
+        close_client(each)
+
+
+@pytest.fixture(scope="session")
+def unix_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The socket of a service that listens on nothing else."""
+    folder = tmp_path_factory.mktemp("unix")
+    path = folder / "wavetrim.sock"
+    settings = {"DATA_DIR": folder / "data", "DEVICES": "none", "CPU_THREADS": 1}
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("WAVETRIM_")}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "uvicorn", "--factory", _APP, "--uds", str(path)],
+            cwd=ROOT,
+            env={**inherited, **{f"WAVETRIM_{k}": str(v) for k, v in settings.items()}},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        _wait_ready(path, process, folder / "log")
+        yield path
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _wait_ready(path: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + 60
+    with Client(path) as asking:
+        while time.monotonic() < end and process.poll() is None:
+            try:
+                if asking.health().ready:
+                    return
+            except ClientError:
+                pass
+            time.sleep(0.05)
+    raise AssertionError(log.read_text(errors="replace"))
+
+
+async def _collect(values: Any) -> list[Any]:
+    return [value async for value in values]

@@ -1,0 +1,30 @@
+"""Small file systems of their own, for what happens when a disk is full."""
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def mounted_tmpfs(size: str) -> Iterator[Path]:
+    """A file system in memory of a size such as "8m"; skips the test where none may be mounted."""
+    folder = Path(tempfile.mkdtemp(prefix="wavetrim-disk-"))
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    try:
+        if mounted.returncode != 0:
+            pytest.skip(f"no file system may be mounted here: {mounted.stderr.strip()}")
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", "--lazy", folder], check=True)
+    finally:
+        folder.rmdir()

@@ -1,0 +1,160 @@
+"""`wavetrim upload`, `download`, `rm` and `cancel`, and the JSON of all commands that call."""
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import Result
+
+from tests.command import invoke_command, start_command
+from tests.matrices import make_matrix
+from tests.server import RunningServer, find_free_port, server
+from wavetrim.client import Client, JobUnsuccessful
+from wavetrim.service.cli.exits import ExitCode
+
+__all__ = ["server"]
+
+SLOW = 900  # an int64 product of this size takes about a second
+
+
+def call(server: RunningServer, folder: Path, *arguments: object) -> Result:
+    return invoke_command(*arguments, folder=folder, WAVETRIM_URL=server.url)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A folder with A.npy and B.npy."""
+    np.save(tmp_path / "A.npy", make_matrix(30, 20, "float32", 0))
+    np.save(tmp_path / "B.npy", make_matrix(20, 10, "float32", 1))
+    return tmp_path
+
+
+def test_files_go_there_and_back(server: RunningServer, files: Path) -> None:
+    stored = call(server, files, "upload", "A.npy", "B.npy")
+    assert stored.exit_code == 0, stored.stderr
+    a, b = stored.stdout.split()
+    assert call(server, files, "download", a, "-o", "A2.npy").exit_code == 0
+    assert (files / "A2.npy").read_bytes() == (files / "A.npy").read_bytes()
+    assert call(server, files, "download", b).stdout == ""
+    assert (files / f"{b}.npy").read_bytes() == (files / "B.npy").read_bytes()
+    removed = call(server, files, "rm", a, b)
+    assert (removed.exit_code, removed.stdout) == (0, "")
+    gone = call(server, files, "download", a)
+    assert gone.exit_code == ExitCode.REFUSED
+    assert a in gone.stderr
+
+
+def test_json_is_all_that_is_printed(server: RunningServer, files: Path) -> None:
+    def read(*arguments: object) -> object:
+        done = call(server, files, *arguments, "--json")
+        assert done.exit_code == 0, done.stderr
+        return json.loads(done.stdout)
+
+    match read("upload", "A.npy", "B.npy"):
+        case [{"id": str(a), "shape": [30, 20]}, {"id": str(b), "dtype": "float32"}]:
+            pass
+        case other:
+            pytest.fail(str(other))
+    match read("submit", a, b, "--wait"):
+        case {"id": str(job), "state": "succeeded", "result": str(result)}:
+            pass
+        case other:
+            pytest.fail(str(other))
+    match read("submit", a, b):
+        case {"id": str(later), "state": str()}:
+            pass
+        case other:
+            pytest.fail(str(other))
+    match read("status", job):
+        case {"state": "succeeded"}:
+            pass
+        case other:
+            pytest.fail(str(other))
+    size = 128 + 30 * 10 * 4
+    assert read("fetch", job, "-o", "C.npy") == {"job": job, "file": "C.npy", "bytes": size}
+    downloaded = {"id": result, "file": "D.npy", "bytes": size}
+    assert read("download", result, "-o", "D.npy") == downloaded
+    assert (files / "C.npy").read_bytes() == (files / "D.npy").read_bytes()
+    call(server, files, "fetch", later, "-o", "E.npy", "--wait")
+    assert read("rm", a, b, result) == {"removed": [a, b, result]}
+
+
+def test_a_job_is_cancelled(server: RunningServer, tmp_path: Path) -> None:
+    with Client(server.url) as client:
+        slow = client.put(make_matrix(SLOW, SLOW, "int64", 2))
+        first, second = (client.submit(slow, slow) for _ in range(2))
+        waiting = call(server, tmp_path, "cancel", second.id)
+        assert (waiting.exit_code, waiting.stdout) == (0, f"job {second.id}: cancelled\n")
+        running = call(server, tmp_path, "cancel", first.id, "--json")
+        assert json.loads(running.stdout)["cancel_requested"]
+        with pytest.raises(JobUnsuccessful, match="cancelled"):
+            first.wait()
+        again = call(server, tmp_path, "cancel", "nothing")
+        assert again.exit_code == ExitCode.REFUSED
+        assert "'nothing'" in again.stderr
+
+
+def test_a_refused_file_takes_the_others_with_it(server: RunningServer, files: Path) -> None:
+    (files / "text.npy").write_text("no matrix")
+    before = server.list_matrix_files()
+    for arguments in (["A.npy", "text.npy"], ["A.npy", "missing.npy"]):
+        refused = call(server, files, "upload", *arguments)
+        assert refused.exit_code == ExitCode.REFUSED
+        assert refused.stdout == ""
+    assert server.list_matrix_files() == before
+
+
+def test_the_first_matrix_that_cannot_go_ends_a_removal(server: RunningServer, files: Path) -> None:
+    a, b = call(server, files, "upload", "A.npy", "B.npy").stdout.split()
+    refused = call(server, files, "rm", a, "nothing", b)
+    assert refused.exit_code == ExitCode.REFUSED
+    assert "'nothing'" in refused.stderr
+    with Client(server.url) as client:
+        assert client.get(b).shape == (20, 10)
+        client.delete(b)
+
+
+@pytest.mark.parametrize("command", ["upload", "submit"])
+def test_ctrl_c_leaves_nothing_behind(command: str, server: RunningServer, files: Path) -> None:
+    np.save(files / "large.npy", np.ones((8000, 8000)))
+    before = server.list_matrix_files()
+    arguments = [command, "B.npy", "large.npy"]
+    with start_command(*arguments, folder=files, WAVETRIM_URL=server.url) as process:
+        while not server.list_matrix_files() - before:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=30)
+    assert process.returncode == ExitCode.INTERRUPTED, errors
+    assert output == ""
+    while server.list_matrix_files() != before:
+        time.sleep(0.01)  # the service learns of the broken upload by and by
+
+
+@pytest.mark.parametrize(
+    "arguments", [["matrices"], ["rm", "1234"], ["cancel", "1234"], ["download", "1234"]]
+)
+def test_nobody_there_ends_with_4(arguments: list[str], tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{find_free_port()}"
+    missed = invoke_command(*arguments, "--url", url, folder=tmp_path)
+    assert missed.exit_code == ExitCode.UNREACHABLE
+    assert missed.stderr.startswith(f"wavetrim: the service at {url} does not answer")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_unix_socket_is_an_address(unix_socket: Path, files: Path) -> None:
+    stored = invoke_command("upload", "A.npy", "--url", unix_socket, folder=files)
+    assert stored.exit_code == 0, stored.stderr
+    removed = invoke_command("rm", stored.stdout.strip(), "--url", unix_socket, folder=files)
+    assert removed.exit_code == 0, removed.stderr
+
+
+def test_help_lists_them_by_their_use(tmp_path: Path) -> None:
+    helped = invoke_command("--help", folder=tmp_path).stdout
+    names = ["submit", "status", "fetch", "cancel", "upload", "download", "matrices", "rm"]
+    places = [helped.index(f"\n│ {name} ") for name in names]
+    assert places == sorted(places)
+    for name in names:
+        assert f"wavetrim {name}" in invoke_command(name, "-h", folder=tmp_path).stdout

@@ -1,0 +1,269 @@
+"""Jobs: posted, waited for, cancelled; and what an interrupted one leaves behind."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.command import make_environment
+from tests.matrices import assert_product, make_matrix
+from tests.server import RunningServer, server, start_server
+from wavetrim.client import (
+    Client,
+    JobStatus,
+    JobUnsuccessful,
+    ServiceBusy,
+    ServiceRefused,
+    Unauthorized,
+    WaitTimeout,
+)
+
+__all__ = ["server", "start_server"]
+
+SLOW = 900  # an int64 product of this size takes about a second
+
+
+def test_a_product_is_computed(client: Any, tmp_path: Path) -> None:
+    a, b, c = (make_matrix(*shape, "float32", 3) for shape in ((97, 65), (65, 33), (97, 33)))
+    np.save(tmp_path / "B.npy", b)
+    uploads: list[str] = []
+    job = client.submit(
+        client.put(a),
+        tmp_path / "B.npy",
+        c=c,
+        alpha=0.5,
+        beta=-2.0,
+        verify=True,
+        on_upload=lambda name, sent, total: uploads.append(name),
+    )
+    assert set(uploads) == {"b", "c"}
+    seen: list[float] = []
+    status = job.wait(progress=lambda status: seen.append(status.progress))
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+    assert status.plan["f"] == 97
+    assert status.timings["total_seconds"] > 0
+    assert status.verification["passed"]
+    assert job.status() == status
+    assert_product(job.result(), a, b, c, alpha=0.5, beta=-2.0)
+    out = np.zeros((97, 33), np.float32)
+    assert job.result(out=out) is out
+    assert job.download(tmp_path / "C.npy") == (tmp_path / "C.npy").stat().st_size
+    np.testing.assert_array_equal(np.load(tmp_path / "C.npy"), out)
+
+
+def test_a_result_is_the_next_operand(client: Any) -> None:
+    a = make_matrix(20, 20, "int32", 4)
+    matrix = client.put(a)
+    square = client.submit(matrix, matrix).wait()
+    cube = client.submit(square.result, matrix.id).wait()
+    np.testing.assert_array_equal(client.get(cube.result), a @ a @ a)
+
+
+def test_arrays_are_promoted_as_numpy_promotes_them(client: Any) -> None:
+    product = client.submit([[1, 2], [3, 4]], np.eye(2, dtype=np.float32)).result()
+    assert product.dtype == np.float64
+    np.testing.assert_array_equal(product, [[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_the_same_key_posts_one_job(client: Any) -> None:
+    matrix = client.put(make_matrix(4, 4, "float32", 5))
+    first = client.submit(matrix, matrix, idempotency_key=f"once for {matrix.id}")
+    again = client.submit(matrix, matrix, idempotency_key=f"once for {matrix.id}")
+    other = client.submit(matrix, matrix)
+    assert first.id == again.id != other.id
+
+
+def test_refusals_carry_the_problem(client: Any) -> None:
+    a = client.put(make_matrix(3, 4, "float32", 6))
+    with pytest.raises(ServiceRefused, match=r"\(3, 4\)") as refused:
+        client.submit(a, a)
+    assert refused.value.status == 422
+    assert refused.value.problem["type"] == "urn:wavetrim:problem:shapes"
+    b = client.put(make_matrix(4, 3, "float32", 7))
+    with pytest.raises(ServiceRefused, match="sms is 2; it must be left out: there is no GPU"):
+        client.submit(a, b, sms=2)
+    with pytest.raises(ServiceRefused, match="f is 9"):
+        client.submit(a, b, f=9)
+    with pytest.raises(ServiceRefused, match="c is None"):
+        client.submit(a, b, beta=1.0)
+
+
+def test_a_cancelled_job_ends_the_wait(client: Any) -> None:
+    matrix = client.put(make_matrix(SLOW, SLOW, "int64", 9))
+    job = client.submit(matrix, matrix)
+    assert client.cancel(job.id).document["cancel_requested"]
+    with pytest.raises(JobUnsuccessful, match="cancelled") as ended:
+        job.wait()
+    assert (ended.value.job_id, ended.value.state) == (job.id, "cancelled")
+    assert job.cancel().state == "cancelled", "cancelling twice is cancelling"
+
+
+def test_a_wait_can_end_before_its_job(client: Any) -> None:
+    matrix = client.put(make_matrix(SLOW, SLOW, "int64", 10))
+    job = client.submit(matrix, matrix)
+    with pytest.raises(WaitTimeout, match=job.id):
+        job.wait(timeout_seconds=0.05)
+    with pytest.raises(WaitTimeout, match=job.id):
+        job.result(timeout_seconds=0.0)
+    assert job.wait().state == "succeeded"
+
+
+def test_a_bar_is_shown_on_standard_error(client: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    client.submit(np.eye(4), np.eye(4)).wait(progress=True)
+    shown = capsys.readouterr()
+    assert "succeeded" in shown.err
+    assert "100%" in shown.err
+    assert shown.out == ""
+
+
+def test_jobs_are_listed_page_by_page(client: Any) -> None:
+    matrix = client.put(make_matrix(4, 4, "float32", 11))
+    posted = [client.submit(matrix, matrix).wait().id for _ in range(5)]
+    listed = [job.id for job in client.jobs(state="succeeded", page=2)]
+    assert listed[:5] == posted[::-1]
+    assert len(listed) == len(set(listed))
+    assert isinstance(next(iter(client.jobs())), JobStatus)
+
+
+def test_plans_devices_and_health_are_asked_for(client: Any) -> None:
+    plan = client.plan(
+        4096, 4096, 4096, dtype="float64", memory="pinned", device="H200", kernel="register", f=512
+    )
+    assert plan["memory"] == "pinned"
+    assert (plan["f"], plan["gpu_rows"], plan["kernel"]) == (512, 3584, "register")
+    assert plan["curve"][0]["f"] == 0
+    held = client.plan(4096, 4096, 4096, device="H200", accuracy="float32", sms=33, f=0)
+    assert (held["accuracy"], held["sms"]) == ("float32", 33)
+    assert {"devices", "presets"} <= set(client.devices())
+    health = client.health()
+    assert health.ready
+    assert not health.missing
+
+
+def test_the_api_key_is_sent_and_a_full_queue_is_busy(
+    connect: Callable[..., Any], start_server: Callable[..., RunningServer]
+) -> None:
+    guarded = start_server(api_key="a secret key", max_queued_jobs=1)
+    with pytest.raises(Unauthorized) as refused:
+        next(iter(connect(guarded.url).jobs()))
+    assert refused.value.status == 401
+    client = connect(guarded.url, api_key="a secret key")
+    matrix = client.put(make_matrix(SLOW, SLOW, "int64", 12))
+    running = client.submit(matrix, matrix)
+    while running.status().state == "queued":
+        time.sleep(0.01)
+    client.submit(matrix, matrix)
+    with pytest.raises(ServiceBusy) as busy:
+        client.submit(matrix, matrix)
+    assert busy.value.status == 429
+    assert busy.value.retry_after_seconds is not None
+
+
+def test_a_wait_outlasts_a_restart(
+    connect: Callable[..., Any], start_server: Callable[..., RunningServer]
+) -> None:
+    restarted = start_server()
+    restarted.wait_ready()
+    client = connect(restarted.url)
+    matrix = client.put(make_matrix(SLOW, SLOW, "int64", 13))
+    restarter: list[threading.Thread] = []
+
+    def kill_once(status: JobStatus) -> None:
+        if not restarter and status.state == "running":
+            restarted.kill()
+            restarter.append(threading.Thread(target=restarted.restart))
+            restarter[0].start()
+
+    job = client.submit(matrix, matrix)
+    assert job.wait(progress=kill_once).state == "succeeded"
+    restarter[0].join()
+
+
+def test_a_refused_job_leaves_no_matrix_behind(connect: Any, server: RunningServer) -> None:
+    before = server.list_matrix_files()
+    a = make_matrix(3, 4, "float32", 14)
+    with pytest.raises(ServiceRefused):
+        connect(server.url).submit(a, a)
+    assert server.list_matrix_files() == before
+
+
+def test_an_error_in_the_midst_of_a_submit_leaves_nothing(
+    connect: Any, server: RunningServer, tmp_path: Path
+) -> None:
+    before = server.list_matrix_files()
+    client = connect(server.url)
+    with pytest.raises(FileNotFoundError):
+        client.submit(np.eye(4), tmp_path / "missing.npy")
+
+    def fail(name: str, sent: int, total: int) -> None:
+        if name == "b":
+            raise RuntimeError("the caller's own")
+
+    with pytest.raises(RuntimeError, match="the caller's own"):
+        client.submit(np.eye(4), np.eye(4), on_upload=fail)
+    deadline = time.monotonic() + 10
+    while server.list_matrix_files() != before and time.monotonic() < deadline:
+        time.sleep(0.01)  # the service learns of the broken upload by and by
+    assert server.list_matrix_files() == before
+
+
+INTERRUPTED = {
+    "blocking": """
+import sys, numpy as np
+from wavetrim.client import Client
+def tell(name, sent, total):
+    print(name, flush=True)
+    if name == "b": sys.stdin.read(1)
+with Client(sys.argv[1]) as client:
+    client.submit(np.zeros((2000, 500)), np.zeros((500, 9000)), on_upload=tell)
+""",
+    "asyncio": """
+import asyncio, sys, numpy as np
+from wavetrim.client import AsyncClient
+def tell(name, sent, total):
+    print(name, flush=True)
+    if name == "b": sys.stdin.read(1)
+async def main():
+    async with AsyncClient(sys.argv[1]) as client:
+        await client.submit(np.zeros((2000, 500)), np.zeros((500, 9000)), on_upload=tell)
+asyncio.run(main())
+""",
+}
+
+
+def test_ctrl_c_in_the_midst_of_a_submit_leaves_nothing(
+    kind: str, server: RunningServer, tmp_path: Path
+) -> None:
+    with Client(server.url) as asking:
+        jobs = len(list(asking.jobs()))
+    before = server.list_matrix_files()
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED[kind], server.url],
+        cwd=tmp_path,
+        env=make_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line == "b\n":
+                break
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert "KeyboardInterrupt" in errors
+    deadline = time.monotonic() + 10
+    while server.list_matrix_files() != before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert server.list_matrix_files() == before
+    with Client(server.url) as asking:
+        assert len(list(asking.jobs())) == jobs

@@ -1,0 +1,162 @@
+"""A product in one call, by NumPy's rules."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.matrices import assert_product, make_matrix
+from tests.server import RunningServer
+from wavetrim.client import AsyncClient, Client, ServiceRefused
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64"])
+def test_a_product_is_numpys(client: Any, dtype: str) -> None:
+    a, b = make_matrix(67, 31, dtype, 0), make_matrix(31, 45, dtype, 1)
+    c = client.matmul(a, b)
+    assert (c.dtype, c.shape) == (a.dtype, (67, 45))
+    assert c.flags.writeable
+    assert_product(c, a, b)
+
+
+def test_operands_may_have_any_strides(client: Any) -> None:
+    a = make_matrix(400, 300, "float32", 2)[::2, ::3]
+    for b in (make_matrix(100, 50, "float32", 3, order="F"), make_matrix(50, 100, "float32", 4).T):
+        assert_product(client.matmul(a, b), a, b)
+
+
+def test_vectors_are_a_row_and_a_column(client: Any) -> None:
+    a, x = make_matrix(7, 5, "float64", 5), np.arange(5.0)
+    for left, right in ((a, x), (x, a.T), (x, x)):
+        product = client.matmul(left, right)
+        assert product.shape == np.shape(np.matmul(left, right))
+        np.testing.assert_allclose(product, np.matmul(left, right))
+
+
+def test_types_are_promoted_and_lists_are_arrays(client: Any) -> None:
+    product = client.matmul([[1, 2], [3, 4]], np.eye(2, dtype=np.float32))
+    assert product.dtype == np.float64
+    np.testing.assert_array_equal(product, [[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_the_product_is_received_into_out(client: Any) -> None:
+    a, b = make_matrix(30, 20, "float32", 6), make_matrix(20, 10, "float32", 7)
+    for out in (
+        np.zeros((30, 10), np.float32),
+        np.zeros((30, 10), np.float32, order="F"),
+        np.zeros((60, 20), np.float32)[::2, ::2],
+    ):
+        assert client.matmul(a, b, alpha=2.0, out=out) is out
+        assert_product(out, a, b, alpha=2.0)
+    vector = np.zeros(30, np.float32)
+    assert client.matmul(a, b[:, 0], out=vector) is vector
+    np.testing.assert_allclose(vector, a @ b[:, 0], rtol=1e-4, atol=1e-5)
+
+
+def test_out_may_be_an_operand(client: Any) -> None:
+    a = make_matrix(40, 40, "float64", 8)
+    expected = a @ a
+    client.matmul(a, a, out=a)
+    np.testing.assert_allclose(a, expected)
+
+
+@pytest.mark.parametrize(
+    ("operands", "out", "message"),
+    [
+        ((np.zeros((2, 3)), np.zeros((4, 2))), None, r"b has 4 rows; it must have 3, as a is"),
+        ((np.zeros((2, 3, 4)), np.zeros((4, 2))), None, "a has 3 dimensions; it must have 1 or 2"),
+        ((np.zeros((2, 3)), 5.0), None, "b has 0 dimensions"),
+        ((np.zeros((2, 3)), np.zeros((3, 2), complex)), None, "dtype is complex128; it must be"),
+        ((np.eye(2), np.eye(2)), np.zeros((3, 2)), r"out has the shape \(3, 2\); it must have"),
+        ((np.eye(2), np.eye(2)), np.zeros((2, 2), "f4"), "out has the dtype float32; it must have"),
+        ((np.eye(2), np.eye(2)), np.broadcast_to(1.0, (2, 2)), "out is read-only"),
+    ],
+)
+def test_what_cannot_be_multiplied_is_refused_before_it_is_sent(
+    operands: Any, out: Any, message: str
+) -> None:
+    with Client("http://127.0.0.1:1") as nobody, pytest.raises(ValueError, match=message):
+        nobody.matmul(*operands, out=out)
+
+
+def test_c_is_needed_where_it_is_read() -> None:
+    with Client("http://127.0.0.1:1") as nobody:
+        with pytest.raises(ValueError, match=r"c is None; it must be given, as beta is 0\.5"):
+            nobody.matmul(np.eye(2), np.eye(2), beta=0.5)
+        with pytest.raises(ValueError, match=r"c has the shape \(3,\); it must have \(2, 2\)"):
+            nobody.matmul(np.eye(2), np.eye(2), beta=0.5, c=np.zeros(3))
+        with pytest.raises(TypeError, match="gamma"):
+            nobody.matmul(np.eye(2), np.eye(2), gamma=0.5)  # type: ignore[call-arg]
+
+
+def test_details_tell_how_it_was_computed(client: Any) -> None:
+    a = make_matrix(64, 64, "float32", 9)
+    product, details = client.matmul_with_details(a, a, f="auto", accuracy="library")
+    assert_product(product, a, a)
+    assert (details.f, details.f_actual) == (64, 64)
+    assert details.seconds["total"] > 0
+
+
+def test_refusals_name_field_value_and_limit(client: Any) -> None:
+    a = make_matrix(8, 8, "float32", 10)
+    with pytest.raises(ServiceRefused, match="f is 9") as refused:
+        client.matmul(a, a, f=9)
+    assert (refused.value.status, refused.value.field, refused.value.value) == (422, "f", 9)
+    assert refused.value.limit is not None
+    with pytest.raises(ServiceRefused, match="kernel is 'magic'"):
+        client.matmul(a, a, kernel="magic")
+    assert client.matmul(a, a).shape == (8, 8), "the client goes on after a refusal"
+
+
+def test_a_large_product_goes_through(client: Any) -> None:
+    a = make_matrix(1500, 1000, "float64", 11)  # 12 MB: far more than any socket's buffers
+    b = make_matrix(1000, 1200, "float64", 12)
+    assert_product(client.matmul(a, b), a, b)
+
+
+def test_threads_share_a_client(shared_server: RunningServer) -> None:
+    matrices = [make_matrix(33, 33, "float64", seed) for seed in range(8)]
+    with Client(shared_server.url) as client, ThreadPoolExecutor(8) as pool:
+        products = [*pool.map(lambda a: client.matmul(a, a), matrices * 4)]
+    for a, product in zip(matrices * 4, products, strict=True):
+        assert_product(product, a, a)
+
+
+def test_tasks_share_a_client_while_the_loop_goes_on(unix_socket: Path) -> None:
+    matrices = [make_matrix(33, 33, "float64", seed) for seed in range(8)]
+    steps = 0
+
+    async def multiply_all() -> list[Any]:
+        nonlocal steps
+        async with AsyncClient(unix_socket) as client:
+            waiting = asyncio.gather(*(client.matmul(a, a) for a in matrices))
+            while not waiting.done():
+                steps += 1
+                await asyncio.sleep(0)
+            return await waiting
+
+    for a, product in zip(matrices, asyncio.run(multiply_all()), strict=True):
+        assert_product(product, a, a)
+    assert steps > 10
+
+
+def test_a_cancelled_task_takes_its_product_with_it(shared_server: RunningServer) -> None:
+    slow = make_matrix(1100, 1100, "int64", 13)  # more than a second
+
+    async def give_up() -> None:
+        async with AsyncClient(shared_server.url) as client:
+            task = asyncio.create_task(client.matmul(slow, slow))
+            while not [job async for job in client.jobs(state="running")]:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            while [job async for job in client.jobs(state="running")]:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            newest = await anext(client.jobs(page=1))
+            assert newest.state == "cancelled"
+
+    asyncio.run(give_up())

@@ -1,0 +1,112 @@
+"""Matrices go to a service and come back: arrays of any strides, and files."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.matrices import Array, make_matrix
+from wavetrim.client import ClientError, NotFound, ServiceRefused
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64"])
+def test_an_array_comes_back_as_it_was(client: Any, dtype: str) -> None:
+    array = make_matrix(131, 17, dtype, 0)
+    matrix = client.put(array)
+    assert (matrix.shape, matrix.dtype) == ((131, 17), dtype)
+    assert matrix.size_bytes > array.nbytes
+    np.testing.assert_array_equal(client.get(matrix), array, strict=True)
+    np.testing.assert_array_equal(client.get(matrix.id), array, strict=True)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda array: array[::2, 1::3],
+        lambda array: array.T,
+        lambda array: array[::-1],
+        np.asfortranarray,
+        lambda array: array.astype(">f4"),
+        lambda array: array[:1],
+        lambda array: array[:, :1],
+        lambda array: np.broadcast_to(array[:1], (500, array.shape[1])),
+        lambda array: array.tolist(),
+    ],
+    ids=[
+        *("strided", "transposed", "reversed", "columns first", "big-endian", "row", "column"),
+        *("broadcast", "lists"),
+    ],
+)
+def test_arrays_of_any_strides_are_stored(client: Any, view: Callable[[Array], Any]) -> None:
+    array = view(make_matrix(600, 700, "float32", 1))
+    np.testing.assert_array_equal(client.get(client.put(array)), np.asarray(array))
+
+
+def test_a_matrix_is_received_into_an_array_that_is_there(client: Any) -> None:
+    array = make_matrix(50, 60, "float64", 2)
+    matrix = client.put(array)
+    for out in (np.zeros((50, 60)), np.zeros((100, 120))[::2, ::2], np.zeros((60, 50)).T):
+        assert client.get(matrix, out=out) is out
+        np.testing.assert_array_equal(out, array)
+    with pytest.raises(ValueError, match=r"out has the shape \(2, 2\); it must have \(50, 60\)"):
+        client.get(matrix, out=np.zeros((2, 2)))
+
+
+def test_a_file_is_stored_as_it_is(client: Any, tmp_path: Path) -> None:
+    source = tmp_path / "A.npy"
+    np.save(source, make_matrix(1200, 700, "float32", 2))
+    seen: list[tuple[int, int]] = []
+    matrix = client.put(
+        source, digest=True, on_progress=lambda done, total: seen.append((done, total))
+    )
+    size = source.stat().st_size
+    assert seen == sorted(seen)
+    assert seen[-1] == (size, size)
+    assert len(seen) > 3
+    assert client.matrix(matrix.id) == matrix
+    seen.clear()
+    watch = lambda done, total: seen.append((done, total))  # noqa: E731
+    assert client.download(matrix, tmp_path / "again.npy", on_progress=watch) == size
+    assert seen == sorted(seen)
+    assert seen[-1] == (size, size)
+    assert (tmp_path / "again.npy").read_bytes() == source.read_bytes()
+
+
+def test_the_digest_of_an_array_is_that_of_its_file(client: Any) -> None:
+    array = make_matrix(300, 200, "int16", 3)[:, ::-1]
+    np.testing.assert_array_equal(client.get(client.put(array, digest=True)), array)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros((2, 2, 2)), "3 dimensions; it must have 2"),
+        (np.zeros((2, 2), bool), "dtype is bool; it must be one of float16"),
+        ([["a", "b"]], "dtype is str"),
+    ],
+)
+def test_what_is_no_matrix_is_refused_at_once(client: Any, array: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        client.put(array)
+
+
+def test_a_file_that_is_no_matrix_is_refused(client: Any, tmp_path: Path) -> None:
+    (tmp_path / "text.npy").write_text("not a matrix")
+    with pytest.raises(ServiceRefused) as refused:
+        client.put(tmp_path / "text.npy")
+    assert refused.value.status == 400
+    assert refused.value.field == "magic"
+    with pytest.raises(FileNotFoundError):
+        client.put(tmp_path / "missing.npy")
+
+
+def test_a_deleted_matrix_is_gone(client: Any) -> None:
+    matrix = client.put(make_matrix(3, 4, "float32", 8))
+    client.delete(matrix)
+    for call in (client.matrix, client.get, client.delete):
+        with pytest.raises(NotFound, match=matrix.id) as missing:
+            call(matrix.id)
+        assert isinstance(missing.value, ClientError)
+        assert missing.value.status == 404

@@ -1,0 +1,324 @@
+"""`wavetrim.matmul` is `numpy.matmul`, for every shape, stride and element type that it takes."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wavetrim
+from tests.matrices import make_matrix, tolerance
+from wavetrim.scheduler.errors import FieldError, VerificationFailed
+from wavetrim.scheduler.problem import ITEM_BYTES
+
+Array = np.ndarray[Any, Any]
+
+FLOATS = ("float16", "float32", "float64")
+LARGE = (230, 190, 410)
+"""M, N, K of a product that threads share."""
+
+
+def draw_array(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    if np.dtype(dtype).kind == "f":
+        return generator.uniform(-1, 1, shape).astype(dtype)
+    limits = np.iinfo(dtype)
+    return generator.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+def assert_equals_numpy(actual: Any, a: Any, b: Any) -> None:
+    """Shape and type of NumPy's; integers exactly, floats within what K additions may err."""
+    expected = np.matmul(a, b)
+    assert type(actual) is type(expected)
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype
+    if actual.dtype.kind != "f":
+        np.testing.assert_array_equal(actual, expected)
+        return
+    exact = np.matmul(np.asarray(a, np.float64), np.asarray(b, np.float64))
+    scale = np.matmul(np.abs(a).astype(np.float64), np.abs(b).astype(np.float64))
+    limit = tolerance(actual.dtype, np.shape(a)[-1])
+    assert np.all(np.abs(actual.astype(np.float64) - exact) <= limit * scale + 1e-7)
+
+
+SIDES = st.integers(0, 40)
+
+
+@st.composite
+def shape_pairs(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Two shapes that can be multiplied: vectors, matrices, stacks that broadcast."""
+    m, n, k = draw(SIDES), draw(SIDES), draw(SIDES)
+    stack = draw(st.lists(st.integers(0, 3), max_size=2))
+    a_stack, b_stack = ([draw(st.sampled_from([x, 1])) for x in stack] for _ in range(2))
+    a_stack = a_stack[draw(st.integers(0, len(stack))) :]
+    a = draw(st.sampled_from([(*a_stack, m, k), (m, k), (k,)]))
+    b = draw(st.sampled_from([(*b_stack, k, n), (k, n), (k,)]))
+    return a, b
+
+
+@st.composite
+def strided(draw: st.DrawFn, shape: tuple[int, ...], dtype: str, seed: int) -> Array:
+    """An array of that shape whose axes are reversed, stepped over, repeated or exchanged."""
+    generator = np.random.default_rng(seed)
+    ways = [draw(st.sampled_from(["plain", "back", "step", "still"])) for _ in shape]
+    order = draw(st.permutations(range(len(shape))))
+    base = [
+        {"plain": side, "back": side, "step": 3 * side, "still": min(side, 1)}[way]
+        for side, way in zip(shape, ways, strict=True)
+    ]
+    array = draw_array(generator, tuple(base[axis] for axis in order), dtype)
+    array = array.transpose(np.argsort(order))
+    for axis, (side, way) in enumerate(zip(shape, ways, strict=True)):
+        index = {"back": slice(None, None, -1), "step": slice(None, None, 3)}.get(way, slice(None))
+        array = array[(*[slice(None)] * axis, index)]
+        if way == "still":
+            array = np.broadcast_to(array, (*array.shape[:axis], side, *array.shape[axis + 1 :]))
+    assert array.shape == shape
+    swapped = draw(st.booleans())
+    return array.astype(array.dtype.newbyteorder()) if swapped else array
+
+
+@settings(max_examples=300)
+@given(st.data(), shape_pairs(), st.sampled_from(list(ITEM_BYTES)), st.integers(0, 99))
+def test_products_are_numpys(data: Any, shapes: Any, dtype: str, seed: int) -> None:
+    mixed = data.draw(st.booleans())
+    other = data.draw(st.sampled_from(list(ITEM_BYTES))) if mixed else dtype
+    a = data.draw(strided(shapes[0], dtype, seed))
+    b = data.draw(strided(shapes[1], other, seed + 1))
+    if {np.dtype(dtype).kind, np.dtype(other).kind} != {"f"}:
+        a, b = (np.clip(x, 0, 9) if x.dtype.kind != "f" and mixed else x for x in (a, b))
+    assert_equals_numpy(wavetrim.matmul(a, b), a, b)
+
+
+@settings(max_examples=150)
+@given(
+    st.data(), shape_pairs(), st.sampled_from(["float32", "float64", "int16", "uint64"]),
+    st.integers(-3, 3), st.integers(-3, 3),
+)  # fmt: skip
+def test_factors_and_c_are_as_numpy_would_have_them(
+    data: Any, shapes: Any, dtype: str, alpha: int, beta: int
+) -> None:
+    generator = np.random.default_rng(1)
+    a, b = (draw_array(generator, shape, dtype) for shape in shapes)
+    product = np.matmul(a, b)
+    shape = tuple(data.draw(st.sampled_from([side, 1])) for side in product.shape)
+    shape = shape[data.draw(st.integers(0, len(shape))) :]
+    c = draw_array(generator, shape, dtype)
+    found = wavetrim.matmul(a, b, alpha=alpha, beta=beta, c=c)
+    with np.errstate(over="ignore"):
+        factors = [np.asarray(factor).astype(dtype) for factor in (alpha, beta)]
+        expected = factors[0] * product + np.broadcast_to(factors[1] * c, product.shape)
+    assert found.dtype == dtype
+    if np.dtype(dtype).kind == "f":
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [name for name in ITEM_BYTES if name != "float16"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_products_that_threads_share_are_right(dtype: str, order: Any) -> None:
+    m, n, k = LARGE
+    a = make_matrix(m, k, dtype, 1, order=order)
+    b = make_matrix(k, n, dtype, 2, leading_dimension=n + 7)
+    assert_equals_numpy(wavetrim.matmul(a, b), a, b)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "int64"])
+def test_large_stacks_are_right(dtype: str) -> None:
+    generator = np.random.default_rng(3)
+    a = draw_array(generator, (3, 1, 130, 120), dtype)
+    b = draw_array(generator, (2, 120, 140), dtype)
+    assert_equals_numpy(wavetrim.matmul(a, b), a, b)
+    assert_equals_numpy(wavetrim.matmul(a[::-1, :, ::2], b[0]), a[::-1, :, ::2], b[0])
+    assert_equals_numpy(wavetrim.matmul(a, b[0, :, 0]), a, b[0, :, 0])
+    assert_equals_numpy(wavetrim.matmul(a[0, 0, 0], b), a[0, 0, 0], b)
+
+
+def test_strides_that_blas_does_not_take_are_taken() -> None:
+    a = make_matrix(600, 1400, "float32", 1)[::-2, ::-2]
+    b = make_matrix(500, 700, "float32", 2).T
+    row = np.broadcast_to(np.float32(0.5), (700, 300))
+    for right in (b, b[:, ::-1], row):
+        assert_equals_numpy(wavetrim.matmul(a, right), a, right)
+
+
+def test_lists_scalars_of_numpy_and_subclasses_are_taken_as_arrays() -> None:
+    assert_equals_numpy(wavetrim.matmul([[1, 2], [3, 4]], [5.0, 6.0]), [[1, 2], [3, 4]], [5.0, 6.0])
+    assert_equals_numpy(wavetrim.matmul([], []), [], [])
+    masked = np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]])
+    with pytest.warns(PendingDeprecationWarning, match="matrix subclass"):
+        product = wavetrim.matmul(masked, np.matrix([[3.0], [4.0]]))
+    assert type(product) is np.ndarray
+    assert product == 11
+
+
+def test_types_are_promoted_as_numpy_does() -> None:
+    for left in ITEM_BYTES:
+        for right in ITEM_BYTES:
+            a, b = np.ones((2, 3), left), np.ones((3, 2), right)
+            assert wavetrim.matmul(a, b).dtype == np.matmul(a, b).dtype, (left, right)
+    assert wavetrim.matmul(np.ones((2, 2), bool), np.ones((2, 2), "float32")).dtype == "float32"
+    a = np.ones((2, 2), "float32")
+    assert wavetrim.matmul(a, a, beta=1.0, c=1.5).dtype == "float32"
+    assert wavetrim.matmul(a, a, beta=1.0, c=np.float64(1.5)).dtype == "float64"
+
+
+def test_operands_may_be_read_only_and_stay_as_they_are() -> None:
+    a, b, c = (make_matrix(*shape, "float64", 1) for shape in ((90, 80), (80, 70), (90, 70)))
+    before = [x.copy() for x in (a, b, c)]
+    for x in (a, b, c):
+        x.flags.writeable = False
+    found = wavetrim.matmul(a, b, alpha=2.0, beta=-1.0, c=c)
+    np.testing.assert_allclose(found, 2 * (a @ b) - c)
+    for x, old in zip((a, b, c), before, strict=True):
+        np.testing.assert_array_equal(x, old)
+
+
+def test_unaligned_operands_are_taken() -> None:
+    buffer = np.zeros(8 * 12 + 1, np.uint8)
+    a = buffer[1:].view(np.float64).reshape(3, 4)
+    a[...] = np.arange(12).reshape(3, 4)
+    out = np.zeros(8 * 9 + 1, np.uint8)[1:].view(np.float64).reshape(3, 3)
+    assert not a.flags.aligned
+    wavetrim.matmul(a, a.T, out=out)
+    np.testing.assert_array_equal(out, a @ a.T)
+
+
+@pytest.mark.parametrize("m", [8, 300])
+@pytest.mark.parametrize("view", ["whole", "transposed", "stepped", "backwards", "columns"])
+def test_the_result_is_written_where_it_is_wanted_and_nowhere_else(m: int, view: str) -> None:
+    k = 400
+    a, b = make_matrix(m, k, "float32", 1), make_matrix(k, m, "float32", 2)
+    whole = np.full((2 * m, 2 * m), 7, np.float32)
+    taken = {
+        "whole": whole[:m, :m],
+        "transposed": whole[:m, :m].T,
+        "stepped": whole[::2, ::2],
+        "backwards": whole[m - 1 :: -1, :m],
+        "columns": whole[:m, m:],
+    }[view]
+    assert wavetrim.matmul(a, b, out=taken) is taken
+    assert_equals_numpy(taken.copy(), a, b)
+    taken[...] = 7
+    assert (whole == 7).all()
+
+
+@pytest.mark.parametrize("m", [20, 300])
+def test_out_may_share_memory_with_any_operand(m: int) -> None:
+    x, y = make_matrix(m, m, "float64", 1), make_matrix(m, m, "float64", 2)
+    expected = 2 * (x @ y) + 3 * x
+    for name in ("a", "b", "c", "transposed", "shifted"):
+        store = np.zeros((m + 1, m + 1))
+        out = store[:m, :m]
+        at = {"transposed": out.T, "shifted": store[1:, 1:]}.get(name, out)
+        a, b, c = x, y, x.copy()
+        if name in ("a", "transposed"):
+            at[...], a = a, at
+        elif name in ("b", "shifted"):
+            at[...], b = b, at
+        else:
+            at[...], c = c, at
+        found = wavetrim.matmul(a, b, alpha=2.0, beta=3.0, c=c, out=out)
+        assert found is out
+        np.testing.assert_allclose(out, expected, err_msg=name)
+
+
+def test_c_in_place_is_c_plus_the_product() -> None:
+    a, b, c = (make_matrix(260, 260, "float32", seed) for seed in range(3))
+    expected = a @ b + c
+    assert wavetrim.matmul(a, b, beta=1.0, c=c, out=c) is c
+    np.testing.assert_allclose(c, expected, atol=1e-3)
+
+
+def test_beta_0_does_not_read_c_and_alpha_0_neither_a_nor_b() -> None:
+    nan = np.full((4, 4), np.nan)
+    ones = np.ones((4, 4))
+    np.testing.assert_array_equal(wavetrim.matmul(ones, ones, beta=0.0, c=nan), 4 * ones)
+    np.testing.assert_array_equal(wavetrim.matmul(nan, nan, alpha=0.0, beta=2.0, c=ones), 2 * ones)
+
+
+def test_without_columns_of_a_the_result_is_beta_c() -> None:
+    a, b, c = np.ones((3, 0)), np.ones((0, 2)), np.full((3, 2), 5.0)
+    np.testing.assert_array_equal(wavetrim.matmul(a, b), np.zeros((3, 2)))
+    np.testing.assert_array_equal(wavetrim.matmul(a, b, beta=2.0, c=c), 2 * c)
+    assert wavetrim.matmul(np.ones((0, 3)), np.ones((3, 2))).shape == (0, 2)
+    assert wavetrim.matmul(a, b, verify=True).shape == (3, 2)
+
+
+def test_infinite_and_missing_values_go_through_without_a_warning() -> None:
+    for m in (3, 300):
+        a = np.ones((m, m), np.float32)
+        a[0, 0], a[1, 0] = np.inf, np.nan
+        found = wavetrim.matmul(a, np.eye(m, dtype=np.float32) - 1)
+        assert not np.isfinite(found[:2]).any()
+        assert np.isfinite(found[2:]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint32"])
+def test_verified_products_pass(dtype: str) -> None:
+    generator = np.random.default_rng(0)
+    a, b = (draw_array(generator, shape, dtype) for shape in ((2, 40, 90), (90, 30)))
+    c = draw_array(generator, (30,), dtype)
+    plain = wavetrim.matmul(a, b, alpha=2, beta=3, c=c)
+    checked = wavetrim.matmul(a, b, alpha=2, beta=3, c=c, verify=True)
+    np.testing.assert_array_equal(checked, plain)
+
+
+def test_a_wrong_product_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    def multiply_wrongly(left: Array, right: Array, out: Array) -> None:
+        out[...] = left @ right
+        out[..., -1] += 1
+
+    monkeypatch.setattr(np, "matmul", multiply_wrongly)
+    a = np.ones((5, 20, 20), np.float32)
+    assert wavetrim.matmul(a, a)[0, 0, -1] == 21
+    with pytest.raises(VerificationFailed, match=r"max_error is .*; it must be at most 23"):
+        wavetrim.matmul(a, a, verify=True)
+
+
+REFUSALS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
+    "scalar": (3.0, [1.0], {}, "shape of a is (); it must be of at least one dimension"),
+    "columns": (np.ones((2, 3)), np.ones((2, 3)), {}, "shape of b is (2, 3); it must be (…, 3, N)"),
+    "vector": (np.ones(3), np.ones(2), {}, "shape of b is (2,); it must be (3,), as a has 3"),
+    "stacks": (
+        np.ones((2, 2, 2)), np.ones((3, 2, 2)), {},
+        "shape of b is (3, 2, 2); it must be one whose axes before the last two broadcast with",
+    ),
+    "complex": ([1j], [1.0], {}, "dtype is 'complex128 and float64'; it must be such that"),
+    "bool": ([True], [True], {}, "dtype is 'bool'; it must be such that the product is in float16"),
+    "object": ([None], [1.0], {}, "dtype is 'object and float64'"),
+    "text": (["x"], [1.0], {}, "dtype is '<U1 and float64'"),
+    "beta": ([1.0], [1.0], {"beta": 2.0}, "beta is 2.0; it must be 0 where c is left out"),
+    "alpha": ([1.0], [1.0], {"alpha": 1j}, "alpha is 1j; it must be a real number"),
+    "whole": ([1], [1], {"alpha": 0.5}, "alpha is 0.5; it must be a whole number for matrices of"),
+    "endless": ([1], [1], {"alpha": np.inf}, "alpha is inf; it must be a whole number"),
+    "c": ([1.0], [1.0], {"beta": 1.0, "c": [1.0, 2.0]}, "shape of c is (2,); it must be one that"),
+    "out": ([1.0], [1.0], {"out": [0.0]}, "out is 'list'; it must be a NumPy array"),
+    "out shape": ([1.0], [1.0], {"out": np.zeros(1)}, "shape of out is (1,); it must be ()"),
+    "out dtype": (
+        [1.0], [1.0], {"out": np.zeros((), "f4")}, "dtype of out is 'float32'; it must be float64"
+    ),
+    "read-only": (
+        [[1.0]], [1.0], {"out": np.broadcast_to(0.0, 1)}, "out is 'read-only'; it must be writable"
+    ),
+    "f": (np.ones((2, 2)), np.eye(2), {"f": 3}, "f is 3; it must be \"auto\" or 0…2"),
+    "f kind": ([1.0], [1.0], {"f": 0.5}, 'f is 0.5; it must be "auto" or a whole number of rows'),
+    "accuracy": ([1.0], [1.0], {"accuracy": "exact"}, "accuracy is 'exact'; it must be one of"),
+    "preset": ([1.0], [1.0], {"device": "T4"}, "device is 'T4'; it must be None, \"cpu\" or"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_refusal_names_the_argument_its_value_and_the_limit(name: str) -> None:
+    a, b, options, message = REFUSALS[name]
+    with pytest.raises(FieldError) as refused:
+        wavetrim.matmul(a, b, **options)
+    assert message in str(refused.value)
+    assert isinstance(refused.value, ValueError)
+
+
+def test_the_rows_of_the_cpu_may_be_given() -> None:
+    a = make_matrix(300, 300, "float32", 1)
+    assert_equals_numpy(wavetrim.matmul(a, a, f=300, device="cpu"), a, a)
+    assert_equals_numpy(wavetrim.matmul(a, a, accuracy="strict"), a, a)

@@ -1,0 +1,210 @@
+"""`wavetrim.matmul` in a process: what an import costs, threads, forks, the end, the settings."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wavetrim
+from tests.matrices import make_matrix
+from wavetrim.scheduler.local_process import FORKED
+
+ROOT = Path(__file__).parents[1]
+
+
+def run_python(program: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """What a fresh interpreter prints, away from the clone."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WAVETRIM_")}
+    environment |= {"PYTHONPATH": str(ROOT), "WAVETRIM_DATA_DIR": str(folder), **variables}
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+
+
+def test_the_import_brings_nothing_but_itself(tmp_path: Path) -> None:
+    program = (
+        "import sys, typing; before = set(sys.modules); import wavetrim; "
+        "print(sorted(set(sys.modules) - before))"
+    )
+    assert run_python(program, tmp_path).stdout == "['wavetrim']\n"
+
+
+def test_a_product_needs_no_http(tmp_path: Path) -> None:
+    program = (
+        "import sys, wavetrim; wavetrim.matmul([[1.0]], [[2.0]]); "
+        "print({'fastapi', 'httpx', 'sqlalchemy', 'uvicorn'} & set(sys.modules))"
+    )
+    assert run_python(program, tmp_path).stdout == "set()\n"
+
+
+def test_names_are_known() -> None:
+    assert wavetrim.__version__ == "0.1.0"
+    assert dir(wavetrim) == wavetrim.__all__
+    assert all(hasattr(wavetrim, name) for name in wavetrim.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'multiply'"):
+        wavetrim.multiply  # noqa: B018
+
+
+def test_several_threads_multiply_at_once() -> None:
+    operands = [
+        (make_matrix(m, 300, "float64", m), make_matrix(300, m, "float64", m + 1))
+        for m in (3, 40, 250, 301, 400, 5)
+    ]
+
+    def multiply(index: int) -> bool:
+        a, b = operands[index % len(operands)]
+        return np.allclose(wavetrim.matmul(a, b), a @ b)
+
+    with ThreadPoolExecutor(8) as callers:
+        assert all(callers.map(multiply, range(120)))
+
+
+def test_blas_has_its_threads_back_after_a_product(tmp_path: Path) -> None:
+    program = """
+import numpy, threadpoolctl, wavetrim
+from concurrent.futures import ThreadPoolExecutor
+def count():
+    return [x["num_threads"] for x in threadpoolctl.threadpool_info() if x["user_api"] == "blas"]
+before = count()
+a = numpy.ones((500, 500))
+with ThreadPoolExecutor(4) as callers:
+    list(callers.map(lambda _: wavetrim.matmul(a, a), range(20)))
+print(before == count(), before)
+"""
+    answer = run_python(program, tmp_path, OPENBLAS_NUM_THREADS="2")
+    assert answer.stdout == "True [2]\n", answer.stderr
+
+
+FORK = """
+import os, sys, threading, numpy, wavetrim
+a = numpy.ones((400, 300), numpy.float32)
+wavetrim.matmul(a, a.T)
+stop = threading.Event()
+def multiply_on():
+    while not stop.is_set():
+        wavetrim.matmul(a, a.T)
+others = [threading.Thread(target=multiply_on) for _ in range(2)]
+for other in others: other.start()
+for _ in range(2):
+    child = os.fork()
+    if child == 0:
+        right = numpy.array_equal(wavetrim.matmul(a, a.T), numpy.full((400, 400), 300))
+        sys.exit(0 if right else 1)
+    assert os.waitpid(child, 0)[1] == 0
+stop.set()
+for other in others: other.join()
+print(wavetrim.matmul(a, a.T).sum())
+"""
+
+
+def test_a_forked_process_multiplies_while_its_parents_threads_do(tmp_path: Path) -> None:
+    answer = run_python(FORK, tmp_path)
+    assert (answer.stdout, answer.stderr) == ("4.8e+07\n", "")
+
+
+@pytest.mark.gpu
+def test_a_process_forked_from_one_that_used_the_gpu_is_told_so(tmp_path: Path) -> None:
+    program = """
+import os, numpy, wavetrim
+a = numpy.ones((600, 600), numpy.float32)
+wavetrim.matmul(a, a, device="gpu")
+child = os.fork()
+if child == 0:
+    try:
+        wavetrim.matmul(a, a)
+    except Exception as error:
+        print(type(error).__name__, error, flush=True)
+    print(wavetrim.matmul(a, a, device="cpu")[0, 0], wavetrim.empty((2, 2)).shape, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(wavetrim.matmul(a, a, device="gpu")[0, 0])
+"""
+    answer = run_python(program, tmp_path)
+    assert answer.stdout == f"ForkedProcess {FORKED}\n600.0 (2, 2)\n600.0\n", answer.stderr
+
+
+END = """
+import threading, time, numpy, wavetrim
+a = numpy.ones((700, 700))
+begun = threading.Semaphore(0)
+def multiply_on():
+    while True:
+        wavetrim.matmul(a, a)
+        begun.release()
+for _ in range(3):
+    threading.Thread(target=multiply_on, daemon=True).start()
+for _ in range(3):
+    begun.acquire()
+"""
+
+
+def test_the_interpreter_ends_while_daemon_threads_multiply(tmp_path: Path) -> None:
+    for _ in range(3):
+        ended = run_python(END, tmp_path)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_threads_go_on_multiplying_after_the_main_thread_has_ended(tmp_path: Path) -> None:
+    program = """
+import threading, numpy, wavetrim
+a = numpy.ones((500, 400))
+wavetrim.matmul(a, a.T)
+main = threading.main_thread()
+def multiply_on():
+    main.join()
+    print(wavetrim.matmul(a, a.T).sum())
+threading.Thread(target=multiply_on).start()
+"""
+    ended = run_python(program, tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "100000000.0\n", "")
+
+
+def test_a_product_after_the_end_is_refused(tmp_path: Path) -> None:
+    program = """
+import atexit, numpy
+def multiply():
+    try:
+        wavetrim.matmul([[1.0]], [[2.0]], beta=1.0, c=1.0)
+        wavetrim.matmul(a, a)
+    except Exception as error:
+        print(type(error).__name__, error)
+atexit.register(multiply)
+import wavetrim
+a = numpy.ones((500, 500))
+wavetrim.matmul(a, a)
+"""
+    ended = run_python(program, tmp_path)
+    assert ended.stdout == (
+        "ExecutionError the interpreter exits, and wavetrim's threads have ended\n"
+    ), ended.stderr
+
+
+def test_what_is_compiled_is_kept_in_the_users_cache_unless_a_folder_is_named(
+    tmp_path: Path,
+) -> None:
+    program = "import numpy, wavetrim; a = numpy.ones((500, 500)); wavetrim.matmul(a, a)"
+    cache, data = tmp_path / "cache", tmp_path / "data"
+    run_python(program, tmp_path, XDG_CACHE_HOME=str(cache), WAVETRIM_DATA_DIR="")
+    assert list((cache / "wavetrim").glob("pool-*.so"))
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+    run_python(program, tmp_path, XDG_CACHE_HOME=str(cache), WAVETRIM_DATA_DIR=str(data))
+    assert list((data / "kernels").glob("pool-*.so"))
+
+
+def test_a_setting_that_cannot_be_taken_is_named(tmp_path: Path) -> None:
+    program = "import wavetrim; wavetrim.matmul([[1.0]], [[2.0]])"
+    refused = run_python(program, tmp_path, WAVETRIM_CPU_THREADS="0")
+    assert refused.stderr.rstrip().endswith(
+        "FieldError: WAVETRIM_CPU_THREADS is '0'; it must be greater than or equal to 1"
+    ), refused.stderr
+
+
+def test_a_gpu_that_is_not_to_be_used_is_refused(tmp_path: Path) -> None:
+    program = "import wavetrim; wavetrim.matmul([[1.0]], [[2.0]], device='gpu')"
+    refused = run_python(program, tmp_path, WAVETRIM_DEVICES="none")
+    assert "PlanError: device is 'gpu'; it must be None or \"cpu\": " in refused.stderr

@@ -1,0 +1,119 @@
+"""Stored files that were changed behind the service's back are never served or computed with."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.matrices import make_matrix
+from tests.server import RunningServer
+
+ARRAY = np.arange(35_000, dtype=np.float32).reshape(50, 700)
+LARGE_BYTES = 80 * 2**20
+"""More than is checked before it is sent."""
+
+
+def find_file(server: RunningServer, matrix_id: str) -> Path:
+    return server.data_dir / "matrices" / f"{matrix_id}.npy"
+
+
+def change_byte(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(-5, 2)
+        byte = file.read(1)
+        file.seek(-5, 2)
+        file.write(bytes([byte[0] ^ 1]))
+
+
+def cut_off(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 1)
+
+
+def make_link(path: Path) -> None:
+    shutil.move(path, path.with_suffix(".moved"))
+    path.symlink_to(path.with_suffix(".moved"))
+
+
+def make_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+CHANGES = [change_byte, cut_off, make_link, make_folder, Path.unlink]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("headers", [{}, {"Range": "bytes=0-9"}])
+def test_a_changed_file_is_refused_and_marked(
+    server: RunningServer, change: Callable[[Path], None], headers: dict[str, str]
+) -> None:
+    matrix_id = server.upload(ARRAY)
+    path = f"/v1/matrices/{matrix_id}"
+    assert server.client.get(f"{path}/data", headers=headers).is_success
+    assert server.client.get(path).json()["state"] == "stored"
+    change(find_file(server, matrix_id))
+    for _ in range(2):
+        refused = server.client.get(f"{path}/data", headers=headers)
+        assert (refused.status_code, refused.json()["value"]) == (409, matrix_id)
+        assert refused.json()["type"].endswith("matrix-damaged")
+    assert server.client.get(path).json()["state"] == "damaged"
+    assert server.client.head(f"{path}/data").status_code == 409
+    posted = server.client.post("/v1/jobs", json={"a": matrix_id, "b": matrix_id})
+    assert posted.status_code == 409
+
+
+def test_a_damaged_matrix_can_be_deleted(server: RunningServer) -> None:
+    matrix_id = server.upload(ARRAY)
+    change_byte(find_file(server, matrix_id))
+    assert server.client.get(f"/v1/matrices/{matrix_id}/data").status_code == 409
+    assert server.client.delete(f"/v1/matrices/{matrix_id}").status_code == 204
+
+
+def test_a_large_changed_file_never_arrives_whole(server: RunningServer) -> None:
+    matrix_id = server.upload(np.ones((1024, LARGE_BYTES // 1024), np.int8))
+    change_byte(find_file(server, matrix_id))
+    with (
+        server.client.stream("GET", f"/v1/matrices/{matrix_id}/data") as answer,
+        pytest.raises(httpx.RemoteProtocolError, match="without sending complete"),
+    ):
+        list(answer.iter_raw())
+    assert server.client.get(f"/v1/matrices/{matrix_id}").json()["state"] == "damaged"
+    server.client.delete(f"/v1/matrices/{matrix_id}")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_job_whose_operand_has_changed_fails_at_once(
+    server: RunningServer, change: Callable[[Path], None]
+) -> None:
+    slow = server.upload(make_matrix(900, 900, "int64", seed=1))
+    operand = server.upload(make_matrix(900, 9, "int64", seed=2))
+    first = server.client.post("/v1/jobs", json={"a": slow, "b": slow}).json()
+    second = server.client.post("/v1/jobs", json={"a": slow, "b": operand}).json()
+    change(find_file(server, operand))
+    job = wait_for(server, second["id"])
+    assert (job["state"], job["error"]["kind"], job["attempts"]) == ("failed", "storage", 1)
+    assert operand in job["error"]["message"]
+    assert wait_for(server, first["id"])["state"] == "succeeded"
+
+
+def test_a_file_that_changed_while_the_service_was_down_is_found(
+    start_server: Callable[..., RunningServer],
+) -> None:
+    running = start_server()
+    matrix_id = running.upload(ARRAY)
+    running.stop()
+    change_byte(find_file(running, matrix_id))
+    running.restart()
+    assert running.client.get(f"/v1/matrices/{matrix_id}/data").status_code == 409
+
+
+def wait_for(server: RunningServer, job_id: str) -> dict[str, Any]:
+    while True:
+        job: dict[str, Any] = server.client.get(f"/v1/jobs/{job_id}").json()
+        if job["state"] not in ("queued", "running"):
+            return job
