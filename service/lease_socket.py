@@ -50,10 +50,14 @@ class LeaseSocket:
         self._loop.add_reader(listener.fileno(), self._accept)
 
     def close(self) -> None:
-        """Take no more callers, and end the leases of those that there are."""
+        """Take no more callers, and end all connections.
+
+        The leases are not ended, so that nobody gives their memory back to the system: who has
+        mapped one keeps its bytes when the service goes.
+        """
         self._loop.remove_reader(self._listener.fileno())
         for caller in tuple(self._callers):
-            caller.close()
+            caller.close(keeps_lease=True)
 
     def _accept(self) -> None:
         while True:
@@ -93,8 +97,8 @@ class _Caller:
             return
         self._loop.add_reader(self._connection.fileno(), self._read)
 
-    def close(self) -> None:
-        """End the connection and its lease; a second call does nothing."""
+    def close(self, *, keeps_lease: bool = False) -> None:
+        """End the connection, and its lease; a second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -102,7 +106,7 @@ class _Caller:
         self._loop.remove_reader(self._connection.fileno())
         self._connection.close()
         self._forget(self)
-        if self._lease is not None:
+        if self._lease is not None and not keeps_lease:
             self._leases.end(self._lease)
 
     def _read(self) -> None:

@@ -482,8 +482,9 @@ def test_the_end_of_the_service_ends_leases_and_removes_the_socket(
     server.wait_ready()
     with unix_client(tmp_path / "socket") as client, Lease(client, 4 * MIB) as lease:
         client.close()
+        lease.memory[:] = 3
         assert server.stop() == 0
         assert lease.connection.recv(1) == b""
-        lease.memory[:] = 3  # it is the owner's, for as long as it is mapped
+        assert (lease.memory == 3).all(), "it is the owner's, for as long as it is mapped"
     assert {path.name for path in tmp_path.iterdir() if path.is_socket()} == set()
     assert "Traceback" not in server.read_log()

@@ -27,9 +27,11 @@ def check_unix(scope: Scope) -> None:
         LeaseRefused: It has not.
     """
     server = scope.get("server")
+    limit = "over the service's Unix socket (WAVETRIM_UNIX_SOCKET): leases are for this host"
     if server is None or server[1] is not None:  # TCP has a port
-        limit = "a Unix socket (WAVETRIM_UNIX_SOCKET): leases are for callers on this host"
         raise LeaseRefused("connection", "TCP", limit)
+    if scope["app"].state.settings.unix_socket is None:
+        raise LeaseRefused("connection", "another server's Unix socket", limit)
 
 
 router = APIRouter(prefix="/v1/leases", tags=["leases"], dependencies=[Depends(require_unix)])
