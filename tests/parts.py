@@ -101,5 +101,4 @@ async def running_parts(
     finally:
         await parts.dispatcher.stop()
         await parts.engine.stop()
-        parts.matrices.close()
         parts.database.dispose()

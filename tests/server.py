@@ -129,12 +129,8 @@ class RunningServer:
         return decode_npy(response.content)
 
     def list_matrix_files(self) -> set[str]:
-        """Names of the files in the folder of the matrices.
-
-        But for a spare one, which the engine may make behind any result and keep for the next.
-        """
-        names = {path.name for path in (self.data_dir / "matrices").iterdir()}
-        return {name for name in names if not name.startswith("spare-")}
+        """Names of the files in the folder of the matrices."""
+        return {path.name for path in (self.data_dir / "matrices").iterdir()}
 
 
 @pytest.fixture(scope="module")

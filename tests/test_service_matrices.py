@@ -1,6 +1,5 @@
 """The store of matrices over real files and a real database."""
 
-import errno
 import os
 import resource
 import threading
@@ -11,12 +10,10 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine, insert, select, update
 
-import wavetrim.service.storage.matrices
 from wavetrim.service.errors import BodyTooLarge, MatrixInUse, MatrixNotFound, StorageFull
 from wavetrim.service.storage.database import open_database
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.matrix import Matrix
-from wavetrim.service.storage.new_file import make_file
 from wavetrim.service.storage.tables import jobs, matrices
 
 
@@ -129,91 +126,6 @@ def test_a_full_disk_is_met_when_the_file_is_made(database: Engine, tmp_path: Pa
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list_files(store) == set()
     assert store.count_stored_bytes() == 0
-
-
-SPARE_SHAPE = (1500, 1500)
-"""A product of float32 that is worth a spare file."""
-
-
-def open_large_store(database: Engine, folder: Path, *, matrices: int) -> MatrixStore:
-    size_bytes = 128 + 4 * SPARE_SHAPE[0] * SPARE_SHAPE[1]
-    return MatrixStore(
-        database,
-        folder / "large",
-        max_matrix_bytes=size_bytes,
-        max_storage_bytes=matrices * size_bytes,
-    )
-
-
-def leave_spare(store: MatrixStore) -> int:
-    """Publish a product and have a file made for the next one; returns their size."""
-    size_bytes = store.publish(store.allocate(*SPARE_SHAPE, "float32")).size_bytes
-    store.make_spare(size_bytes)
-    for thread in threading.enumerate():
-        if thread.name == "spare-file":
-            thread.join()
-    return size_bytes
-
-
-def test_a_product_takes_the_spare_file_and_is_whole(database: Engine, tmp_path: Path) -> None:
-    store = open_large_store(database, tmp_path, matrices=3)
-    leave_spare(store)
-    [spare] = [name for name in list_files(store) if name.startswith("spare-")]
-    inode = (store.folder / spare).stat().st_ino
-    pending = store.allocate(*SPARE_SHAPE, "float32", spare=True)
-    assert pending.path.stat().st_ino == inode
-    assert not np.load(store.publish(pending).path).any()
-    assert not any(name.startswith("spare-") for name in list_files(store))
-
-
-def test_an_upload_leaves_the_spare_file_alone(database: Engine, tmp_path: Path) -> None:
-    store = open_large_store(database, tmp_path, matrices=3)
-    size_bytes = leave_spare(store)
-    store.discard(store.allocate(*SPARE_SHAPE, "float32"))
-    assert sum(name.startswith("spare-") for name in list_files(store)) == 1
-    assert store.count_stored_bytes() == size_bytes
-    store.close()
-    assert not any(name.startswith("spare-") for name in list_files(store))
-
-
-def test_the_spare_file_makes_room_and_takes_none_that_is_not_there(
-    database: Engine, tmp_path: Path
-) -> None:
-    store = open_large_store(database, tmp_path, matrices=2)
-    size_bytes = leave_spare(store)
-    pending = store.allocate(*SPARE_SHAPE, "float32")
-    assert not any(name.startswith("spare-") for name in list_files(store))
-    store.make_spare(size_bytes)
-    with pytest.raises(StorageFull, match="at most the 0 bytes left"):
-        store.allocate(*SPARE_SHAPE, "float32", spare=True)
-    assert len(list_files(store)) == 2
-    store.discard(pending)
-
-
-def test_a_taken_spare_file_is_removed_where_there_is_no_room(
-    database: Engine, tmp_path: Path
-) -> None:
-    store = open_large_store(database, tmp_path, matrices=2)
-    leave_spare(store)
-    store._max_storage_bytes -= 1
-    with pytest.raises(StorageFull):
-        store.allocate(*SPARE_SHAPE, "float32", spare=True)
-    assert len(list_files(store)) == 1
-
-
-def test_a_full_disk_has_the_room_of_the_spare_file(
-    database: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = open_large_store(database, tmp_path, matrices=3)
-    leave_spare(store)
-
-    def make_with_little_room(path: Path, size_bytes: int) -> None:
-        if any(name.startswith("spare-") for name in list_files(store)):
-            raise OSError(errno.ENOSPC, "No space left on device")
-        make_file(path, size_bytes)
-
-    monkeypatch.setattr(wavetrim.service.storage.matrices, "make_file", make_with_little_room)
-    store.discard(store.allocate(30, 30, "float32"))
 
 
 def test_concurrent_allocations_never_exceed_the_storage(store: MatrixStore) -> None:

@@ -147,27 +147,17 @@ class KeptMatrices:
             OSError: The file cannot be written.
         """
         pending, file = draft.pending, draft.file
+        if file is None:
+            publish, known = self._store.publish_in_memory, {}
+        else:
+            publish, known = (
+                self._store.publish,
+                {"crc32": await self._finish(draft), "durable": True},
+            )
         try:
-            if file is None:
-                matrix = await run_to_end(
-                    self._store.publish_in_memory, pending, digest_sha256, settle=settle
-                )
-            else:
-                name = pending.path.with_suffix(".npy")
-                crc32 = await asyncio.shield(asyncio.wrap_future(file.finish(name)))
-                matrix = await run_to_end(
-                    self._store.publish,
-                    pending,
-                    digest_sha256,
-                    crc32=crc32,
-                    durable=True,
-                    settle=settle,
-                )
-        except BaseException as error:
-            draft.discard()
-            self._store.release(pending)
-            if isinstance(error, OSError):
-                raise self._store.explain(error, pending.size_bytes) from error
+            matrix = await run_to_end(publish, pending, digest_sha256, settle=settle, **known)
+        except BaseException:
+            draft.hold.release()  # the store has seen to the file
             raise
         self._residents.add(matrix.id, draft.hold, on_disk=file is not None)
         draft.hold.release()
@@ -211,6 +201,19 @@ class KeptMatrices:
             limit = "0 bytes, since there is no memory for matrices (WAVETRIM_ARENA_BYTES)"
             raise ArenaFull("size in bytes", size_bytes, limit)
         return None
+
+    async def _finish(self, draft: Draft) -> int:
+        """Make a draft's file durable under its name; returns its CRC-32."""
+        assert draft.file is not None, "only what is written is finished"
+        name = draft.pending.path.with_suffix(".npy")
+        try:
+            return await asyncio.shield(asyncio.wrap_future(draft.file.finish(name)))
+        except BaseException as error:
+            draft.discard()
+            self._store.release(draft.pending)
+            if isinstance(error, OSError):
+                raise self._store.explain(error, draft.pending.size_bytes) from error
+            raise
 
     def _read(self, matrix: Matrix, view: memoryview) -> None:
         """Read a matrix's file and check it on the way."""

@@ -1,13 +1,12 @@
 """The matrices: rows in the database, .npy files in a folder, mapped by the engine.
 
 A file is written as `<id>.part` and becomes `<id>.npy` when it is complete; the row comes last. So
-a row always has a whole file, and a file without a row is what a crash has left, the spare file for
-the next product, or a sign of a lost database.
+a row always has a whole file, and a file without a row is what a crash has left, or a sign of a
+lost database.
 """
 
 import errno
 import logging
-import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Row, delete, func, select
+from sqlalchemy import Connection, Engine, Row, delete, select
 
 from wavetrim.service.errors import (
     BodyTooLarge,
@@ -25,15 +24,14 @@ from wavetrim.service.errors import (
 )
 from wavetrim.service.storage.checksum import read_crc32
 from wavetrim.service.storage.database import reading
+from wavetrim.service.storage.disk_room import DiskRoom
 from wavetrim.service.storage.file_checks import FileChecks
-from wavetrim.service.storage.free_space import count_usable_bytes
 from wavetrim.service.storage.listing import find_users, read_page, remove_unused
 from wavetrim.service.storage.lost import LOST_FOLDER, count_lost_files, set_aside
 from wavetrim.service.storage.matrix import Matrix, PendingMatrix, count_data_bytes
 from wavetrim.service.storage.new_file import flush, make_file, write_start
 from wavetrim.service.storage.npy import DISK_ALIGNMENT_BYTES, format_header
 from wavetrim.service.storage.publication import CommitUnclear, add_row, has_row
-from wavetrim.service.storage.spare import SpareFile
 from wavetrim.service.storage.tables import matrices
 from wavetrim.service.storage.temporary import TEMPORARY_PREFIX, forget_temporary
 from wavetrim.service.storage.write_record import WriteRecord
@@ -73,15 +71,12 @@ class MatrixStore:
         self._folder = folder
         self._lost_dir = folder.parent / LOST_FOLDER
         self._max_matrix_bytes = max_matrix_bytes
-        self._max_storage_bytes = max_storage_bytes
-        self._reserve_bytes = reserve_bytes
+        self._room = DiskRoom(
+            database, folder, max_storage_bytes=max_storage_bytes, reserve_bytes=reserve_bytes
+        )
         self._writes = writes or WriteRecord()
-        self._pending_bytes: dict[str, int] = {}
-        self._unmade_bytes: dict[str, int] = {}
         self._unclear: dict[str, Matrix] = {}
         self._checks = FileChecks(database)
-        self._lock = threading.Lock()
-        self._spare = SpareFile(folder)
         self.on_removed: Callable[[str], None] = lambda _matrix_id: None
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -96,10 +91,7 @@ class MatrixStore:
         header = format_header(
             rows, columns, dtype, fortran_order=fortran_order, alignment_bytes=DISK_ALIGNMENT_BYTES
         )
-        pending = self._plan(
-            rows, columns, dtype, header, fortran_order=fortran_order, temporary=False
-        )
-        return pending, header
+        return self._plan(rows, columns, dtype, header, fortran_order=fortran_order), header
 
     @property
     def checks(self) -> FileChecks:
@@ -150,8 +142,6 @@ class MatrixStore:
         dtype: str,
         *,
         fortran_order: bool = False,
-        temporary: bool = False,
-        spare: bool = False,
     ) -> PendingMatrix:
         """Makes a file of the final length, with its header, for the elements to be written to.
 
@@ -160,23 +150,20 @@ class MatrixStore:
             columns: Second size, at least 1.
             dtype: NumPy's name of the element type.
             fortran_order: True when the elements will lie column after column.
-            temporary: True for a matrix that the next start may remove.
-            spare: True to take the spare file, if it is of this size.
 
         Raises:
             BodyTooLarge: The file would be larger than one matrix may be.
             StorageFull: There is no room: by the setting, or on the disk.
         """
         header = format_header(rows, columns, dtype, fortran_order=fortran_order)
-        pending = self._plan(
-            rows, columns, dtype, header, fortran_order=fortran_order, temporary=temporary
-        )
+        pending = self._plan(rows, columns, dtype, header, fortran_order=fortran_order)
         size_bytes = pending.size_bytes
-        taken = spare and self._spare.take(size_bytes, pending.path)
         try:
-            self._reserve(pending)
-            if not taken:
-                self._make_file(pending)
+            self._room.take(pending.id, size_bytes)
+            try:
+                make_file(pending.path, size_bytes)
+            finally:
+                self.note_made(pending)
             write_start(pending.path, header)
         except OSError as error:
             self.discard(pending)
@@ -202,18 +189,12 @@ class MatrixStore:
             StorageFull: There is no room: by the setting, or on the disk.
         """
         pending, header = self.describe(rows, columns, dtype, fortran_order=fortran_order)
-        try:
-            self._reserve(pending)
-            self._claim_space(pending)
-        except BaseException:
-            self._release(pending.id)
-            raise
+        self._room.take(pending.id, pending.size_bytes)
         return pending, header
 
     def note_made(self, pending: PendingMatrix) -> None:
         """The file has its blocks on the disk, or will not be made."""
-        with self._lock:
-            self._unmade_bytes.pop(pending.id, None)
+        self._room.note_made(pending.id)
 
     def publish(
         self,
@@ -258,9 +239,9 @@ class MatrixStore:
             raise
         except BaseException:
             path.unlink(missing_ok=True)
-            self._release(pending.id)
+            self._room.give(pending.id)
             raise
-        self._release(pending.id)
+        self._room.give(pending.id)
         self._checks.note_intact(matrix.id, written)
         return matrix
 
@@ -291,23 +272,12 @@ class MatrixStore:
                 logger.warning("matrix %s was not committed: its file is removed", matrix.id)
                 matrix.path.unlink(missing_ok=True)
             del self._unclear[matrix.id]
-            self._release(matrix.id)
+            self._room.give(matrix.id)
 
     def discard(self, pending: PendingMatrix) -> None:
         """Removes a matrix that will not be published."""
         pending.path.unlink(missing_ok=True)
-        self._release(pending.id)
-
-    def make_spare(self, size_bytes: int) -> None:
-        """Begins to make a file ahead for a next matrix of this size, if there is room for it."""
-        with self._lock:
-            allowed = self._count_bytes() + size_bytes <= self._max_storage_bytes
-            if allowed and size_bytes <= self._count_usable_bytes():
-                self._spare.make(size_bytes)
-
-    def close(self) -> None:
-        """Removes the spare file."""
-        self._spare.drop()
+        self._room.give(pending.id)
 
     def delete(self, matrix_id: str) -> None:
         """Removes a matrix. Whoever reads its file at this moment reads on undisturbed.
@@ -380,15 +350,13 @@ class MatrixStore:
         return count_lost_files(self._lost_dir)
 
     def count_stored_bytes(self) -> int:
-        """Bytes of all matrices, those still being written included; of the spare file none."""
-        with self._lock:
-            return self._count_bytes()
+        """Bytes of all matrices, those still being written included."""
+        return self._room.count()
 
     def _describe_published(
         self, pending: PendingMatrix, digest_sha256: str | None, *, crc32: int | None, place: str
     ) -> Matrix:
         described = asdict(pending)
-        del described["temporary"]
         described |= {
             "path": pending.path.with_suffix(".npy"),
             "digest_sha256": digest_sha256,
@@ -406,14 +374,13 @@ class MatrixStore:
         header: bytes,
         *,
         fortran_order: bool,
-        temporary: bool,
     ) -> PendingMatrix:
         """A new matrix, of which there is nothing yet."""
         size_bytes = len(header) + count_data_bytes(rows, columns, dtype)
         if size_bytes > self._max_matrix_bytes:
             limit = f"at most {self._max_matrix_bytes} bytes (max_matrix_bytes)"
             raise BodyTooLarge("matrix size", size_bytes, limit)
-        matrix_id = (TEMPORARY_PREFIX if temporary else "") + uuid.uuid4().hex[:30]
+        matrix_id = uuid.uuid4().hex[:30]
         return PendingMatrix(
             id=matrix_id,
             rows=rows,
@@ -423,27 +390,10 @@ class MatrixStore:
             offset_bytes=len(header),
             size_bytes=size_bytes,
             path=self._folder / f"{matrix_id}.part",
-            temporary=temporary,
         )
-
-    def _reserve(self, pending: PendingMatrix) -> None:
-        with self._lock:
-            free = self._max_storage_bytes - self._count_bytes()
-            if pending.size_bytes > free:
-                limit = (
-                    f"at most the {max(free, 0)} bytes left of {self._max_storage_bytes} "
-                    "(max_storage_bytes)"
-                )
-                raise StorageFull("matrix size", pending.size_bytes, limit)
-            if pending.size_bytes + self._spare.size_bytes > free:
-                self._spare.drop()
-            self._pending_bytes[pending.id] = pending.size_bytes
 
     def _make_durable(self, pending: PendingMatrix, path: Path, crc32: int | None) -> int | None:
         """Give a written file its name, so that it outlives a power cut; returns its CRC-32."""
-        if pending.temporary:
-            pending.path.rename(path)
-            return None
         if crc32 is None:
             crc32 = read_crc32(pending.path, pending.size_bytes)
         flush(pending.path)
@@ -461,59 +411,9 @@ class MatrixStore:
         limit = f"within what {self._folder} has room for ({error.strerror})"
         return StorageFull("matrix size", size_bytes, limit)
 
-    def _make_file(self, pending: PendingMatrix) -> None:
-        """Make the file; where the disk has no other room for it, in that of the spare one."""
-        self._claim_space(pending)
-        try:
-            make_file(pending.path, pending.size_bytes)
-        except OSError as error:
-            if error.errno not in _NO_ROOM or self._spare.size_bytes == 0:
-                raise
-            self._spare.drop()
-            make_file(pending.path, pending.size_bytes)
-        finally:
-            self.note_made(pending)
-
-    def _claim_space(self, pending: PendingMatrix) -> None:
-        """Have the file system's free space count without a file that is about to be made."""
-        with self._lock:
-            self._keep_reserve(pending.size_bytes)
-            self._unmade_bytes[pending.id] = pending.size_bytes
-
-    def _keep_reserve(self, size_bytes: int) -> None:
-        """Refuse a file for which the file system's reserve would be needed."""
-        usable = self._count_usable_bytes()
-        if size_bytes > usable and self._spare.size_bytes:
-            self._spare.drop()
-            usable = self._count_usable_bytes()
-        if size_bytes > usable:
-            limit = (
-                f"at most the {max(usable, 0)} bytes that {self._folder} has free beside the "
-                f"reserve of {self._reserve_bytes} (reserve_bytes)"
-            )
-            raise StorageFull("matrix size", size_bytes, limit)
-
-    def _count_usable_bytes(self) -> int:
-        return count_usable_bytes(self._folder, self._reserve_bytes) - sum(
-            self._unmade_bytes.values()
-        )
-
     def release(self, pending: PendingMatrix) -> None:
         """Takes no more room for a matrix that has no file (any more)."""
-        self._release(pending.id)
-
-    def _release(self, matrix_id: str) -> None:
-        with self._lock:
-            self._pending_bytes.pop(matrix_id, None)
-            self._unmade_bytes.pop(matrix_id, None)
-
-    def _count_bytes(self) -> int:
-        with reading(self._database) as connection:
-            size = func.coalesce(func.sum(matrices.c.size_bytes), 0)
-            stored = connection.scalar(
-                select(size).where(matrices.c.place.is_distinct_from("memory"))
-            )
-        return int(stored or 0) + sum(self._pending_bytes.values())
+        self._room.give(pending.id)
 
     def _forget(self, matrix_id: str) -> None:
         """The row is gone: nothing else of the matrix stays."""

@@ -20,7 +20,6 @@ class PendingMatrix:
         offset_bytes: Where the elements begin in the file.
         size_bytes: Length of the whole file.
         path: The unfinished file.
-        temporary: True for a matrix that does not outlive the service.
     """
 
     id: str
@@ -31,7 +30,6 @@ class PendingMatrix:
     offset_bytes: int
     size_bytes: int
     path: Path
-    temporary: bool = False
 
     def operand(self) -> dict[str, Any]:
         """Where the engine finds the elements, ready for JSON."""

@@ -56,7 +56,7 @@ async def copy_to(body: BodyReader, path: Path, offset: int, count: int) -> None
 
 @asynccontextmanager
 async def receive_matrix(
-    body: BodyReader, header: NpyHeader, store: MatrixStore, *, temporary: bool = False
+    body: BodyReader, header: NpyHeader, store: MatrixStore
 ) -> AsyncIterator[PendingMatrix]:
     """Takes the elements behind a header into a new file; removes it when the block fails.
 
@@ -64,7 +64,6 @@ async def receive_matrix(
         body: The body; `header` was the last that was taken from it.
         header: What the elements are.
         store: Makes the file.
-        temporary: True for a matrix that does not outlive the service.
 
     Raises:
         BodyTooLarge: The file would be larger than one matrix may be.
@@ -77,7 +76,6 @@ async def receive_matrix(
         header.columns,
         header.dtype,
         fortran_order=header.fortran_order,
-        temporary=temporary,
     )
     try:
         await copy_to(body, pending.path, pending.offset_bytes, header.data_bytes)
