@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -21,6 +21,7 @@ from wavetrim.kernels.pinned import lock_region, unlock_region
 from wavetrim.scheduler.errors import SlabError
 from wavetrim.scheduler.mapping import map_shared
 from wavetrim.scheduler.pages import collapse_range, cut_range
+from wavetrim.scheduler.placing import check_place
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ class MappedSlabs:
         columns: int,
         dtype: DTypeLike,
         *,
+        strides_bytes: tuple[int, int] | None = None,
         fortran_order: bool = False,
         writable: bool = False,
     ) -> Matrix:
@@ -92,6 +94,7 @@ class MappedSlabs:
             rows: At least 1.
             columns: At least 1.
             dtype: Type of the elements.
+            strides_bytes: From one row, and from one column, to the next, where there are gaps.
             fortran_order: Whether columns lie one after the other, instead of rows.
             writable: Whether the matrix may be written.
 
@@ -104,21 +107,17 @@ class MappedSlabs:
         elements = np.dtype(dtype)
         if elements.hasobject or not elements.itemsize:
             raise SlabError("dtype", elements.str, "a type of numbers")
-        # Python's integers: a product of sizes that wraps around would pass for a small one.
         rows, columns, offset_bytes = int(rows), int(columns), int(offset_bytes)
-        for name, count in (("rows", rows), ("columns", columns)):
-            if count < 1:
-                raise SlabError(name, count, "at least 1")
-        last = memory.nbytes - rows * columns * elements.itemsize
-        if not 0 <= offset_bytes <= last or offset_bytes % elements.itemsize:
-            limit = (
-                f"a multiple of {elements.itemsize} in 0…{last}"
-                if last >= 0
-                else (f"that of a matrix of at most {memory.nbytes} bytes")
-            )
-            raise SlabError("offset_bytes", offset_bytes, limit)
-        order: Literal["C", "F"] = "F" if fortran_order else "C"
-        matrix: Matrix = np.ndarray((rows, columns), elements, memory, offset_bytes, order=order)
+        strides = check_place(
+            memory.nbytes,
+            offset_bytes=offset_bytes,
+            rows=rows,
+            columns=columns,
+            item_bytes=elements.itemsize,
+            strides_bytes=strides_bytes,
+            fortran_order=fortran_order,
+        )
+        matrix: Matrix = np.ndarray((rows, columns), elements, memory, offset_bytes, strides)
         matrix.flags.writeable = writable
         return matrix
 

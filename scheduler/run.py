@@ -17,6 +17,7 @@ from wavetrim.scheduler.errors import (
     ExecutionCancelled,
     ExecutionError,
     FieldError,
+    SlabError,
     VerificationFailed,
 )
 from wavetrim.scheduler.execute import Executor
@@ -170,8 +171,11 @@ def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool 
         assert slabs is not None, "slabs are named where there are some"
         return slabs.locate(
             operand.slab, operand.offset_bytes, operand.rows, operand.columns, operand.dtype,
-            fortran_order=operand.fortran_order, writable=writable,
+            strides_bytes=operand.strides_bytes, fortran_order=operand.fortran_order,
+            writable=writable,
         )  # fmt: skip
+    if operand.strides_bytes is not None:
+        raise SlabError("strides_bytes", operand.strides_bytes, "left out for a matrix in a file")
     flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(operand.slab, flags), "r+b" if writable else "rb") as file:
         return np.memmap(

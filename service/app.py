@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from socket import SOCK_SEQPACKET
 from typing import Any
 
 from fastapi import Depends, FastAPI
@@ -14,7 +15,7 @@ from sqlalchemy import Engine as Database
 from starlette.exceptions import HTTPException
 
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.api import devices, health, jobs, matmul, matrices, metrics, plan
+from wavetrim.service.api import devices, health, jobs, leases, matmul, matrices, metrics, plan
 from wavetrim.service.api.auth import require_access
 from wavetrim.service.api.body_limit import BodyLimit
 from wavetrim.service.api.openapi import use_problem_type
@@ -33,6 +34,7 @@ from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.lease_socket import BACKLOG, LeaseSocket, find_lease_socket
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
@@ -43,11 +45,13 @@ from wavetrim.service.storage.database import open_database
 from wavetrim.service.storage.disk_writer import DiskWriter
 from wavetrim.service.storage.identity import pair
 from wavetrim.service.storage.kept import KeptMatrices
+from wavetrim.service.storage.leases import Leases
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.residents import Residents
 from wavetrim.service.storage.room import Rooms
 from wavetrim.service.storage.write_record import WriteRecord, watch_writes
 from wavetrim.service.threads import run_to_end
+from wavetrim.service.unix_socket import claim_socket
 from wavetrim.service.version import find_version
 
 logger = logging.getLogger(__name__)
@@ -87,7 +91,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_exception_handler(HTTPException, answer_http)
     app.router.routes.append(matmul.route)
-    for module in (matrices, jobs, plan, devices):
+    for module in (matrices, jobs, plan, devices, leases):
         app.include_router(module.router, dependencies=[Depends(require_access)])
     for module in (health, metrics):
         app.include_router(module.router)
@@ -122,9 +126,10 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
         try:
             await state.dispatcher.start()
             parts.housekeeping.start()
-            yield
-            if not state.dispatcher.draining:
-                await state.dispatcher.drain(settings.drain_seconds)
+            with _hand_out_leases(settings, state.leases):
+                yield
+                if not state.dispatcher.draining:
+                    await state.dispatcher.drain(settings.drain_seconds)
         finally:
             await parts.housekeeping.stop()
             await state.dispatcher.stop()
@@ -173,7 +178,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     state.arena = arena = _make_arena(settings)
     residents = Residents()
     state.kept = KeptMatrices(store, arena, residents, writer)
-    state.rooms = Rooms(arena, settings.matrix_dir)
+    state.rooms, state.leases = Rooms(arena, settings.matrix_dir), Leases(arena)
     state.lane = lane = Lane(engine)
     slabs = None if arena is None else SharedSlabs(arena, engine)
     engine.on_ready = lambda: _greet(slabs, lane)
@@ -186,6 +191,21 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     )  # fmt: skip
     housekeeping = Housekeeping(database, store, state.jobs, state.writes, settings)
     return _Parts(arena, residents, writer, housekeeping)
+
+
+@contextmanager
+def _hand_out_leases(settings: Settings, leases: Leases) -> Iterator[None]:
+    """Listens for callers who fetch their leases, where there is a Unix socket, until the end."""
+    if settings.unix_socket is None:
+        yield
+        return
+    path = find_lease_socket(settings.unix_socket)
+    with claim_socket(path, backlog=BACKLOG, kind=SOCK_SEQPACKET) as listener:
+        lease_socket = LeaseSocket(listener, leases)
+        try:
+            yield
+        finally:
+            lease_socket.close()
 
 
 def _make_arena(settings: Settings) -> Arena | None:

@@ -127,6 +127,19 @@ class MatrixInUse(ServiceError):
         self.limit = "a matrix that no queued or running job names"
 
 
+class LeaseNotFound(ServiceError):
+    """No lease has this id, or it has ended."""
+
+    def __init__(self, lease_id: str) -> None:
+        super().__init__(f"there is no lease {lease_id!r}")
+        self.field = "lease"
+        self.value = lease_id
+
+
+class LeaseRefused(FieldProblem):
+    """A call about leases that has not come over the Unix socket."""
+
+
 class JobNotFound(ServiceError):
     """No job has this id."""
 

@@ -17,7 +17,9 @@ _MAX_PATH_BYTES: Final = 107
 
 
 @contextmanager
-def claim_socket(path: Path, *, backlog: int) -> Iterator[socket.socket]:
+def claim_socket(
+    path: Path, *, backlog: int, kind: int = socket.SOCK_STREAM
+) -> Iterator[socket.socket]:
     """Listens on a Unix socket at `path`, mode 0600, and removes it at the end.
 
     A socket that an ended service has left is replaced. A lock in a file of its own, `<path>.lock`,
@@ -27,6 +29,7 @@ def claim_socket(path: Path, *, backlog: int) -> Iterator[socket.socket]:
     Args:
         path: Where the socket is; its folder is made, mode 0700, when it is missing.
         backlog: How many connections may wait.
+        kind: SOCK_STREAM, or SOCK_SEQPACKET for one that keeps packets apart.
 
     Raises:
         SettingRefused: Somebody else listens there, or something else lies there.
@@ -35,11 +38,11 @@ def claim_socket(path: Path, *, backlog: int) -> Iterator[socket.socket]:
         raise SettingRefused(_FIELD, str(path), f"a path of at most {_MAX_PATH_BYTES} bytes")
     lock = _take_lock(path)
     try:
-        with socket.socket(socket.AF_UNIX) as listener:
+        with socket.socket(socket.AF_UNIX, kind) as listener:
             # Before it is bound: at no moment may another user connect.
             os.fchmod(listener.fileno(), 0o600)
             try:
-                _remove_stale(path)
+                _remove_stale(path, kind)
                 listener.bind(str(path))
             except OSError as error:
                 raise _explain(path, error) from error
@@ -73,7 +76,7 @@ def _take_lock(path: Path) -> int:
     return file
 
 
-def _remove_stale(path: Path) -> None:
+def _remove_stale(path: Path, kind: int) -> None:
     """Removes the socket of an ended service.
 
     Raises:
@@ -85,7 +88,7 @@ def _remove_stale(path: Path) -> None:
         return
     if not stat.S_ISSOCK(mode):
         raise SettingRefused(_FIELD, str(path), "a path that is free; there is a file already")
-    with socket.socket(socket.AF_UNIX) as caller:
+    with socket.socket(socket.AF_UNIX, kind) as caller:
         try:
             caller.connect(str(path))
         except ConnectionRefusedError:

@@ -20,7 +20,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 def list_calls(server: RunningServer) -> list[tuple[str, str]]:
     paths = server.client.get("/openapi.json").json()["paths"]
     return [
-        (method.upper(), path.format(matrix_id="x", job_id="x"))
+        (method.upper(), path.format(matrix_id="x", job_id="x", lease_id="x"))
         for path, operations in paths.items()
         for method in operations
     ]

@@ -32,6 +32,9 @@ def test_every_operation_of_the_api_is_there(document: dict[str, Any]) -> None:
         "get /v1/jobs/{job_id}",
         "delete /v1/jobs/{job_id}",
         "get /v1/jobs/{job_id}/result",
+        "post /v1/leases",
+        "get /v1/leases",
+        "delete /v1/leases/{lease_id}",
         "post /v1/matmul",
         "get /v1/plan",
         "get /v1/devices",
@@ -74,6 +77,9 @@ def test_npy_files_go_in_and_out(document: dict[str, Any]) -> None:
     paths = document["paths"]
     for path in ("/v1/matrices", "/v1/matmul"):
         content = paths[path]["post"]["requestBody"]["content"]
-        assert set(content) == {"application/octet-stream", "application/x-npy"}
+        assert {"application/octet-stream", "application/x-npy"} <= set(content)
+    leased = paths["/v1/matmul"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert set(leased["required"]) == {"a", "b", "out"}
+    assert set(leased["properties"]["a"]["required"]) == {"lease", "shape", "dtype"}
     for operation in (paths["/v1/matmul"]["post"], paths["/v1/matrices/{matrix_id}/data"]["get"]):
         assert list(operation["responses"]["200"]["content"]) == ["application/x-npy"]

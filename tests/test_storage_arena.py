@@ -385,10 +385,76 @@ async def test_the_arena_begins_with_one_slab_and_describes_itself() -> None:
             extents=1,
             evictions=0,
             refusals=0,
+            leases=0,
+            leased_bytes=0,
         )
         arena.slabs[0].locked = True
         assert arena.describe().locked_bytes == 4 * MIB
         hold.release()
+
+
+@on_loop
+async def test_a_leased_slab_counts_until_the_engine_has_let_go_of_it() -> None:
+    leaving, may_leave = asyncio.Event(), asyncio.Event()
+
+    async def let_go(slab: Slab) -> None:
+        leaving.set()
+        await may_leave.wait()
+
+    async with running_arena(limit=8 * MIB) as arena:
+        told: list[Slab] = []
+        arena.on_slab_made, arena.on_slab_leaving = told.append, let_go
+        slab = await arena.lease(3 * MIB)
+        assert told[-1] is slab, "the engine is told of it"
+        assert slab in arena.shared_slabs
+        assert slab not in arena.slabs, "no extent comes to lie in it"
+        state = arena.describe()
+        assert (slab.size_bytes, state.leases, state.leased_bytes) == (4 * MIB, 1, 4 * MIB)
+        assert state.made_bytes == 8 * MIB
+        hold = take(arena, 1000)
+        with pytest.raises(ArenaFull, match="bytes is 1; it must be what the arena may still take"):
+            await arena.lease(1)
+        arena.give_leased_back(slab)
+        await leaving.wait()
+        assert arena.describe().made_bytes == 8 * MIB, "it may still be written to"
+        with pytest.raises(ArenaFull):
+            await arena.lease(1)
+        may_leave.set()
+        await until(lambda: arena.describe().made_bytes <= 4 * MIB)
+        assert slab.fd == -1
+        arena.give_leased_back(await arena.lease(4 * MIB))
+        hold.release()
+
+
+@on_loop
+async def test_a_lease_makes_unused_slabs_leave_and_evicts() -> None:
+    async with running_arena(limit=8 * MIB) as arena:
+        kept = [take(arena, 3 * MIB)]
+
+        def evict(missing_bytes: int) -> int:
+            freed = sum(hold.extent.size_bytes for hold in kept)
+            while kept:
+                kept.pop().release()
+            return freed
+
+        arena.add_evictor(evict)
+        slab = await arena.lease(8 * MIB)
+        assert (slab.size_bytes, arena.slabs, arena.describe().evictions) == (8 * MIB, (), 1)
+        with pytest.raises(ArenaFull):
+            await arena.lease(9 * MIB)
+
+
+@on_loop
+async def test_a_lease_whose_caller_leaves_while_it_is_made_is_given_back() -> None:
+    async with running_arena(limit=64 * MIB) as arena:
+        making = asyncio.create_task(arena.lease(32 * MIB))
+        await asyncio.sleep(0)
+        making.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await making
+        assert (await arena.lease(4 * MIB)).size_bytes == 4 * MIB, "the next one waits its turn"
+        await until(lambda: arena.describe().made_bytes <= 8 * MIB)
+        assert arena.describe().leases == 1
 
 
 @on_loop

@@ -6,7 +6,7 @@ OpenAPI document.
 
 from contextlib import AsyncExitStack
 from functools import lru_cache
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -17,16 +17,16 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from wavetrim.scheduler.messages import RunRequest
-from wavetrim.scheduler.plan import choose_plan
-from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.wishes import NO_WISHES, Wishes
 from wavetrim.service.api.auth import check_access, require_access
+from wavetrim.service.api.leased_matmul import MEDIA_TYPE, answer_leased
+from wavetrim.service.api.leased_schemas import LeasedProduct
 from wavetrim.service.api.matmul_body import ProductReceiver, Received
 from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
+from wavetrim.service.api.product_answer import Caller, check_wishes, describe_product
 from wavetrim.service.api.schemas import ContentDigest, MatmulQuery
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.api.wire.sender import send_views
-from wavetrim.service.metrics import PARTS
 from wavetrim.service.storage.npy import MAX_HEADER_BYTES
 
 described = APIRouter(prefix="/v1/matmul", tags=["matmul"], dependencies=[Depends(require_access)])
@@ -44,12 +44,15 @@ described = APIRouter(prefix="/v1/matmul", tags=["matmul"], dependencies=[Depend
             Wavetrim_F_Actual="Rows of C that the CPU has computed.",
             Wavetrim_Accuracy="How exact the sums of the GPU's kernel are, if one has run.",
         ),
-        **list_refusals(400, 408, 409, 413, 415, 422, 429, 500, 503, 504, 507),
+        **list_refusals(400, 404, 408, 409, 413, 415, 422, 429, 500, 503, 504, 507),
     },
     openapi_extra=describe_npy_body(
         "Two .npy files, A and then B, one directly behind the other: "
         "`cat A.npy B.npy | curl --data-binary @- -H 'Content-Type: application/x-npy'`. Where "
-        "beta is not 0, a third one, C."
+        "beta is not 0, a third one, C. Or, over the Unix socket, a JSON document that names "
+        "matrices in leases; the query is not looked at then, the result is written into its "
+        "lease, and the answer is a JSON document with F, seconds and the verification.",
+        LeasedProduct,
     ),
 )
 async def multiply(
@@ -65,6 +68,9 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     settings, metrics = state.settings, state.metrics
     headers = Headers(scope=scope)
     check_access(headers, settings)
+    if headers.get("content-type", "").partition(";")[0].strip().lower() == MEDIA_TYPE:
+        await answer_leased(scope, receive, send)
+        return
     query, wishes = read_query(scope["query_string"])
     state.products.check_admission()
     limit_bytes = int(settings.max_matrix_bytes)
@@ -81,16 +87,14 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             received = await receiver.receive()
         finally:
             metrics.received_bytes.inc(body.received_bytes)
-        if wishes is not NO_WISHES:
-            _check_wishes(state.engine, received, wishes)
-        event = await state.products.compute(
-            _make_request(received, query, wishes), received.rooms, _Caller(receive).await_leaving
-        )
+        request = _make_request(received, query, wishes)
+        check_wishes(state.engine, request)
+        event = await state.products.compute(request, received.rooms, Caller(receive).await_leaving)
         await send_views(
             scope,
             send,
             status=200,
-            headers=_describe(event),
+            headers=[(b"content-type", b"application/x-npy"), *describe_product(event)],
             views=[received.answer],
             idle_seconds=settings.upload_idle_seconds,
         )
@@ -106,18 +110,6 @@ class _Answer:
 
 
 route: Final = Route("/v1/matmul", _Answer(), methods=["POST"], include_in_schema=False)
-
-
-class _Caller:
-    """Whoever waits for the product."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-
-    async def await_leaving(self) -> None:
-        """Return when the caller has left."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
 
 
 @lru_cache(maxsize=256)
@@ -137,18 +129,6 @@ def read_query(query_string: bytes) -> tuple[MatmulQuery, Wishes]:
     return query, NO_WISHES if wishes == NO_WISHES else wishes
 
 
-def _check_wishes(engine: Any, received: Received, wishes: Wishes) -> None:
-    """Refuse wishes that this machine cannot fulfil, with the field that asks for it.
-
-    Raises:
-        FieldError: A wish that this product cannot have here.
-    """
-    out, a = received.out, received.operands[0]
-    if engine.cpu_threads is not None:
-        problem = GemmProblem(out.rows, out.columns, a.columns, out.dtype)
-        choose_plan(problem, engine.profiles.find(), wishes)
-
-
 def _make_request(received: Received, query: MatmulQuery, wishes: Wishes) -> RunRequest:
     a, b, *rest = received.operands
     return RunRequest(
@@ -163,23 +143,3 @@ def _make_request(received: Received, query: MatmulQuery, wishes: Wishes) -> Run
         verify=query.verify,
         reports=False,
     )
-
-
-def _describe(event: Any) -> list[tuple[bytes, bytes]]:
-    """The headers that say how the product was computed."""
-    timings, plan = event["timings"], event["plan"]
-    timings["queue_seconds"] = event["queue_seconds"]
-    shown = [
-        f"{part};dur={seconds * 1e3:.3f}"
-        for part in (*PARTS, "queue")
-        if (seconds := timings.get(f"{part}_seconds")) is not None
-    ]
-    headers = [
-        (b"content-type", b"application/x-npy"),
-        (b"server-timing", ", ".join(shown).encode()),
-        (b"wavetrim-f", b"%d" % plan["f"]),
-        (b"wavetrim-f-actual", b"%d" % timings["f_actual"]),
-    ]
-    if plan["accuracy"] is not None:
-        headers.append((b"wavetrim-accuracy", plan["accuracy"].encode()))
-    return headers

@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from pydantic import BaseModel
+
 from wavetrim.service.api.problems import MEDIA_TYPE
 from wavetrim.service.api.schemas import Problem
 from wavetrim.service.api.wire.reader import MEDIA_TYPES
@@ -37,9 +39,11 @@ def describe_refusal(status: int) -> dict[str, Any]:
     return {"model": Problem, "description": _REFUSALS[status]}
 
 
-def describe_npy_body(description: str) -> dict[str, Any]:
-    """FastAPI's `openapi_extra` of an operation that takes .npy files."""
-    content = dict.fromkeys(MEDIA_TYPES, _BINARY)
+def describe_npy_body(description: str, document: type[BaseModel] | None = None) -> dict[str, Any]:
+    """FastAPI's `openapi_extra` of an operation that takes .npy files, or a JSON document."""
+    content: dict[str, Any] = dict.fromkeys(MEDIA_TYPES, _BINARY)
+    if document is not None:
+        content["application/json"] = {"schema": _inline(document)}
     return {"requestBody": {"required": True, "description": description, "content": content}}
 
 
@@ -53,6 +57,23 @@ def describe_npy_answer(description: str, **headers: str) -> dict[str, Any]:
             for name, meaning in headers.items()
         },
     }
+
+
+def _inline(model: type[BaseModel]) -> dict[str, Any]:
+    """A model's JSON schema, in which every model that it names stands where it is named."""
+    schema = model.model_json_schema()
+    models = schema.pop("$defs", {})
+
+    def resolve(part: Any) -> Any:
+        if isinstance(part, list):
+            return [resolve(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        named = models.get(str(part.get("$ref", "")).rpartition("/")[2], {})
+        return {key: resolve(value) for key, value in {**named, **part}.items() if key != "$ref"}
+
+    resolved: dict[str, Any] = resolve(schema)
+    return resolved
 
 
 def use_problem_type(document: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.kept import KeptMatrices
+from wavetrim.service.storage.leases import Leases
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.write_record import WriteRecord
 
@@ -52,6 +53,11 @@ def _find_arena(request: Request) -> Arena | None:
     return arena
 
 
+def _find_leases(request: Request) -> Leases:
+    leases: Leases = request.app.state.leases
+    return leases
+
+
 def _find_lane(request: Request) -> Lane:
     lane: Lane = request.app.state.lane
     return lane
@@ -80,6 +86,7 @@ EnginePart = Annotated[Engine, Depends(_find_engine)]
 DispatcherPart = Annotated[Dispatcher, Depends(_find_dispatcher)]
 MetricsPart = Annotated[Metrics, Depends(_find_metrics)]
 ArenaPart = Annotated[Arena | None, Depends(_find_arena)]
+LeasesPart = Annotated[Leases, Depends(_find_leases)]
 LanePart = Annotated[Lane, Depends(_find_lane)]
 WritesPart = Annotated[WriteRecord, Depends(_find_writes)]
 KeptPart = Annotated[KeptMatrices, Depends(_find_kept)]

@@ -162,6 +162,8 @@ class ArenaView(BaseModel):
     extents: int = Field(description="How many places are taken.")
     evictions: int = Field(description="How often a matrix that is on disk made room.")
     refusals: int = Field(description="How often there was no room.")
+    leases: int = Field(description="Pieces that callers on this host have for themselves.")
+    leased_bytes: int = Field(description="What these take of what is made.")
 
 
 class DevicesView(BaseModel):
@@ -200,6 +202,8 @@ class DevicesView(BaseModel):
                         "extents": 3,
                         "evictions": 0,
                         "refusals": 0,
+                        "leases": 0,
+                        "leased_bytes": 0,
                     },
                     "presets": [
                         {

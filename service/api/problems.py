@@ -52,8 +52,10 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     errors.DigestMismatch: ProblemKind(400, "digest-mismatch", "The body differs from its digest"),
     errors.Unauthorized: ProblemKind(401, "unauthorized", "API key needed"),
     errors.HostRefused: ProblemKind(403, "host-refused", "Called under a foreign name"),
+    errors.LeaseRefused: ProblemKind(403, "lease-refused", "Leases are for callers on this host"),
     errors.MatrixNotFound: ProblemKind(404, "matrix-not-found", "No such matrix"),
     errors.JobNotFound: ProblemKind(404, "job-not-found", "No such job"),
+    errors.LeaseNotFound: ProblemKind(404, "lease-not-found", "No such lease"),
     errors.UploadStalled: ProblemKind(408, "upload-stalled", "The upload stalled"),
     # Not 5xx, which callers repeat: only to delete it and to store it again helps.
     errors.MatrixDamaged: ProblemKind(409, "matrix-damaged", "The stored matrix has changed"),

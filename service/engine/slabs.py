@@ -29,13 +29,13 @@ class SharedSlabs:
 
     def share_all(self) -> None:
         """Tell a process that has just become ready of all slabs."""
-        for slab in self._arena.slabs:
+        for slab in self._arena.shared_slabs:
             self._share(slab)
 
     def forget(self) -> None:
         """The process is gone, and what it had mapped and locked with it."""
         self._told.clear()
-        for slab in self._arena.slabs:
+        for slab in self._arena.shared_slabs:
             slab.locked = False
         for slab_id in tuple(self._leaving):
             self._let_go(slab_id)
@@ -58,7 +58,7 @@ class SharedSlabs:
         if kind == "dropped":
             self._let_go(slab_id)
             return
-        for slab in self._arena.slabs:
+        for slab in self._arena.shared_slabs:
             if slab.id == slab_id:
                 slab.locked = True
 

@@ -66,7 +66,13 @@ class AsyncClient:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        self._session.transport.close()
+        self._session.close()
+
+    async def empty(
+        self, shape: int | tuple[int, ...], dtype: DTypeLike = "float32"
+    ) -> NDArray[Any]:
+        """A new array in memory that is shared with the service; see `Client.empty`."""
+        return await self._session.empty(shape, dtype)
 
     async def matmul(
         self,

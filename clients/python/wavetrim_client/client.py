@@ -80,7 +80,21 @@ class Client:
 
     def close(self) -> None:
         """Close the connections."""
-        self._session.transport.close()
+        self._session.close()
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = "float32") -> NDArray[Any]:
+        """A new array in memory that is shared with a service on the same host.
+
+        `matmul` then sends none of its bytes: products of such arrays, and into one (`out=`), are
+        computed where they lie. The memory is the service's until the array and all views of it
+        are gone; its elements are whatever was there. Over TCP, or where the service has no room,
+        it is an ordinary array.
+
+        Args:
+            shape: Elements along each axis.
+            dtype: Element type.
+        """
+        return run(self._session.empty(shape, dtype))
 
     def matmul(
         self,

@@ -16,6 +16,8 @@ from .calls import Calls
 from .details import Details, read_details
 from .downloads import ArrayPlace, Arrival, Download, FilePlace, receive_file
 from .errors import ClientError, JobUnsuccessful, ServiceBusy, ServiceUnreachable, WaitTimeout
+from .leased_memory import LeasedMemory
+from .leased_products import LeasedProducts
 from .npy import MEDIA_TYPE
 from .operands import Operands, check_dtype, check_out, read_operands
 from .options import PlanOptions, ProductOptions, describe_options
@@ -45,6 +47,8 @@ class Session:
         self.transport = transport
         self._network = transport.network
         self._calls = Calls(transport, retries)
+        self._memory = LeasedMemory(self._calls, transport.network)
+        self._leased = LeasedProducts(self._calls, transport.network, self._memory)
         self._health_calls = Calls(transport, Retries(tries=1))
 
     async def matmul(
@@ -65,6 +69,17 @@ class Session:
             query["dtype"] = np.dtype(dtype).name
         if out is not None:
             check_out(out, operands, dtype)
+        leased = await self._leased.multiply(
+            operands.matrices,
+            operands.dtype if dtype is None else np.dtype(dtype),
+            None if out is None else _view_matrix(operands, out),
+            query,
+        )
+        if leased is not None:
+            product, details = leased[0].reshape(operands.shape), leased[1]
+            if out is not None and not np.may_share_memory(out, product):
+                np.copyto(out, product)
+            return product if out is None else out, details
         body = JoinedBody([ArrayBody(matrix) for matrix in operands.matrices])
         headers = {"Content-Type": MEDIA_TYPE, "Accept-Encoding": "identity"}
         request = Request("POST", "/v1/matmul", query, headers, body, repeatable=True)
@@ -83,6 +98,16 @@ class Session:
         if not np.may_share_memory(out, product):
             np.copyto(out, product)
         return out, details
+
+    async def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """A new array, in a lease where there can be one."""
+        array = await self._memory.obtain(shape, dtype)
+        return np.empty(shape, dtype) if array is None else array
+
+    def close(self) -> None:
+        """Close the connections, and give back the leases in which no array lies."""
+        self._memory.close()
+        self.transport.close()
 
     async def put(
         self, source: Path | ArrayLike, *, digest: bool, on_progress: Progress | None
@@ -274,6 +299,13 @@ class Session:
         """Remove a matrix that nobody came to need."""
         with contextlib.suppress(ClientError):
             await self.delete(matrix)
+
+
+def _view_matrix(operands: Operands, out: NDArray[Any]) -> NDArray[Any] | None:
+    """`out` as a matrix that is a view of it; None where that cannot be."""
+    shape = (operands.matrices[0].shape[0], operands.matrices[1].shape[1])
+    matrix = out.reshape(shape)
+    return matrix if np.may_share_memory(matrix, out) else None
 
 
 def _find_target(operands: Operands, out: NDArray[Any] | None) -> NDArray[Any] | None:

@@ -4,9 +4,11 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from wavetrim.scheduler.mapping import HUGE_PAGE_BYTES
 from wavetrim.service.storage.arena.errors import ArenaFull
 from wavetrim.service.storage.arena.extent import ExtentTable, Hold
 from wavetrim.service.storage.arena.memory_limit import read_room as read_memory_room
+from wavetrim.service.storage.arena.placement import round_up
 from wavetrim.service.storage.arena.slab import Slab
 from wavetrim.service.storage.arena.slab_sizes import (
     LARGEST_BYTES,
@@ -25,10 +27,12 @@ class ArenaState:
         made_bytes: What its slabs take, those that are leaving among them.
         used_bytes: What extents take.
         locked_bytes: What the engine has page-locked.
-        slabs: Its slabs, those that are leaving among them.
+        slabs: Its slabs, those that are leaving among them, and those that are leased.
         extents: Extents that are held.
         evictions: How often something was evicted to make a place.
-        refusals: How often there was no place for an extent.
+        refusals: How often there was no place for an extent, or no memory for a lease.
+        leases: Slabs that callers have for themselves.
+        leased_bytes: What these take; a part of what is made.
     """
 
     limit_bytes: int
@@ -39,6 +43,8 @@ class ArenaState:
     extents: int
     evictions: int
     refusals: int
+    leases: int
+    leased_bytes: int
 
 
 class Arena:
@@ -104,6 +110,11 @@ class Arena:
         return self._supply.slabs
 
     @property
+    def shared_slabs(self) -> tuple[Slab, ...]:
+        """All slabs that the engine should have: those of extents, and those that are leased."""
+        return (*self._supply.slabs, *self._supply.leased)
+
+    @property
     def on_slab_made(self) -> Callable[[Slab], None] | None:
         """Called with each slab whose pages are made; when it is set, with those that are there."""
         return self._supply.on_made
@@ -112,7 +123,7 @@ class Arena:
     def on_slab_made(self, tell: Callable[[Slab], None] | None) -> None:
         self._supply.on_made = tell
         if tell is not None:
-            for slab in self.slabs:
+            for slab in self.shared_slabs:
                 tell(slab)
 
     @property
@@ -169,9 +180,43 @@ class Arena:
         self._grow_ahead()
         return hold
 
+    async def lease(self, size_bytes: int) -> Slab:
+        """A new slab for one caller alone, in which no extent is ever placed.
+
+        Its memory is new, since memory that was used shows what was in it. It counts against the
+        arena's limit until `give_leased_back` has had the engine let go of it.
+
+        Args:
+            size_bytes: What it must hold at least.
+
+        Raises:
+            ArenaFull: There is no room, and none can be made.
+            ValueError: The size is below 1.
+        """
+        if size_bytes < 1:
+            raise ValueError(f"size_bytes is {size_bytes}; it must be at least 1")
+        needed_bytes = round_up(size_bytes, HUGE_PAGE_BYTES)
+        deadline = time.monotonic() + self._patience_seconds
+        self._waiting += 1
+        try:
+            while not self._is_refusable(needed_bytes, deadline):
+                if (slab := await self._supply.lease(needed_bytes, deadline)) is not None:
+                    return slab
+                if not await self._give_back(needed_bytes, deadline):
+                    break
+        finally:
+            self._waiting -= 1
+        self._refusals += 1
+        raise ArenaFull("bytes", size_bytes, self._describe_lease_room())
+
+    def give_leased_back(self, slab: Slab) -> None:
+        """Give a leased slab back as soon as the engine has let go of it; nobody else uses it."""
+        self._supply.give_leased_back(slab)
+
     def describe(self) -> ArenaState:
         """Sizes and counts of this moment."""
-        slabs = (*self._supply.slabs, *self._supply.leaving)
+        leased = self._supply.leased
+        slabs = (*self._supply.slabs, *leased, *self._supply.leaving)
         return ArenaState(
             limit_bytes=self.limit_bytes,
             made_bytes=self._supply.made_bytes,
@@ -181,6 +226,8 @@ class Arena:
             extents=self._table.count,
             evictions=self._evictions,
             refusals=self._refusals,
+            leases=len(leased),
+            leased_bytes=sum(slab.size_bytes for slab in leased),
         )
 
     def _grow_ahead(self) -> None:
@@ -195,16 +242,27 @@ class Arena:
             f"{self.limit_bytes} (WAVETRIM_ARENA_BYTES) or the memory that may still be taken"
         )
 
+    def _describe_lease_room(self) -> str:
+        return (
+            f"what the arena may still take: {self._supply.made_bytes} of its {self.limit_bytes} "
+            "bytes (WAVETRIM_ARENA_BYTES) are taken by matrices and other leases, and no more than "
+            "the system's memory allows"
+        )
+
+    def _is_refusable(self, needed_bytes: int, deadline: float) -> bool:
+        return needed_bytes > min(self.limit_bytes, LARGEST_BYTES) or time.monotonic() > deadline
+
     async def _make_place(self, needed_bytes: int, deadline: float) -> bool:
         """Do one thing that may give an extent its place; False when there is nothing left."""
-        supply = self._supply
-        if needed_bytes > min(self.limit_bytes, LARGEST_BYTES) or time.monotonic() > deadline:
+        if self._is_refusable(needed_bytes, deadline):
             return False
-        return (
-            await supply.grow(needed_bytes, deadline)
-            or await supply.give_unused_back(needed_bytes, deadline)
-            or self._evict(needed_bytes)
-        )
+        grown = await self._supply.grow(needed_bytes, deadline)
+        return grown or await self._give_back(needed_bytes, deadline)
+
+    async def _give_back(self, needed_bytes: int, deadline: float) -> bool:
+        """Give back what is unused, or can be had again; False when there is nothing."""
+        given = await self._supply.give_unused_back(needed_bytes, deadline)
+        return given or self._evict(needed_bytes)
 
     def _evict(self, needed_bytes: int) -> bool:
         freed_bytes = 0

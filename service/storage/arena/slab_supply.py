@@ -55,8 +55,9 @@ class SlabSupply:
         self._idle_seconds = idle_seconds
         self._numbers = 0
         self._slabs: dict[int, Slab] = {}
+        self._leased: dict[int, Slab] = {}
         self._leaving: dict[Slab, asyncio.Task[None]] = {}
-        self._growth: asyncio.Task[bool] | None = None
+        self._growth: asyncio.Task[Any] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._closed = False
         self._refused = False
@@ -69,6 +70,11 @@ class SlabSupply:
     def slabs(self) -> tuple[Slab, ...]:
         """Those that extents are placed in, the oldest first."""
         return tuple(self._slabs.values())
+
+    @property
+    def leased(self) -> tuple[Slab, ...]:
+        """Those that a caller has for itself; no extent is placed in them."""
+        return tuple(self._leased.values())
 
     @property
     def leaving(self) -> tuple[Slab, ...]:
@@ -89,9 +95,10 @@ class SlabSupply:
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, *filter(None, [self._growth]), return_exceptions=True)
-        for slab in (*self._slabs.values(), *self._leaving):
+        for slab in (*self._slabs.values(), *self._leased.values(), *self._leaving):
             await run_to_end(slab.close)
         self._slabs.clear()
+        self._leased.clear()
         self._leaving.clear()
         self.made_bytes = 0
 
@@ -117,6 +124,31 @@ class SlabSupply:
             return False
         growth = self._begin_growth(needed_bytes)
         return await _wait([growth], deadline) and growth.result()
+
+    async def lease(self, size_bytes: int, deadline: float) -> Slab | None:
+        """Make a slab of this very size for a caller alone; None where there is no room for it.
+
+        Args:
+            size_bytes: A multiple of 2 MiB.
+            deadline: By the monotonic clock; for what is being made before.
+        """
+        while (growth := self._growth) is not None:
+            if not await _wait([growth], deadline):
+                return None
+        if self._closed or self._limit_bytes - self.made_bytes < size_bytes:
+            return None
+        self.may_grow_ahead = False
+        making = self._growth = asyncio.create_task(self._make_leased(size_bytes))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:  # its caller has left before it was there
+            making.add_done_callback(self._give_orphan_back)
+            raise
+
+    def give_leased_back(self, slab: Slab) -> None:
+        """Have the engine let go of a leased slab, then give its memory back."""
+        if self._leased.pop(slab.id, None) is not None:
+            self._leaving[slab] = asyncio.create_task(self._leave(slab))
 
     async def give_unused_back(self, needed_bytes: int, deadline: float) -> bool:
         """Give back slabs that are unused, if one of this size could be made instead.
@@ -147,29 +179,51 @@ class SlabSupply:
 
     async def _grow(self, needed_bytes: int) -> bool:
         left_bytes = self._limit_bytes - self.made_bytes
+        slab = await self._make(lambda: self._make_usual(needed_bytes, left_bytes))
+        if slab is None:
+            return False
+        self._slabs[slab.id] = slab
+        self._table.add(slab)
+        self._announce(slab)
+        return True
+
+    async def _make_leased(self, size_bytes: int) -> Slab | None:
+        slab = await self._make(lambda: self._make_slab(size_bytes))
+        if slab is not None:
+            self._leased[slab.id] = slab
+            self._announce(slab)
+        return slab
+
+    def _give_orphan_back(self, making: asyncio.Task[Slab | None]) -> None:
+        slab = None if making.cancelled() or making.exception() else making.result()
+        if slab is not None and not self._closed:
+            self.give_leased_back(slab)
+
+    async def _make(self, make: Callable[[], Slab]) -> Slab | None:
+        """Make a slab in a thread, and count it; None where that cannot be."""
         try:
-            slab = await run_to_end(self._make_slab, needed_bytes, left_bytes)
+            slab = await run_to_end(make)
         except (NoRoom, OSError) as error:
             if not self._refused:  # once, not with each request
                 logger.warning("the arena does not grow: %s", error)
             self._refused = True
             asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._allow_growth_ahead)
-            return False
+            return None
         finally:
             self._growth = None
         if self._closed:
             await run_to_end(slab.close)
-            return False
+            return None
         self._refused = False
         self.made_bytes += slab.size_bytes
-        self._slabs[slab.id] = slab
-        self._table.add(slab)
+        return slab
+
+    def _announce(self, slab: Slab) -> None:
         self._allow_growth_ahead()
         if self.on_made is not None:
             self.on_made(slab)
-        return True
 
-    def _make_slab(self, needed_bytes: int, left_bytes: int) -> Slab:
+    def _make_usual(self, needed_bytes: int, left_bytes: int) -> Slab:
         """In a thread."""
         room_bytes = self._read_room()
         size_bytes = choose_slab_bytes(
@@ -180,6 +234,10 @@ class SlabSupply:
         )
         if not size_bytes:
             raise NoRoom(needed_bytes or self._usual_bytes, min(left_bytes, room_bytes))
+        return self._make_slab(size_bytes)
+
+    def _make_slab(self, size_bytes: int) -> Slab:
+        """In a thread."""
         self._numbers += 1
         return make_slab(
             self._numbers,

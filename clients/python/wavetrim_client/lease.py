@@ -1,0 +1,118 @@
+"""A lease: memory that this process and a service on the same host share."""
+
+import array
+import ctypes
+import fcntl
+import json
+import mmap
+import os
+import socket
+import struct
+from typing import Any, Final
+
+from .bodies import JsonBody
+from .calls import Calls
+from .errors import ServiceUnreachable
+from .network import Network
+from .request import Request
+
+_ANSWER_BYTES: Final = 4096
+_ANSWER_SECONDS: Final = 10.0
+_CREDENTIALS: Final = struct.Struct("3i")  # process, user, group
+_SEALS: Final = ("F_SEAL_SHRINK", "F_SEAL_GROW")
+
+
+class Lease:
+    """Memory of the service's; it is given back when the connection is closed.
+
+    Attributes:
+        id: How products name it.
+        size_bytes: Its length.
+        memory: Its bytes; the mapping goes with the last array in it.
+        address: Where it begins in this process.
+    """
+
+    def __init__(self, lease_id: str, connection: socket.socket, memory: mmap.mmap) -> None:
+        self.id = lease_id
+        self.size_bytes = len(memory)
+        self.memory = memory
+        self.address = _find_address(memory)
+        self._connection = connection
+
+    def close(self) -> None:
+        """Give the memory back; nobody may use it afterwards."""
+        self._connection.close()
+
+
+async def open_lease(calls: Calls, network: Network, size_bytes: int) -> Lease:
+    """Ask the service for memory, and map it.
+
+    Raises:
+        ServiceRefused: It has no leases, or no room for this one.
+        ServiceUnreachable: What hands it out does not answer as it should.
+    """
+    headers = {"Content-Type": "application/json"}
+    body = JsonBody.write({"bytes": size_bytes})
+    grant = await calls.ask(Request("POST", "/v1/leases", headers=headers, body=body))
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        connection.setblocking(False)
+        connection.connect(grant["socket"])
+        _check_peer(connection)
+        connection.send(grant["token"].encode())
+        await network.wait(connection, read=True, write=False, timeout_seconds=_ANSWER_SECONDS)
+        return _receive(connection, grant)
+    except (OSError, ValueError) as error:
+        connection.close()
+        raise ServiceUnreachable(calls.transport.url, f"it hands no lease out: {error}") from error
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _check_peer(connection: socket.socket) -> None:
+    """Make sure that the service is this user's, or the system's.
+
+    Raises:
+        ValueError: It is not.
+    """
+    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(packed)
+    if os.geteuid() not in (0, user) and user != 0:
+        raise ValueError(f"user is {user}; it must be {os.geteuid()} or 0")
+
+
+def _receive(connection: socket.socket, grant: dict[str, Any]) -> Lease:
+    room = socket.CMSG_SPACE(array.array("i").itemsize)
+    packet, ancillary, flags, _ = connection.recvmsg(_ANSWER_BYTES, room, socket.MSG_CMSG_CLOEXEC)
+    files = array.array("i")
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            files.frombytes(data[: len(data) - len(data) % files.itemsize])
+    try:
+        answer = json.loads(packet) if packet else {}
+        if flags & socket.MSG_CTRUNC or len(files) != 1:
+            raise ValueError(f"{len(files)} descriptors came; it must be 1 ({answer})")
+        size_bytes = int(grant["bytes"])
+        _check_memory(files[0], size_bytes)
+        return Lease(grant["id"], connection, mmap.mmap(files[0], size_bytes))
+    finally:
+        for file in files:
+            os.close(file)
+
+
+def _check_memory(file: int, size_bytes: int) -> None:
+    """Make sure that the memory is there, and cannot go: to touch what is gone is a crash.
+
+    Raises:
+        ValueError: It is not so.
+    """
+    seals = fcntl.fcntl(file, fcntl.F_GET_SEALS)
+    missing = [name for name in _SEALS if not seals & getattr(fcntl, name)]
+    found_bytes = os.fstat(file).st_size
+    if missing or found_bytes < size_bytes:
+        raise ValueError(f"the memory lacks {missing}, or has {found_bytes} of {size_bytes} bytes")
+
+
+def _find_address(memory: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_uint8.from_buffer(memory))

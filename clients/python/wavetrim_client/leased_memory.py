@@ -1,0 +1,217 @@
+"""Arrays in leases: where there is room for one, and which matrix of a lease an array is."""
+
+import ctypes
+import math
+import os
+import socket
+import threading
+import time
+import weakref
+from collections import deque
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from .calls import Calls
+from .errors import ClientError, NotFound, Unauthorized
+from .lease import Lease, open_lease
+from .network import Network
+
+LEAST_LEASE_BYTES: Final = 16 * 2**20
+MOST_AHEAD_BYTES: Final = 2**30
+"""A new lease is as large as all others, within these bounds: there are few, and few idle bytes."""
+
+_ALIGNMENT_BYTES: Final = 4096
+_RETRY_SECONDS: Final = 5.0
+"""After a refusal no further lease is asked for as long."""
+
+
+class _Space:
+    """A lease and what is free in it: (offset, bytes), in order, none beside another."""
+
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
+        self.free = [(0, lease.size_bytes)]
+        self.used = 0
+
+    def take(self, size_bytes: int) -> int | None:
+        for index, (offset, free_bytes) in enumerate(self.free):
+            if free_bytes >= size_bytes:
+                rest = (offset + size_bytes, free_bytes - size_bytes)
+                self.free[index : index + 1] = [rest] if rest[1] else []
+                self.used += 1
+                return offset
+        return None
+
+    def give(self, offset: int, size_bytes: int) -> None:
+        self.used -= 1
+        joined: list[tuple[int, int]] = []
+        for begin, count in sorted([*self.free, (offset, size_bytes)]):
+            if joined and sum(joined[-1]) == begin:
+                joined[-1] = (joined[-1][0], joined[-1][1] + count)
+            else:
+                joined.append((begin, count))
+        self.free = joined
+
+
+class LeasedMemory:
+    """The leases of one client. Safe for several threads and tasks.
+
+    An array keeps its place until it, and all views of it, are gone; its lease lives as long, even
+    when the client is closed. A forked process begins with none.
+
+    Args:
+        calls: The way to the service.
+        network: What is waited by.
+    """
+
+    def __init__(self, calls: Calls, network: Network) -> None:
+        self._calls = calls
+        self._network = network
+        self._lock = threading.Lock()
+        self._spaces: list[_Space] = []
+        self._left: list[_Space] = []
+        self._released: deque[tuple[int, _Space, int, int]] = deque()
+        self._process = os.getpid()
+        self._asks_again = 0.0
+        self._is_local = calls.transport.url.startswith("unix:") and hasattr(
+            socket, "MSG_CMSG_CLOEXEC"
+        )
+
+    @property
+    def offered(self) -> bool:
+        """Whether arrays may lie in leases at all."""
+        return self._is_local
+
+    async def obtain(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any] | None:
+        """A new array in a lease, or None where there is no room."""
+        elements = np.dtype(dtype)
+        lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+        size_bytes = math.prod(lengths) * elements.itemsize
+        if not self._is_local or size_bytes <= 0:
+            return None
+        reserved_bytes = -(-size_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+        array = self._take(lengths, elements, reserved_bytes)
+        if array is None and await self._grow(reserved_bytes):
+            array = self._take(lengths, elements, reserved_bytes)
+        return array
+
+    def find(self, matrix: NDArray[Any]) -> dict[str, Any] | None:
+        """How a product names a matrix; None where it cannot, as it lies elsewhere or twice."""
+        if not self._spaces or not matrix.dtype.isnative or 0 in matrix.shape:
+            return None
+        address = matrix.__array_interface__["data"][0]
+        for space in tuple(self._spaces):
+            offset = address - space.lease.address
+            if 0 <= offset < space.lease.size_bytes:
+                break
+        else:
+            return None
+        if offset % matrix.itemsize or not _has_own_places(matrix):
+            return None
+        return {
+            "lease": space.lease.id,
+            "offset_bytes": offset,
+            "shape": matrix.shape,
+            "dtype": matrix.dtype.name,
+            "strides_bytes": matrix.strides,
+        }
+
+    def leave(self) -> None:
+        """Place no more arrays in the leases that there are: it is not known who writes there.
+
+        Each is given back when the last array in it is gone.
+        """
+        with self._lock:
+            self._left += self._spaces
+            self._spaces = []
+        self._settle()
+
+    close = leave
+
+    async def _grow(self, needed_bytes: int) -> bool:
+        """Ask for one more lease; returns whether there is one."""
+        if time.monotonic() < self._asks_again:
+            return False
+        held_bytes = sum(space.lease.size_bytes for space in self._spaces)
+        ahead_bytes = min(MOST_AHEAD_BYTES, max(LEAST_LEASE_BYTES, held_bytes))
+        for size_bytes in sorted({max(needed_bytes, ahead_bytes), needed_bytes}, reverse=True):
+            try:
+                lease = await open_lease(self._calls, self._network, size_bytes)
+            except (Unauthorized, NotFound):
+                self._is_local = False  # a service without leases
+                return False
+            except ClientError:
+                continue
+            with self._lock:
+                self._spaces.append(_Space(lease))
+            return True
+        self._asks_again = time.monotonic() + _RETRY_SECONDS
+        return False
+
+    def _take(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], reserved_bytes: int
+    ) -> NDArray[Any] | None:
+        if self._process != os.getpid():
+            # The parent goes on to place arrays there.
+            self._process, self._lock = os.getpid(), threading.Lock()
+            self._left, self._spaces = [*self._left, *self._spaces], []
+        self._settle()
+        with self._lock:
+            for space in self._spaces:
+                offset = space.take(reserved_bytes)
+                if offset is not None:
+                    break
+            else:
+                return None
+        block = (ctypes.c_uint8 * reserved_bytes).from_buffer(space.lease.memory, offset)
+        place = (os.getpid(), space, offset, reserved_bytes)
+        weakref.finalize(block, self._release, *place).atexit = False
+        array: NDArray[Any] = np.ndarray(shape, dtype, block)  # type: ignore[arg-type]
+        return array
+
+    def _release(self, *place: Any) -> None:
+        """In a finalizer, which may interrupt whoever has the lock."""
+        self._released.append(place)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Free the places of arrays that are gone, unless another thread is about to."""
+        while self._lock.acquire(blocking=False):
+            try:
+                while self._released:
+                    process, space, offset, size_bytes = self._released.popleft()
+                    if process == os.getpid():
+                        space.give(offset, size_bytes)
+                self._close_unused()
+            finally:
+                self._lock.release()
+            if not self._released:
+                return
+
+    def _close_unused(self) -> None:
+        """Give leases back that are left, and idle ones but for the largest."""
+        idle = sorted(
+            (space for space in self._spaces if not space.used),
+            key=lambda space: space.lease.size_bytes,
+        )
+        gone = [*idle[:-1], *(space for space in self._left if not space.used)]
+        for space in gone:
+            space.lease.close()
+        self._spaces = [space for space in self._spaces if space not in gone]
+        self._left = [space for space in self._left if space not in gone]
+
+
+def _has_own_places(matrix: NDArray[Any]) -> bool:
+    """Whether strides are positive and no element covers another, as the service wants it."""
+    (rows, columns), (down, across), item = matrix.shape, matrix.strides, matrix.itemsize
+    if any(
+        count > 1 and (stride < item or stride % item)
+        for count, stride in ((rows, down), (columns, across))
+    ):
+        return False
+    if rows == 1 or columns == 1:
+        return True
+    line = min(down, across) * ((columns if across <= down else rows) - 1) + item
+    return bool(max(down, across) >= line)

@@ -1,0 +1,122 @@
+"""Products whose matrices lie in leases, or are copied there: none of their bytes are sent."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .bodies import JsonBody
+from .calls import Calls
+from .details import Details, read_details
+from .errors import NotFound, ServiceRefused
+from .leased_memory import LeasedMemory
+from .network import Network
+from .request import Answer, Request
+
+COPIED_BYTES: Final = 2**20
+"""From so many bytes on matrices are copied into a lease rather than sent, when none is there."""
+
+_QUICK_BYTES: Final = 2**20
+"""A copy of up to so many bytes is not worth a thread."""
+
+Matrix = NDArray[Any]
+
+
+class LeasedProducts:
+    """Computes products in leases.
+
+    Args:
+        calls: The way to the service.
+        network: What is waited by.
+        memory: The leases.
+    """
+
+    def __init__(self, calls: Calls, network: Network, memory: LeasedMemory) -> None:
+        self._calls = calls
+        self._network = network
+        self._memory = memory
+
+    async def multiply(
+        self,
+        matrices: Sequence[Matrix],
+        dtype: np.dtype[Any],
+        out: Matrix | None,
+        query: Mapping[str, Any],
+    ) -> tuple[Matrix, Details] | None:
+        """A product in leases; None where its matrices are better sent, or no lease can be had.
+
+        Args:
+            matrices: A, B and, where beta is not 0, C.
+            dtype: Element type of the result.
+            out: M x N, where the result may go if it lies in a lease apart from the operands.
+            query: What is asked for besides.
+
+        Returns:
+            The result, which is `out`, or lies in a lease if an operand does, or is an ordinary
+            array.
+        """
+        memory = self._memory
+        in_lease = [memory.find(matrix) is not None for matrix in matrices]
+        goes_there = out is not None and memory.find(out) is not None
+        if not self._is_worth_it(matrices, any(in_lease) or goes_there):
+            return None
+        placed = [await self._place(matrix) for matrix in matrices]
+        shape = (matrices[0].shape[0], matrices[1].shape[1])
+        target = out
+        if not goes_there or any(np.may_share_memory(target, one) for one in matrices):
+            target = await memory.obtain(shape, dtype)
+        named = [None if one is None else memory.find(one) for one in (*placed, target)]
+        details = None if None in named else await self._ask(named, query)
+        if details is None or target is None:
+            return None
+        if out is None and not any(in_lease):
+            out = np.empty(shape, dtype)
+        if out is None or target is out:
+            return target, details
+        await self._copy(out, target)
+        return out, details
+
+    def _is_worth_it(self, matrices: Sequence[Matrix], some_are_there: bool) -> bool:
+        """Whether to name the matrices rather than to send them."""
+        if not self._memory.offered or any(0 in matrix.shape for matrix in matrices):
+            return False
+        return some_are_there or sum(matrix.nbytes for matrix in matrices) >= COPIED_BYTES
+
+    async def _ask(self, named: Sequence[Any], query: Mapping[str, Any]) -> Details | None:
+        names = ("a", "b", "out") if len(named) == 3 else ("a", "b", "c", "out")
+        asked = {name: value for name, value in query.items() if name != "dtype"}
+        document = {**dict(zip(names, named, strict=True)), **asked}
+        headers = {"Content-Type": "application/json"}
+        body = JsonBody.write(document)
+        request = Request("POST", "/v1/matmul", headers=headers, body=body, repeatable=True)
+        try:
+            return await self._calls.receive(request, _read)
+        except NotFound:
+            self._memory.leave()  # another service answers there by now
+            return None
+        except ServiceRefused:
+            raise
+        except BaseException:
+            self._memory.leave()  # the product may still be written
+            raise
+
+    async def _place(self, matrix: Matrix) -> Matrix | None:
+        """A matrix in a lease: itself, or its copy."""
+        if self._memory.find(matrix) is not None:
+            return matrix
+        copy = await self._memory.obtain(matrix.shape, matrix.dtype.newbyteorder("="))
+        if copy is not None:
+            await self._copy(copy, matrix)
+        return copy
+
+    async def _copy(self, target: Matrix, source: Matrix) -> None:
+        if source.nbytes <= _QUICK_BYTES:
+            np.copyto(target, source)
+        else:
+            await self._network.compute(lambda: np.copyto(target, source))
+
+
+async def _read(answer: Answer) -> Details:
+    await answer.read()
+    return read_details(answer.headers)

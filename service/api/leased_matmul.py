@@ -1,0 +1,181 @@
+"""A product in one call whose matrices lie in leases: no byte of them is sent."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any, Final
+
+import numpy as np
+from fastapi.exceptions import RequestValidationError
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from pydantic_core import to_json
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
+
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.messages import Operand, RunRequest
+from wavetrim.scheduler.placing import check_place
+from wavetrim.scheduler.problem import ITEM_BYTES
+from wavetrim.scheduler.wishes import NO_WISHES
+from wavetrim.service.api.body_limit import MAX_BODY_BYTES
+from wavetrim.service.api.leased_schemas import LeasedMatrix, LeasedProduct
+from wavetrim.service.api.leases import check_unix
+from wavetrim.service.api.product_answer import Caller, check_wishes, describe_product
+from wavetrim.service.errors import BodyTooLarge, FieldProblem, ShapesDiffer, UploadStalled
+from wavetrim.service.jobs.operands import check_operands
+from wavetrim.service.storage.leases import Lease, Leases
+
+MEDIA_TYPE: Final = "application/json"
+
+_OVERLAP_WORK: Final = 100_000
+"""How long two matrices are compared, in NumPy's steps; the rest count as overlapping."""
+
+
+async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers POST /v1/matmul with a JSON body, of a caller that may call."""
+    check_unix(scope)
+    state = scope["app"].state
+    state.products.check_admission()
+    product = read_product(await _receive_all(receive, state.settings.upload_idle_seconds))
+    with ExitStack() as stack:
+        request, rooms = place_product(product, state.leases)
+        for room in rooms:
+            stack.callback(room.hold("request").release)
+        check_wishes(state.engine, request)
+        event = await state.products.compute(request, rooms, Caller(receive).await_leaving)
+    content: bytes = to_json(_describe(event), inf_nan_mode="null")
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(content)),
+        *describe_product(event),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+def read_product(content: bytes) -> LeasedProduct:
+    """What a body asks for.
+
+    Raises:
+        RequestValidationError: It is not JSON, or a field cannot be taken.
+    """
+    try:
+        return LeasedProduct.model_validate_json(content)
+    except ValidationError as error:
+        broken = [{**one, "loc": ("body", *one["loc"])} for one in error.errors(include_url=False)]
+        raise RequestValidationError(broken) from error
+
+
+def place_product(product: LeasedProduct, leases: Leases) -> tuple[RunRequest, tuple[Lease, ...]]:
+    """Find a product's matrices in their leases, and check that they fit; nothing waits.
+
+    Returns:
+        The product, and the leases that it lies in, each once.
+
+    Raises:
+        LeaseNotFound: There is no such lease.
+        FieldProblem: A matrix does not lie in its lease, they do not fit together, or the result
+            overlaps an operand.
+    """
+    used: dict[str, Lease] = {}
+    named = {"a": product.a, "b": product.b, "c": product.c if product.beta != 0 else None}
+    operands: dict[str, Operand | None] = dict.fromkeys(named)
+    out, target = _place("out", product.out, leases, used)
+    for name, matrix in named.items():
+        if matrix is not None:
+            operands[name], elements = _place(name, matrix, leases, used)
+            if used[matrix.lease] is used[product.out.lease] and _overlap(target, elements):
+                raise FieldProblem("out", _show(product.out), f"apart from {name}, {_show(matrix)}")
+    a, b, c = operands.values()
+    assert a is not None
+    assert b is not None
+    problem = check_operands(
+        a, b, c, alpha=product.alpha, beta=product.beta, dtype=product.out.dtype
+    )
+    if (out.rows, out.columns) != (problem.m, problem.n):
+        raise ShapesDiffer("shape of out", product.out.shape, f"{(problem.m, problem.n)}")
+    wishes = product.wishes
+    request = RunRequest(
+        job="", a=a, b=b, c=c, out=out, alpha=product.alpha, beta=product.beta,
+        wishes=NO_WISHES if wishes == NO_WISHES else wishes, verify=product.verify, reports=False,
+    )  # fmt: skip
+    return request, tuple(used.values())
+
+
+def _place(
+    name: str, matrix: LeasedMatrix, leases: Leases, used: dict[str, Lease]
+) -> tuple[Operand, NDArray[Any]]:
+    """A matrix as the engine finds it, and as this process would."""
+    lease = used.get(matrix.lease)
+    if lease is None:
+        lease = used[matrix.lease] = leases.get(matrix.lease)
+    rows, columns = matrix.shape
+    try:
+        strides = check_place(
+            lease.size_bytes,
+            offset_bytes=matrix.offset_bytes,
+            rows=rows,
+            columns=columns,
+            item_bytes=ITEM_BYTES[matrix.dtype],
+            strides_bytes=matrix.strides_bytes,
+        )
+    except FieldError as error:
+        raise FieldProblem(f"{name}.{error.field}", error.value, error.limit) from error
+    elements: NDArray[Any] = np.ndarray(
+        matrix.shape, matrix.dtype, lease.view, matrix.offset_bytes, strides
+    )
+    place = Operand(
+        lease.place, matrix.offset_bytes, rows, columns, matrix.dtype, strides_bytes=strides
+    )
+    return place, elements
+
+
+def _overlap(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Whether two matrices have a byte in common; also where that would take long to tell."""
+    try:
+        return np.shares_memory(one, other, max_work=_OVERLAP_WORK)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _show(matrix: LeasedMatrix) -> str:
+    return f"{matrix.shape} at byte {matrix.offset_bytes}"
+
+
+def _describe(event: Mapping[str, Any]) -> dict[str, Any]:
+    plan, timings = event["plan"], dict(event["timings"])
+    f_actual = timings.pop("f_actual")
+    return {
+        "f": plan["f"],
+        "f_actual": f_actual,
+        "accuracy": plan["accuracy"],
+        "kernel": plan["kernel"],
+        "timings": {**timings, "queue_seconds": event["queue_seconds"]},
+        "verification": event["verification"],
+    }
+
+
+async def _receive_all(receive: Receive, idle_seconds: float) -> bytes:
+    """The whole body, which is a short one.
+
+    Raises:
+        BodyTooLarge: It is not.
+        ClientDisconnect: The caller has left before its end.
+        UploadStalled: The caller is silent.
+    """
+    content = b""
+    while True:
+        try:
+            async with asyncio.timeout(idle_seconds):
+                message = await receive()
+        except TimeoutError as error:
+            limit = f"a body that goes on within {idle_seconds:g} s (upload_idle_seconds)"
+            raise UploadStalled("body", f"{len(content)} bytes", limit) from error
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        content += bytes(message.get("body", b""))
+        if len(content) > MAX_BODY_BYTES:
+            raise BodyTooLarge("body", len(content), f"at most {MAX_BODY_BYTES} bytes")
+        if not message.get("more_body", False):
+            return content

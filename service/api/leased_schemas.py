@@ -1,0 +1,88 @@
+"""A product in leases, on the wire."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
+
+from wavetrim.scheduler.wishes import Wishes
+from wavetrim.service.api.schemas import DtypeName
+from wavetrim.service.api.wish_schemas import AccuracyName, JsonRows, KernelName, SmCount, TileName
+
+Factor = Annotated[float, Field(allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+_EXAMPLE_ID = "4b1f0c6a5d2e4f1d9a7b6c5d4e3f2a1b"
+
+
+def _place(offset_bytes: int, rows: int, columns: int) -> JsonDict:
+    return {
+        "lease": _EXAMPLE_ID,
+        "offset_bytes": offset_bytes,
+        "shape": [rows, columns],
+        "dtype": "float32",
+    }
+
+
+class LeasedMatrix(BaseModel):
+    """A matrix in a lease."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, json_schema_extra={"examples": [_place(0, 2, 3)]}
+    )
+
+    lease: str = Field(description="Id of the lease.", max_length=64)
+    offset_bytes: int = Field(
+        0, ge=0, description="Where the first element begins: a multiple of an element's size."
+    )
+    shape: tuple[Count, Count] = Field(description="Rows and columns.", strict=False)
+    dtype: DtypeName = Field(description="Element type.")
+    strides_bytes: tuple[int, int] | None = Field(
+        None,
+        strict=False,
+        description="From one row, and from one column, to the next: positive multiples of an "
+        "element's size, so that no element covers another. Without it the rows lie one behind "
+        "the other, without gaps.",
+    )
+
+
+class LeasedProduct(BaseModel):
+    """out ← alpha · A·B + beta · C, all of them in leases."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "a": _place(0, 256, 512),
+                    "b": _place(524288, 512, 128),
+                    "out": _place(786432, 256, 128),
+                }
+            ]
+        },
+    )
+
+    a: LeasedMatrix = Field(description="M x K.")
+    b: LeasedMatrix = Field(description="K x N.")
+    c: LeasedMatrix | None = Field(None, description="M x N; needed when beta is not 0.")
+    out: LeasedMatrix = Field(
+        description="M x N: where the result is written, no element of which is one of an "
+        "operand. Operands of another element type are converted to its first."
+    )
+    alpha: Factor = Field(1.0, description="Factor of the product; whole for integer matrices.")
+    beta: Factor = Field(0.0, description="Factor of C; at 0 C is not read.")
+    kernel: KernelName = "auto"
+    tile: TileName = None
+    f: JsonRows = "auto"
+    accuracy: AccuracyName = None
+    sms: SmCount = None
+    verify: bool = Field(False, description="Whether the product is checked before the answer.")
+
+    @property
+    def wishes(self) -> Wishes:
+        """What the planner is to heed."""
+        return Wishes(
+            kernel=self.kernel, tile=self.tile, f=self.f, accuracy=self.accuracy, sms=self.sms
+        )

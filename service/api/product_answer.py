@@ -1,0 +1,56 @@
+"""What both forms of POST /v1/matmul share: who waits, what is refused, and how it was computed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.types import Receive
+
+from wavetrim.scheduler.messages import RunRequest
+from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.wishes import NO_WISHES
+from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.metrics import PARTS
+
+
+class Caller:
+    """Whoever waits for the product."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+
+    async def await_leaving(self) -> None:
+        """Return when the caller has left."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+def check_wishes(engine: Engine, request: RunRequest) -> None:
+    """Refuse wishes that this machine cannot fulfil, with the field that asks for it.
+
+    Raises:
+        FieldError: A wish that this product cannot have here.
+    """
+    if request.wishes is not NO_WISHES and engine.cpu_threads is not None:
+        out = request.out
+        problem = GemmProblem(out.rows, out.columns, request.a.columns, out.dtype)
+        choose_plan(problem, engine.profiles.find(), request.wishes)
+
+
+def describe_product(event: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
+    """The headers that say how the product was computed."""
+    timings, plan = event["timings"], event["plan"]
+    timings["queue_seconds"] = event["queue_seconds"]
+    shown = [
+        f"{part};dur={seconds * 1e3:.3f}"
+        for part in (*PARTS, "queue")
+        if (seconds := timings.get(f"{part}_seconds")) is not None
+    ]
+    headers = [
+        (b"server-timing", ", ".join(shown).encode()),
+        (b"wavetrim-f", b"%d" % plan["f"]),
+        (b"wavetrim-f-actual", b"%d" % timings["f_actual"]),
+    ]
+    if plan["accuracy"] is not None:
+        headers.append((b"wavetrim-accuracy", plan["accuracy"].encode()))
+    return headers

@@ -1,0 +1,141 @@
+"""The socket beside the service's Unix socket, on which leases are handed out.
+
+A caller connects, sends the secret of its lease as one packet, and gets one packet back: a JSON
+document, with the descriptor of the lease's memory. The connection is then the lease's life. The
+kernel closes it with its process, however that ends.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import struct
+from pathlib import Path
+from typing import Any, Final
+
+from wavetrim.service.storage.leases import Lease, Leases
+
+logger = logging.getLogger(__name__)
+
+SECRET_BYTES: Final = 256
+"""More than a secret has."""
+
+BACKLOG: Final = 128
+_SECRET_SECONDS: Final = 10.0
+"""How long a caller may take to send its secret."""
+
+_CREDENTIALS: Final = struct.Struct("3i")  # process, user, group
+
+
+def find_lease_socket(unix_socket: Path) -> Path:
+    """Where leases are handed out, beside a service's Unix socket."""
+    return unix_socket.with_name(f"{unix_socket.name}.leases")
+
+
+class LeaseSocket:
+    """Answers on the socket, in the event loop.
+
+    Args:
+        listener: A listening socket that keeps packets apart (SOCK_SEQPACKET).
+        leases: What is handed out.
+    """
+
+    def __init__(self, listener: socket.socket, leases: Leases) -> None:
+        self._listener = listener
+        self._leases = leases
+        self._loop = asyncio.get_running_loop()
+        self._callers: set[_Caller] = set()
+        listener.setblocking(False)
+        self._loop.add_reader(listener.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Take no more callers, and end all connections.
+
+        The leases are not ended, so that nobody gives their memory back to the system: who has
+        mapped one keeps its bytes when the service goes.
+        """
+        self._loop.remove_reader(self._listener.fileno())
+        for caller in tuple(self._callers):
+            caller.close(keeps_lease=True)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError:
+                logger.exception("a caller cannot be let in")  # out of descriptors, maybe
+                return
+            caller = _Caller(connection, self._leases, self._callers.discard)
+            self._callers.add(caller)
+            caller.start()
+
+
+class _Caller:
+    """One connection."""
+
+    def __init__(self, connection: socket.socket, leases: Leases, forget: Any) -> None:
+        self._connection = connection
+        self._leases = leases
+        self._forget = forget
+        self._loop = asyncio.get_running_loop()
+        self._lease: Lease | None = None
+        self._closed = False
+        self._timer = self._loop.call_later(_SECRET_SECONDS, self.close)
+
+    def start(self) -> None:
+        """Wait for the secret, unless the caller is another user."""
+        self._connection.setblocking(False)
+        packed = self._connection.getsockopt(
+            socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+        )
+        _, user, _ = _CREDENTIALS.unpack(packed)
+        if user not in {os.geteuid(), 0}:
+            self._refuse("user", user, f"{os.geteuid()}, whose service this is")
+            return
+        self._loop.add_reader(self._connection.fileno(), self._read)
+
+    def close(self, *, keeps_lease: bool = False) -> None:
+        """End the connection, and its lease; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._timer.cancel()
+        self._loop.remove_reader(self._connection.fileno())
+        self._connection.close()
+        self._forget(self)
+        if self._lease is not None and not keeps_lease:
+            self._leases.end(self._lease)
+
+    def _read(self) -> None:
+        """The secret comes, or the end, or what nobody asked for, which is the end, too."""
+        try:
+            packet = self._connection.recv(SECRET_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            packet = b""
+        if not packet or self._lease is not None:
+            self.close()
+            return
+        lease = self._leases.claim(packet.decode("latin-1"))
+        if lease is None:
+            self._refuse("token", "…", "one of a lease whose descriptor was not fetched before")
+            return
+        self._timer.cancel()
+        self._lease, lease.on_end = lease, self.close
+        document = {"id": lease.id, "bytes": lease.size_bytes}
+        try:
+            socket.send_fds(self._connection, [json.dumps(document).encode()], [lease.slab.fd])
+        except OSError:
+            self.close()
+
+    def _refuse(self, field: str, value: object, limit: str) -> None:
+        document = {"field": field, "value": value, "limit": limit}
+        try:
+            self._connection.send(json.dumps(document).encode())
+        except OSError:
+            logger.debug("a caller has left before it was refused")
+        self.close()

@@ -1,0 +1,163 @@
+"""Leases: memory that a caller on this host maps itself, so that none of its bytes are sent.
+
+Each lease is a slab of its own in new memory, never a part of what others have used: who has its
+descriptor has it for good. Nothing of the service's lies in it, and whatever its owner does to the
+bytes changes the owner's products only.
+"""
+
+import asyncio
+import secrets
+import time
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+from wavetrim.service.errors import LeaseNotFound, StorageFull
+from wavetrim.service.storage.arena.arena import Arena
+from wavetrim.service.storage.arena.slab import Slab
+
+FETCH_SECONDS: Final = 10.0
+"""A lease whose descriptor nobody has fetched by then ends."""
+
+
+class Lease:
+    """A caller's memory; as a `Room` it is what products are computed in.
+
+    Attributes:
+        id: How requests name it.
+        slab: The memory.
+        offset_bytes: Where it begins in the slab.
+        view: All of its bytes.
+        made_at: When it was made, by the monotonic clock.
+        on_end: Called once when it has ended.
+    """
+
+    __slots__ = ("_holds", "_let_go", "ended", "id", "made_at", "offset_bytes", "on_end", "slab")
+
+    def __init__(self, slab: Slab, let_go: Callable[[Slab], None]) -> None:
+        self.id = uuid.uuid4().hex
+        self.slab = slab
+        self.offset_bytes = 0
+        self.made_at = time.monotonic()
+        self.ended = False
+        self.on_end: Callable[[], None] = lambda: None
+        self._let_go = let_go
+        self._holds: set[LeaseHold] = set()
+
+    @property
+    def view(self) -> memoryview:
+        """All of its bytes."""
+        return self.slab.view
+
+    @property
+    def place(self) -> int:
+        """Id of the slab."""
+        return self.slab.id
+
+    @property
+    def size_bytes(self) -> int:
+        """Its length."""
+        return self.slab.size_bytes
+
+    def hold(self, holder: str) -> "LeaseHold":
+        """Keep the memory until this hold is released, even when the lease ends before."""
+        hold = LeaseHold(self, holder)
+        self._holds.add(hold)
+        return hold
+
+    def end(self) -> None:
+        """Give the memory back as soon as nobody holds it; a second call does nothing."""
+        if not self.ended:
+            self.ended = True
+            self._settle()
+            self.on_end()
+
+    def release(self, hold: "LeaseHold") -> None:
+        """Forget a hold."""
+        if hold in self._holds:
+            self._holds.remove(hold)
+            self._settle()
+
+    def _settle(self) -> None:
+        if self.ended and not self._holds:
+            self._let_go(self.slab)
+
+
+class LeaseHold:
+    """One holder's claim on a lease's memory.
+
+    Attributes:
+        extent: The lease.
+        holder: What needs it.
+    """
+
+    __slots__ = ("extent", "holder")
+
+    def __init__(self, lease: Lease, holder: str) -> None:
+        self.extent = lease
+        self.holder = holder
+
+    def release(self) -> None:
+        """Let go; a second call does nothing."""
+        self.extent.release(self)
+
+
+class Leases:
+    """All leases of a service. To be used from one event loop.
+
+    Args:
+        arena: Makes their memory, and counts it; None where it is switched off.
+        fetch_seconds: How long a descriptor waits to be fetched.
+    """
+
+    def __init__(self, arena: Arena | None, *, fetch_seconds: float = FETCH_SECONDS) -> None:
+        self._arena = arena
+        self._fetch_seconds = fetch_seconds
+        self._leases: dict[str, Lease] = {}
+        self._waiting: dict[str, tuple[Lease, asyncio.TimerHandle]] = {}
+
+    async def make(self, size_bytes: int) -> tuple[Lease, str]:
+        """A new lease, and the secret by which its descriptor is fetched, once.
+
+        Raises:
+            StorageFull: The arena may not take so much more.
+        """
+        if self._arena is None:
+            raise StorageFull("bytes", size_bytes, "0: there is no arena (WAVETRIM_ARENA_BYTES)")
+        lease = Lease(await self._arena.lease(size_bytes), self._arena.give_leased_back)
+        token = secrets.token_urlsafe(32)
+        timer = asyncio.get_running_loop().call_later(self._fetch_seconds, self._expire, token)
+        self._leases[lease.id] = lease
+        self._waiting[token] = (lease, timer)
+        return lease, token
+
+    def claim(self, token: str) -> Lease | None:
+        """The lease of a secret, which is worth nothing from then on; None where there is none."""
+        lease, timer = self._waiting.pop(token, (None, None))
+        if timer is not None:
+            timer.cancel()
+        return None if lease is None or lease.ended else lease
+
+    def get(self, lease_id: str) -> Lease:
+        """The lease of this id.
+
+        Raises:
+            LeaseNotFound: There is none, or it has ended.
+        """
+        lease = self._leases.get(lease_id)
+        if lease is None:
+            raise LeaseNotFound(lease_id)
+        return lease
+
+    def end(self, lease: Lease) -> None:
+        """End a lease: it cannot be named any more, and its memory goes when nobody holds it."""
+        self._leases.pop(lease.id, None)
+        lease.end()
+
+    def list(self) -> tuple[Lease, ...]:
+        """Those that there are, the oldest first."""
+        return tuple(self._leases.values())
+
+    def _expire(self, token: str) -> None:
+        lease, _ = self._waiting.pop(token)
+        self.end(lease)

@@ -1,0 +1,87 @@
+"""A caller of leases in the plainest way: sockets, mmap and NumPy, as any language has them."""
+
+import array
+import json
+import mmap
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import numpy as np
+from numpy.typing import NDArray
+
+
+def unix_client(path: Path) -> httpx.Client:
+    """A client over a Unix socket."""
+    return httpx.Client(
+        transport=httpx.HTTPTransport(uds=str(path)), base_url="http://localhost", timeout=60
+    )
+
+
+def fetch_descriptor(path: str, token: str) -> tuple[socket.socket, dict[str, Any], int | None]:
+    """Ask for a descriptor; returns the connection, the answer, and the descriptor."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(20)
+    connection.connect(path)
+    connection.send(token.encode())
+    room = socket.CMSG_SPACE(array.array("i").itemsize)
+    packet, ancillary, flags, _ = connection.recvmsg(4096, room, socket.MSG_CMSG_CLOEXEC)
+    assert not flags & socket.MSG_CTRUNC
+    files = array.array("i")
+    for level, kind, data in ancillary:
+        assert (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
+        files.frombytes(data)
+    answer: dict[str, Any] = json.loads(packet) if packet else {}
+    return connection, answer, files[0] if files else None
+
+
+class Lease:
+    """A lease and its memory, until the block ends.
+
+    Args:
+        client: Over the service's Unix socket.
+        size_bytes: How much is asked for.
+    """
+
+    def __init__(self, client: httpx.Client, size_bytes: int) -> None:
+        answer = client.post("/v1/leases", json={"bytes": size_bytes})
+        assert answer.status_code == 201, answer.text
+        self.grant: dict[str, Any] = answer.json()
+        self.id: str = self.grant["id"]
+        connection, told, fd = fetch_descriptor(self.grant["socket"], self.grant["token"])
+        assert told == {"id": self.id, "bytes": self.grant["bytes"]}
+        assert fd is not None
+        self.connection, self.fd = connection, fd
+        self.memory = np.frombuffer(mmap.mmap(fd, self.grant["bytes"]), np.uint8)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.connection.close()
+
+    def place(
+        self,
+        offset_bytes: int,
+        shape: tuple[int, int],
+        dtype: str = "float64",
+        strides_bytes: Sequence[int] | None = None,
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """A matrix in the lease, and how a product names it."""
+        named: dict[str, Any] = {
+            "lease": self.id, "offset_bytes": offset_bytes, "shape": shape, "dtype": dtype
+        }  # fmt: skip
+        if strides_bytes is not None:
+            named["strides_bytes"] = strides_bytes
+        matrix: NDArray[Any] = np.ndarray(
+            shape, dtype, self.memory, offset_bytes, strides=strides_bytes
+        )
+        return matrix, named

@@ -1,0 +1,203 @@
+"""Arrays in leases: the client names them instead of sending them, and cleans up behind them."""
+
+import gc
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.clients import close_client, open_client
+from tests.leases import unix_client
+from tests.matrices import assert_product, make_matrix
+from tests.server import RunningServer
+from tests.wire_server import wait_until
+from wavetrim.client import ServiceRefused
+
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    folder = tmp_path_factory.mktemp("client-leases")
+    running = RunningServer(
+        folder / "data", unix_socket=folder / "socket", arena_bytes=128 * MIB, arena_poison=True
+    )
+    try:
+        running.wait_ready()
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def local(server: RunningServer, kind: str) -> Iterator[Any]:
+    """A client over the Unix socket."""
+    opened = open_client(kind, find_socket(server))
+    yield opened
+    close_client(opened)
+
+
+def find_socket(server: RunningServer) -> Path:
+    return Path(str(server.settings["unix_socket"]))
+
+
+def count_leases(server: RunningServer) -> int:
+    return int(server.client.get("/v1/devices").json()["arena"]["leases"])
+
+
+def count_received(server: RunningServer) -> float:
+    lines = server.client.get("/metrics").text.splitlines()
+    name = "wavetrim_received_bytes_total "
+    return float(next(line for line in lines if line.startswith(name)).split()[1])
+
+
+def make_there(client: Any, array: Any) -> Any:
+    there = client.empty(array.shape, array.dtype)
+    there[...] = array
+    return there
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64"])
+def test_no_byte_of_arrays_in_a_lease_is_sent(
+    server: RunningServer, local: Any, dtype: str
+) -> None:
+    a, b, c = (make_matrix(300, 300, dtype, seed) for seed in (1, 2, 3))
+    before = count_received(server)
+    there = [make_there(local, each) for each in (a, b, c)]
+    product = local.matmul(there[0], there[1])
+    assert_product(product, a, b)
+    out = local.empty((300, 300), dtype)
+    kept = out
+    product, details = local.matmul_with_details(*there[:2], c=there[2], alpha=2, beta=1, out=out)
+    assert product is out is kept
+    np.testing.assert_allclose(out, 2 * local.matmul(*there[:2]) + c, rtol=1e-2, atol=1e-2)
+    assert details.f_actual == 300
+    assert details.seconds["total"] > 0
+    assert count_received(server) == before
+
+
+def test_views_vectors_and_mixtures_are_numpys(local: Any) -> None:
+    base = make_there(local, make_matrix(200, 200, "float64", 4))
+    views = [base[::2, ::3], base.T[:100], base[:100], base[::-1], base[:5, 199:]]
+    other = make_matrix(200, 200, "float64", 5)
+    for left in views:
+        right = other[: left.shape[1]]
+        np.testing.assert_allclose(local.matmul(left, right), left @ right)
+        np.testing.assert_allclose(local.matmul(right.T, left.T), right.T @ left.T)
+    np.testing.assert_allclose(local.matmul(base, base[0]), base @ base[0])
+    np.testing.assert_allclose(local.matmul(base[0], base), base[0] @ base)
+    assert local.matmul(base[0], base[0]).shape == ()
+    single = local.matmul(base, other.astype("float32"))
+    assert single.dtype == np.float64
+    window = np.lib.stride_tricks.sliding_window_view(base[0], 50)
+    np.testing.assert_allclose(local.matmul(window, base[:50]), window @ base[:50])
+    assert local.matmul(base, other, dtype="float32").dtype == np.float32
+
+
+def test_out_may_be_anywhere(local: Any) -> None:
+    a, b = (make_there(local, make_matrix(100, 100, "float64", seed)) for seed in (6, 7))
+    expected = a @ b
+    for out in (
+        np.zeros((100, 100)),
+        np.zeros((100, 100), order="F"),
+        np.zeros((200, 200))[::2, ::2],
+        local.empty((100, 100), "float64").T,
+        local.empty((200, 200), "float64")[1::2, ::2],
+    ):
+        assert local.matmul(a, b, out=out) is out
+        np.testing.assert_allclose(out, expected)
+    assert local.matmul(a, b, out=a) is a, "an operand, too: the result goes there in the end"
+    np.testing.assert_allclose(a, expected)
+
+
+def test_large_ordinary_arrays_are_copied_and_the_product_is_ordinary(
+    server: RunningServer, local: Any
+) -> None:
+    before, leases = count_received(server), count_leases(server)
+    a, b = make_matrix(500, 400, "float64", 8), make_matrix(400, 500, "float64", 9)
+    out = np.empty((500, 500))
+    for _ in range(3):
+        assert_product(local.matmul(a, b), a, b)
+        local.matmul(a, b, out=out)
+        assert_product(out, a, b)
+    assert count_received(server) == before
+    assert count_leases(server) == leases + 1, "whose places are used again"
+
+
+def test_refusals_are_those_of_sent_matrices(local: Any) -> None:
+    a = make_there(local, np.eye(100))
+    with pytest.raises(ServiceRefused, match="f is 101"):
+        local.matmul(a, a, f=101)
+    with pytest.raises(ValueError, match="b has 100 rows"):
+        local.matmul(a[:, :50], a)
+    np.testing.assert_array_equal(local.matmul(a, a), np.eye(100))
+
+
+def test_places_are_used_again_and_given_back(server: RunningServer, kind: str) -> None:
+    wait_until(lambda: count_leases(server) == 0)
+    client = open_client(kind, find_socket(server))
+    for size in (1, 5, 12, 3, 9, 40, 2):
+        array = client.empty((size, MIB), "uint8")
+        array[:] = size
+        assert (
+            client.matmul(array[:, :100].astype("int64"), np.ones(100, int)) == size * 100
+        ).all()
+    del array
+    gc.collect()
+    client.empty(10)
+    assert count_leases(server) <= 2
+    kept = client.empty((100, 100))
+    kept[:] = 5
+    close_client(client)
+    assert count_leases(server) == 1, "an array is left"
+    assert (kept == 5).all()
+    del kept
+    gc.collect()
+    wait_until(lambda: count_leases(server) == 0)
+
+
+def test_without_room_arrays_are_ordinary_and_bytes_are_sent(local: Any) -> None:
+    large = local.empty((256, MIB), "uint8")
+    large[:] = 1
+    small = make_there(local, make_matrix(50, 50, "float32", 1))
+    assert_product(local.matmul(small, small), small, small)
+
+
+def test_over_tcp_arrays_are_ordinary(server: RunningServer, kind: str) -> None:
+    client = open_client(kind, server.url)
+    a = make_there(client, make_matrix(600, 600, "float64", 1))
+    assert_product(client.matmul(a, a, out=client.empty((600, 600), "float64")), a, a)
+    assert count_leases(server) == 0
+    close_client(client)
+
+
+def test_a_service_that_comes_again_is_asked_for_new_leases(
+    start_server: Callable[..., RunningServer], tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "socket"
+    first = start_server(unix_socket=path, arena_bytes=64 * MIB)
+    first.wait_ready()
+    client = open_client(kind, path)
+    a = make_there(client, make_matrix(300, 300, "float64", 1))
+    expected = a @ a
+    np.testing.assert_allclose(client.matmul(a, a), expected)
+    os.kill(first.process.pid, signal.SIGKILL)
+    first.process.wait()
+    second = start_server(unix_socket=path, arena_bytes=64 * MIB)
+    second.wait_ready()
+    np.testing.assert_allclose(client.matmul(a, a), expected, err_msg="the bytes are still there")
+    np.testing.assert_allclose(client.matmul(make_there(client, a), a), expected)
+    with unix_client(path) as asking:
+        assert len(list_leases(asking)) == 1
+    assert count_received(second) > 0
+    close_client(client)
+
+
+def list_leases(client: httpx.Client) -> list[Any]:
+    leases: list[Any] = client.get("/v1/leases").json()["leases"]
+    return leases

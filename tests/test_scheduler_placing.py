@@ -1,0 +1,82 @@
+"""Whether a matrix lies in its memory: compared with its bytes, one by one."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wavetrim.scheduler.errors import SlabError
+from wavetrim.scheduler.placing import check_place, find_strides
+
+COUNTS = st.integers(0, 5)
+STRIDES = st.tuples(st.integers(-40, 80), st.integers(-40, 80))
+
+
+@given(
+    st.integers(0, 200),
+    st.integers(-8, 200),
+    COUNTS,
+    COUNTS,
+    st.sampled_from([1, 2, 4, 8]),
+    STRIDES,
+)
+def test_what_is_taken_lies_in_the_memory_and_covers_nothing_twice(
+    size: int, offset: int, rows: int, columns: int, item: int, strides: tuple[int, int]
+) -> None:
+    try:
+        down, across = check_place(
+            size,
+            offset_bytes=offset,
+            rows=rows,
+            columns=columns,
+            item_bytes=item,
+            strides_bytes=strides,
+        )
+    except SlabError:
+        return
+    begins = [offset + i * down + j * across for i, j in product(range(rows), range(columns))]
+    touched = [begin + byte for begin in begins for byte in range(item)]
+    assert touched
+    assert min(touched) >= 0
+    assert max(touched) < size
+    assert len(set(touched)) == len(touched)
+    assert all(begin % item == 0 for begin in begins)
+    assert rows == 1 or down == strides[0]
+    assert columns == 1 or across == strides[1]
+
+
+@given(COUNTS, COUNTS, st.sampled_from([1, 8]), st.booleans(), st.integers(0, 100))
+def test_what_has_no_gaps_is_taken_wherever_it_fits(
+    rows: int, columns: int, item: int, fortran_order: bool, offset: int
+) -> None:
+    strides = find_strides(rows, columns, item, fortran_order=fortran_order)
+    fits = rows and columns and offset % item == 0 and offset + rows * columns * item <= 100
+    for given_strides in (strides, None):
+        try:
+            check_place(
+                100,
+                offset_bytes=offset,
+                rows=rows,
+                columns=columns,
+                item_bytes=item,
+                strides_bytes=given_strides,
+                fortran_order=fortran_order,
+            )
+        except SlabError:
+            assert not fits
+        else:
+            assert fits
+
+
+@pytest.mark.parametrize("huge", [2**31, 2**32, 2**63, 2**64, 10**100])
+def test_huge_numbers_do_not_wrap_around(huge: int) -> None:
+    whole = {"offset_bytes": 0, "rows": 2, "columns": 2, "item_bytes": 8}
+    for name in ("offset_bytes", "rows", "columns"):
+        with pytest.raises(SlabError, match="offset_bytes"):
+            check_place(2**30, **{**whole, name: huge * 8})
+    for strides in ((huge * 8, 8), (8, huge * 8)):
+        with pytest.raises(SlabError, match="offset_bytes"):
+            check_place(2**30, **whole, strides_bytes=strides)
+    # The stride of a single row leads nowhere.
+    check_place(16, offset_bytes=0, rows=1, columns=2, item_bytes=8, strides_bytes=(huge, 8))
