@@ -75,7 +75,19 @@ def _serve_alone(connection: socket.socket, buffer: bytearray) -> None:
             while True:
                 buffer = answer_once(connection, buffer)
         except OSError:
-            return
+            _left_buffers.append(buffer)
+
+
+_left_buffers: Final[list[bytearray]] = []
+"""Those of connections that have ended. New memory would cost each of the next ones its pages."""
+
+
+def _find_buffer(size_bytes: int) -> bytearray:
+    """A buffer of at least this length that was used before, or a new one."""
+    for index, buffer in enumerate(_left_buffers):
+        if len(buffer) >= size_bytes:
+            return _left_buffers.pop(index)
+    return bytearray(size_bytes)
 
 
 def answer_once(connection: socket.socket, buffer: bytearray) -> bytearray:
@@ -102,7 +114,7 @@ def answer_once(connection: socket.socket, buffer: bytearray) -> bytearray:
     answer_bytes, body_bytes = _read_head(bytes(buffer[:end]))
     total = body + body_bytes
     if total > len(buffer):
-        larger = bytearray(total)
+        larger = _find_buffer(total)
         larger[:received] = memoryview(buffer)[:received]
         buffer = larger
     view = memoryview(buffer)
