@@ -50,10 +50,11 @@ def test_a_run_has_jobs_and_the_executor_take_turns_with_one_profile(
         assert (row["f"], row["f_actual"], row["executor_f_actual"]) == (70, 70, 70)
         assert row["turns"] >= jobs.LEAST_TURNS
         assert row["ratio"] == row["job_total_seconds"] / row["executor_total_seconds"]
-        assert 0 < row["map_seconds"] < row["wall_seconds"]
+        assert 0 <= row["map_seconds"] < row["wall_seconds"]
         for name in ("job_total", "executor_total", "executor_again", "wall", "map"):
             low, high = row[f"{name}_quartiles_seconds"]
-            assert 0 < low <= row[f"{name}_seconds"] <= high
+            # Operands in the arena have their pages: to map them takes nothing.
+            assert (name == "map" or low > 0) and low <= row[f"{name}_seconds"] <= high
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "results.json"]
 
 

@@ -826,7 +826,7 @@ def test_closing_leaves_no_descriptor_and_no_mapping() -> None:
             (await arena.obtain(20 * MIB, "matrix")).release()
 
     gc.collect()
-    assert count_open() == 0
+    before = count_open()  # other tests of this process may have left some
     asyncio.run(use())
     gc.collect()
-    assert count_open() == 0
+    assert count_open() == before

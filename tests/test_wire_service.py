@@ -8,7 +8,7 @@ from http.client import HTTPResponse
 import numpy as np
 import pytest
 
-from tests.server import RunningServer, encode_npy
+from tests.server import RunningServer, decode_npy, encode_npy
 from tests.wire_server import make_head, read_answer, wait_until
 
 CONTENT = encode_npy(np.random.default_rng(0).random((1500, 1000)))
@@ -71,9 +71,11 @@ def test_uploads_and_other_requests_share_a_connection(shared_server: RunningSer
         connection.sendall(make_head(f"/v1/matrices/{matrix}/data", None, method="HEAD"))
         with HTTPResponse(connection, method="HEAD") as response:
             response.begin()
-            assert response.headers["Content-Length"] == str(len(CONTENT))
+            length = int(response.headers["Content-Length"])
         connection.sendall(make_head(f"/v1/matrices/{matrix}/data", None, method="GET"))
-        assert read_answer(connection) == (200, CONTENT)
+        status, content = read_answer(connection)
+        assert (status, len(content)) == (200, length)
+        assert np.array_equal(decode_npy(content), decode_npy(CONTENT))
 
 
 def test_a_body_under_way_is_taken_when_the_service_is_told_to_stop(

@@ -1,9 +1,11 @@
 """Matrices: stored, described, sent and removed."""
 
+import asyncio
 import hashlib
 import time
 from typing import Annotated, Any, Final, Literal
 
+from anyio import CancelScope
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
@@ -168,7 +170,8 @@ async def _receive(
         if body.digest is not None:  # of the stored file, whose header is padded
             digest = await run_to_end(_hash, draft.view)
     except BaseException:
-        draft.discard()
+        with CancelScope(shield=True):  # who is refused finds nothing left
+            await asyncio.wait({asyncio.wrap_future(draft.discard())})
         matrices.release(draft.pending)
         raise
     return await kept.publish(draft, digest)

@@ -8,6 +8,7 @@ Where the arena has no room, a matrix goes the way of mapped files.
 import asyncio
 import os
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Final
 
 from sqlalchemy import Connection
@@ -59,12 +60,15 @@ class Draft:
             else:
                 await run_to_end(self.file.write, first, piece)
 
-    def discard(self) -> None:
-        """Give the matrix up; its memory is free when the disk has let go of it."""
+    def discard(self) -> Future[None]:
+        """Give the matrix up; returns what is done when its memory and its file are gone."""
+        done: Future[None] = Future()
+        if self.file is not None:
+            done = self.file.abort()
+        done.add_done_callback(lambda _: self.hold.release())
         if self.file is None:
-            self.hold.release()
-        else:
-            self.file.abort().add_done_callback(lambda _: self.hold.release())
+            done.set_result(None)
+        return done
 
 
 class KeptMatrices:
