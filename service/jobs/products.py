@@ -85,14 +85,18 @@ class Products:
             trial = replace(request, job=secrets.token_hex(16), cpu_only=cpu_only)
             event = await self._try(trial, rooms, since, await_leaving)
             if event["type"] == "succeeded":
-                predicted = event["plan"]["predicted"]["total_seconds"]
-                self._metrics.record_success(event["timings"], predicted)
+                # Counted once the answer, which the caller waits for, is on its way.
+                asyncio.get_running_loop().call_soon(self._record, event)
                 return event
             if not event["retryable"]:
                 break
             logger.warning("a product, try %d: %s: %s", attempt, event["kind"], event["message"])
         self._metrics.record_end("failed")
         raise JobFailed(event["kind"], event["message"])
+
+    def _record(self, event: Mapping[str, Any]) -> None:
+        predicted = event["plan"]["predicted"]["total_seconds"]
+        self._metrics.record_success(event["timings"], predicted)
 
     def begin_drain(self) -> None:
         """Take no new products; those that wait are given up, those with the engine go on."""
