@@ -33,7 +33,7 @@ from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
-from wavetrim.service.lease_socket import BACKLOG, LeaseSocket, find_lease_socket
+from wavetrim.service.lease_socket import LeaseSocket, find_lease_socket
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
@@ -199,7 +199,7 @@ def _hand_out_leases(settings: Settings, leases: Leases) -> Iterator[None]:
         yield
         return
     path = find_lease_socket(settings.unix_socket)
-    with claim_socket(path, backlog=BACKLOG, kind=SOCK_SEQPACKET) as listener:
+    with claim_socket(path, kind=SOCK_SEQPACKET) as listener:
         lease_socket = LeaseSocket(listener, leases)
         try:
             yield
