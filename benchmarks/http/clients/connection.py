@@ -181,8 +181,9 @@ def connect(address: Address) -> socket.socket:
         return connected
     connected = socket.socket(socket.AF_UNIX)
     try:
-        connected.settimeout(TIMEOUT_SECONDS)
+        # Only a blocking socket waits for a place in the listener's queue.
         connected.connect(address)
+        connected.settimeout(TIMEOUT_SECONDS)
     except OSError:
         connected.close()
         raise
