@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.executor_process import ExecutorFailed, ExecutorProcess
 from benchmarks.http.cases import list_cases, share_seconds
-from benchmarks.http.clients.connection import Call, receive_answer
+from benchmarks.http.clients.connection import Call, KnownHeads, connect, receive_answer
 from benchmarks.http.clients.load import Load, apply_load
 from benchmarks.http.clients.message import AnswerMalformed, make_request, read_head, request_npy
 from benchmarks.http.clients.product import Product, WrongAnswer
@@ -241,6 +242,48 @@ def test_refusals_are_counted_and_not_timed(
     assert abs(load.refused - 2 * len(load.seconds)) <= 2
 
 
+def test_a_head_like_one_before_is_not_read_again_unless_it_says_something_else() -> None:
+    heads = KnownHeads()
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nX: 1234567\r\nY: 1234567890\r\n\r\n"
+    first = heads.find(bytearray(head + b"x" * 9), len(head) + 9)
+    assert first is not None
+    assert (first.status, first.body_bytes, first.closes) == (200, 9, False)
+    again = bytearray(head.replace(b"1234567", b"7654321") + b"y" * 9)
+    assert heads.find(again, len(again)) is first
+    assert heads.find(again, len(head) - 1) is None
+    refused = bytearray(head.replace(b"200", b"429") + b"x" * 9)
+    other = heads.find(refused, len(refused))
+    assert other is not None
+    assert other.status == 429
+    last = bytearray(
+        head.replace(b"X: 1234567\r\nY: 1234567890", b"X: 123\r\nConnection: close") + b"x" * 9
+    )
+    assert len(last) == len(again)
+    closing = heads.find(last, len(last))
+    assert closing is not None
+    assert closing.closes
+
+
+def test_a_unix_socket_whose_queue_is_full_is_waited_for(tmp_path: Path) -> None:
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as stack:
+        listener.bind(path)
+        listener.listen(0)
+        stack.enter_context(connect(path))
+        connected = threading.Event()
+
+        def connect_second() -> None:
+            stack.enter_context(connect(path))
+            connected.set()
+
+        waiting = threading.Thread(target=connect_second)
+        waiting.start()
+        assert not connected.wait(0.2)
+        stack.enter_context(listener.accept()[0])
+        assert connected.wait(30)
+        waiting.join()
+
+
 def test_an_answer_without_a_length_is_no_answer() -> None:
     head = b"HTTP/1.1 200 OK\r\nX: 1\r\n\r\n"
     with pytest.raises(AnswerMalformed, match="content-length"):
@@ -311,6 +354,36 @@ def test_a_run_has_service_eight_lines_and_floor_take_turns(
     assert json.loads(out.read_text())["rows"] == document["rows"]
 
 
+def test_leases_are_measured_when_they_are_locked_and_when_they_are_new(
+    tmp_path: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVETRIM_DEVICES", "none")
+    out = tmp_path / "out" / "http-here.json"
+    run = run_benchmark(
+        "--sizes", "16", "--clients", "1,4", "--dtypes", "float64", "--seconds", "2",
+        "--contenders", "wavetrim-client,wavetrim-lease,wavetrim-lease-new",
+        "--profile", str(profile_file), "--folder", str(tmp_path), "--out", str(out),
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    results = read_http_results(out)
+    rows = results.find_case(Case("product", 16, "float64", 1))
+    assert set(rows) == {EXECUTOR, "wavetrim-client", "wavetrim-lease"}
+    assert rows["wavetrim-lease"].floor_seconds == rows[EXECUTOR].p50_seconds
+    assert set(results.find_case(Case("product", 16, "float64", 4))) == {EXECUTOR}
+    why = "nothing is page-locked without a GPU, so no lease is new for long"
+    assert f"wavetrim-lease-new: {why}" in results.absent
+
+
+def test_a_file_without_a_profile_is_refused_in_words(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVETRIM_DEVICES", "none")
+    (tmp_path / "results.json").write_text("{}")
+    with pytest.raises(ExecutorFailed, match="has ended"):
+        ExecutorProcess(tmp_path, tmp_path / "results.json")
+    assert "profile" in capfd.readouterr().err
+
+
 def test_a_run_measures_transfers_and_jobs(
     tmp_path: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,7 +396,7 @@ def test_a_run_measures_transfers_and_jobs(
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     document = json.loads(out.read_text())
-    rows = {(row["what"], row["contender"]): row for row in document["rows"]}
+    rows = {(x["what"], x["contender"]): x for x in document["rows"] if x["dtype"] == "float32"}
     for what in ("upload", "download"):
         assert rows[what, "wavetrim"]["own_bytes"] < 2**26
         assert rows[what, "wavetrim"]["floor_seconds"] == rows[what, "sink"]["p50_seconds"] > 0
@@ -335,9 +408,10 @@ def test_a_run_measures_transfers_and_jobs(
     assert job["floor_seconds"] < job["p50_seconds"]
     assert job["server_seconds"] > 0
     assert "split: there is no GPU to split with" in document["absent"]
-    assert ("job-memory", "wavetrim") in rows or any(
-        line.startswith("job-memory: ") for line in document["absent"]
-    )
+    memory = rows["job-memory", "wavetrim"]
+    assert memory["floor_seconds"] == memory["executor_seconds"] == job["executor_seconds"]
+    jobs = {(x["what"], x["dtype"]) for x in document["rows"] if x["what"].startswith("job")}
+    assert jobs == {(what, x) for what in ("job", "job-memory") for x in ("float32", "float64")}
 
 
 def test_the_sink_writes_what_it_receives_and_sends_what_is_asked_for(tmp_path: Path) -> None:

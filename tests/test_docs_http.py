@@ -58,12 +58,12 @@ def test_every_section_is_filled() -> None:
 def test_tables_show_times_rates_transfers_jobs_and_what_is_absent() -> None:
     shown = {name: render(INVENTED) for name, render in SECTIONS.items()}
     assert "| 1 | 4096² | 64 | 76.8 | 44.8 | 51.2 | 128 | 320 | 384 |" in shown["products"]
-    assert "| 16 | 64² | float32 | wavetrim | 13333 | 1.2 | 1.32 | 1.8 | 0 |" in shown["rates"]
+    assert "| 16 | 64² | float32 | wavetrim | 13333 | 1.2 | 1.32 | 1.8 | 0 | 15 |" in shown["rates"]
     assert "| upload | 1024 | wavetrim | 2.68 | 16.0 |" in shown["transfers"]
     assert "| download | 1024 | sink | 5.65 |  |" in shown["transfers"]
-    job = "| job, wavetrim | 4096 | 40 | 39 | 5 | 25 | 0 → 0 | GET with wait=30 |"
+    job = "| job, wavetrim | 4096 | float32 | 40 | 39 | 5 | 25 | 0 → 0 | GET with wait=30 |"
     assert job in shown["jobs"]
-    split = "| split, wavetrim | 16384x16384x256 | 20 | 19 |  |  | 2150 → 2100 |  |"
+    split = "| split, wavetrim | 16384x16384x256 | float32 | 20 | 19 |  |  | 2150 → 2100 |  |"
     assert split in shown["jobs"]
     assert shown["absent"] == f"- {ABSENT[0]}"
 

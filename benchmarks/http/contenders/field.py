@@ -9,7 +9,11 @@ from pathlib import Path
 from benchmarks.http.clients.connection import Address
 from benchmarks.http.clients.message import request_npy, request_triton
 from benchmarks.http.clients.product import Product
-from benchmarks.http.contenders.client_library import ClientContender
+from benchmarks.http.contenders.client_library import (
+    ClientContender,
+    LeaseContender,
+    NewLeaseContender,
+)
 from benchmarks.http.contenders.contender import (
     CUPY,
     FLOOR,
@@ -102,8 +106,9 @@ def make_contenders(setup: Setup, service: Service) -> dict[str, Contender]:
         FloorContender(FLOOR_UNIX, lambda: start_floor(folder, FLOOR_UNIX), ask_peer),
         WireContender(OURS, service.start_tcp, ask_service),
         WireContender(OURS_UNIX, service.start_unix, ask_service),
-        ClientContender(service, leased=False),
-        ClientContender(service, leased=True),
+        ClientContender(service),
+        LeaseContender(service),
+        NewLeaseContender(service),
         WireContender(NUMPY, lambda: start_fastapi(folder, NUMPY), ask_peer),
         WireContender(CUPY, lambda: start_fastapi(folder, CUPY), ask_peer),
         WireContender(PYTRITON, lambda: start_pytriton(setup), ask_triton),
