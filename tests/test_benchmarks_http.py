@@ -21,7 +21,7 @@ from benchmarks.http.clients.message import AnswerMalformed, make_request, read_
 from benchmarks.http.clients.product import Product, WrongAnswer
 from benchmarks.http.contenders.contender import EXECUTOR, FLOOR, NUMPY, OURS
 from benchmarks.http.contenders.field import start_floor
-from benchmarks.http.contenders.wire import FloorContender, WireContender
+from benchmarks.http.contenders.wire import FloorContender, WireContender, make_call
 from benchmarks.http.contest import add_floors, rotate
 from benchmarks.http.own_memory import measure_own, watch_growth
 from benchmarks.http.record import Record
@@ -87,14 +87,8 @@ def receive_request(connection: socket.socket) -> bytes:
         request += part
 
 
-def make_call(product: Product) -> Call:
-    return Call(
-        request=request_npy("/matmul", product.a, product.b),
-        answer_bytes=product.answer_bytes,
-        row_bytes=product.answer_bytes // product.size,
-        check_rows=product.check_rows,
-        check_whole=product.check_whole,
-    )
+def call_peer(product: Product) -> Call:
+    return make_call(product, request_npy("/matmul", product.a, product.b))
 
 
 def answer_with(body: bytes, status: str = "200 OK") -> bytes:
@@ -159,7 +153,7 @@ def test_right_answers_are_counted(
     serve: Callable[[Answer], tuple[str, int]], product: Product, clients: int
 ) -> None:
     others = [product, Product.draw(8, "float32", seed=1)]
-    load = apply_load(serve(multiply), [make_call(one) for one in others], clients, 0.1)
+    load = apply_load(serve(multiply), [call_peer(one) for one in others], clients, 0.1)
     assert len(load.seconds) > clients
     assert load.refused == 0
 
@@ -194,7 +188,7 @@ def test_a_wrong_answer_is_caught(
 ) -> None:
     address = serve(lambda request: spoil(multiply(request)))
     with pytest.raises(WrongAnswer):
-        apply_load(address, [make_call(product)], clients, 0.05)
+        apply_load(address, [call_peer(product)], clients, 0.05)
 
 
 def test_a_wrong_answer_to_a_large_request_is_caught(
@@ -203,7 +197,7 @@ def test_a_wrong_answer_to_a_large_request_is_caught(
     large = Product.draw(400, "float32", seed=0)
     answer = answer_with(encode_npy(np.zeros((400, 400), np.float32)))
     with pytest.raises(WrongAnswer, match="first and last row"):
-        apply_load(serve(lambda request: answer), [make_call(large)], 2, 0.05)
+        apply_load(serve(lambda request: answer), [call_peer(large)], 2, 0.05)
 
 
 def test_a_server_that_answers_wrong_bytes_makes_the_run_fail(
@@ -224,10 +218,10 @@ def test_a_server_that_answers_wrong_bytes_makes_the_run_fail(
 def test_another_callers_answer_is_caught(
     serve: Callable[[Answer], tuple[str, int]], product: Product
 ) -> None:
-    first = multiply(bytes(make_call(product).request))
+    first = multiply(bytes(call_peer(product).request))
     address = serve(lambda request: first)
     with pytest.raises(WrongAnswer, match="first and last row"):
-        apply_load(address, [make_call(product), make_call(Product.draw(8, "float32", 1))], 1, 1)
+        apply_load(address, [call_peer(product), call_peer(Product.draw(8, "float32", 1))], 1, 1)
 
 
 def test_refusals_are_counted_and_not_timed(
@@ -238,7 +232,7 @@ def test_refusals_are_counted_and_not_timed(
     def refuse_some(request: bytes) -> bytes:
         return multiply(request) if next(answers) else answer_with(b"{}", "429 Too Many Requests")
 
-    load: Load = apply_load(serve(refuse_some), [make_call(product)], 1, 0.2)
+    load: Load = apply_load(serve(refuse_some), [call_peer(product)], 1, 0.2)
     assert abs(load.refused - 2 * len(load.seconds)) <= 2
 
 

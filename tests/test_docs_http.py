@@ -81,7 +81,9 @@ def test_bounds_are_judged_by_their_worst_case() -> None:
     assert job.worst is not None
     assert (job.worst.found, job.worst.asked) == (pytest.approx(40), pytest.approx(35))
     assert job.holds is False
-    split = find_judgement(INVENTED, "link-bound")
+    rows = find_judgement(INVENTED, "rows that the CPU computed")
+    assert (rows.holds, [figure.found for figure in rows.figures]) == (True, [2100])
+    split = find_judgement(INVENTED, "link-bound jobs: speed")
     assert split.worst is not None
     assert split.worst.found == pytest.approx(21 / 19)
     assert find_judgement(INVENTED, "99th percentile").holds is True

@@ -86,15 +86,17 @@ def _await(
     return address, process.stop
 
 
+def ask_service(product: Product) -> bytearray:
+    """The request for a product of the service."""
+    return request_npy("/v1/matmul", product.a, product.b)
+
+
 def make_contenders(setup: Setup, service: Service) -> dict[str, Contender]:
     """All of them, by name; none is started."""
     folder = setup.folder
 
     def ask_peer(product: Product) -> bytearray:
         return request_npy("/matmul", product.a, product.b)
-
-    def ask_service(product: Product) -> bytearray:
-        return request_npy("/v1/matmul", product.a, product.b)
 
     def ask_triton(product: Product) -> bytearray:
         path = f"/v2/models/matmul_{product.a.dtype.name}/infer"
