@@ -62,6 +62,8 @@ class Holdings:
             data: Its data folder, with the database.
             calls: To the service.
         """
+        # First of all, so that this connection is among the descriptors each time.
+        arena = calls.call("GET", "/v1/devices")["arena"]
         database = set(data.glob(_DATABASE))
         family = list_family(pid)
         return cls(
@@ -69,7 +71,7 @@ class Holdings:
             files=sum(path.is_file() and path not in database for path in data.rglob("*")),
             own_bytes=measure_own(pid),
             descriptors=sum(len(list(Path(f"/proc/{one}/fd").iterdir())) for one in family),
-            arena_bytes=calls.call("GET", "/v1/devices")["arena"]["used_bytes"],
+            arena_bytes=arena["used_bytes"],
         )
 
     def find_growth(self, before: "Holdings") -> list[str]:
