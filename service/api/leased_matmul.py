@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from typing import Any, Final
 
 import numpy as np
-from fastapi.exceptions import RequestValidationError
 from numpy.typing import NDArray
 from pydantic import ValidationError
 from pydantic_core import to_json
@@ -19,6 +18,7 @@ from wavetrim.scheduler.placing import check_place
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.scheduler.wishes import NO_WISHES
 from wavetrim.service.api.body_limit import MAX_BODY_BYTES
+from wavetrim.service.api.body_route import refuse
 from wavetrim.service.api.leased_schemas import LeasedMatrix, LeasedProduct
 from wavetrim.service.api.leases import check_unix
 from wavetrim.service.api.product_answer import Caller, check_wishes, describe_product
@@ -63,8 +63,7 @@ def read_product(content: bytes) -> LeasedProduct:
     try:
         return LeasedProduct.model_validate_json(content)
     except ValidationError as error:
-        broken = [{**one, "loc": ("body", *one["loc"])} for one in error.errors(include_url=False)]
-        raise RequestValidationError(broken) from error
+        raise refuse(error, "body") from error
 
 
 def place_product(product: LeasedProduct, leases: Leases) -> tuple[RunRequest, tuple[Lease, ...]]:

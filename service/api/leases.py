@@ -18,7 +18,7 @@ LeaseId = Annotated[str, Field(description="Id of the lease.")]
 _EXAMPLE_ID: Final = "4b1f0c6a5d2e4f1d9a7b6c5d4e3f2a1b"
 
 
-def require_unix(request: Request) -> None:
+async def require_unix(request: Request) -> None:
     """FastAPI's dependency of every call that is for callers on this host."""
     check_unix(request.scope)
 

@@ -228,7 +228,7 @@ def connect(address: Address) -> socket.socket:
         return connected
     connected = socket.socket(socket.AF_UNIX)
     try:
-        # While the server's queue is full a socket with a time-out of Python's fails at once.
+        # Only a blocking socket waits for a place in the listener's queue.
         limit = _TIME.pack(round(TIMEOUT_SECONDS), 0)
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         connected.connect(address)
