@@ -17,6 +17,7 @@ from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.api import devices, health, jobs, leases, matmul, matrices, metrics, plan
 from wavetrim.service.api.auth import require_access
 from wavetrim.service.api.body_limit import BodyLimit
+from wavetrim.service.api.body_route import BodyRoutes
 from wavetrim.service.api.openapi import use_problem_type
 from wavetrim.service.api.problems import (
     DATABASE_AWAY,
@@ -83,13 +84,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.settings = settings
     app.state.metrics = Metrics()
+    body_routes = (*matmul.routes, *matrices.routes, *jobs.routes)
     app.add_middleware(BodyLimit)
+    app.add_middleware(BodyRoutes, routes=body_routes)
     app.add_middleware(RequestLog, metrics=app.state.metrics)
     for error in (ServiceError, FieldError, *DATABASE_AWAY):
         app.add_exception_handler(error, answer_error)
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_exception_handler(HTTPException, answer_http)
-    app.router.routes += [*matmul.routes, *matrices.routes, *jobs.routes]
+    app.router.routes += body_routes
     for module in (matrices, jobs, plan, devices, leases, matmul):
         app.include_router(module.router, dependencies=[Depends(require_access)])
     for module in (health, metrics):

@@ -1,7 +1,8 @@
 """Routes that carry bodies: plain ASGI, since they take or send the bytes themselves.
 
-A `BodyRoute` stands in the application before the FastAPI route of the same path, which is never
-called: it says in the OpenAPI document what this one takes and answers.
+`BodyRoutes` answers them before the application does, whose way to a route costs a small product
+30 µs. A FastAPI route of the same path is never called: it says in the OpenAPI document what a
+`BodyRoute` takes and answers.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -11,10 +12,11 @@ from urllib.parse import parse_qsl
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.datastructures import Headers
-from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wavetrim.service.api.auth import check_access
+from wavetrim.service.api.problems import REFUSALS, describe_refusal
 
 Answer = Callable[[Scope, Receive, Send], Awaitable[None]]
 """Answers a request whose caller may call."""
@@ -35,6 +37,46 @@ class BodyRoute(Route):
 
     def __init__(self, path: str, answer: Answer, *, methods: Sequence[str]) -> None:
         super().__init__(path, _Endpoint(self, answer), methods=methods, include_in_schema=False)
+
+
+class BodyRoutes:
+    """ASGI middleware that answers the routes that carry bodies, and their refusals.
+
+    Args:
+        app: Answers all other requests.
+        routes: Those that carry bodies.
+    """
+
+    def __init__(self, app: ASGIApp, routes: Sequence[BodyRoute]) -> None:
+        self._app = app
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one connection event."""
+        for route in self._routes:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                scope.update(found)
+                await _answer(route.app, scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+async def _answer(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers a request, or refuses it; an error behind the answer's begin breaks it off."""
+    begun = False
+
+    async def note_begin(message: Message) -> None:
+        nonlocal begun
+        begun = True
+        await send(message)
+
+    try:
+        await app(scope, receive, note_begin)
+    except REFUSALS as error:
+        if begun:
+            raise
+        await describe_refusal(error)(scope, receive, send)
 
 
 class _Endpoint:

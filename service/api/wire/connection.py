@@ -16,6 +16,7 @@ from wavetrim.service.api.problems import describe_error
 from wavetrim.service.api.wire.body_pull import BodyPull
 from wavetrim.service.api.wire.body_source import RECEIVE_INTO
 from wavetrim.service.api.wire.exchange import Exchange
+from wavetrim.service.api.wire.intake import Intake
 from wavetrim.service.api.wire.lingering import Lingering
 from wavetrim.service.api.wire.lost_transport import LOST
 from wavetrim.service.api.wire.sender import DRAINED
@@ -43,6 +44,7 @@ class WireProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         # Zero as the upper limit would never be met under TLS.
         transport.set_write_buffer_limits(high=1, low=0)
+        transport.set_protocol(Intake(self))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends, and lets go of the transport, which whoever knows this connection would keep."""
@@ -130,7 +132,7 @@ class WireProtocol(HttpToolsProtocol):
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.transport.pause_reading()
-        self.transport.set_protocol(self)
+        self.transport.set_protocol(Intake(self))
         self.transport.resume_reading()
 
     def linger(self, left_bytes: int | None) -> None:
