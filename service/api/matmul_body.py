@@ -13,7 +13,8 @@ from typing import Final
 from wavetrim.scheduler.messages import Operand
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.api.schemas import MatmulQuery
-from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
+from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES
+from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge
 from wavetrim.service.jobs.operands import check_operands
 from wavetrim.service.storage.npy import NpyHeader, format_header, parse_header

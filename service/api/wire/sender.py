@@ -7,7 +7,7 @@ reader. So the memory is sent in pieces, each after the one before has left the 
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Final
 
 from anyio import CancelScope
@@ -87,10 +87,11 @@ async def send_chunks(
     chunks: AsyncGenerator[bytes],
     total_bytes: int,
     idle_seconds: float,
-) -> bool:
+) -> None:
     """Answers with bytes that are made while it is sent: each chunk while the one before leaves.
 
-    If making one fails, the connection is broken off, so the client sees that there was to be more.
+    It ends early when the connection is lost. If making a chunk fails, the connection is broken
+    off, so the client sees that there was to be more.
 
     Args:
         scope: The request's ASGI scope.
@@ -101,27 +102,25 @@ async def send_chunks(
         chunks: What is sent.
         total_bytes: The length of all chunks.
         idle_seconds: How long the client may take nothing; the connection is given up then.
-
-    Returns:
-        True when everything has left; False when the connection was lost before.
     """
     headers = [*headers, (b"content-length", str(total_bytes).encode())]
     drained = _find_extension(scope)
-    if drained is None:
-        response = StreamingResponse(chunks, status)
-        response.raw_headers = headers
-        await response(scope, receive, _limit(send, idle_seconds))
-        return True
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    async with _breaking_off(drained), aclosing(chunks):
-        async for chunk in chunks:
+    async with aclosing(chunks):
+        if drained is None:
+            response = StreamingResponse(chunks, status)
+            response.raw_headers = headers
+            with suppress(TimeoutError):
+                await response(scope, receive, _limit(send, idle_seconds))
+            return
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        async with _breaking_off(drained):
+            async for chunk in chunks:
+                if not await drained(idle_seconds=idle_seconds):
+                    return
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
             if not await drained(idle_seconds=idle_seconds):
-                return False
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        if not await drained(idle_seconds=idle_seconds):
-            return False
-    await send({"type": "http.response.body", "body": b""})
-    return True
+                return
+        await send({"type": "http.response.body", "body": b""})
 
 
 @asynccontextmanager
