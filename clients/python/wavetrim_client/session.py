@@ -32,6 +32,9 @@ OUTAGE_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
 """So long at most a look at a job waits for its end."""
 
+_WATCHED_LOOK_SECONDS: Final = 0.1
+"""So long where somebody wants to see its progress."""
+
 _FIRST_POLL_SECONDS: Final = 0.005
 """Between the first two looks at a job of a service that does not wait, as earlier ones do not."""
 
@@ -175,9 +178,8 @@ class Session:
         begin = answered = time.monotonic()
         while True:
             asked = time.monotonic()
-            look = self._look_seconds
-            if timeout_seconds is not None:
-                look = max(0.0, min(look, timeout_seconds - (asked - begin)))
+            left = None if timeout_seconds is None else timeout_seconds - (asked - begin)
+            look = self._choose_look(left, watched=on_progress is not None)
             try:
                 job = await self.job(job_id, wait_seconds=look)
                 answered = time.monotonic()
@@ -193,8 +195,14 @@ class Session:
                     raise JobUnsuccessful(job.id, job.state, job.error)
             if timeout_seconds is not None and time.monotonic() - begin > timeout_seconds:
                 raise WaitTimeout(f"job {job_id} is not finished after {timeout_seconds} s")
-            await self._network.sleep(max(0.0, pause - (time.monotonic() - asked)))
-            pause = min(LOOK_SECONDS, pause * 1.4)
+            if time.monotonic() - asked < look:  # the service did not wait
+                await self._network.sleep(pause)
+                pause = min(LOOK_SECONDS, pause * 1.4)
+
+    def _choose_look(self, left_seconds: float | None, *, watched: bool) -> float:
+        """How long the next look at a job may wait for its end."""
+        look = min(self._look_seconds, _WATCHED_LOOK_SECONDS) if watched else self._look_seconds
+        return look if left_seconds is None else max(0.0, min(look, left_seconds))
 
     async def result(self, job_id: str, out: NDArray[Any] | None) -> NDArray[Any]:
         """The product of a job that has succeeded, as an array."""
