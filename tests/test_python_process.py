@@ -1,6 +1,5 @@
 """`wavetrim.matmul` in a process: what an import costs, threads, forks, the end, the settings."""
 
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,16 +9,14 @@ import numpy as np
 import pytest
 
 import wavetrim
+from tests.environment import clear_environment
 from tests.matrices import make_matrix
 from wavetrim.scheduler.local_process import FORKED
-
-ROOT = Path(__file__).parents[1]
 
 
 def run_python(program: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """What a fresh interpreter prints, away from the clone."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("WAVETRIM_")}
-    environment |= {"PYTHONPATH": str(ROOT), "WAVETRIM_DATA_DIR": str(folder), **variables}
+    environment = {**clear_environment(), "WAVETRIM_DATA_DIR": str(folder), **variables}
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=30, check=False,
