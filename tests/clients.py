@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.environment import ROOT, clear_environment
+from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
 from tests.server import RunningServer
 from wavetrim.client import AsyncClient, AsyncJob, Client, ClientError
 
@@ -101,12 +101,15 @@ def unix_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The socket of a service that listens on nothing else."""
     folder = tmp_path_factory.mktemp("unix")
     path = folder / "wavetrim.sock"
-    settings = {"DATA_DIR": folder / "data", "DEVICES": "none", "CPU_THREADS": 1}
+    settings = {"data_dir": folder / "data", **SHARED_SETTINGS}
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "uvicorn", "--factory", _APP, "--uds", str(path)],
             cwd=ROOT,
-            env={**clear_environment(), **{f"WAVETRIM_{k}": str(v) for k, v in settings.items()}},
+            env={
+                **clear_environment(),
+                **{f"WAVETRIM_{k.upper()}": str(v) for k, v in settings.items()},
+            },
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

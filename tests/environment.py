@@ -2,8 +2,17 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
+
+SHARED_SETTINGS: dict[str, Any] = {
+    "devices": "none",
+    "cpu_threads": 1,
+    "arena_slab_bytes": 16 * 2**20,
+}
+"""Settings of services that tests start, unless they choose others. They start sooner with little
+memory, and with C that was compiled before: conftest adds the folder of that."""
 
 
 def clear_environment(*folders: Path) -> dict[str, str]:

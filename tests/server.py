@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.environment import ROOT, clear_environment
+from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
 
 _SERVE = (sys.executable, "-m", "wavetrim", "serve", "--access-log")
 NPY = {"Content-Type": "application/x-npy"}
@@ -48,7 +48,7 @@ class RunningServer:
         self.wait_live()
 
     def _launch(self) -> subprocess.Popen[bytes]:
-        wanted = {"data_dir": self.data_dir, "devices": "none", "cpu_threads": 1, **self.settings}
+        wanted = {"data_dir": self.data_dir, **SHARED_SETTINGS, **self.settings}
         environment = {f"WAVETRIM_{name.upper()}": str(value) for name, value in wanted.items()}
         with self.log.open("ab") as log:
             return subprocess.Popen(
