@@ -53,7 +53,7 @@ serve: $(ENVIRONMENT) ## run the service in the foreground (settings: docs/setti
 
 # --- checking --------------------------------------------------------------------------------
 
-.PHONY: check test test-gpu bench bench-host bench-jobs bench-http bench-kernels profile-kernels image-test
+.PHONY: check test test-gpu bench bench-host bench-http bench-kernels profile-kernels image-test
 check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -76,9 +76,6 @@ bench: $(ENVIRONMENT) ## measure on this machine, into benchmarks/results/
 
 bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' ways
 	$(PY) -m benchmarks.host $(ARGS)
-
-bench-jobs: $(ENVIRONMENT) ## measure jobs over HTTP beside the executor by itself
-	$(PY) -m benchmarks.jobs $(ARGS)
 
 bench-http: $(ENVIRONMENT) ## measure requests, transfers and jobs over HTTP beside peers and floor
 	$(PY) -m benchmarks.http $(ARGS)
@@ -106,7 +103,6 @@ figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from ben
 	$(PY) -m benchmarks.ladder
 	$(PY) -m benchmarks.host_tables
 	$(PY) -m benchmarks.host_plots
-	$(PY) -m benchmarks.job_tables
 	$(PY) -m benchmarks.http.tables
 	$(PY) -m benchmarks.http.plot
 

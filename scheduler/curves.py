@@ -2,10 +2,11 @@
 
 from typing import Final
 
+from wavetrim.cpu.alone import is_small
 from wavetrim.kernels.splits import find_split_item_bytes
 from wavetrim.scheduler.candidates import Candidate
 from wavetrim.scheduler.cost import CpuCurve
-from wavetrim.scheduler.cpu_model import NARROW, CpuShare
+from wavetrim.scheduler.cpu_model import NARROW, CpuRate, CpuShare
 from wavetrim.scheduler.gpu_curve import GpuCurve
 from wavetrim.scheduler.machine import MachineProfile
 from wavetrim.scheduler.problem import GemmProblem, Memory
@@ -30,6 +31,11 @@ else: both want all of the memory's rate. At 8192×8192×1 on an H200 splits too
 than the GPU alone, and never a tenth less."""
 
 
+ALONE_SECONDS: Final = 2e-5
+"""What a small product costs the calling thread on top of its arithmetic: 12 to 28 µs where the
+product before was up to half a millisecond ago, on an H200's host."""
+
+
 def build_cpu_curve(
     problem: GemmProblem,
     profile: MachineProfile,
@@ -45,6 +51,8 @@ def build_cpu_curve(
         copying: For how much of its time the GPU part copies.
     """
     rate = profile.find_cpu_rate(problem.dtype)
+    if share is None and is_small(problem.m, problem.n, problem.k, problem.dtype):
+        return _build_alone_curve(problem, rate, profile.cpu.threads)
     flop_seconds, element_seconds = 1e-9 / rate.gflops, rate.element_seconds
     narrow_seconds, write_seconds = rate.narrow_seconds, rate.write_seconds
     call_seconds = rate.call_seconds
@@ -70,6 +78,12 @@ def build_cpu_curve(
         row_quantum=rate.row_quantum,
         vector_seconds=problem.n * problem.k * rate.vector_seconds,
     )
+
+
+def _build_alone_curve(problem: GemmProblem, rate: CpuRate, threads: int) -> CpuCurve:
+    """The curve of a product that one thread computes, at its part of the rate of all."""
+    flops = 2 * problem.k * (problem.n + rate.copy_columns)
+    return CpuCurve(row_seconds=flops * threads * 1e-9 / rate.gflops, call_seconds=ALONE_SECONDS)
 
 
 def build_gpu_curve(

@@ -42,6 +42,16 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
     }
 
 
+def describe_choice(plan: Plan) -> dict[str, Any]:
+    """What a caller who asked for the product alone is told of its plan."""
+    return {
+        "f": plan.f,
+        "kernel": plan.spec.name if plan.spec else None,
+        "accuracy": plan.spec.accuracy if plan.spec else None,
+        "predicted": {"total_seconds": plan.predicted.total_seconds},
+    }
+
+
 def describe_profile(plan: Plan) -> dict[str, Any]:
     """The figures that this plan was decided from, each with its source."""
     profile: MachineProfile = plan.profile

@@ -6,14 +6,14 @@ computes are left to NumPy, whose one thread is done before others would be awak
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wavetrim.cpu.blocks import can_share
+from wavetrim.cpu.alone import is_small, multiply_alone
 from wavetrim.cpu.layout import find_blas_strides
-from wavetrim.cpu.products import combine, scale
+from wavetrim.cpu.products import scale
 from wavetrim.kernels.pinned import is_pinned
 from wavetrim.scheduler.arrays import (
     DTYPE_NAMES,
@@ -32,11 +32,6 @@ from wavetrim.scheduler.wishes import NO_WISHES, Wishes, check_rows, find_accura
 
 Array: TypeAlias = NDArray[Any]
 FindMachine: TypeAlias = Callable[[bool], LocalMachine]
-
-
-_MOST_TERMS: Final = 1 << 16
-"""Of products that BLAS does not compute NumPy takes a nanosecond a term, the pool of threads 60
-microseconds to begin: those of fewer terms are left to NumPy."""
 
 
 class _Product(NamedTuple):
@@ -144,7 +139,7 @@ def _compute(
     question = _ask(*sizes, memory)
     plan = machine.choose_plan(question.problem, wishes, product.device)
     if question.is_small and plan.gpu_rows == 0:
-        _multiply_here(product, left, right, result)
+        multiply_alone(left, right, result, alpha=product.alpha, beta=product.beta)
         return
     # The GPU reads any strides; BLAS does not, and what it does not read is slow.
     lay_out = _lay_out if plan.f and product.dtype.kind == "f" else np.asarray
@@ -161,21 +156,7 @@ class _Question(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _ask(m: int, n: int, k: int, dtype: str, memory: Memory) -> _Question:
-    fast = dtype in ("float32", "float64")
-    is_small = not can_share(m, n, k) if fast else m * n * k <= _MOST_TERMS
-    return _Question(GemmProblem(m, n, k, dtype, memory), is_small)
-
-
-def _multiply_here(product: _Product, left: Array, right: Array, result: Array) -> None:
-    """The products by NumPy, in the calling thread."""
-    alpha, beta = product.alpha, product.beta
-    with np.errstate(all="ignore"):
-        if alpha == 0:
-            scale(result, beta)
-        elif alpha == 1 and beta == 0:
-            np.matmul(left, right, out=result)
-        else:
-            combine(np.asarray(np.matmul(left, right)), result, alpha=alpha, beta=beta)
+    return _Question(GemmProblem(m, n, k, dtype, memory), is_small(m, n, k, dtype))
 
 
 def _lay_out(matrix: Array) -> Array:

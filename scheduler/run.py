@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wavetrim.kernels.pinned import is_pinned
 from wavetrim.scheduler.arena import MappedSlabs
-from wavetrim.scheduler.description import describe_plan
+from wavetrim.scheduler.description import describe_choice, describe_plan
 from wavetrim.scheduler.errors import (
     ExecutionCancelled,
     ExecutionError,
@@ -62,7 +62,8 @@ def run_request(
 
     Returns:
         The message of success, without the job's id. Its timings are the executor's and
-        `map_seconds`, what the pages of mapped files took before the product.
+        `map_seconds`, what the pages of mapped files took before the product. A request without
+        reports gets what `describe_choice` says of its plan.
 
     Raises:
         FieldError: The request cannot be planned.
@@ -76,7 +77,7 @@ def run_request(
     product = _Product.open(request, slabs)
     with product.prepare_files(executor.pool.threads) as pages:
         plan = plan_product(request, product, executor, profile, plans)
-        described = describe_plan(plan)
+        described = describe_plan(plan) if request.reports else describe_choice(plan)
         if planned is not None:
             planned(described)
     if product.c is not None:

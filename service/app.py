@@ -10,7 +10,6 @@ from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
 from sqlalchemy import Engine as Database
 from starlette.exceptions import HTTPException
 
@@ -18,6 +17,7 @@ from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.api import devices, health, jobs, leases, matmul, matrices, metrics, plan
 from wavetrim.service.api.auth import require_access
 from wavetrim.service.api.body_limit import BodyLimit
+from wavetrim.service.api.body_route import BodyRoutes
 from wavetrim.service.api.openapi import use_problem_type
 from wavetrim.service.api.problems import (
     DATABASE_AWAY,
@@ -34,7 +34,7 @@ from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
-from wavetrim.service.lease_socket import BACKLOG, LeaseSocket, find_lease_socket
+from wavetrim.service.lease_socket import LeaseSocket, find_lease_socket
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
@@ -84,18 +84,20 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.settings = settings
     app.state.metrics = Metrics()
+    body_routes = (*matmul.routes, *matrices.routes, *jobs.routes)
     app.add_middleware(BodyLimit)
+    app.add_middleware(BodyRoutes, routes=body_routes)
     app.add_middleware(RequestLog, metrics=app.state.metrics)
     for error in (ServiceError, FieldError, *DATABASE_AWAY):
         app.add_exception_handler(error, answer_error)
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_exception_handler(HTTPException, answer_http)
-    app.router.routes.append(matmul.route)
-    for module in (matrices, jobs, plan, devices, leases):
+    app.router.routes += body_routes
+    for module in (matrices, jobs, plan, devices, leases, matmul):
         app.include_router(module.router, dependencies=[Depends(require_access)])
     for module in (health, metrics):
         app.include_router(module.router)
-    _describe_routes(app)
+    _describe_refusals(app)
     return app
 
 
@@ -200,7 +202,7 @@ def _hand_out_leases(settings: Settings, leases: Leases) -> Iterator[None]:
         yield
         return
     path = find_lease_socket(settings.unix_socket)
-    with claim_socket(path, backlog=BACKLOG, kind=SOCK_SEQPACKET) as listener:
+    with claim_socket(path, kind=SOCK_SEQPACKET) as listener:
         lease_socket = LeaseSocket(listener, leases)
         try:
             yield
@@ -229,18 +231,13 @@ def _greet(slabs: SharedSlabs | None, lane: Lane) -> None:
     lane.advance()
 
 
-def _describe_routes(app: FastAPI) -> None:
-    """Let the OpenAPI document have the routes that are plain ASGI, and problem documents."""
+def _describe_refusals(app: FastAPI) -> None:
+    """Let the OpenAPI document show refusals as problem documents."""
+    make_document = app.openapi
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            document = get_openapi(
-                title=app.title,
-                version=app.version,
-                description=app.description,
-                routes=[*app.routes, *matmul.described.routes],
-            )
-            app.openapi_schema = use_problem_type(document)
+            app.openapi_schema = use_problem_type(make_document())
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]

@@ -21,7 +21,6 @@ logger = logging.getLogger(__name__)
 SECRET_BYTES: Final = 256
 """More than a secret has."""
 
-BACKLOG: Final = 128
 _SECRET_SECONDS: Final = 10.0
 """How long a caller may take to send its secret."""
 

@@ -113,7 +113,10 @@ class Settings(BaseSettings):
     )
     max_queued_jobs: int = Field(default=1000, ge=1, description="The most jobs that may wait.")
     upload_idle_seconds: float = Field(
-        default=60.0, gt=0, description="How long the sender of a body may be silent."
+        default=60.0,
+        gt=0,
+        description="How long the sender of a body may be silent, and the reader of a matrix take "
+        "nothing.",
     )
     kernel_cache_dir: Path = _place_in("kernels")
     profile_dir: Path = _place_in("profiles")

@@ -11,15 +11,16 @@ from typing import Final
 
 from wavetrim.service.errors import SettingRefused
 
+BACKLOG: Final = 2048
+"""How many connections may wait: a Unix socket refuses those behind them, others let them wait."""
+
 _FIELD: Final = "unix_socket"
 _MAX_PATH_BYTES: Final = 107
 """What the kernel's address has room for."""
 
 
 @contextmanager
-def claim_socket(
-    path: Path, *, backlog: int, kind: int = socket.SOCK_STREAM
-) -> Iterator[socket.socket]:
+def claim_socket(path: Path, *, kind: int = socket.SOCK_STREAM) -> Iterator[socket.socket]:
     """Listens on a Unix socket at `path`, mode 0600, and removes it at the end.
 
     A socket that an ended service has left is replaced. A lock in a file of its own, `<path>.lock`,
@@ -28,7 +29,6 @@ def claim_socket(
 
     Args:
         path: Where the socket is; its folder is made, mode 0700, when it is missing.
-        backlog: How many connections may wait.
         kind: SOCK_STREAM, or SOCK_SEQPACKET for one that keeps packets apart.
 
     Raises:
@@ -47,7 +47,7 @@ def claim_socket(
             except OSError as error:
                 raise _explain(path, error) from error
             try:
-                listener.listen(backlog)
+                listener.listen(BACKLOG)
                 yield listener
             finally:
                 path.unlink(missing_ok=True)

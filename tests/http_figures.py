@@ -31,6 +31,7 @@ def make_row(case: Case, contender: str, milliseconds: float, **figures: Any) ->
         "spread": 0.1,
         "rounds": 5,
         "requests": 100,
+        "client_share": 0.2,
         "commit": "abc",
     } | figures
     about = {"what": case.what, "size": case.size, "dtype": case.dtype, "clients": case.clients}

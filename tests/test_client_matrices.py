@@ -1,5 +1,8 @@
 """Matrices go to a service and come back: arrays of any strides, and files."""
 
+import asyncio
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +11,8 @@ import numpy as np
 import pytest
 
 from tests.matrices import Array, make_matrix
-from wavetrim.client import ClientError, NotFound, ServiceRefused
+from tests.server import RunningServer
+from wavetrim.client import AsyncClient, ClientError, NotFound, ServiceRefused
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64"])
@@ -111,3 +115,38 @@ def test_a_deleted_matrix_is_gone(client: Any) -> None:
             call(matrix.id)
         assert isinstance(missing.value, ClientError)
         assert missing.value.status == 404
+
+
+def test_files_are_read_and_written_outside_the_event_loop(
+    shared_server: RunningServer, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "A.npy", tmp_path / "again.npy"
+    np.save(source, make_matrix(1000, 700, "float64", 3))
+    openers: dict[str, int] = {}
+    told: list[tuple[int, int, int]] = []
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and str(tmp_path) in str(arguments[0]):
+            openers[Path(str(arguments[0])).name.split(".")[-1]] = threading.get_ident()
+
+    sys.addaudithook(note)  # for good; it looks at this test's folder only
+
+    async def exchange() -> None:
+        async with AsyncClient(shared_server.url) as client:
+            matrix = await client.put(
+                source,
+                digest=True,
+                on_progress=lambda *sent: told.append((*sent, threading.get_ident())),
+            )
+            await client.download(matrix, target)
+            await client.delete(matrix)
+
+    asyncio.run(exchange())
+    here = threading.get_ident()
+    assert set(openers) == {"npy", "part"}
+    assert here not in openers.values()
+    size = source.stat().st_size
+    assert told[-1] == (size, size, here)
+    assert [x[0] for x in told] == sorted({x[0] for x in told})
+    assert {x[2] for x in told} == {here}
+    assert target.stat().st_size >= size

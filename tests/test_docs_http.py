@@ -58,12 +58,12 @@ def test_every_section_is_filled() -> None:
 def test_tables_show_times_rates_transfers_jobs_and_what_is_absent() -> None:
     shown = {name: render(INVENTED) for name, render in SECTIONS.items()}
     assert "| 1 | 4096² | 64 | 76.8 | 44.8 | 51.2 | 128 | 320 | 384 |" in shown["products"]
-    assert "| 16 | 64² | float32 | wavetrim | 13333 | 1.2 | 1.32 | 1.8 | 0 |" in shown["rates"]
+    assert "| 16 | 64² | float32 | wavetrim | 13333 | 1.2 | 1.32 | 1.8 | 0 | 15 |" in shown["rates"]
     assert "| upload | 1024 | wavetrim | 2.68 | 16.0 |" in shown["transfers"]
     assert "| download | 1024 | sink | 5.65 |  |" in shown["transfers"]
-    job = "| job, wavetrim | 4096 | 40 | 39 | 5 | 25 | 0 → 0 | GET with wait=30 |"
+    job = "| job, wavetrim | 4096 | float32 | 40 | 39 | 5 | 25 | 0 → 0 | GET with wait=30 |"
     assert job in shown["jobs"]
-    split = "| split, wavetrim | 16384x16384x256 | 20 | 19 |  |  | 2150 → 2100 |  |"
+    split = "| split, wavetrim | 16384x16384x256 | float32 | 20 | 19 |  |  | 2150 → 2100 |  |"
     assert split in shown["jobs"]
     assert shown["absent"] == f"- {ABSENT[0]}"
 
@@ -81,7 +81,9 @@ def test_bounds_are_judged_by_their_worst_case() -> None:
     assert job.worst is not None
     assert (job.worst.found, job.worst.asked) == (pytest.approx(40), pytest.approx(35))
     assert job.holds is False
-    split = find_judgement(INVENTED, "link-bound")
+    rows = find_judgement(INVENTED, "rows that the CPU computed")
+    assert (rows.holds, [figure.found for figure in rows.figures]) == (True, [2100])
+    split = find_judgement(INVENTED, "link-bound jobs: speed")
     assert split.worst is not None
     assert split.worst.found == pytest.approx(21 / 19)
     assert find_judgement(INVENTED, "99th percentile").holds is True

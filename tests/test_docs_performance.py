@@ -1,6 +1,5 @@
 """docs/performance.md and its plots show the figures that were measured."""
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +17,8 @@ from benchmarks.host_summary import (
     list_promises,
 )
 from benchmarks.host_tables import NOT_MEASURED, PAGE, SECTIONS, fill_page
-from benchmarks.job_tables import NOT_MEASURED as NO_JOBS
-from benchmarks.job_tables import render_jobs
 from benchmarks.measured import ResultsError
-from benchmarks.tables import README, RESULTS, fill_section
+from benchmarks.tables import README, RESULTS
 from tests.host_figures import change_document, invent_host_results, write_host_results
 
 INVENTED = invent_host_results()
@@ -37,18 +34,6 @@ def read_cells(text: str, *first: str) -> list[str]:
 def test_the_page_shows_the_figures_that_were_measured() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert fill_page(page, read_host_results(RESULTS)) == page
-
-
-def test_the_page_shows_the_jobs_that_were_measured() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert fill_section(page, "jobs", render_jobs(RESULTS)) == page
-
-
-def test_a_machine_without_a_gpu_has_no_table_of_jobs(tmp_path: Path) -> None:
-    assert render_jobs(tmp_path) == NO_JOBS
-    document = {"hardware": {"gpu": None}, "commit": "0123abc", "rows": []}
-    (tmp_path / "jobs-cpu.json").write_text(json.dumps(document), encoding="utf-8")
-    assert render_jobs(tmp_path) == NO_JOBS
 
 
 def test_plots_show_the_figures_that_were_measured() -> None:

@@ -315,6 +315,34 @@ def test_a_secret_is_worth_a_descriptor_once(client: httpx.Client, lease: Lease)
     assert lease.id in {one["id"] for one in client.get("/v1/leases").json()["leases"]}
 
 
+def test_a_lease_is_shown_and_is_not_locked_where_there_is_no_gpu(
+    client: httpx.Client, lease: Lease
+) -> None:
+    shown = client.get(f"/v1/leases/{lease.id}").json()
+    assert (shown["id"], shown["bytes"], shown["locked"]) == (lease.id, 8 * MIB, False)
+    assert 0 < shown["age_seconds"] < 60
+    missing = client.get("/v1/leases/0")
+    assert missing.status_code == 404
+    assert missing.json()["field"] == "lease"
+
+
+@pytest.mark.gpu
+def test_a_lease_is_page_locked_in_the_background(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    settings = {"unix_socket": path, "arena_bytes": 512 * MIB, "devices": "auto"}
+    running = RunningServer(tmp_path / "data", **settings)
+    try:
+        running.wait_ready()
+        with unix_client(path) as client, Lease(client, 64 * MIB) as lease:
+
+            def is_locked() -> bool:
+                return bool(client.get(f"/v1/leases/{lease.id}").json()["locked"])
+
+            wait_until(is_locked, seconds=30)
+    finally:
+        running.stop()
+
+
 def test_the_memory_is_sealed_and_new(client: httpx.Client, lease: Lease) -> None:
     assert not lease.memory.any()
     assert fcntl.fcntl(lease.fd, fcntl.F_GET_SEALS) & (

@@ -419,3 +419,13 @@ def test_a_given_f_is_computed_with_the_threads_that_end_first():
             only = replace(profile, cpu=replace(profile.cpu, beside_gpu=(share,)))
             other = choose_plan(SQUARE, only, Wishes("bulk", f=f, sms=8))
             assert plan.predicted.total_seconds <= other.predicted.total_seconds
+
+
+@pytest.mark.parametrize(("size", "measured_seconds"), [(64, 28e-6), (128, 64e-6), (256, 391e-6)])
+def test_a_small_product_is_predicted_as_one_thread_computes_it(size, measured_seconds):
+    """Measured on an H200's host, in products half a millisecond apart."""
+    document = json.loads((RESULTS / "host-h200.json").read_text(encoding="utf-8"))
+    profile = MachineProfile.from_dict(document["profile"])
+    plan = choose_plan(GemmProblem(size, size, size, memory="pinned"), profile)
+    assert plan.cpu_only_seconds == pytest.approx(measured_seconds, rel=0.25)
+    assert (plan.f == size) == (plan.cpu_only_seconds < plan.gpu_only_seconds)

@@ -1,5 +1,6 @@
 """Where the service listens: TCP, TLS and a Unix socket, and what it refuses to listen on."""
 
+import contextlib
 import signal
 import socket
 import ssl
@@ -15,7 +16,7 @@ import pytest
 
 from tests.command import invoke_command, run_command, start_command
 from tests.server import NPY, decode_npy, encode_npy
-from tests.wire_server import make_certificate
+from tests.wire_server import make_certificate, make_head, read_answer
 from wavetrim.service.app import create_app
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.errors import SettingRefused
@@ -101,6 +102,24 @@ def test_tls_is_spoken_with_a_certificate(tmp_path: Path) -> None:
             assert client.get("/healthz/live").status_code == 200, "it is not encrypted there"
 
 
+def test_512_callers_at_once_are_let_in_by_the_unix_socket(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with contextlib.ExitStack() as stack, serve(tmp_path, 2, WAVETRIM_UNIX_SOCKET=str(path)) as (
+        _, process,
+    ):  # fmt: skip
+        process.send_signal(signal.SIGSTOP)  # nobody is accepted meanwhile
+        callers = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(512)]
+        for caller in callers:
+            caller.setblocking(False)
+        refused = [code for caller in callers if (code := caller.connect_ex(str(path)))]
+        process.send_signal(signal.SIGCONT)
+        assert refused == []
+        for caller in callers:
+            caller.settimeout(30)
+            caller.sendall(make_head("/healthz/live", None, method="GET"))
+        assert {read_answer(caller)[0] for caller in callers} == {200}
+
+
 def test_a_second_service_does_not_take_the_socket(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     with serve(tmp_path, 2, WAVETRIM_UNIX_SOCKET=str(path)):
@@ -148,7 +167,7 @@ def test_what_lies_at_the_path_is_not_removed(tmp_path: Path) -> None:
 
 
 def claim(path: Path) -> AbstractContextManager[socket.socket]:
-    return claim_socket(path, backlog=10)
+    return claim_socket(path)
 
 
 def test_a_path_that_cannot_be_an_address_is_refused(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ def test_every_operation_of_the_api_is_there(document: dict[str, Any]) -> None:
         "get /v1/jobs/{job_id}/result",
         "post /v1/leases",
         "get /v1/leases",
+        "get /v1/leases/{lease_id}",
         "delete /v1/leases/{lease_id}",
         "post /v1/matmul",
         "get /v1/plan",

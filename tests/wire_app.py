@@ -12,6 +12,7 @@ import mmap
 import random
 import socket
 import sys
+from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -20,9 +21,10 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 
 from wavetrim.service.api.problems import describe_error
+from wavetrim.service.api.wire.body_source import RECEIVE_INTO
 from wavetrim.service.api.wire.protocol import choose_protocol
-from wavetrim.service.api.wire.reader import RECEIVE_INTO, BodyReader
-from wavetrim.service.api.wire.sender import send_views
+from wavetrim.service.api.wire.reader import BodyReader
+from wavetrim.service.api.wire.sender import send_chunks, send_views
 from wavetrim.service.errors import ServiceError
 
 MIB = 2**20
@@ -149,6 +151,32 @@ class WireApp:
             )
             place[:] = POISON * int(count)
         self.events.append("sent" if left else "lost")
+
+    async def chunks(
+        self, scope: Any, receive: Any, send: Any, *, count: str, fail: str = "0"
+    ) -> None:
+        """Sends an answer while it is made, in chunks of a MiB; making it may fail."""
+
+        made = 0
+
+        async def make() -> AsyncGenerator[bytes]:
+            nonlocal made
+            while made < int(count):
+                if int(fail) and made == int(fail):
+                    raise RuntimeError("this chunk cannot be made")
+                made += 1
+                await asyncio.sleep(0)  # as a file is read by a thread
+                yield bytes([made]) * MIB
+
+        try:
+            await send_chunks(
+                scope, receive, send, status=200, headers=[], chunks=make(),
+                total_bytes=int(count) * MIB, idle_seconds=1.0,
+            )  # fmt: skip
+        except RuntimeError:
+            self.events.append("failed")
+            raise
+        self.events.append("sent" if made == int(count) else "lost")
 
     async def give_up(self, scope: Any, receive: Any, send: Any, *, seconds: str) -> None:
         """Stops pulling after some time, and says whether anything is written from then on."""

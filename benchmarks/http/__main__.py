@@ -28,6 +28,9 @@ from benchmarks.kernels import read_shape
 from benchmarks.measured import ResultsError
 
 SECONDS: Final = 540.0
+SECONDS_ON_FEW_CORES: Final = 390.0
+"""Without a GPU; calibration and starts come on top."""
+
 DEFAULT_KEEP: Final = Path()
 _SERVERS: Final = ("fastapi", "starlette", "uvicorn", "uvloop", "httptools")
 
@@ -38,6 +41,7 @@ def main() -> int:
     environment = describe_environment()
     environment["versions"] |= list_versions(arguments.pytriton_python)
     with_gpu = environment["hardware"]["gpu"] is not None
+    arguments.seconds = arguments.seconds or (SECONDS if with_gpu else SECONDS_ON_FEW_CORES)
     host = name_host(environment) if with_gpu else "cpu"
     out: Path = arguments.out or Path(f"benchmarks/results/http-{host}.json")
     record = Record(out, environment)
@@ -74,7 +78,8 @@ def read_arguments() -> argparse.Namespace:
     nowhere = Setup(Path())
     names = list(make_contenders(nowhere, Service(nowhere)))
     add = parser.add_argument
-    add("--seconds", type=float, default=SECONDS, help="what all turns together may take")
+    add("--seconds", type=float, help=f"what all turns together may take; default: {SECONDS:g},"
+        f" {SECONDS_ON_FEW_CORES:g} without a GPU")  # fmt: skip
     add(
         "--parts",
         type=read_list(str, list(PARTS)),

@@ -17,6 +17,7 @@ from benchmarks.http.contenders.contender import (
     FLOOR,
     FLOOR_UNIX,
     OURS_LEASE,
+    OURS_NEW_LEASE,
     OURS_UNIX,
     Contender,
     ContenderFailed,
@@ -122,7 +123,7 @@ def add_floors(rows: Mapping[str, Row]) -> list[Row]:
     executor = rows[EXECUTOR].p50_seconds if EXECUTOR in rows else None
 
     def add(row: Row) -> Row:
-        if row.contender in {EXECUTOR, OURS_LEASE}:
+        if row.contender in {EXECUTOR, OURS_LEASE, OURS_NEW_LEASE}:
             return replace(row, floor_seconds=executor)
         transport = rows.get(FLOOR_UNIX if row.contender in {OURS_UNIX, FLOOR_UNIX} else FLOOR)
         if transport is None or executor is None:

@@ -21,6 +21,9 @@ from benchmarks.measured import Shape
 from benchmarks.operands import Matrix, draw_operands
 
 SIZES: Final = (4096, 8192)
+SIZES_ON_FEW_CORES: Final = (1024, 2048)
+"""On a machine without a GPU, where the larger ones would take seconds each."""
+
 SPLIT_SHAPES: Final[tuple[Shape, ...]] = (
     (16384, 16384, 256),
     (12000, 12000, 100),
@@ -60,8 +63,13 @@ class JobBench:
     def __init__(self, service: Service, executor: ExecutorContender, folder: Path) -> None:
         self._service, self._executor, self._folder = service, executor, folder
 
-    def measure_squares(self, size: int, until: float) -> tuple[list[Row], str | None]:
-        """A square product in float32: with a result on disk, and with one in memory.
+    def measure_squares(self, size: int, dtype: str, until: float) -> tuple[list[Row], str | None]:
+        """A square product: with a result on disk, and with one in memory.
+
+        Args:
+            size: Rows and columns of A, B and C.
+            dtype: Element type.
+            until: Value of time.perf_counter() by which it should be over.
 
         Returns:
             The rows, and why there is none of a result in memory; None where there is.
@@ -77,13 +85,13 @@ class JobBench:
             ways: dict[str, dict[str, Any]] = {"job": {}}
             if option is not None:
                 ways["job-memory"] = {**option}
-            turns = self._take_turns(calls, shape, ways, until)
+            turns = self._take_turns(calls, shape, dtype, ways, until)
             product = statistics.median(turns[EXECUTOR].seconds)
             disk = statistics.median(turns[DISK].seconds)
             rows = []
             for name in ways:
                 floor = max(product, disk) if name == "job" else product
-                case = Case(name, size, "float32", clients=1)
+                case = Case(name, size, dtype, clients=1)
                 row = _describe(case, OURS, turns[name], floor, calls.waiting)
                 rows.append(replace(row, disk_seconds=disk, executor_seconds=product))
                 rows.append(summarize_turns(case, EXECUTOR, turns[EXECUTOR].seconds, product))
@@ -104,15 +112,20 @@ class JobBench:
                 OURS: {**option, "f": "auto"},
                 WITHOUT_SPLIT: {**option, "f": 0},
             }
-            turns = self._take_turns(calls, shape, ways, until)
+            turns = self._take_turns(calls, shape, "float32", ways, until)
             floor = statistics.median(turns[EXECUTOR].seconds)
             case = find_split(shape)
             return [_describe(case, name, turns[name], floor, calls.waiting) for name in ways]
 
     def _take_turns(
-        self, calls: ServiceCalls, shape: Shape, ways: dict[str, dict[str, Any]], until: float
+        self,
+        calls: ServiceCalls,
+        shape: Shape,
+        dtype: str,
+        ways: dict[str, dict[str, Any]],
+        until: float,
     ) -> dict[str, _Turns]:
-        operands = draw_operands(shape, "float32")
+        operands = draw_operands(shape, dtype)
         result_bytes = operands.c.nbytes
         stored = [self._store(matrix) for matrix in (operands.a, operands.b)]
         del operands
@@ -126,7 +139,7 @@ class JobBench:
             calls.call("DELETE", f"/v1/matrices/{job['result']}")
 
         def compute() -> None:
-            turns[EXECUTOR].seconds += self._executor.run_shape(shape, "float32", 0.0).seconds
+            turns[EXECUTOR].seconds += self._executor.run_shape(shape, dtype, 0.0).seconds
 
         def write() -> None:
             turns[DISK].seconds.append(time_write(self._folder, result_bytes))

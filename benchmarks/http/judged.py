@@ -134,6 +134,8 @@ def judge_gpu(results: HttpResults) -> list[Judgement]:
                   tuple(compare_cupy(results))),
         Judgement(f"4096²: times as fast as {CUPY}", True, tuple(times)),
         Judgement("4096² float32 through a lease, in ms", False, leased),
+        Judgement("link-bound jobs with F > 0: rows that the CPU computed", True,
+                  tuple(count_split_rows(results))),
         Judgement("link-bound jobs: speed over the same with F = 0", True,
                   tuple(compare_splits(results))),
     ]  # fmt: skip
@@ -208,6 +210,14 @@ def compare_jobs(results: HttpResults, what: str, allowed: float) -> Iterator[Fi
         row = results.find(OURS, case)
         if row is not None and row.floor_seconds is not None:
             yield Figure(str(case), row.p50_seconds / MS, (row.floor_seconds + allowed) / MS)
+
+
+def count_split_rows(results: HttpResults) -> Iterator[Figure]:
+    """What `timings` say of jobs that the model splits."""
+    for case in results.list_cases("split"):
+        row = results.find(OURS, case)
+        if row is not None and row.f:
+            yield Figure(str(case), row.f_actual or 0, 1.0)
 
 
 def compare_splits(results: HttpResults) -> Iterator[Figure]:

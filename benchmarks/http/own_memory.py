@@ -54,11 +54,17 @@ def measure_own(pid: int) -> int:
     Shared memory and mapped files do not count (RssShmem, RssFile); private changes of mapped files
     are anonymous.
     """
-    total = _read_anonymous(pid)
+    return sum(map(_read_anonymous, list_family(pid)))
+
+
+def list_family(pid: int) -> list[int]:
+    """A process and all that descend from it."""
+    family = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
-            total += sum(measure_own(int(child)) for child in task.read_text().split())
-    return total
+            for child in task.read_text().split():
+                family += list_family(int(child))
+    return family
 
 
 def _read_anonymous(pid: int) -> int:

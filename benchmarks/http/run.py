@@ -24,6 +24,7 @@ from benchmarks.http.contenders.contender import (
     FLOOR_UNIX,
     OURS,
     OURS_LEASE,
+    OURS_NEW_LEASE,
     Contender,
     Setup,
 )
@@ -33,6 +34,7 @@ from benchmarks.http.contenders.server_process import ServerAbsent
 from benchmarks.http.contenders.service import Service
 from benchmarks.http.contest import measure_case
 from benchmarks.http.jobs import SIZES as JOB_SIZES
+from benchmarks.http.jobs import SIZES_ON_FEW_CORES as JOB_SIZES_ON_FEW_CORES
 from benchmarks.http.jobs import SPLIT_SHAPES, JobBench, find_split
 from benchmarks.http.record import HEADER, Record
 from benchmarks.http.rows import Case
@@ -123,12 +125,13 @@ class Run:
             if self._executor is None:
                 raise ServerAbsent("the executor does not run, or is not among --contenders")
             bench = JobBench(self._service, self._executor, self._folder)
-            usual = JOB_SIZES if self._with_gpu else JOB_SIZES[:1]
+            usual = JOB_SIZES if self._with_gpu else JOB_SIZES_ON_FEW_CORES
             sizes = self._arguments.job_sizes or usual
             shapes = self._arguments.split_shapes or (SPLIT_SHAPES if self._with_gpu else ())
             if not shapes:
                 self._record.leave_out("split", "there is no GPU to split with")
-            cases = [Case("job", size, "float32", clients=1) for size in sizes]
+            dtypes = self._arguments.dtypes
+            cases = [Case("job", size, dtype, 1) for size in sizes for dtype in dtypes]
             cases += [find_split(shape) for shape in shapes]
             todo = [case for case in cases if not self._record.find_measured(case)]
             for place, case in enumerate(todo):
@@ -142,7 +145,7 @@ class Run:
         if isinstance(case.size, str):
             self._record.add(bench.measure_split(read_shape(case.size), until))
             return
-        rows, why = bench.measure_squares(case.size, until)
+        rows, why = bench.measure_squares(case.size, case.dtype, until)
         self._record.add(rows)
         if why is None:
             self._record.forget("job-memory")
@@ -175,7 +178,7 @@ def start_contenders(
         record: Is told of those that are absent.
         at_end: Told what is to be called when all is measured.
     """
-    floors = {FLOOR, FLOOR_UNIX, OURS_LEASE} & set(names)
+    floors = {FLOOR, FLOOR_UNIX, OURS_LEASE, OURS_NEW_LEASE} & set(names)
     wanted = [name for name in known if name in names or (name == EXECUTOR and floors)]
     started = []
     for name in wanted:

@@ -18,6 +18,7 @@ from benchmarks.http.contenders.contender import (
     OURS,
     OURS_CLIENT,
     OURS_LEASE,
+    OURS_NEW_LEASE,
     OURS_UNIX,
     PYTRITON,
 )
@@ -37,6 +38,7 @@ CONTENDERS: Final = (
     OURS_UNIX,
     EXECUTOR,
     OURS_LEASE,
+    OURS_NEW_LEASE,
     NUMPY,
     CUPY,
     PYTRITON,
@@ -109,7 +111,8 @@ def _find_seconds(row: Row) -> float:
 
 def render_rates(results: HttpResults) -> str:
     """Requests a second, and percentiles, where many clients ask."""
-    head = ("clients", "size", "type", "contender", "a second", "p50", "p95", "p99", "refused")
+    head = ("clients", "size", "type", "contender", "a second", "p50", "p95", "p99", "refused",
+            "client, µs a request")  # fmt: skip
     lines = [
         [
             str(row.clients),
@@ -119,6 +122,7 @@ def render_rates(results: HttpResults) -> str:
             _show(row.rate),
             *map(_show_ms, (row.p50_seconds, row.p95_seconds, row.p99_seconds)),
             str(row.refused),
+            "" if row.client_share is None else _show(1e6 * row.client_share / row.rate),
         ]
         for case in results.list_cases("product")
         for row in results.find_case(case).values()
@@ -143,11 +147,13 @@ def render_transfers(results: HttpResults) -> str:
 
 def render_jobs(results: HttpResults) -> str:
     """Jobs beside what they cannot do without."""
-    head = ("job", "size", "accepted to done", "by its own clock", "product", "disk", "F", "by")
+    head = ("job", "size", "type", "accepted to done", "by its own clock", "product", "disk", "F",
+            "by")  # fmt: skip
     lines = [
         [
             f"{row.what}, {row.contender}",
             str(row.size),
+            row.dtype,
             _show_ms(row.p50_seconds),
             _show_ms(row.server_seconds),
             _show_ms(row.executor_seconds or row.floor_seconds),

@@ -16,7 +16,7 @@ from wavetrim.service.settings import Settings
 _bearer = HTTPBearer(auto_error=False, description="The API key, where the service has one.")
 
 
-def require_access(
+async def require_access(
     request: Request,
     _credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> None:

@@ -12,12 +12,9 @@ from wavetrim.service.errors import BodyTooLarge
 MAX_BODY_BYTES: Final = 2**16
 """The largest JSON body; a job has some hundred bytes."""
 
-STREAMED_PATHS: Final = ("/v1/matrices", "/v1/matmul")
-"""Where bodies are .npy files, streamed to disk under limits of their own."""
-
 
 class BodyLimit:
-    """ASGI middleware that refuses bodies over `MAX_BODY_BYTES`, but for streamed ones.
+    """ASGI middleware that refuses bodies over `MAX_BODY_BYTES`.
 
     FastAPI reads a JSON body before it asks whether the caller may call at all.
     """
@@ -27,7 +24,7 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one connection event."""
-        if scope["type"] != "http" or scope["path"] in STREAMED_PATHS:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         length = Headers(scope=scope).get("content-length")

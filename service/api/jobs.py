@@ -3,18 +3,14 @@
 import re
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Response
+from starlette.types import Receive, Scope, Send
 
+from wavetrim.service.api.body_route import DESCRIBES, BodyRoute
 from wavetrim.service.api.job_schemas import JobPage, JobRequest, JobView, show_job
+from wavetrim.service.api.matrix_body import send_kept
 from wavetrim.service.api.openapi import describe_npy_answer, list_refusals
-from wavetrim.service.api.parts import (
-    DispatcherPart,
-    JobsPart,
-    KeptPart,
-    MatricesPart,
-    MetricsPart,
-)
-from wavetrim.service.api.wire.file_response import send_matrix
+from wavetrim.service.api.parts import DispatcherPart, JobsPart
 from wavetrim.service.jobs.errors import IdempotencyKeyRefused, ResultMissing
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.threads import run_to_end
@@ -86,23 +82,18 @@ def describe_job(job_id: JobId, jobs: JobsPart) -> JobView:
 
 
 @router.get("/{job_id}/result", **_RESULT)
-@router.head("/{job_id}/result", include_in_schema=False)
-async def send_result(
-    *,
-    request: Request,
-    job_id: JobId,
-    jobs: JobsPart,
-    matrices: MatricesPart,
-    metrics: MetricsPart,
-    kept: KeptPart,
-) -> Response:
+async def send_result(job_id: JobId) -> Response:
     """Send the product as a .npy file, whole or a single range of it."""
-    job = await run_to_end(jobs.get, job_id)
+    del job_id
+    raise AssertionError(DESCRIBES)
+
+
+async def answer_result(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers GET and HEAD /v1/jobs/{job_id}/result."""
+    job = await run_to_end(scope["app"].state.jobs.get, scope["path_params"]["job_id"])
     if job.result is None:
         raise ResultMissing(job.id, job.state)
-    matrix = await run_to_end(matrices.get, job.result)
-    hold = kept.take(matrix, "socket out")
-    return await send_matrix(request, matrix, metrics, matrices, hold)
+    await send_kept(scope, receive, send, job.result)
 
 
 @router.delete(
@@ -128,3 +119,6 @@ def _check_key(idempotency_key: str | None) -> str | None:
         return idempotency_key
     limit = f"1 to {MAX_KEY_CHARACTERS} printable ASCII characters"
     raise IdempotencyKeyRefused("Idempotency-Key", idempotency_key, limit)
+
+
+routes: Final = (BodyRoute("/v1/jobs/{job_id}/result", answer_result, methods=["GET"]),)

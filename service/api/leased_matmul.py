@@ -1,16 +1,13 @@
 """A product in one call whose matrices lie in leases: no byte of them is sent."""
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, Final
 
 import numpy as np
-from fastapi.exceptions import RequestValidationError
 from numpy.typing import NDArray
 from pydantic import ValidationError
 from pydantic_core import to_json
-from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from wavetrim.scheduler.errors import FieldError
@@ -19,10 +16,12 @@ from wavetrim.scheduler.placing import check_place
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.scheduler.wishes import NO_WISHES
 from wavetrim.service.api.body_limit import MAX_BODY_BYTES
+from wavetrim.service.api.body_route import refuse
 from wavetrim.service.api.leased_schemas import LeasedMatrix, LeasedProduct
 from wavetrim.service.api.leases import check_unix
 from wavetrim.service.api.product_answer import Caller, check_wishes, describe_product
-from wavetrim.service.errors import BodyTooLarge, FieldProblem, ShapesDiffer, UploadStalled
+from wavetrim.service.api.wire.body_source import BodySource
+from wavetrim.service.errors import BodyTooLarge, FieldProblem, ShapesDiffer
 from wavetrim.service.jobs.operands import check_operands
 from wavetrim.service.storage.leases import Lease, Leases
 
@@ -37,7 +36,9 @@ async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
     check_unix(scope)
     state = scope["app"].state
     state.products.check_admission()
-    product = read_product(await _receive_all(receive, state.settings.upload_idle_seconds))
+    idle_seconds = state.settings.upload_idle_seconds
+    source = BodySource(scope, receive, length_bytes=None, idle_seconds=idle_seconds)
+    product = read_product(await _receive_all(source))
     with ExitStack() as stack:
         request, rooms = place_product(product, state.leases)
         for room in rooms:
@@ -63,8 +64,7 @@ def read_product(content: bytes) -> LeasedProduct:
     try:
         return LeasedProduct.model_validate_json(content)
     except ValidationError as error:
-        broken = [{**one, "loc": ("body", *one["loc"])} for one in error.errors(include_url=False)]
-        raise RequestValidationError(broken) from error
+        raise refuse(error, "body") from error
 
 
 def place_product(product: LeasedProduct, leases: Leases) -> tuple[RunRequest, tuple[Lease, ...]]:
@@ -156,7 +156,7 @@ def _describe(event: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _receive_all(receive: Receive, idle_seconds: float) -> bytes:
+async def _receive_all(source: BodySource) -> bytes:
     """The whole body, which is a short one.
 
     Raises:
@@ -165,17 +165,8 @@ async def _receive_all(receive: Receive, idle_seconds: float) -> bytes:
         UploadStalled: The caller is silent.
     """
     content = b""
-    while True:
-        try:
-            async with asyncio.timeout(idle_seconds):
-                message = await receive()
-        except TimeoutError as error:
-            limit = f"a body that goes on within {idle_seconds:g} s (upload_idle_seconds)"
-            raise UploadStalled("body", f"{len(content)} bytes", limit) from error
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        content += bytes(message.get("body", b""))
+    while chunk := await source.receive_some(MAX_BODY_BYTES):
+        content += chunk
         if len(content) > MAX_BODY_BYTES:
             raise BodyTooLarge("body", len(content), f"at most {MAX_BODY_BYTES} bytes")
-        if not message.get("more_body", False):
-            return content
+    return content

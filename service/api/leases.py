@@ -11,11 +11,14 @@ from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.parts import LeasesPart, SettingsPart
 from wavetrim.service.errors import LeaseRefused
 from wavetrim.service.lease_socket import find_lease_socket
+from wavetrim.service.storage.leases import Lease
+
+LeaseId = Annotated[str, Field(description="Id of the lease.")]
 
 _EXAMPLE_ID: Final = "4b1f0c6a5d2e4f1d9a7b6c5d4e3f2a1b"
 
 
-def require_unix(request: Request) -> None:
+async def require_unix(request: Request) -> None:
     """FastAPI's dependency of every call that is for callers on this host."""
     check_unix(request.scope)
 
@@ -77,13 +80,19 @@ class LeaseView(BaseModel):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"id": _EXAMPLE_ID, "bytes": 268435456, "age_seconds": 12.5}]
+            "examples": [
+                {"id": _EXAMPLE_ID, "bytes": 268435456, "age_seconds": 12.5, "locked": True}
+            ]
         }
     )
 
     id: str = Field(description="How products name it.")
     bytes: int = Field(description="Its length.")
     age_seconds: float = Field(description="How long ago it was made.")
+    locked: bool = Field(
+        description="Whether all of it is page-locked. Until then, a second or so for each GiB, a "
+        "GPU's part of its products is staged; where there is no GPU nothing is ever locked."
+    )
 
 
 class LeaseList(BaseModel):
@@ -106,18 +115,25 @@ async def make_lease(
 @router.get("", responses=list_refusals())
 async def list_leases(leases: LeasesPart) -> LeaseList:
     """List the leases that there are."""
-    now = time.monotonic()
-    return LeaseList(
-        leases=[
-            LeaseView(id=lease.id, bytes=lease.size_bytes, age_seconds=now - lease.made_at)
-            for lease in leases.list()
-        ]
-    )
+    return LeaseList(leases=[_show(lease) for lease in leases.list()])
+
+
+@router.get("/{lease_id}", responses=list_refusals(404))
+async def show_lease(lease_id: LeaseId, leases: LeasesPart) -> LeaseView:
+    """Show a lease, and whether it is page-locked yet."""
+    return _show(leases.get(lease_id))
 
 
 @router.delete("/{lease_id}", status_code=204, responses=list_refusals(404))
-async def end_lease(
-    lease_id: Annotated[str, Field(description="Id of the lease.")], leases: LeasesPart
-) -> None:
+async def end_lease(lease_id: LeaseId, leases: LeasesPart) -> None:
     """End a lease; its memory is given back when no product needs it any more."""
     leases.end(leases.get(lease_id))
+
+
+def _show(lease: Lease) -> LeaseView:
+    return LeaseView(
+        id=lease.id,
+        bytes=lease.size_bytes,
+        age_seconds=time.monotonic() - lease.made_at,
+        locked=lease.slab.locked,
+    )

@@ -1,24 +1,19 @@
 """A product in one call: .npy files in, one out, and nothing is kept: no file and no row.
 
-The route is plain ASGI, since it takes the body's bytes itself; `multiply` tells of it in the
-OpenAPI document.
+`answer` takes the body's bytes itself; `multiply` describes it in the OpenAPI document.
 """
 
 from contextlib import AsyncExitStack
 from functools import lru_cache
 from typing import Annotated, Final
-from urllib.parse import parse_qsl
 
-from fastapi import APIRouter, Depends, Query, Response
-from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
+from fastapi import APIRouter, Query, Response
 from starlette.datastructures import Headers
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from wavetrim.scheduler.messages import RunRequest
 from wavetrim.scheduler.wishes import NO_WISHES, Wishes
-from wavetrim.service.api.auth import check_access, require_access
+from wavetrim.service.api.body_route import DESCRIBES, BodyRoute, read_query
 from wavetrim.service.api.leased_matmul import MEDIA_TYPE, answer_leased
 from wavetrim.service.api.leased_schemas import LeasedProduct
 from wavetrim.service.api.matmul_body import ProductReceiver, Received
@@ -29,11 +24,10 @@ from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.api.wire.sender import send_views
 from wavetrim.service.storage.npy import MAX_HEADER_BYTES
 
-described = APIRouter(prefix="/v1/matmul", tags=["matmul"], dependencies=[Depends(require_access)])
-"""What the OpenAPI document says of the route."""
+router = APIRouter(prefix="/v1/matmul", tags=["matmul"])
 
 
-@described.post(
+@router.post(
     "",
     response_class=Response,
     responses={
@@ -59,7 +53,7 @@ async def multiply(
     _query: Annotated[MatmulQuery, Query()], _content_digest: ContentDigest = None
 ) -> Response:
     """Multiply two matrices and send the product; a caller who leaves stops it."""
-    raise AssertionError("this describes the route; `answer` is what is called")
+    raise AssertionError(DESCRIBES)
 
 
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,11 +61,10 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     state = scope["app"].state
     settings, metrics = state.settings, state.metrics
     headers = Headers(scope=scope)
-    check_access(headers, settings)
     if headers.get("content-type", "").partition(";")[0].strip().lower() == MEDIA_TYPE:
         await answer_leased(scope, receive, send)
         return
-    query, wishes = read_query(scope["query_string"])
+    query, wishes = read_wishes(scope["query_string"])
     state.products.check_admission()
     limit_bytes = int(settings.max_matrix_bytes)
     body = BodyReader(
@@ -101,30 +94,17 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         metrics.sent_bytes.inc(len(received.answer))
 
 
-class _Answer:
-    """`answer` as Starlette wants an ASGI application that is a route's endpoint."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["route"] = route  # its path is counted; FastAPI's own routes do the same
-        await answer(scope, receive, send)
-
-
-route: Final = Route("/v1/matmul", _Answer(), methods=["POST"], include_in_schema=False)
+routes: Final = (BodyRoute("/v1/matmul", answer, methods=["POST"]),)
 
 
 @lru_cache(maxsize=256)
-def read_query(query_string: bytes) -> tuple[MatmulQuery, Wishes]:
-    """What a query asks for.
+def read_wishes(query_string: bytes) -> tuple[MatmulQuery, Wishes]:
+    """What a query asks for, and what of it concerns the plan.
 
     Raises:
         RequestValidationError: A field cannot be taken.
     """
-    fields = dict(parse_qsl(query_string.decode("latin-1"), keep_blank_values=True))
-    try:
-        query = MatmulQuery.model_validate(fields)
-    except ValidationError as error:
-        broken = [{**one, "loc": ("query", *one["loc"])} for one in error.errors(include_url=False)]
-        raise RequestValidationError(broken) from error
+    query = read_query(MatmulQuery, query_string)
     wishes = query.wishes
     return query, NO_WISHES if wishes == NO_WISHES else wishes
 

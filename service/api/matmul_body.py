@@ -13,7 +13,8 @@ from typing import Final
 from wavetrim.scheduler.messages import Operand
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.api.schemas import MatmulQuery
-from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
+from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES
+from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge
 from wavetrim.service.jobs.operands import check_operands
 from wavetrim.service.storage.npy import NpyHeader, format_header, parse_header
@@ -96,10 +97,10 @@ class ProductReceiver:
         places, total_bytes = _lay_out([header.data_bytes for header in headers])
         head = make_result_header(problem.m, problem.n, problem.dtype)
         room = await self._obtain(total_bytes + len(head) + self._count_result_bytes(problem))
-        view = room.view
+        view, received = room.view, memoryview(content)
         operands = []
         for header, begin, place in zip(headers, begins, places, strict=True):
-            view[place : place + header.data_bytes] = content[begin : begin + header.data_bytes]
+            view[place : place + header.data_bytes] = received[begin : begin + header.data_bytes]
             operands.append(_describe(room, place, header))
         return _Result(room, total_bytes, head, problem).gather(operands, (room,))
 
@@ -184,10 +185,10 @@ def _read_headers(content: bytes, names: Sequence[str]) -> tuple[list[NpyHeader]
     """The headers of .npy files that lie behind each other, and where their elements begin."""
     headers, begins, begin = [], [], 0
     for name in names:
-        rest = content[begin:]
-        header = _parse(rest[:_HEADER_BYTES]) or parse_header(rest)
+        header = _parse(content[begin : begin + _HEADER_BYTES]) or parse_header(content[begin:])
         if header is None:
-            where = f"it ends inside the .npy header of the {name}" if rest else f"no {name}"
+            ends = begin >= len(content)
+            where = f"no {name}" if ends else f"it ends inside the .npy header of the {name}"
             raise BodyLengthWrong("body", f"{len(content)} bytes", f"longer: {where}")
         headers.append(header)
         begins.append(begin + header.offset_bytes)

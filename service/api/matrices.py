@@ -1,30 +1,27 @@
 """Matrices: stored, described, sent and removed."""
 
-import asyncio
-import hashlib
 import time
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
-from anyio import CancelScope
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import TypeAdapter
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
 
+from wavetrim.service.api.body_route import DESCRIBES, BodyRoute, read_path, read_query
+from wavetrim.service.api.matrix_body import receive_kept, send_kept
 from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
-from wavetrim.service.api.parts import KeptPart, MatricesPart, MetricsPart, SettingsPart
+from wavetrim.service.api.parts import MatricesPart
 from wavetrim.service.api.schemas import (
     ContentDigest,
     MatrixPage,
     MatrixView,
+    StoreQuery,
     show_entry,
     show_matrix,
 )
-from wavetrim.service.api.wire.body_file import receive_matrix
-from wavetrim.service.api.wire.file_response import send_matrix
 from wavetrim.service.api.wire.reader import BodyReader
-from wavetrim.service.storage.kept import WRITE_BYTES, KeptMatrices
-from wavetrim.service.storage.matrices import MatrixStore
-from wavetrim.service.storage.matrix import Matrix
 from wavetrim.service.storage.npy import MAX_HEADER_BYTES
-from wavetrim.service.threads import run_to_end
 
 router = APIRouter(prefix="/v1/matrices", tags=["matrices"])
 
@@ -37,10 +34,7 @@ MatrixId = Annotated[
     ),
 ]
 
-Storage = Annotated[
-    Literal["disk", "memory"],
-    Query(description="memory: the matrix is gone with the service's end, or when it is deleted."),
-]
+_MATRIX_ID: Final[TypeAdapter[str]] = TypeAdapter(MatrixId)
 
 _DATA: Final[dict[str, Any]] = {
     "response_class": Response,
@@ -72,30 +66,33 @@ _DATA: Final[dict[str, Any]] = {
     ),
 )
 async def store_matrix(
-    *,
-    request: Request,
-    response: Response,
-    matrices: MatricesPart,
-    settings: SettingsPart,
-    metrics: MetricsPart,
-    kept: KeptPart,
-    storage: Storage = "disk",
-    content_digest: ContentDigest = None,
+    _query: Annotated[StoreQuery, Query()], _content_digest: ContentDigest = None
 ) -> MatrixView:
     """Store a matrix; when this is answered it outlives a power cut, unless it is for memory."""
+    raise AssertionError(DESCRIBES)
+
+
+async def answer_upload(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers POST /v1/matrices."""
+    state = scope["app"].state
+    query = read_query(StoreQuery, scope["query_string"])
+    headers = Headers(scope=scope)
     body = BodyReader(
-        request.scope,
-        request.receive,
-        limit_bytes=settings.max_matrix_bytes + MAX_HEADER_BYTES,
-        digests=content_digest,
-        idle_seconds=settings.upload_idle_seconds,
+        scope,
+        receive,
+        limit_bytes=state.settings.max_matrix_bytes + MAX_HEADER_BYTES,
+        digests=headers.getlist("content-digest") or None,
+        idle_seconds=state.settings.upload_idle_seconds,
     )
     try:
-        matrix = await _receive(body, matrices, kept, on_disk=storage == "disk")
+        on_disk = query.storage == "disk"
+        matrix = await receive_kept(body, state.matrices, state.kept, on_disk=on_disk)
     finally:
-        metrics.received_bytes.inc(body.received_bytes)
-    response.headers["Location"] = f"/v1/matrices/{matrix.id}"
-    return show_matrix(matrix)
+        state.metrics.received_bytes.inc(body.received_bytes)
+    content = show_matrix(matrix).model_dump_json()
+    location = {"Location": f"/v1/matrices/{matrix.id}"}
+    response = Response(content, 201, location, media_type="application/json")
+    await response(scope, receive, send)
 
 
 @router.get("", responses=list_refusals(422, 503))
@@ -120,18 +117,16 @@ def describe_matrix(matrix_id: MatrixId, matrices: MatricesPart) -> MatrixView:
 
 
 @router.get("/{matrix_id}/data", **_DATA)
-@router.head("/{matrix_id}/data", include_in_schema=False)
-async def send_data(
-    request: Request,
-    matrix_id: MatrixId,
-    matrices: MatricesPart,
-    metrics: MetricsPart,
-    kept: KeptPart,
-) -> Response:
+async def send_data(matrix_id: MatrixId) -> Response:
     """Send the .npy file, whole or a single range of it."""
-    matrix = await run_to_end(matrices.get, matrix_id)
-    hold = kept.take(matrix, "socket out")
-    return await send_matrix(request, matrix, metrics, matrices, hold)
+    del matrix_id
+    raise AssertionError(DESCRIBES)
+
+
+async def answer_download(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers GET and HEAD /v1/matrices/{matrix_id}/data."""
+    matrix_id = read_path(_MATRIX_ID, scope, "matrix_id")
+    await send_kept(scope, receive, send, matrix_id)
 
 
 @router.delete("/{matrix_id}", status_code=204, responses=list_refusals(404, 409, 422))
@@ -140,42 +135,7 @@ def delete_matrix(matrix_id: MatrixId, matrices: MatricesPart) -> None:
     matrices.delete(matrix_id)
 
 
-async def _receive(
-    body: BodyReader, matrices: MatrixStore, kept: KeptMatrices, *, on_disk: bool
-) -> Matrix:
-    """Stores the body's only matrix: in the arena, and from there on disk, while it arrives."""
-    header, _ = await body.read_header()
-    body.expect_length(header.file_bytes, f".npy header ({header})")
-    draft = await kept.begin(
-        header.rows,
-        header.columns,
-        header.dtype,
-        fortran_order=header.fortran_order,
-        on_disk=on_disk,
-    )
-    if draft is None:
-        async with receive_matrix(body, header, matrices) as pending:
-            await body.finish(header.file_bytes)
-            return await run_to_end(matrices.publish, pending)
-    try:
-        begin = draft.pending.offset_bytes
-        await draft.write(0, begin)
-        while begin < len(draft.view):
-            end = min(begin + WRITE_BYTES, len(draft.view))
-            await body.read_into(draft.view[begin:end], behind_bytes=len(draft.view) - end)
-            await draft.write(begin, end)
-            begin = end
-        await body.finish(header.file_bytes)
-        digest = None
-        if body.digest is not None:  # of the stored file, whose header is padded
-            digest = await run_to_end(_hash, draft.view)
-    except BaseException:
-        with CancelScope(shield=True):  # who is refused finds nothing left
-            await asyncio.wait({asyncio.wrap_future(draft.discard())})
-        matrices.release(draft.pending)
-        raise
-    return await kept.publish(draft, digest)
-
-
-def _hash(view: memoryview) -> str:
-    return hashlib.sha256(view).hexdigest()
+routes: Final = (
+    BodyRoute("/v1/matrices", answer_upload, methods=["POST"]),
+    BodyRoute("/v1/matrices/{matrix_id}/data", answer_download, methods=["GET"]),
+)

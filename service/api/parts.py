@@ -1,6 +1,6 @@
-"""The parts of a running service, as the routes ask for them."""
+"""The parts of a running service, as the routes ask for them: `create_app` keeps them by name."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import sqlalchemy
 from fastapi import Depends, Request
@@ -12,81 +12,28 @@ from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
-from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.leases import Leases
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.write_record import WriteRecord
 
 
-def _find_settings(request: Request) -> Settings:
-    settings: Settings = request.app.state.settings
-    return settings
+def _find_part(name: str) -> Any:
+    """FastAPI's dependency on a part; a coroutine, since other functions are called in a thread."""
+
+    async def find(request: Request) -> Any:
+        return getattr(request.app.state, name)
+
+    return Depends(find)
 
 
-def _find_database(request: Request) -> sqlalchemy.Engine:
-    database: sqlalchemy.Engine = request.app.state.database
-    return database
-
-
-def _find_matrices(request: Request) -> MatrixStore:
-    matrices: MatrixStore = request.app.state.matrices
-    return matrices
-
-
-def _find_jobs(request: Request) -> JobStore:
-    jobs: JobStore = request.app.state.jobs
-    return jobs
-
-
-def _find_engine(request: Request) -> Engine:
-    engine: Engine = request.app.state.engine
-    return engine
-
-
-def _find_dispatcher(request: Request) -> Dispatcher:
-    dispatcher: Dispatcher = request.app.state.dispatcher
-    return dispatcher
-
-
-def _find_arena(request: Request) -> Arena | None:
-    arena: Arena | None = request.app.state.arena
-    return arena
-
-
-def _find_leases(request: Request) -> Leases:
-    leases: Leases = request.app.state.leases
-    return leases
-
-
-def _find_lane(request: Request) -> Lane:
-    lane: Lane = request.app.state.lane
-    return lane
-
-
-def _find_kept(request: Request) -> KeptMatrices:
-    kept: KeptMatrices = request.app.state.kept
-    return kept
-
-
-def _find_metrics(request: Request) -> Metrics:
-    metrics: Metrics = request.app.state.metrics
-    return metrics
-
-
-def _find_writes(request: Request) -> WriteRecord:
-    writes: WriteRecord = request.app.state.writes
-    return writes
-
-
-SettingsPart = Annotated[Settings, Depends(_find_settings)]
-DatabasePart = Annotated[sqlalchemy.Engine, Depends(_find_database)]
-MatricesPart = Annotated[MatrixStore, Depends(_find_matrices)]
-JobsPart = Annotated[JobStore, Depends(_find_jobs)]
-EnginePart = Annotated[Engine, Depends(_find_engine)]
-DispatcherPart = Annotated[Dispatcher, Depends(_find_dispatcher)]
-MetricsPart = Annotated[Metrics, Depends(_find_metrics)]
-ArenaPart = Annotated[Arena | None, Depends(_find_arena)]
-LeasesPart = Annotated[Leases, Depends(_find_leases)]
-LanePart = Annotated[Lane, Depends(_find_lane)]
-WritesPart = Annotated[WriteRecord, Depends(_find_writes)]
-KeptPart = Annotated[KeptMatrices, Depends(_find_kept)]
+SettingsPart = Annotated[Settings, _find_part("settings")]
+DatabasePart = Annotated[sqlalchemy.Engine, _find_part("database")]
+MatricesPart = Annotated[MatrixStore, _find_part("matrices")]
+JobsPart = Annotated[JobStore, _find_part("jobs")]
+EnginePart = Annotated[Engine, _find_part("engine")]
+DispatcherPart = Annotated[Dispatcher, _find_part("dispatcher")]
+MetricsPart = Annotated[Metrics, _find_part("metrics")]
+ArenaPart = Annotated[Arena | None, _find_part("arena")]
+LeasesPart = Annotated[Leases, _find_part("leases")]
+LanePart = Annotated[Lane, _find_part("lane")]
+WritesPart = Annotated[WriteRecord, _find_part("writes")]

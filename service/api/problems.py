@@ -77,6 +77,9 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
 }
 """The one table: the entry of the nearest base class holds."""
 
+REFUSALS: Final[tuple[type[Exception], ...]] = (*PROBLEMS, RequestValidationError)
+"""What a route may raise until its answer has begun."""
+
 _METHODS: Final = ("DELETE", "GET", "HEAD", "POST")
 _JSON_MALFORMED: Final = ProblemKind(400, "json-malformed", "Malformed JSON")
 _INTERNAL: Final = ProblemKind(500, "internal", "Internal error")
@@ -150,20 +153,22 @@ def write_problem(
     return ProblemResponse({**document, **(members or {})}, kind.status, headers)
 
 
+def describe_refusal(error: Exception) -> ProblemResponse:
+    """The problem document of one of `REFUSALS`."""
+    if isinstance(error, RequestValidationError):
+        return _describe_invalid(error)
+    return describe_error(error)
+
+
 async def answer_error(_request: Request, error: Exception) -> ProblemResponse:
     """FastAPI's handler of the errors of the table."""
     return describe_error(error)
 
 
 async def answer_validation(_request: Request, error: Exception) -> ProblemResponse:
-    """FastAPI's handler of requests that break the schema: names the first broken field."""
+    """FastAPI's handler of requests that break the schema."""
     assert isinstance(error, RequestValidationError)
-    broken = [_describe_broken(detail) for detail in error.errors()]
-    malformed = any(detail["type"] == "json_invalid" for detail in error.errors())
-    detail = "; ".join(f"{b['field']} is {b['value']!r}: {b['limit']}" for b in broken)
-    members = {**broken[0], "errors": broken}
-    kind = _JSON_MALFORMED if malformed else PROBLEMS[errors.FieldProblem]
-    return write_problem(kind, detail, members=members)
+    return _describe_invalid(error)
 
 
 async def answer_http(request: Request, error: Exception) -> ProblemResponse:
@@ -195,6 +200,16 @@ def to_wire(value: object, length: int = 200) -> Any:
         return [to_wire(item) for item in value]
     text = str(value)
     return text if len(text) <= length else f"{text[:length]}…"
+
+
+def _describe_invalid(error: RequestValidationError) -> ProblemResponse:
+    """Names the first broken field, and lists all."""
+    broken = [_describe_broken(detail) for detail in error.errors()]
+    malformed = any(detail["type"] == "json_invalid" for detail in error.errors())
+    detail = "; ".join(f"{b['field']} is {b['value']!r}: {b['limit']}" for b in broken)
+    members = {**broken[0], "errors": broken}
+    kind = _JSON_MALFORMED if malformed else PROBLEMS[errors.FieldProblem]
+    return write_problem(kind, detail, members=members)
 
 
 def _is_full(error: Exception) -> bool:

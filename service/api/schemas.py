@@ -26,6 +26,7 @@ DtypeName = Annotated[
 ContentDigest = Annotated[
     list[str] | None,
     Header(
+        alias="content-digest",
         description="SHA-256 of the body (RFC 9530); checked when it is sent.",
         examples=["sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"],
     ),
@@ -79,6 +80,15 @@ class MatrixPage(BaseModel):
     matrices: list[MatrixEntry] = Field(description="The matrices.")
     next_cursor: str | None = Field(
         description="To be sent as `cursor` for the next page; null after the last one."
+    )
+
+
+class StoreQuery(BaseModel):
+    """How a matrix is stored."""
+
+    storage: Literal["disk", "memory"] = Field(
+        "disk",
+        description="memory: the matrix is gone with the service's end, or when it is deleted.",
     )
 
 

@@ -14,6 +14,7 @@ from wavetrim.service.api.wire.protocol import choose_protocol
 from wavetrim.service.cli.listening import Listeners
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.settings import Settings
+from wavetrim.service.unix_socket import BACKLOG
 
 
 class ForegroundServer(uvicorn.Server):
@@ -42,6 +43,7 @@ class ForegroundServer(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
+            backlog=BACKLOG,
             timeout_graceful_shutdown=timeout_graceful_shutdown,
             ssl_context_factory=None if tls is None else (lambda _config, _default: tls),
         )
@@ -94,7 +96,9 @@ class ForegroundServer(uvicorn.Server):
                 config=self.config, server_state=self.server_state, app_state={}, _loop=loop
             )
 
-        self.servers.append(await loop.create_unix_server(make_protocol, sock=listener))
+        # Without its backlog asyncio would listen anew, with one of 100.
+        server = await loop.create_unix_server(make_protocol, sock=listener, backlog=BACKLOG)
+        self.servers.append(server)
 
     def _begin_drain(self) -> None:
         self._drain = asyncio.create_task(self._drain_then_exit())

@@ -5,15 +5,11 @@ import socket
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from wavetrim.service.cli.exits import CommandFailed
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.settings import Settings
-from wavetrim.service.unix_socket import claim_socket
-
-_BACKLOG: Final = 2048
-"""How many connections may wait."""
+from wavetrim.service.unix_socket import BACKLOG, claim_socket
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +43,7 @@ def listen(settings: Settings) -> Iterator[Listeners]:
         if settings.tcp == "on":
             tcp = stack.enter_context(_listen_tcp(settings))
         if settings.unix_socket is not None:
-            unix = stack.enter_context(claim_socket(settings.unix_socket, backlog=_BACKLOG))
+            unix = stack.enter_context(claim_socket(settings.unix_socket))
         yield Listeners(tcp=tcp, tls=tls, unix=unix)
 
 
@@ -55,7 +51,7 @@ def _listen_tcp(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     address = (settings.host, settings.port)
     try:
-        return socket.create_server(address, family=family, backlog=_BACKLOG)
+        return socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
         reason = error.strerror or error
         message = f"cannot listen on {settings.host} port {settings.port}: {reason}"

@@ -1,6 +1,7 @@
 """The operands of a job: found by their ids, and whether they fit together."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -116,8 +117,15 @@ def _shape(matrix: Shaped) -> tuple[int, int]:
 
 
 def _check_factor(field: str, value: float, dtype: str) -> None:
-    if np.issubdtype(np.dtype(dtype), np.integer):
+    largest = _find_largest(dtype)
+    if largest is None:
         if value != int(value):
             raise FactorRefused(field, value, f"a whole number, because the matrices are {dtype}")
-    elif abs(value) > float(np.finfo(dtype).max):
-        raise FactorRefused(field, value, f"at most {np.finfo(dtype).max} in size for {dtype}")
+    elif abs(value) > largest:
+        raise FactorRefused(field, value, f"at most {largest} in size for {dtype}")
+
+
+@lru_cache
+def _find_largest(dtype: str) -> float | None:
+    """The largest number of an element type; None for integers, where factors wrap around."""
+    return None if np.issubdtype(np.dtype(dtype), np.integer) else float(np.finfo(dtype).max)

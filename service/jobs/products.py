@@ -22,7 +22,8 @@ from wavetrim.service.storage.room import Room
 logger = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS: Final = 0.05
-"""A caller of a quicker product is not watched: to begin takes longer than to compute."""
+"""A caller of a quicker product is not watched: to begin takes longer than to compute. One timer
+looks at all products so often, since a timer for each would cost a small one 10 µs."""
 
 
 class Products:
@@ -42,7 +43,8 @@ class Products:
         self._engine = engine
         self._settings = settings
         self._metrics = metrics
-        self._turns: set[Turn] = set()
+        self._watches: set[_Watch] = set()
+        self._timer: asyncio.TimerHandle | None = None
         self._draining = False
 
     def check_admission(self) -> None:
@@ -85,8 +87,8 @@ class Products:
             trial = replace(request, job=secrets.token_hex(16), cpu_only=cpu_only)
             event = await self._try(trial, rooms, since, await_leaving)
             if event["type"] == "succeeded":
-                predicted = event["plan"]["predicted"]["total_seconds"]
-                self._metrics.record_success(event["timings"], predicted)
+                # Counted once the answer, which the caller waits for, is on its way.
+                asyncio.get_running_loop().call_soon(self._record, event)
                 return event
             if not event["retryable"]:
                 break
@@ -94,11 +96,15 @@ class Products:
         self._metrics.record_end("failed")
         raise JobFailed(event["kind"], event["message"])
 
+    def _record(self, event: Mapping[str, Any]) -> None:
+        predicted = event["plan"]["predicted"]["total_seconds"]
+        self._metrics.record_success(event["timings"], predicted)
+
     def begin_drain(self) -> None:
         """Take no new products; those that wait are given up, those with the engine go on."""
         self._draining = True
-        for turn in tuple(self._turns):
-            self._lane.give_up(turn)
+        for watch in tuple(self._watches):
+            self._lane.give_up(watch.turn)
 
     async def _try(
         self,
@@ -108,8 +114,9 @@ class Products:
         await_leaving: Callable[[], Awaitable[None]],
     ) -> Mapping[str, Any]:
         turn = self._lane.enter(request, rooms, since=since)
-        self._turns.add(turn)
         watch = _Watch(turn, self._lane, await_leaving, self._settings.job_timeout_seconds)
+        self._watches.add(watch)
+        self._look_later()
         try:
             event = await turn.final
         except asyncio.CancelledError:
@@ -118,7 +125,7 @@ class Products:
             raise
         finally:
             watch.end()
-            self._turns.discard(turn)
+            self._watches.discard(watch)
         if event["type"] != "cancelled":
             return {**event, "queue_seconds": turn.waited_seconds}
         if watch.reason == "left":
@@ -129,6 +136,19 @@ class Products:
             return describe_timeout(limit, has_gpu=bool(self._engine.devices), job=request.job)
         raise self._refuse()
 
+    def _look_later(self) -> None:
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(_PATIENCE_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """Begin to watch the products that take long."""
+        self._timer = None
+        for watch in self._watches:
+            watch.begin_if_slow()
+        if self._watches:
+            self._look_later()
+
     def _refuse(self) -> Draining:
         return Draining(max(1, math.ceil(self._settings.drain_seconds)))
 
@@ -137,6 +157,7 @@ class _Watch:
     """Stops a product that takes long: when its caller leaves, or at its deadline.
 
     Attributes:
+        turn: The product.
         reason: "left" or "timeout", once it has stopped the product.
     """
 
@@ -147,34 +168,35 @@ class _Watch:
         await_leaving: Callable[[], Awaitable[None]],
         timeout_seconds: float,
     ) -> None:
-        self._turn = turn
+        self.turn = turn
         self._lane = lane
         self._await_leaving = await_leaving
         self._timeout_seconds = timeout_seconds
         self._task: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(_PATIENCE_SECONDS, self._begin)
+        self._entered = time.monotonic()
         self.reason: str | None = None
 
     def end(self) -> None:
         """Watch no more."""
-        self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
 
-    def _begin(self) -> None:
-        self._task = asyncio.create_task(self._watch(), name="product-watch")
+    def begin_if_slow(self) -> None:
+        """Watch from now on, unless the product is new or watched already."""
+        if self._task is None and time.monotonic() - self._entered >= _PATIENCE_SECONDS:
+            self._task = asyncio.create_task(self._watch(), name="product-watch")
 
     async def _watch(self) -> None:
         leaving: asyncio.Future[Any] = asyncio.ensure_future(self._await_leaving())
         first = asyncio.FIRST_COMPLETED
         try:
-            begins: set[asyncio.Future[Any]] = {leaving, self._turn.begun}
+            begins: set[asyncio.Future[Any]] = {leaving, self.turn.begun}
             await asyncio.wait(begins, return_when=first)
-            ends: set[asyncio.Future[Any]] = {leaving, self._turn.final}
+            ends: set[asyncio.Future[Any]] = {leaving, self.turn.final}
             await asyncio.wait(ends, timeout=self._timeout_seconds, return_when=first)
         finally:
             left = leaving.done()
             leaving.cancel()
-        if not self._turn.final.done():
+        if not self.turn.final.done():
             self.reason = "left" if left else "timeout"
-            await self._lane.stop(self._turn)
+            await self._lane.stop(self.turn)

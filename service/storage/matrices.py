@@ -1,55 +1,36 @@
 """The matrices: rows in the database, .npy files in a folder, mapped by the engine.
 
-A file is written as `<id>.part` and becomes `<id>.npy` when it is complete; the row comes last. So
-a row always has a whole file, and a file without a row is what a crash has left, or a sign of a
-lost database.
+The row comes last. So a row always has a whole file, and a file without a row is what a crash has
+left, or a sign of a lost database.
 """
 
-import errno
 import logging
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, delete, select
 
-from wavetrim.service.errors import (
-    BodyTooLarge,
-    MatrixInUse,
-    MatrixNotFound,
-    StorageFull,
-)
-from wavetrim.service.storage.checksum import read_crc32
+from wavetrim.service.errors import MatrixInUse, MatrixNotFound
 from wavetrim.service.storage.database import reading
 from wavetrim.service.storage.disk_room import DiskRoom
 from wavetrim.service.storage.file_checks import FileChecks
 from wavetrim.service.storage.listing import find_users, read_page, remove_unused
-from wavetrim.service.storage.lost import LOST_FOLDER, count_lost_files, set_aside
-from wavetrim.service.storage.matrix import Matrix, PendingMatrix, count_data_bytes
-from wavetrim.service.storage.new_file import flush, make_file, write_start
-from wavetrim.service.storage.npy import (
-    DISK_ALIGNMENT_BYTES,
-    HEADER_ALIGNMENT_BYTES,
-    format_header,
-)
+from wavetrim.service.storage.lost import LOST_FOLDER, count_lost_files
+from wavetrim.service.storage.matrix import Matrix, PendingMatrix
+from wavetrim.service.storage.matrix_files import MatrixFiles
 from wavetrim.service.storage.publication import CommitUnclear, add_row, has_row
+from wavetrim.service.storage.sweep import sweep_folder
 from wavetrim.service.storage.tables import matrices
-from wavetrim.service.storage.temporary import TEMPORARY_PREFIX, forget_temporary
 from wavetrim.service.storage.write_record import WriteRecord
 
 logger = logging.getLogger(__name__)
 
-LARGE_BYTES: Final = 2**20
-"""Smaller matrices are stored byte for byte as NumPy saves them."""
 
-_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-class MatrixStore:
-    """Stores, finds and removes matrices. Thread-safe.
+class MatrixStore(MatrixFiles):
+    """Stores, finds and removes matrices: files, with the rows that make them known. Thread-safe.
 
     Args:
         database: Holds the rows.
@@ -61,6 +42,7 @@ class MatrixStore:
         writes: Is told how writing went.
 
     Attributes:
+        checks: Whether the files are as they were stored.
         on_removed: Called with the id of each matrix that is removed.
     """
 
@@ -74,48 +56,17 @@ class MatrixStore:
         reserve_bytes: int = 0,
         writes: WriteRecord | None = None,
     ) -> None:
-        self._database = database
-        self._folder = folder
-        self._lost_dir = folder.parent / LOST_FOLDER
-        self._max_matrix_bytes = max_matrix_bytes
-        self._room = DiskRoom(
+        room = DiskRoom(
             database, folder, max_storage_bytes=max_storage_bytes, reserve_bytes=reserve_bytes
         )
-        self._writes = writes or WriteRecord()
-        self._unclear: dict[str, Matrix] = {}
-        self._checks = FileChecks(database)
-        self.on_removed: Callable[[str], None] = lambda _matrix_id: None
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def describe(
-        self, rows: int, columns: int, dtype: str, *, fortran_order: bool = False
-    ) -> tuple[PendingMatrix, bytes]:
-        """A matrix that takes no room on the disk, and its header.
-
-        The header of a large one is padded, so that its elements go to the disk without a copy.
-
-        Raises:
-            BodyTooLarge: It would be larger than one matrix may be.
-        """
-        is_large = count_data_bytes(rows, columns, dtype) >= LARGE_BYTES
-        header = format_header(
-            rows,
-            columns,
-            dtype,
-            fortran_order=fortran_order,
-            alignment_bytes=DISK_ALIGNMENT_BYTES if is_large else HEADER_ALIGNMENT_BYTES,
+        super().__init__(
+            folder, room, max_matrix_bytes=max_matrix_bytes, writes=writes or WriteRecord()
         )
-        return self._plan(rows, columns, dtype, header, fortran_order=fortran_order), header
-
-    @property
-    def checks(self) -> FileChecks:
-        """Whether the files are as they were stored."""
-        return self._checks
-
-    @property
-    def folder(self) -> Path:
-        """Where the files are."""
-        return self._folder
+        self._database = database
+        self._lost_dir = folder.parent / LOST_FOLDER
+        self._unclear: dict[str, Matrix] = {}
+        self.checks = FileChecks(database)
+        self.on_removed: Callable[[str], None] = lambda _matrix_id: None
 
     def get(self, matrix_id: str) -> Matrix:
         """The matrix with this id.
@@ -149,67 +100,6 @@ class MatrixStore:
         shown = ((self._read_row(row), tuple(users.get(row.id, ()))) for row in rows)
         return tuple(shown), next_cursor
 
-    def allocate(
-        self,
-        rows: int,
-        columns: int,
-        dtype: str,
-        *,
-        fortran_order: bool = False,
-    ) -> PendingMatrix:
-        """Makes a file of the final length, with its header, for the elements to be written to.
-
-        Args:
-            rows: First size, at least 1.
-            columns: Second size, at least 1.
-            dtype: NumPy's name of the element type.
-            fortran_order: True when the elements will lie column after column.
-
-        Raises:
-            BodyTooLarge: The file would be larger than one matrix may be.
-            StorageFull: There is no room: by the setting, or on the disk.
-        """
-        header = format_header(rows, columns, dtype, fortran_order=fortran_order)
-        pending = self._plan(rows, columns, dtype, header, fortran_order=fortran_order)
-        size_bytes = pending.size_bytes
-        try:
-            self._room.take(pending.id, size_bytes)
-            try:
-                make_file(pending.path, size_bytes)
-            finally:
-                self.note_made(pending)
-            write_start(pending.path, header)
-        except OSError as error:
-            self.discard(pending)
-            raise self.explain(error, size_bytes) from error
-        except BaseException:
-            self.discard(pending)
-            raise
-        return pending
-
-    def reserve(
-        self, rows: int, columns: int, dtype: str, *, fortran_order: bool = False
-    ) -> tuple[PendingMatrix, bytes]:
-        """Takes room for a matrix whose file a `DiskWriter` makes and writes.
-
-        As soon as the file is made, `note_made` must be told; then `publish` with `durable`, or
-        `discard`, ends it.
-
-        Returns:
-            The matrix, and its header.
-
-        Raises:
-            BodyTooLarge: The file would be larger than one matrix may be.
-            StorageFull: There is no room: by the setting, or on the disk.
-        """
-        pending, header = self.describe(rows, columns, dtype, fortran_order=fortran_order)
-        self._room.take(pending.id, pending.size_bytes)
-        return pending, header
-
-    def note_made(self, pending: PendingMatrix) -> None:
-        """The file has its blocks on the disk, or will not be made."""
-        self._room.note_made(pending.id)
-
     def publish(
         self,
         pending: PendingMatrix,
@@ -234,17 +124,8 @@ class MatrixStore:
             sqlalchemy.exc.SQLAlchemyError: The row could not be added. The file is gone, unless the
                 answer to the commit was lost: then `settle_unclear` decides.
         """
-        path = pending.path.with_suffix(".npy")
-        try:
-            if not durable:
-                crc32 = self._make_durable(pending, path, crc32)
-            written = path.stat()
-        except OSError as error:
-            path.unlink(missing_ok=True)
-            self.discard(pending)
-            raise self.explain(error, pending.size_bytes) from error
+        written, crc32 = self._name_file(pending, crc32, durable=durable)
         matrix = self._describe_published(pending, digest_sha256, crc32=crc32, place="disk")
-        self._writes.note_success("data_dir")
         try:
             add_row(self._database, _describe_row(matrix), settle)
         except CommitUnclear:
@@ -252,11 +133,11 @@ class MatrixStore:
             self._unclear[matrix.id] = matrix
             raise
         except BaseException:
-            path.unlink(missing_ok=True)
+            matrix.path.unlink(missing_ok=True)
             self._room.give(pending.id)
             raise
         self._room.give(pending.id)
-        self._checks.note_intact(matrix.id, written)
+        self.checks.note_intact(matrix.id, written)
         return matrix
 
     def publish_in_memory(
@@ -287,11 +168,6 @@ class MatrixStore:
                 matrix.path.unlink(missing_ok=True)
             del self._unclear[matrix.id]
             self._room.give(matrix.id)
-
-    def discard(self, pending: PendingMatrix) -> None:
-        """Removes a matrix that will not be published."""
-        pending.path.unlink(missing_ok=True)
-        self._room.give(pending.id)
 
     def delete(self, matrix_id: str) -> None:
         """Removes a matrix. Whoever reads its file at this moment reads on undisturbed.
@@ -340,32 +216,11 @@ class MatrixStore:
 
         To be called once, before anything is allocated and before any job runs again.
         """
-        with self._database.begin() as connection:
-            forgotten = forget_temporary(connection)
-            connection.execute(delete(matrices).where(matrices.c.place == "memory"))
-            known = set(connection.scalars(select(matrices.c.id)))
-        lost = 0
-        for path in list(self._folder.iterdir()):
-            temporary = path.stem in forgotten or path.name.startswith(TEMPORARY_PREFIX)
-            if path.suffix == ".part" or (path.suffix == ".npy" and temporary):
-                path.unlink(missing_ok=True)
-            elif path.suffix == ".npy" and path.stem not in known:
-                lost += set_aside(path, self._lost_dir) is not None
-        if lost:
-            logger.warning(
-                "%d matrices that the database does not know were moved to %s; "
-                "`wavetrim adopt` takes them in again",
-                lost,
-                self._lost_dir,
-            )
+        sweep_folder(self._database, self._folder, self._lost_dir)
 
     def count_lost_files(self) -> int:
         """How many files wait in `lost_dir`."""
         return count_lost_files(self._lost_dir)
-
-    def count_stored_bytes(self) -> int:
-        """Bytes of all matrices, those still being written included."""
-        return self._room.count()
 
     def _describe_published(
         self, pending: PendingMatrix, digest_sha256: str | None, *, crc32: int | None, place: str
@@ -380,63 +235,11 @@ class MatrixStore:
         }
         return Matrix(**described)
 
-    def _plan(
-        self,
-        rows: int,
-        columns: int,
-        dtype: str,
-        header: bytes,
-        *,
-        fortran_order: bool,
-    ) -> PendingMatrix:
-        """A new matrix, of which there is nothing yet."""
-        size_bytes = len(header) + count_data_bytes(rows, columns, dtype)
-        if size_bytes > self._max_matrix_bytes:
-            limit = f"at most {self._max_matrix_bytes} bytes (max_matrix_bytes)"
-            raise BodyTooLarge("matrix size", size_bytes, limit)
-        matrix_id = uuid.uuid4().hex[:30]
-        return PendingMatrix(
-            id=matrix_id,
-            rows=rows,
-            columns=columns,
-            dtype=dtype,
-            fortran_order=fortran_order,
-            offset_bytes=len(header),
-            size_bytes=size_bytes,
-            path=self._folder / f"{matrix_id}.part",
-        )
-
-    def _make_durable(self, pending: PendingMatrix, path: Path, crc32: int | None) -> int | None:
-        """Give a written file its name, so that it outlives a power cut; returns its CRC-32."""
-        if crc32 is None:
-            crc32 = read_crc32(pending.path, pending.size_bytes)
-        flush(pending.path)
-        pending.path.rename(path)
-        flush(self._folder)
-        return crc32
-
-    def explain(self, error: OSError, size_bytes: int) -> Exception:
-        """The error of a failed write, as the caller is told; readiness is told, too."""
-        if error.errno != errno.EFBIG:
-            reason = error.strerror or str(error)
-            self._writes.note_failure("data_dir", f"the last write failed ({reason})")
-        if error.errno not in _NO_ROOM:
-            return error
-        limit = f"within what {self._folder} has room for ({error.strerror})"
-        return StorageFull("matrix size", size_bytes, limit)
-
-    def release(self, pending: PendingMatrix) -> None:
-        """Takes no more room for a matrix that has no file (any more)."""
-        self._room.give(pending.id)
-
     def _forget(self, matrix_id: str) -> None:
         """The row is gone: nothing else of the matrix stays."""
         self.on_removed(matrix_id)
-        self._checks.forget(matrix_id)
+        self.checks.forget(matrix_id)
         self._locate(matrix_id).unlink(missing_ok=True)
-
-    def _locate(self, matrix_id: str) -> Path:
-        return self._folder / f"{matrix_id}.npy"
 
     def _read_row(self, row: Row[Any]) -> Matrix:
         described = dict(row._mapping)

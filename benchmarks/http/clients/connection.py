@@ -1,13 +1,14 @@
 """A client's connection: sends what was made before, receives into memory that is there."""
 
 import socket
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from benchmarks.http.clients.message import AnswerHead, read_head
+from benchmarks.http.clients.message import HEAD_END, AnswerHead, read_head
 from benchmarks.http.clients.product import WrongAnswer
 
 Address = tuple[str, int] | str
@@ -20,6 +21,9 @@ REFUSALS: Final = frozenset({429, 503})
 TIMEOUT_SECONDS: Final = 120.0
 _HEAD_BYTES: Final = 2**16
 """Room for an answer's head, or for a whole refusal."""
+
+_CLOSES: Final = b"onnection: close"
+_TIME: Final = struct.Struct("ll")  # seconds, microseconds
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +60,39 @@ class Call:
         self._ends = (first, last)
 
 
+class KnownHeads:
+    """Heads of answers that were read, so that one like it need not be read again.
+
+    A server answers request after request of one size with heads that say the same. One that is as
+    long, and ends an answer as long as before, has the same status and does not close, is taken for
+    it: to read it would cost the client more than all else that it does in Python.
+    """
+
+    __slots__ = ("_heads",)
+
+    def __init__(self) -> None:
+        self._heads: dict[tuple[int, int], tuple[bytearray, AnswerHead]] = {}
+
+    def find(self, answer: bytearray, received: int) -> AnswerHead | None:
+        """The head of an answer that is arriving; None while it is not complete.
+
+        Raises:
+            AnswerMalformed: The answer is no HTTP.
+            WrongAnswer: It is longer than the memory for it.
+        """
+        end = answer.find(HEAD_END, 0, received)
+        if end < 0:
+            return None
+        status = answer[:12]
+        known = self._heads.get((end, received))
+        if known is not None and known[0] == status and answer.find(_CLOSES, 0, end) < 0:
+            return known[1]
+        head = find_head(answer, received)
+        if head is not None and head.total_bytes == received and not head.closes:
+            self._heads[end, received] = (status, head)
+        return head
+
+
 @dataclass(slots=True, eq=False)
 class Connection:
     """One connection and the answer that it received last.
@@ -65,6 +102,7 @@ class Connection:
         answer: Holds the answers.
         socket: Connected.
         call: The request under way, or the last one.
+        heads: What heads of answers said.
         total: Bytes of the last answer; 0 before there is one.
     """
 
@@ -72,6 +110,7 @@ class Connection:
     answer: bytearray
     socket: socket.socket
     call: Call
+    heads: KnownHeads = field(default_factory=KnownHeads)
     total: int = 0
     view: memoryview = field(init=False)
 
@@ -99,7 +138,7 @@ class Connection:
         """
         self.call = call
         self.socket.sendall(call.request)
-        return receive_answer(self.socket, self.answer)
+        return receive_answer(self.socket, self.answer, self.heads)
 
     def accept(self, head: AnswerHead) -> bool:
         """Check a whole answer; a connection that the server closes is opened anew.
@@ -137,8 +176,15 @@ class Connection:
         self.socket.close()
 
 
-def receive_answer(connection: socket.socket, answer: bytearray) -> AnswerHead:
+def receive_answer(
+    connection: socket.socket, answer: bytearray, heads: KnownHeads | None = None
+) -> AnswerHead:
     """Receive a whole answer.
+
+    Args:
+        connection: Blocks.
+        answer: Where it goes.
+        heads: What heads of this connection have said.
 
     Raises:
         OSError: The server has closed the connection, or is silent for too long.
@@ -146,13 +192,14 @@ def receive_answer(connection: socket.socket, answer: bytearray) -> AnswerHead:
         WrongAnswer: It is longer than the memory for it.
     """
     view = memoryview(answer)
+    find = find_head if heads is None else heads.find
     received, head = 0, None
     while head is None or received < head.total_bytes:
         count = connection.recv_into(view[received:])
         if count == 0:
             raise ConnectionResetError("the server has closed the connection")
         received += count
-        head = head or find_head(answer, received)
+        head = head or find(answer, received)
     return head
 
 
@@ -181,8 +228,11 @@ def connect(address: Address) -> socket.socket:
         return connected
     connected = socket.socket(socket.AF_UNIX)
     try:
-        connected.settimeout(TIMEOUT_SECONDS)
+        # Only a blocking socket waits for a place in the listener's queue.
+        limit = _TIME.pack(round(TIMEOUT_SECONDS), 0)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         connected.connect(address)
+        connected.settimeout(TIMEOUT_SECONDS)
     except OSError:
         connected.close()
         raise

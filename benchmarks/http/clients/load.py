@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from benchmarks.http.clients.connection import TIMEOUT_SECONDS, Address, Call, Connection, find_head
+from benchmarks.http.clients.connection import TIMEOUT_SECONDS, Address, Call, Connection
 from benchmarks.http.clients.message import AnswerHead
 
 LARGE_BYTES: Final = 2**20
@@ -184,8 +184,9 @@ class _Selector:
         """Send what the socket takes; wait for room only where it did not take all."""
         connection = client.connection
         request, before = connection.call.request, client.sent
+        rest = memoryview(request)[before:] if before else request
         with contextlib.suppress(BlockingIOError):
-            client.sent += connection.socket.send(memoryview(request)[client.sent :])
+            client.sent += connection.socket.send(rest)
         if client.sent < len(request):
             self._poll.modify(connection.socket, select.EPOLLIN | select.EPOLLOUT)
         elif before:
@@ -194,13 +195,16 @@ class _Selector:
     def _receive(self, client: _Client) -> None:
         connection = client.connection
         try:
-            count = connection.socket.recv_into(connection.view[client.received :])
+            count = connection.socket.recv_into(
+                connection.view[client.received :] if client.received else connection.answer
+            )
         except BlockingIOError:
             return
         if count == 0:
             raise ConnectionResetError("the server has closed the connection")
         client.received += count
-        client.head = client.head or find_head(connection.answer, client.received)
+        if client.head is None:
+            client.head = connection.heads.find(connection.answer, client.received)
         if client.head is not None and client.received >= client.head.total_bytes:
             self._finish(client, client.head)
 

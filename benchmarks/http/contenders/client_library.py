@@ -1,48 +1,51 @@
 """The client library: over TCP, and with operands and results in a lease."""
 
-import inspect
+import json
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+import wavetrim
+from benchmarks.http.clients.connection import connect, receive_answer
 from benchmarks.http.clients.load import Load
-from benchmarks.http.clients.message import view_bytes
+from benchmarks.http.clients.message import make_request, view_bytes
 from benchmarks.http.clients.product import Product, WrongAnswer
-from benchmarks.http.contenders.contender import OURS_CLIENT, OURS_LEASE, Contender, ContenderFailed
+from benchmarks.http.contenders.contender import (
+    OURS_CLIENT,
+    OURS_LEASE,
+    OURS_NEW_LEASE,
+    Contender,
+    ContenderFailed,
+)
 from benchmarks.http.contenders.server_process import ServerAbsent
 from benchmarks.http.contenders.service import Service
 from benchmarks.http.rows import Case
 
+LOCK_SECONDS: Final = 60.0
+"""So long may the engine take to page-lock a lease."""
+
+_PAUSE_SECONDS: Final = 0.01
+_ANSWER_BYTES: Final = 2**20
+
 
 class ClientContender(Contender):
-    """`wavetrim.Client(...).matmul(a, b, out=c)`, by one caller.
+    """`wavetrim.Client(...).matmul(a, b, out=c)` over TCP, by one caller.
 
     Args:
         service: Of the benchmark.
-        leased: Whether a, b and c lie in a lease, so that no bytes are sent; else they lie in
-            memory of the caller's and go over TCP.
     """
 
-    def __init__(self, service: Service, *, leased: bool) -> None:
-        self.name = OURS_LEASE if leased else OURS_CLIENT
+    name = OURS_CLIENT
+
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._leased = leased
 
     def start(self) -> None:
-        """Start the service, and see whether the library can do it."""
+        """Start the service."""
         self._service.start_tcp()
-        if self._leased:
-            self._service.start_unix()
-        try:
-            with closing(self._open()) as client:
-                self._allocate(client, 8, np.dtype(np.float32))
-        except ServerAbsent:
-            raise
-        except Exception as error:
-            raise ServerAbsent(f"{type(error).__name__}: {error}") from error
 
     def abstain(self, case: Case) -> str | None:
         """One caller only: it shows what the library costs, not what the service stands."""
@@ -51,44 +54,142 @@ class ClientContender(Contender):
     def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:
         """Multiply arrays of the caller's, or of the lease, into one of the same kind."""
         del clients
+        load = Load()
         try:
-            with closing(self._open()) as client:
-                return self._multiply(client, products, seconds)
+            self.multiply(products, seconds, load)
         except WrongAnswer:
             raise
         except Exception as error:
             raise ContenderFailed(f"{type(error).__name__}: {error}") from error
-
-    def _multiply(self, client: Any, products: Sequence[Product], seconds: float) -> Load:
-        load = Load()
-        a, b, c = (self._allocate(client, products[0].size, products[0].a.dtype) for _ in "abc")
-        until = time.perf_counter() + seconds
-        while True:
-            product = products[len(load.seconds) % len(products)]
-            np.copyto(a, product.a)
-            np.copyto(b, product.b)
-            began = time.perf_counter()
-            client.matmul(a, b, out=c)
-            ended = time.perf_counter()
-            load.seconds.append(ended - began)
-            product.check_rows(view_bytes(c))
-            if ended >= until:
-                break
-        product.check_whole(view_bytes(c))
         load.elapsed_seconds = sum(load.seconds)
         return load
 
-    def _open(self) -> Any:
-        import wavetrim
+    def multiply(self, products: Sequence[Product], seconds: float, load: Load) -> None:
+        """Multiply for some time, by one client."""
+        with closing(self.open()) as client:
+            arrays = self.allocate(client, products[0])
+            until = time.perf_counter() + seconds
+            while True:
+                product = products[len(load.seconds) % len(products)]
+                ended = multiply_once(client, product, arrays, load)
+                if ended >= until:
+                    break
+            product.check_whole(view_bytes(arrays[2]))
 
-        make = getattr(wavetrim, "Client", None)
-        if make is None or "out" not in inspect.signature(make.matmul).parameters:
-            raise ServerAbsent("there is no wavetrim.Client whose matmul takes out=")
-        if not self._leased:
-            return make(f"http://127.0.0.1:{self._service.port}")
-        if not hasattr(make, "empty"):
-            raise ServerAbsent("wavetrim.Client has no empty(shape, dtype), so nothing to lease by")
-        return make(str(self._service.unix))
+    def open(self) -> wavetrim.Client:
+        """A client."""
+        return wavetrim.Client(f"http://127.0.0.1:{self._service.port}")
 
-    def _allocate(self, client: Any, size: int, dtype: "np.dtype[Any]") -> Any:
-        return (client if self._leased else np).empty((size, size), dtype)
+    def allocate(self, client: wavetrim.Client, product: Product) -> list[Any]:
+        """Memory for A, B and C."""
+        del client
+        return [np.empty_like(product.a) for _ in "abc"]
+
+
+class LeaseContender(ClientContender):
+    """The same through a lease that is page-locked, where there is a GPU to lock it for."""
+
+    name = OURS_LEASE
+
+    def start(self) -> None:
+        """Start the service, and see what it computes with."""
+        self._service.start_unix()
+        self._with_gpu = bool(self._get("/v1/devices")["devices"])
+
+    def open(self) -> wavetrim.Client:
+        """A client on the service's host."""
+        return wavetrim.Client(str(self._service.unix))
+
+    def allocate(self, client: wavetrim.Client, product: Product) -> list[Any]:
+        """Arrays in a lease; waits until it is page-locked.
+
+        Raises:
+            ContenderFailed: The service gave none, or did not lock it.
+        """
+        arrays = self.lease(client, product)
+        until = time.perf_counter() + LOCK_SECONDS
+        while self._with_gpu and not all(
+            one["locked"] for one in self._get("/v1/leases")["leases"]
+        ):
+            if time.perf_counter() > until:
+                raise ContenderFailed(f"a lease was not page-locked within {LOCK_SECONDS:g} s")
+            time.sleep(_PAUSE_SECONDS)
+        return arrays
+
+    def lease(self, client: wavetrim.Client, product: Product) -> list[Any]:
+        """Arrays in a lease, whether it is page-locked or not.
+
+        Raises:
+            ContenderFailed: The service gave none.
+        """
+        arrays = [client.empty(product.a.shape, product.a.dtype) for _ in "abc"]
+        if not self._list_leases():
+            raise ContenderFailed("the service gave no lease")
+        return arrays
+
+    def _list_leases(self) -> list[Any]:
+        leases: list[Any] = self._get("/v1/leases")["leases"]
+        return leases
+
+    def _get(self, path: str) -> Any:
+        answer = bytearray(_ANSWER_BYTES)
+        with connect(str(self._service.unix)) as connection:
+            connection.sendall(make_request(path, (), method="GET"))
+            head = receive_answer(connection, answer)
+        if head.status != 200:
+            raise ContenderFailed(f"GET {path}: status {head.status}")
+        return json.loads(answer[head.head_bytes : head.total_bytes])
+
+
+class NewLeaseContender(LeaseContender):
+    """The first product in a new lease, which the engine may not have page-locked yet."""
+
+    name = OURS_NEW_LEASE
+
+    def start(self) -> None:
+        """Start the service.
+
+        Raises:
+            ServerAbsent: It locks nothing, so that a new lease is like any other.
+        """
+        super().start()
+        if not self._with_gpu:
+            raise ServerAbsent("nothing is page-locked without a GPU, so no lease is new for long")
+
+    def multiply(self, products: Sequence[Product], seconds: float, load: Load) -> None:
+        """One product in each lease; each is filled before the clock runs."""
+        until = time.perf_counter() + seconds
+        while True:
+            product = products[len(load.seconds) % len(products)]
+            with closing(self.open()) as client:
+                arrays = self.lease(client, product)
+                ended = multiply_once(client, product, arrays, load)
+                product.check_whole(view_bytes(arrays[2]))
+            del arrays  # the lease ends with them
+            if ended >= until:
+                return
+
+
+def multiply_once(
+    client: wavetrim.Client, product: Product, arrays: Sequence[Any], load: Load
+) -> float:
+    """One product; returns when it was there, by `time.perf_counter`.
+
+    Args:
+        client: Of the service.
+        product: What is multiplied.
+        arrays: Memory for A, B and C; A and B are copied there before the clock runs.
+        load: Is told of the seconds.
+
+    Raises:
+        WrongAnswer: First or last row is not the product's.
+    """
+    a, b, c = arrays
+    np.copyto(a, product.a)
+    np.copyto(b, product.b)
+    began = time.perf_counter()
+    client.matmul(a, b, out=c)
+    ended = time.perf_counter()
+    load.seconds.append(ended - began)
+    product.check_rows(view_bytes(c))
+    return ended

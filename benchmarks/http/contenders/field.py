@@ -9,7 +9,11 @@ from pathlib import Path
 from benchmarks.http.clients.connection import Address
 from benchmarks.http.clients.message import request_npy, request_triton
 from benchmarks.http.clients.product import Product
-from benchmarks.http.contenders.client_library import ClientContender
+from benchmarks.http.contenders.client_library import (
+    ClientContender,
+    LeaseContender,
+    NewLeaseContender,
+)
 from benchmarks.http.contenders.contender import (
     CUPY,
     FLOOR,
@@ -82,15 +86,17 @@ def _await(
     return address, process.stop
 
 
+def ask_service(product: Product) -> bytearray:
+    """The request for a product of the service."""
+    return request_npy("/v1/matmul", product.a, product.b)
+
+
 def make_contenders(setup: Setup, service: Service) -> dict[str, Contender]:
     """All of them, by name; none is started."""
     folder = setup.folder
 
     def ask_peer(product: Product) -> bytearray:
         return request_npy("/matmul", product.a, product.b)
-
-    def ask_service(product: Product) -> bytearray:
-        return request_npy("/v1/matmul", product.a, product.b)
 
     def ask_triton(product: Product) -> bytearray:
         path = f"/v2/models/matmul_{product.a.dtype.name}/infer"
@@ -102,8 +108,9 @@ def make_contenders(setup: Setup, service: Service) -> dict[str, Contender]:
         FloorContender(FLOOR_UNIX, lambda: start_floor(folder, FLOOR_UNIX), ask_peer),
         WireContender(OURS, service.start_tcp, ask_service),
         WireContender(OURS_UNIX, service.start_unix, ask_service),
-        ClientContender(service, leased=False),
-        ClientContender(service, leased=True),
+        ClientContender(service),
+        LeaseContender(service),
+        NewLeaseContender(service),
         WireContender(NUMPY, lambda: start_fastapi(folder, NUMPY), ask_peer),
         WireContender(CUPY, lambda: start_fastapi(folder, CUPY), ask_peer),
         WireContender(PYTRITON, lambda: start_pytriton(setup), ask_triton),

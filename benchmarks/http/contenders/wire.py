@@ -50,13 +50,18 @@ class WireContender(Contender):
 
     def make_call(self, product: Product) -> Call:
         """A product's request and the checks of its answer."""
-        return Call(
-            request=self._ask(product),
-            answer_bytes=product.answer_bytes,
-            row_bytes=product.answer_bytes // product.size,
-            check_rows=product.check_rows,
-            check_whole=product.check_whole,
-        )
+        return make_call(product, self._ask(product))
+
+
+def make_call(product: Product, request: bytearray) -> Call:
+    """A request for a product, and the checks of its answer."""
+    return Call(
+        request=request,
+        answer_bytes=product.answer_bytes,
+        row_bytes=product.answer_bytes // product.size,
+        check_rows=product.check_rows,
+        check_whole=product.check_whole,
+    )
 
 
 class FloorContender(WireContender):

@@ -6,9 +6,9 @@
         c = client.matmul(a, b)
 
 In the order of the data's way: `client` and `async_client` are the two faces of one `session`,
-whose calls are written once. `operands`, `options`, `sources` and `bodies` say what is sent,
-`calls` and `retries` when again, `transport`, `stream` and `network` how; `npy` and `downloads`
-receive, `records`, `details` and `errors` are what comes back.
+whose calls are written once; `products` are those in one call. `operands`, `options`, `sources`
+and `bodies` say what is sent, `calls` and `retries` when again, `transport`, `stream` and `network`
+how; `npy` and `downloads` receive, `records`, `details` and `errors` are what comes back.
 """
 
 from .async_client import AsyncClient

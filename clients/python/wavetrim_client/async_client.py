@@ -1,7 +1,6 @@
 """The client for asynchronous callers."""
 
 import os
-import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
@@ -9,49 +8,25 @@ from typing import Any, Self, Unpack
 
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from .bodies import Progress
 from .details import Details
 from .downloads import Arrival
 from .job import AsyncJob
 from .network import AsyncioNetwork
-from .opening import LOCAL_URL, TIMEOUT_SECONDS, open_session
+from .opening import Opened
 from .options import PlanOptions, ProductOptions
 from .records import Health, JobStatus, Matrix
-from .sources import MatrixName, Source, Uploaded, name_matrix
+from .request import Progress
+from .sources import MatrixName, Source, Uploaded
 
 
-class AsyncClient:
+class AsyncClient(Opened):
     """`Client`, awaited: for asyncio's event loop, or uvloop's. Safe for several tasks.
 
-    Arguments, results and errors are those of `Client`. Files are read and written in the event
-    loop, a MiB at a time.
+    Arguments, results and errors are those of `Client`. Files are read and written in threads, a
+    MiB at a time; functions that are told of progress are called in the event loop.
     """
 
-    def __init__(
-        self,
-        url: str | os.PathLike[str] = LOCAL_URL,
-        *,
-        api_key: str | None = None,
-        timeout: float | None = TIMEOUT_SECONDS,
-        retries: int = 3,
-        tls_context: ssl.SSLContext | None = None,
-    ) -> None:
-        self._session = open_session(
-            url,
-            AsyncioNetwork(),
-            api_key=api_key,
-            timeout=timeout,
-            retries=retries,
-            tls_context=tls_context,
-        )
-
-    @property
-    def url(self) -> str:
-        """Where the service is."""
-        return self._session.transport.url
-
-    def __repr__(self) -> str:
-        return f"AsyncClient({self.url!r})"
+    _network = AsyncioNetwork
 
     async def __aenter__(self) -> Self:
         return self
@@ -99,7 +74,7 @@ class AsyncClient:
         **options: Unpack[ProductOptions],
     ) -> tuple[NDArray[Any], Details]:
         """What `matmul` returns, and how it was computed: F, seconds, accuracy."""
-        return await self._session.matmul(a, b, c=c, dtype=dtype, out=out, **options)
+        return await self._session.products.multiply(a, b, c=c, dtype=dtype, out=out, **options)
 
     async def put(
         self,
@@ -113,7 +88,7 @@ class AsyncClient:
 
     async def get(self, matrix: MatrixName, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """A matrix of the service as an array; see `Client.get`."""
-        return await self._session.fetch(f"/v1/matrices/{name_matrix(matrix)}/data", out)
+        return await self._session.get(matrix, out)
 
     async def download(
         self,
@@ -123,22 +98,15 @@ class AsyncClient:
         on_progress: Arrival | None = None,
     ) -> int:
         """Write a matrix to a .npy file; see `Client.download`."""
-        route = f"/v1/matrices/{name_matrix(matrix)}/data"
-        return await self._session.download(route, Path(path), on_progress)
+        return await self._session.download(matrix, Path(path), on_progress)
 
     async def matrix(self, matrix_id: str) -> Matrix:
         """What the service says of a matrix."""
         return await self._session.matrix(matrix_id)
 
-    async def matrices(self) -> AsyncIterator[Matrix]:
+    def matrices(self) -> AsyncIterator[Matrix]:
         """All matrices that the service keeps, newest first; asked for page by page."""
-        cursor: str | None = None
-        while True:
-            page, cursor = await self._session.list_matrices(cursor)
-            for matrix in page:
-                yield matrix
-            if cursor is None:
-                return
+        return self._session.matrices()
 
     async def delete(self, matrix: MatrixName) -> None:
         """Remove a matrix that no queued or running job needs."""
@@ -171,17 +139,11 @@ class AsyncClient:
         """A job that was posted before; the service is not asked yet."""
         return AsyncJob(self._session, job_id)
 
-    async def jobs(
+    def jobs(
         self, *, state: str | None = None, page: int | None = None
     ) -> AsyncIterator[JobStatus]:
         """The jobs, newest first, asked for page by page; see `Client.jobs`."""
-        cursor: str | None = None
-        while True:
-            found, cursor = await self._session.list_jobs(state, page, cursor)
-            for job in found:
-                yield job
-            if cursor is None:
-                return
+        return self._session.jobs(state, page)
 
     async def cancel(self, job_id: str) -> JobStatus:
         """Stop a job, a running one too; the job as it is now."""

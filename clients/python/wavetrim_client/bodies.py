@@ -3,10 +3,10 @@
 import hashlib
 import json
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,6 @@ from .request import Body
 PIECE_BYTES: Final = 2**20
 """Bodies are read in pieces of about this size, so that progress is seen."""
 
-Progress = Callable[[int, int], None]
-"""Receives the bytes that were sent, and how many there are."""
-
 
 @dataclass(frozen=True, slots=True)
 class JsonBody:
@@ -29,6 +26,7 @@ class JsonBody:
         content: It, in UTF-8.
     """
 
+    waits: ClassVar[bool] = False
     content: bytes
 
     @classmethod
@@ -57,6 +55,7 @@ class ArrayBody:
         array: Two-dimensional, of the machine's byte order or not.
     """
 
+    waits: ClassVar[bool] = False
     array: NDArray[Any]
 
     @property
@@ -102,6 +101,7 @@ class FileBody:
         size_bytes: Its length.
     """
 
+    waits: ClassVar[bool] = True
     path: Path
     size_bytes: int
 
@@ -141,6 +141,11 @@ class JoinedBody:
     parts: Sequence[Body]
 
     @property
+    def waits(self) -> bool:
+        """Whether one of them is a file."""
+        return any(part.waits for part in self.parts)
+
+    @property
     def size_bytes(self) -> int:
         """Length of all."""
         return sum(part.size_bytes for part in self.parts)
@@ -149,32 +154,6 @@ class JoinedBody:
         """The pieces of all."""
         for part in self.parts:
             yield from part.read_pieces()
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedBody:
-    """A body that tells how far it was sent.
-
-    Attributes:
-        body: It.
-        on_progress: Told of each piece when the next is asked for.
-    """
-
-    body: Body
-    on_progress: Progress
-
-    @property
-    def size_bytes(self) -> int:
-        """Length of the body."""
-        return self.body.size_bytes
-
-    def read_pieces(self) -> Iterator[bytes | memoryview]:
-        """The body's pieces."""
-        sent = 0
-        for piece in self.body.read_pieces():
-            yield piece
-            sent += len(piece)
-            self.on_progress(sent, self.size_bytes)
 
 
 def digest_body(body: Body) -> str:

@@ -1,7 +1,6 @@
 """The client for blocking callers."""
 
 import os
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -9,18 +8,18 @@ from typing import Any, Self, Unpack
 
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from .bodies import Progress
 from .details import Details
 from .downloads import Arrival
 from .job import Job
-from .network import BlockingNetwork, run
-from .opening import LOCAL_URL, TIMEOUT_SECONDS, open_session
+from .network import BlockingNetwork, iterate, run
+from .opening import Opened
 from .options import PlanOptions, ProductOptions
 from .records import Health, JobStatus, Matrix
-from .sources import MatrixName, Source, Uploaded, name_matrix
+from .request import Progress
+from .sources import MatrixName, Source, Uploaded
 
 
-class Client:
+class Client(Opened):
     """Speaks to one service; a context manager, and safe for several threads.
 
     Every call raises `ServiceUnreachable` when there is no answer, `ServiceBusy` when the service
@@ -41,31 +40,7 @@ class Client:
         ValueError: An argument cannot be meant.
     """
 
-    def __init__(
-        self,
-        url: str | os.PathLike[str] = LOCAL_URL,
-        *,
-        api_key: str | None = None,
-        timeout: float | None = TIMEOUT_SECONDS,
-        retries: int = 3,
-        tls_context: ssl.SSLContext | None = None,
-    ) -> None:
-        self._session = open_session(
-            url,
-            BlockingNetwork(),
-            api_key=api_key,
-            timeout=timeout,
-            retries=retries,
-            tls_context=tls_context,
-        )
-
-    @property
-    def url(self) -> str:
-        """Where the service is."""
-        return self._session.transport.url
-
-    def __repr__(self) -> str:
-        return f"Client({self.url!r})"
+    _network = BlockingNetwork
 
     def __enter__(self) -> Self:
         return self
@@ -133,7 +108,7 @@ class Client:
         **options: Unpack[ProductOptions],
     ) -> tuple[NDArray[Any], Details]:
         """What `matmul` returns, and how it was computed: F, seconds, accuracy."""
-        return run(self._session.matmul(a, b, c=c, dtype=dtype, out=out, **options))
+        return run(self._session.products.multiply(a, b, c=c, dtype=dtype, out=out, **options))
 
     def put(
         self,
@@ -165,7 +140,7 @@ class Client:
         Raises:
             NotFound: There is none of that id.
         """
-        return run(self._session.fetch(f"/v1/matrices/{name_matrix(matrix)}/data", out))
+        return run(self._session.get(matrix, out))
 
     def download(
         self,
@@ -185,8 +160,7 @@ class Client:
             DownloadCorrupted: The bytes are not those that the service announced.
             OSError: The file cannot be written.
         """
-        route = f"/v1/matrices/{name_matrix(matrix)}/data"
-        return run(self._session.download(route, Path(path), on_progress))
+        return run(self._session.download(matrix, Path(path), on_progress))
 
     def matrix(self, matrix_id: str) -> Matrix:
         """What the service says of a matrix."""
@@ -194,12 +168,7 @@ class Client:
 
     def matrices(self) -> Iterator[Matrix]:
         """All matrices that the service keeps, newest first; asked for page by page."""
-        cursor: str | None = None
-        while True:
-            page, cursor = run(self._session.list_matrices(cursor))
-            yield from page
-            if cursor is None:
-                return
+        return iterate(self._session.matrices())
 
     def delete(self, matrix: MatrixName) -> None:
         """Remove a matrix that no queued or running job needs."""
@@ -257,12 +226,7 @@ class Client:
             state: Only those that are "queued", "running", "succeeded", "failed", "cancelled".
             page: Jobs that are asked for at a time; None leaves it to the service.
         """
-        cursor: str | None = None
-        while True:
-            found, cursor = run(self._session.list_jobs(state, page, cursor))
-            yield from found
-            if cursor is None:
-                return
+        return iterate(self._session.jobs(state, page))
 
     def cancel(self, job_id: str) -> JobStatus:
         """Stop a job, a running one too; the job as it is now."""

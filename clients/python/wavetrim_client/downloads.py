@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .bodies import format_digest
 from .calls import Calls
 from .errors import DownloadCorrupted, ServiceUnreachable
+from .network import Network
 from .npy import MEDIA_TYPE, receive_head, view_bytes
 from .request import Answer, Request
 
@@ -48,10 +49,12 @@ class FilePlace:
 
     Args:
         file: Empty, open for writing.
+        network: By which it is written.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, network: Network) -> None:
         self._file = file
+        self._network = network
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._digest = hashlib.sha256()
         self._expected: bytes | None = None
@@ -70,10 +73,13 @@ class FilePlace:
             OSError: The file does not take them.
         """
         count = await answer.receive_into(self._buffer)
-        self._file.write(self._buffer[:count])
-        if self._expected is not None:
-            self._digest.update(self._buffer[:count])
+        await self._network.compute(lambda: self._write(self._buffer[:count]))
         return count
+
+    def _write(self, piece: memoryview) -> None:
+        self._file.write(piece)
+        if self._expected is not None:
+            self._digest.update(piece)
 
     def finish(self) -> None:
         """Compare the digests."""

@@ -66,12 +66,11 @@ class Job:
             timeout_seconds: How long to wait for the job; None for as long as it takes.
         """
         self.wait(timeout_seconds=timeout_seconds)
-        return run(self._session.fetch(f"/v1/jobs/{self.id}/result", out))
+        return run(self._session.result(self.id, out))
 
     def download(self, path: str | os.PathLike[str], *, on_progress: Arrival | None = None) -> int:
         """Write the product of a succeeded job to a .npy file, as `Client.download` does."""
-        route = f"/v1/jobs/{self.id}/result"
-        return run(self._session.download(route, Path(path), on_progress))
+        return run(self._session.download_result(self.id, Path(path), on_progress))
 
     def cancel(self) -> JobStatus:
         """Stop the job, a running one too; the job as it is now."""
@@ -110,14 +109,13 @@ class AsyncJob:
     ) -> NDArray[Any]:
         """The product, when the job has succeeded; see `Job.result`."""
         await self.wait(timeout_seconds=timeout_seconds)
-        return await self._session.fetch(f"/v1/jobs/{self.id}/result", out)
+        return await self._session.result(self.id, out)
 
     async def download(
         self, path: str | os.PathLike[str], *, on_progress: Arrival | None = None
     ) -> int:
         """Write the product of a succeeded job to a .npy file; see `Job.download`."""
-        route = f"/v1/jobs/{self.id}/result"
-        return await self._session.download(route, Path(path), on_progress)
+        return await self._session.download_result(self.id, Path(path), on_progress)
 
     async def cancel(self) -> JobStatus:
         """Stop the job; see `Job.cancel`."""

@@ -15,6 +15,7 @@ from .calls import Calls
 from .errors import ServiceUnreachable
 from .network import Network
 from .request import Request
+from .stream import connect_unix
 
 _ANSWER_BYTES: Final = 4096
 _ANSWER_SECONDS: Final = 10.0
@@ -54,20 +55,18 @@ async def open_lease(calls: Calls, network: Network, size_bytes: int) -> Lease:
     headers = {"Content-Type": "application/json"}
     body = JsonBody.write({"bytes": size_bytes})
     grant = await calls.ask(Request("POST", "/v1/leases", headers=headers, body=body))
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        connection.setblocking(False)
-        connection.connect(grant["socket"])
-        _check_peer(connection)
-        connection.send(grant["token"].encode())
-        await network.wait(connection, read=True, write=False, timeout_seconds=_ANSWER_SECONDS)
-        return _receive(connection, grant)
+        connection = await connect_unix(grant["socket"], network, kind=socket.SOCK_SEQPACKET)
+        try:
+            _check_peer(connection)
+            connection.send(grant["token"].encode())
+            await network.wait(connection, read=True, write=False, timeout_seconds=_ANSWER_SECONDS)
+            return _receive(connection, grant)
+        except BaseException:
+            connection.close()
+            raise
     except (OSError, ValueError) as error:
-        connection.close()
         raise ServiceUnreachable(calls.transport.url, f"it hands no lease out: {error}") from error
-    except BaseException:
-        connection.close()
-        raise
 
 
 def _check_peer(connection: socket.socket) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import select
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -109,6 +109,20 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         return result
     coroutine.close()
     raise RuntimeError("a coroutine of the blocking client was suspended")
+
+
+def iterate(items: AsyncIterator[T]) -> Iterator[T]:
+    """The items of an iterator that runs over `BlockingNetwork`."""
+
+    async def take() -> T:
+        return await anext(items)
+
+    while True:
+        try:
+            item = run(take())
+        except StopAsyncIteration:
+            return
+        yield item
 
 
 def is_readable(sock: socket.socket) -> bool:

@@ -1,8 +1,8 @@
-"""A session from what a client is made with."""
+"""What both clients are: a session with one service, made from what they are made with."""
 
 import os
 import ssl
-from typing import Final
+from typing import ClassVar, Final
 
 from .address import parse_address
 from .network import Network
@@ -16,6 +16,42 @@ LOCAL_URL: Final = "http://127.0.0.1:8000"
 
 TIMEOUT_SECONDS: Final = 120.0
 """The longest silence of a service within one call, when nothing else is said."""
+
+
+class Opened:
+    """A client of one service; see `Client` for the arguments.
+
+    Raises:
+        ValueError: An argument cannot be meant.
+    """
+
+    _network: ClassVar[type[Network]]
+
+    def __init__(
+        self,
+        url: str | os.PathLike[str] = LOCAL_URL,
+        *,
+        api_key: str | None = None,
+        timeout: float | None = TIMEOUT_SECONDS,
+        retries: int = 3,
+        tls_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._session = open_session(
+            url,
+            self._network(),
+            api_key=api_key,
+            timeout=timeout,
+            retries=retries,
+            tls_context=tls_context,
+        )
+
+    @property
+    def url(self) -> str:
+        """Where the service is."""
+        return self._session.transport.url
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
 
 
 def open_session(

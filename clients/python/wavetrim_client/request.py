@@ -4,9 +4,16 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+Progress = Callable[[int, int], None]
+"""Receives the bytes that were sent, and how many there are."""
+
 
 class Body(Protocol):
     """Bytes to be sent, of a known length, read piece by piece as often as they are sent."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether to read a piece is to wait for a disk."""
 
     @property
     def size_bytes(self) -> int:
@@ -46,6 +53,7 @@ class Request:
         query: Query parameters; those that are None are left out.
         headers: Headers besides those of every call.
         body: What is sent.
+        on_progress: Told of each part of the body that was sent.
         repeatable: Whether it may be sent again after its connection has broken: because it
             changes nothing, or because the service knows it again.
         undo: Receives the answer when the caller was interrupted after all was sent, to take back
@@ -57,5 +65,6 @@ class Request:
     query: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Body | None = None
+    on_progress: Progress | None = None
     repeatable: bool = False
     undo: Callable[[Answer], Awaitable[None]] | None = None

@@ -4,26 +4,24 @@ import contextlib
 import json
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from .bodies import ArrayBody, JoinedBody, JsonBody, Progress, WatchedBody, digest_body
+from .bodies import JsonBody, digest_body
 from .calls import Calls
-from .details import Details, read_details
-from .downloads import ArrayPlace, Arrival, Download, FilePlace, receive_file
+from .downloads import ArrayPlace, Arrival, FilePlace, receive_file
 from .errors import ClientError, JobUnsuccessful, ServiceBusy, ServiceUnreachable, WaitTimeout
 from .leased_memory import LeasedMemory
-from .leased_products import LeasedProducts
 from .npy import MEDIA_TYPE
-from .operands import Operands, check_dtype, check_out, read_operands
 from .options import PlanOptions, ProductOptions, describe_options
 from .partial_file import write_partial
+from .products import Products
 from .records import Health, JobStatus, Matrix
-from .request import Answer, Request
+from .request import Answer, Progress, Request
 from .retries import Retries
 from .sources import MatrixName, Source, Uploaded, describe_source, name_matrix, promote_arrays
 from .transport import Transport
@@ -41,6 +39,10 @@ class Session:
     Args:
         transport: The way to it.
         retries: What is sent again, and when.
+
+    Attributes:
+        transport: As given.
+        products: What it computes in one call.
     """
 
     def __init__(self, transport: Transport, retries: Retries) -> None:
@@ -48,56 +50,8 @@ class Session:
         self._network = transport.network
         self._calls = Calls(transport, retries)
         self._memory = LeasedMemory(self._calls, transport.network)
-        self._leased = LeasedProducts(self._calls, transport.network, self._memory)
+        self.products = Products(self._calls, self._memory)
         self._health_calls = Calls(transport, Retries(tries=1))
-
-    async def matmul(
-        self,
-        a: ArrayLike,
-        b: ArrayLike,
-        *,
-        c: ArrayLike | None,
-        dtype: DTypeLike | None,
-        out: NDArray[Any] | None,
-        **options: Unpack[ProductOptions],
-    ) -> tuple[NDArray[Any], Details]:
-        """A product in one call."""
-        query = describe_options(**options)
-        operands = read_operands(a, b, c, beta=query.get("beta", 0.0))
-        if dtype is not None:
-            check_dtype(np.dtype(dtype))
-            query["dtype"] = np.dtype(dtype).name
-        if out is not None:
-            check_out(out, operands, dtype)
-        leased = await self._leased.multiply(
-            operands.matrices,
-            operands.dtype if dtype is None else np.dtype(dtype),
-            None if out is None else _view_matrix(operands, out),
-            query,
-        )
-        if leased is not None:
-            product, details = leased[0].reshape(operands.shape), leased[1]
-            if out is not None and not np.may_share_memory(out, product):
-                np.copyto(out, product)
-            return product if out is None else out, details
-        body = JoinedBody([ArrayBody(matrix) for matrix in operands.matrices])
-        headers = {"Content-Type": MEDIA_TYPE, "Accept-Encoding": "identity"}
-        request = Request("POST", "/v1/matmul", query, headers, body, repeatable=True)
-        place = ArrayPlace(_find_target(operands, out))
-
-        async def read(answer: Answer) -> Details:
-            download = Download(place, None)
-            await download.receive(answer)
-            download.finish()
-            return read_details(answer.headers)
-
-        details = await self._calls.receive(request, read)
-        product = place.array.reshape(operands.shape)
-        if out is None:
-            return product, details
-        if not np.may_share_memory(out, product):
-            np.copyto(out, product)
-        return out, details
 
     async def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """A new array, in a lease where there can be one."""
@@ -113,45 +67,37 @@ class Session:
         self, source: Path | ArrayLike, *, digest: bool, on_progress: Progress | None
     ) -> Matrix:
         """Store a matrix."""
-        body = describe_source(source)
+        body = await self._network.compute(lambda: describe_source(source))
         headers = {"Content-Type": MEDIA_TYPE}
         if digest:
             headers["Content-Digest"] = await self._network.compute(lambda: digest_body(body))
-        if on_progress is not None:
-            body = WatchedBody(body, on_progress)
-        request = Request("POST", "/v1/matrices", headers=headers, body=body, undo=self._unstore)
+        request = Request(
+            "POST",
+            "/v1/matrices",
+            headers=headers,
+            body=body,
+            on_progress=on_progress,
+            undo=self._unstore,
+        )
         return Matrix.read(await self._calls.ask(request))
 
     async def matrix(self, matrix_id: str) -> Matrix:
         """What the service says of a matrix."""
         return Matrix.read(await self._get(f"/v1/matrices/{matrix_id}"))
 
-    async def list_matrices(self, cursor: str | None) -> tuple[list[Matrix], str | None]:
-        """A page of the matrices, and where the next one begins."""
-        page = await self._get("/v1/matrices", cursor=cursor)
-        return [Matrix.read(document) for document in page["matrices"]], page["next_cursor"]
+    async def matrices(self) -> AsyncIterator[Matrix]:
+        """All matrices, newest first, asked for page by page."""
+        async for page in self._list("/v1/matrices"):
+            for document in page["matrices"]:
+                yield Matrix.read(document)
 
-    async def fetch(self, path: str, out: NDArray[Any] | None) -> NDArray[Any]:
-        """A .npy file of the service as an array."""
-        place = ArrayPlace(out)
-        await receive_file(self._calls, path, place)
-        if out is None or place.array is out:
-            return place.array
-        if out.shape != place.array.shape:
-            raise ValueError(
-                f"out has the shape {out.shape}; it must have {place.array.shape}, the matrix's"
-            )
-        np.copyto(out, place.array, casting="no")
-        return out
+    async def get(self, matrix: MatrixName, out: NDArray[Any] | None) -> NDArray[Any]:
+        """A matrix as an array."""
+        return await self._receive(f"/v1/matrices/{name_matrix(matrix)}/data", out)
 
-    async def download(self, path: str, target: Path, on_progress: Arrival | None) -> int:
-        """A .npy file of the service as a file, which appears when it is complete and checked."""
-        stack = contextlib.ExitStack()
-        file = await self._network.compute(lambda: stack.enter_context(write_partial(target)))
-        with stack:
-            size_bytes = await receive_file(self._calls, path, FilePlace(file), on_progress)
-            await self._network.compute(stack.close)
-        return size_bytes
+    async def download(self, matrix: MatrixName, target: Path, on_progress: Arrival | None) -> int:
+        """A matrix as a file, which appears when it is complete and checked."""
+        return await self._write(f"/v1/matrices/{name_matrix(matrix)}/data", target, on_progress)
 
     async def delete(self, matrix: MatrixName) -> None:
         """Remove a matrix."""
@@ -195,12 +141,11 @@ class Session:
         """A job as it is now."""
         return JobStatus.read(await self._get(f"/v1/jobs/{job_id}"))
 
-    async def list_jobs(
-        self, state: str | None, limit: int | None, cursor: str | None
-    ) -> tuple[list[JobStatus], str | None]:
-        """A page of the jobs, newest first, and where the next one begins."""
-        page = await self._get("/v1/jobs", state=state, limit=limit, cursor=cursor)
-        return [JobStatus.read(document) for document in page["jobs"]], page["next_cursor"]
+    async def jobs(self, state: str | None, page: int | None) -> AsyncIterator[JobStatus]:
+        """The jobs, newest first, `page` of them asked for at a time."""
+        async for found in self._list("/v1/jobs", state=state, limit=page):
+            for document in found["jobs"]:
+                yield JobStatus.read(document)
 
     async def cancel(self, job_id: str) -> JobStatus:
         """Stop a job; the job as it is now."""
@@ -236,6 +181,14 @@ class Session:
             await self._network.sleep(pause)
             pause = min(_LAST_POLL_SECONDS, pause * 1.4)
 
+    async def result(self, job_id: str, out: NDArray[Any] | None) -> NDArray[Any]:
+        """The product of a job that has succeeded, as an array."""
+        return await self._receive(f"/v1/jobs/{job_id}/result", out)
+
+    async def download_result(self, job_id: str, target: Path, on_progress: Arrival | None) -> int:
+        """The product of a job that has succeeded, as a file."""
+        return await self._write(f"/v1/jobs/{job_id}/result", target, on_progress)
+
     async def plan(
         self,
         m: int,
@@ -267,8 +220,41 @@ class Session:
             return Health(ready=False, missing=busy.problem.get("missing", {"service": str(busy)}))
         return Health(ready=True, missing={})
 
+    async def _list(self, path: str, **query: Any) -> AsyncIterator[dict[str, Any]]:
+        """The pages of a list."""
+        cursor: str | None = None
+        while True:
+            page = await self._get(path, cursor=cursor, **query)
+            yield page
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
     async def _get(self, path: str, **query: Any) -> Any:
         return await self._calls.ask(Request("GET", path, query, repeatable=True))
+
+    async def _receive(self, path: str, out: NDArray[Any] | None) -> NDArray[Any]:
+        """A .npy file of the service as an array."""
+        place = ArrayPlace(out)
+        await receive_file(self._calls, path, place)
+        if out is None or place.array is out:
+            return place.array
+        if out.shape != place.array.shape:
+            raise ValueError(
+                f"out has the shape {out.shape}; it must have {place.array.shape}, the matrix's"
+            )
+        np.copyto(out, place.array, casting="no")
+        return out
+
+    async def _write(self, path: str, target: Path, on_progress: Arrival | None) -> int:
+        """A .npy file of the service as a file."""
+        stack = contextlib.ExitStack()
+        file = await self._network.compute(lambda: stack.enter_context(write_partial(target)))
+        with stack:
+            place = FilePlace(file, self._network)
+            size_bytes = await receive_file(self._calls, path, place, on_progress)
+            await self._network.compute(stack.close)
+        return size_bytes
 
     async def _store(
         self,
@@ -299,22 +285,3 @@ class Session:
         """Remove a matrix that nobody came to need."""
         with contextlib.suppress(ClientError):
             await self.delete(matrix)
-
-
-def _view_matrix(operands: Operands, out: NDArray[Any]) -> NDArray[Any] | None:
-    """`out` as a matrix that is a view of it; None where that cannot be."""
-    shape = (operands.matrices[0].shape[0], operands.matrices[1].shape[1])
-    matrix = out.reshape(shape)
-    return matrix if np.may_share_memory(matrix, out) else None
-
-
-def _find_target(operands: Operands, out: NDArray[Any] | None) -> NDArray[Any] | None:
-    """`out` as the matrix that is received into it; None where that would not do.
-
-    An operand may be sent again when a connection breaks, so it must not be written over before.
-    """
-    if out is None or not (out.flags.c_contiguous or out.flags.f_contiguous):
-        return None
-    if any(np.may_share_memory(out, matrix) for matrix in operands.matrices):
-        return None
-    return out.reshape(operands.matrices[0].shape[0], operands.matrices[1].shape[1])

@@ -136,11 +136,12 @@ async def open_stream(
 async def _connect(address: Address, network: Network) -> socket.socket:
     """A connected socket: the first of the host's addresses that answers."""
     if address.socket_path:
-        return await _connect_one(socket.AF_UNIX, 0, address.socket_path, network)
+        return await connect_unix(address.socket_path, network)
     failure: OSError | None = None
     for family, _, protocol, _, place in await network.resolve(address.host, address.port):
         try:
-            sock = await _connect_one(family, protocol, place, network)
+            sock = socket.socket(family, socket.SOCK_STREAM, protocol)
+            await _connect_one(sock, place, network)
         except OSError as error:
             failure = failure or error
         else:
@@ -149,10 +150,21 @@ async def _connect(address: Address, network: Network) -> socket.socket:
     raise failure or OSError(f"{address.host} has no address")
 
 
-async def _connect_one(
-    family: int, protocol: int, place: str | tuple[str, int], network: Network
+async def connect_unix(
+    path: str, network: Network, *, kind: int = socket.SOCK_STREAM
 ) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM, protocol)
+    """A socket that is connected to a Unix socket, where there may be a queue.
+
+    Raises:
+        OSError: Nobody listens there, or its queue is full for too long.
+    """
+    sock = socket.socket(socket.AF_UNIX, kind)
+    await _connect_one(sock, path, network)
+    return sock
+
+
+async def _connect_one(sock: socket.socket, place: str | tuple[str, int], network: Network) -> None:
+    """Connect a socket, or close it."""
     try:
         sock.setblocking(False)
         end = time.monotonic() + CONNECT_SECONDS
@@ -168,7 +180,6 @@ async def _connect_one(
     if code:
         sock.close()
         raise OSError(code, os.strerror(code))
-    return sock
 
 
 async def _begin_tls(

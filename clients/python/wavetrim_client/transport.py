@@ -138,21 +138,26 @@ class HttpTransport:
             )
         )
         assert head is not None, "h11 writes a head"
-        body = () if request.body is None else request.body.read_pieces()
-        taken = True
-        for piece in join_small(chain((head,), body), HEAD_BYTES):
-            taken = await stream.send(piece)
-            if not taken:
-                break
+        sending = _Sending(head, request)
         try:
+            taken = await self._send(stream, sending)
             return await HttpAnswer.receive(stream, protocol, reusable=taken)
         except (StreamBroken, h11.RemoteProtocolError):
             raise
         except BaseException:  # Ctrl-C, or a task that is cancelled
-            if request.undo is not None and taken:
+            if request.undo is not None and not sending.left_bytes:
                 with contextlib.suppress(Exception):
                     await request.undo(await HttpAnswer.receive(stream, protocol, reusable=False))
             raise
+
+    async def _send(self, stream: Stream, sending: "_Sending") -> bool:
+        """Send a request; False when the service answers before it has taken all of it."""
+        while sending.left_bytes:
+            piece = await self.network.compute(sending.read) if sending.waits else sending.read()
+            if not await stream.send(piece):
+                return False
+            sending.note(len(piece))
+        return True
 
     def _target(self, request: Request) -> str:
         query = {name: _show(value) for name, value in request.query.items() if value is not None}
@@ -164,6 +169,33 @@ class HttpTransport:
         if request.body is not None:
             headers.append((b"Content-Length", b"%d" % request.body.size_bytes))
         return headers
+
+
+class _Sending:
+    """A request on its way.
+
+    Attributes:
+        waits: Whether to read a piece is to wait for a disk.
+        left_bytes: What is still to be sent; at 0 the service may act.
+    """
+
+    def __init__(self, head: bytes, request: Request) -> None:
+        body = request.body
+        self._pieces = join_small(chain((head,), body.read_pieces() if body else ()), HEAD_BYTES)
+        self._size_bytes = body.size_bytes if body else 0
+        self._on_progress = request.on_progress
+        self.waits = body is not None and body.waits
+        self.left_bytes = len(head) + self._size_bytes
+
+    def read(self) -> bytes | memoryview:
+        """The next piece."""
+        return next(self._pieces)
+
+    def note(self, count: int) -> None:
+        """So many bytes more were sent."""
+        self.left_bytes -= count
+        if self._on_progress is not None and self.left_bytes < self._size_bytes:
+            self._on_progress(self._size_bytes - self.left_bytes, self._size_bytes)
 
 
 class HttpAnswer:

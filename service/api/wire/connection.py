@@ -14,10 +14,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.api.wire.body_pull import BodyPull
+from wavetrim.service.api.wire.body_source import RECEIVE_INTO
 from wavetrim.service.api.wire.exchange import Exchange
 from wavetrim.service.api.wire.lingering import Lingering
 from wavetrim.service.api.wire.lost_transport import LOST
-from wavetrim.service.api.wire.reader import RECEIVE_INTO
 from wavetrim.service.api.wire.sender import DRAINED
 from wavetrim.service.errors import ContentRefused
 

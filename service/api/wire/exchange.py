@@ -1,6 +1,7 @@
 """One request and its answer on a connection."""
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -138,21 +139,25 @@ class Exchange(asyncio.Transport):
         Returns:
             True when it has; False when the connection was lost before.
         """
+        transport, flow = self._connection.transport, self._connection.flow
+        clock = asyncio.get_running_loop().time
+        least_bytes, moved_at = transport.get_write_buffer_size(), clock()
         while not self._connection.lost:
-            waiting_bytes = self._connection.transport.get_write_buffer_size()
-            if not self._connection.flow.write_paused:
-                if not waiting_bytes and not self.is_closing():
-                    return True
+            waiting_bytes = transport.get_write_buffer_size()
+            if not (waiting_bytes or flow.write_paused or self.is_closing()):
+                return True
+            if waiting_bytes < least_bytes:
+                least_bytes, moved_at = waiting_bytes, clock()
+            elif idle_seconds is not None and clock() >= moved_at + idle_seconds:
+                transport.abort()
+                idle_seconds = None
+            if flow.write_paused:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(idle_seconds):
+                        await flow.drain()
+            else:
                 # A last byte, which does not count as backpressure, or the news of the end.
                 await asyncio.sleep(_PAUSE_SECONDS)
-                continue
-            try:
-                async with asyncio.timeout(idle_seconds):
-                    await self._connection.flow.drain()
-            except TimeoutError:
-                if self._connection.transport.get_write_buffer_size() >= waiting_bytes:
-                    self._connection.transport.abort()
-                    idle_seconds = None
         return False
 
     def _complete(self) -> None:

@@ -2,33 +2,25 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Sequence
+from typing import Final
 
 from anyio import CancelScope
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
-from wavetrim.service.api.wire.body_pull import BodyCutOff, BodySilent
+from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES, BodySource
 from wavetrim.service.api.wire.digests import format_digest, parse_digest
 from wavetrim.service.errors import (
     BodyLengthWrong,
     BodyTooLarge,
     ContentRefused,
     DigestMismatch,
-    UploadStalled,
 )
 from wavetrim.service.storage.npy import NpyHeader, parse_header
 
 MEDIA_TYPES: Final = ("application/octet-stream", "application/x-npy")
 """The media types of a .npy file."""
-
-SMALL_BODY_BYTES: Final = 2**16
-"""Bodies up to this length are taken in one piece; longer ones can be pulled into a view."""
-
-RECEIVE_INTO: Final = "wavetrim.receive_into"
-"""The ASGI extension that pulls: `Exchange.receive_into`."""
 
 _HASH_BYTES: Final = 8 * 2**20
 """So much is hashed at a time, in a thread, while the next bytes arrive."""
@@ -40,9 +32,6 @@ _HEADER_BYTES: Final = (128, 4096)
 class BodyReader:
     """Reads a body of .npy files, and hashes it where a digest was sent.
 
-    The bytes go straight from the socket into the caller's memory where the server offers it and
-    the body is long enough to gain by it; else they are copied there as ASGI delivers them.
-
     Args:
         scope: The request's ASGI scope.
         receive: Its ASGI channel; nothing of the body has been received.
@@ -52,7 +41,6 @@ class BodyReader:
 
     Attributes:
         length_bytes: The body's length by its Content-Length; None where the sender does not say.
-        received_bytes: How much of it has been taken.
 
     Raises:
         BodyTooLarge: The body's length is known and too large.
@@ -72,15 +60,16 @@ class BodyReader:
         headers = Headers(scope=scope)
         _check_content(headers)
         self.length_bytes = _read_length(headers, limit_bytes)
-        self.received_bytes = 0
-        self._limit_bytes = limit_bytes
         self._expected = parse_digest(", ".join(digests)) if digests else None
         self._hash = hashlib.sha256() if self._expected is not None else None
-        self._receive_message = receive
-        self._receive_into = self._find_extension(scope)
-        self._idle_seconds = idle_seconds
-        self._rest = b""
-        self._ended = False
+        self._source = BodySource(
+            scope, receive, length_bytes=self.length_bytes, idle_seconds=idle_seconds
+        )
+
+    @property
+    def received_bytes(self) -> int:
+        """How much of the body has come."""
+        return self._source.received_bytes
 
     @property
     def digest(self) -> bytes | None:
@@ -102,16 +91,17 @@ class BodyReader:
             UploadStalled: The sender fell silent.
             ClientDisconnect: The sender left.
         """
-        prefix = self._rest
+        prefix = b""
         ask = _HEADER_BYTES[0]
         while (header := parse_header(prefix)) is None:
-            chunk = await self._receive_some(ask)
+            chunk = await self._source.receive_some(ask)
             if not chunk:
                 where = f"it ends inside the .npy header of {name}" if prefix else f"no {name}"
                 raise BodyLengthWrong("body", f"{self.received_bytes} bytes", f"longer: {where}")
             prefix += chunk
             ask = _HEADER_BYTES[1]
-        raw, self._rest = prefix[: header.offset_bytes], prefix[header.offset_bytes :]
+        raw = prefix[: header.offset_bytes]
+        self._source.put_back(prefix[header.offset_bytes :])
         if self._hash is not None:
             self._hash.update(raw)
         return header, raw
@@ -154,12 +144,11 @@ class BodyReader:
             UploadStalled: The sender fell silent.
             ClientDisconnect: The sender left.
         """
-        content = self._rest
-        while chunk := await self._receive_some(SMALL_BODY_BYTES):
+        content = b""
+        while chunk := await self._source.receive_some(SMALL_BODY_BYTES):
             content += chunk
             if len(content) > SMALL_BODY_BYTES:
                 raise BodyTooLarge("body", len(content), f"at most {SMALL_BODY_BYTES} bytes")
-        self._rest = b""
         if self._hash is not None:
             self._hash.update(content)
         return content
@@ -183,7 +172,7 @@ class BodyReader:
             UploadStalled: The sender fell silent.
             ClientDisconnect: The sender left.
         """
-        if self._rest or await self._receive_some(1):
+        if await self._source.receive_some(1):
             value = f"more than {expected_bytes} bytes"
             raise BodyLengthWrong("body", value, f"{expected_bytes} bytes, by its .npy header")
         digest = self.digest
@@ -192,69 +181,11 @@ class BodyReader:
             raise DigestMismatch("Content-Digest", format_digest(self._expected), limit)
 
     async def _fill(self, view: memoryview, behind_bytes: int) -> None:
-        """Fills a view, from what was read too far and then from the connection."""
-        filled = self._place(self._rest, view)
-        while filled < len(view):
-            if self._receive_into is not None:
-                count = await self._pull(view[filled:])
-            elif chunk := await self._receive():
-                count = self._place(chunk, view[filled:])
-            else:
-                count = 0
-            if not count:
-                needed = self.received_bytes + len(view) - filled + behind_bytes
-                limit = f"at least {needed} bytes, by its .npy header"
-                raise BodyLengthWrong("body", f"{self.received_bytes} bytes", limit)
-            filled += count
-
-    def _place(self, chunk: bytes, view: memoryview) -> int:
-        """Copies what fits into the view, and keeps the rest for the next one."""
-        count = min(len(chunk), len(view))
-        view[:count] = chunk[:count]
-        self._rest = chunk[count:]
-        return count
-
-    async def _receive_some(self, most: int) -> bytes:
-        """The next bytes, at most so many where they are pulled; none at the end."""
-        if self._receive_into is None:
-            return await self._receive()
-        buffer = bytearray(most)
-        return bytes(buffer[: await self._pull(memoryview(buffer))])
-
-    async def _pull(self, view: memoryview) -> int:
-        """Has the server fill a view; returns less than its length at the body's end only."""
-        assert self._receive_into is not None
-        try:
-            count = await self._receive_into(view, idle_seconds=self._idle_seconds)
-        except BodyCutOff as error:
-            self.received_bytes += error.received_bytes
-            raise ClientDisconnect from error
-        except BodySilent as error:
-            self.received_bytes += error.received_bytes
-            raise self._describe_silence() from error
-        self.received_bytes += count
-        return count
-
-    async def _receive(self) -> bytes:
-        """The next bytes as ASGI delivers them; none at the end."""
-        while not self._ended:
-            try:
-                async with asyncio.timeout(self._idle_seconds):
-                    message = await self._receive_message()
-            except TimeoutError as error:
-                raise self._describe_silence() from error
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            self._ended = not message.get("more_body", False)
-            if chunk := bytes(message.get("body", b"")):
-                self.received_bytes += len(chunk)
-                return chunk
-        return b""
-
-    def _describe_silence(self) -> UploadStalled:
-        value = f"silent after {self.received_bytes} bytes"
-        limit = f"sent without pauses of {self._idle_seconds:g} s (upload_idle_seconds)"
-        return UploadStalled("body", value, limit)
+        filled = await self._source.fill(view)
+        if filled < len(view):
+            needed = self.received_bytes + len(view) - filled + behind_bytes
+            limit = f"at least {needed} bytes, by its .npy header"
+            raise BodyLengthWrong("body", f"{self.received_bytes} bytes", limit)
 
     def _begin_hashing(self, piece: memoryview) -> Awaitable[None] | None:
         assert self._hash is not None
@@ -262,13 +193,6 @@ class BodyReader:
             self._hash.update(piece)
             return None
         return asyncio.get_running_loop().run_in_executor(None, self._hash.update, piece)
-
-    def _find_extension(self, scope: Scope) -> Callable[..., Awaitable[int]] | None:
-        """What pulls the body, where that is offered and pays."""
-        if self.length_bytes is None or self.length_bytes <= SMALL_BODY_BYTES:
-            return None
-        extensions: dict[str, Any] = scope.get("extensions") or {}
-        return extensions.get(RECEIVE_INTO)
 
 
 def _check_content(headers: Headers) -> None:

@@ -1,0 +1,176 @@
+"""Whether a service keeps anything of the products that it computes: 100,000 of them, in one call.
+
+Run `python -m benchmarks.http.endurance [--products 100000] [--clients 8] [--size 64]`. It shows
+what the service holds before, in between and after. The first products do not count: they make
+what later ones use again. It ends with 1 where the database, the files, the descriptors or the
+arena have grown, or the own memory by more than allocators take to settle.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from benchmarks.http.clients.connection import Address
+from benchmarks.http.clients.load import apply_load
+from benchmarks.http.clients.product import Product
+from benchmarks.http.clients.service_calls import ServiceCalls
+from benchmarks.http.contenders.contender import Setup
+from benchmarks.http.contenders.field import ask_service
+from benchmarks.http.contenders.service import Service
+from benchmarks.http.contenders.wire import make_call
+from benchmarks.http.own_memory import list_family, measure_own
+
+PRODUCTS: Final = 100_000
+OWN_BYTES: Final = 16 * 2**20
+"""By so much the own memory may grow: less than 200 bytes for each of 100,000 products."""
+
+_DATABASE: Final = "wavetrim.db*"
+_SETTLE_SECONDS: Final = 2.0
+_BATCH_SECONDS: Final = 5.0
+_HEADER: Final = ("products", "per s", "database", "files", "own MiB", "descriptors", "arena used")
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What a service holds at one moment.
+
+    Attributes:
+        database_bytes: Of the database with its log.
+        files: Files in the data folder, those of the database aside.
+        own_bytes: Anonymous memory of the service and its engine.
+        descriptors: Descriptors of both.
+        arena_bytes: What extents in the arena take.
+    """
+
+    database_bytes: int
+    files: int
+    own_bytes: int
+    descriptors: int
+    arena_bytes: int
+
+    @classmethod
+    def measure(cls, pid: int, data: Path, calls: ServiceCalls) -> "Holdings":
+        """Look at a service that nobody asks for anything.
+
+        Args:
+            pid: Of the service.
+            data: Its data folder, with the database.
+            calls: To the service.
+        """
+        # First of all, so that this connection is among the descriptors each time.
+        arena = calls.call("GET", "/v1/devices")["arena"]
+        database = set(data.glob(_DATABASE))
+        family = list_family(pid)
+        return cls(
+            database_bytes=sum(path.stat().st_size for path in database),
+            files=sum(path.is_file() and path not in database for path in data.rglob("*")),
+            own_bytes=measure_own(pid),
+            descriptors=sum(len(list(Path(f"/proc/{one}/fd").iterdir())) for one in family),
+            arena_bytes=arena["used_bytes"],
+        )
+
+    def find_growth(self, before: "Holdings") -> list[str]:
+        """What has grown since, in words; the own memory by more than OWN_BYTES."""
+        allowed = {"own_bytes": OWN_BYTES}
+        return [
+            f"{name} was {getattr(before, name)} and is {getattr(self, name)}"
+            for name in self.__slots__
+            if getattr(self, name) > getattr(before, name) + allowed.get(name, 0)
+        ]
+
+
+def compute_products(
+    address: Address, products: int, *, clients: int, size: int
+) -> Iterator[tuple[int, float]]:
+    """Have products computed and checked; yields how many so far, and how many a second.
+
+    Args:
+        address: Of the service.
+        products: How many at least.
+        clients: Who ask at once.
+        size: Rows and columns.
+
+    Raises:
+        WrongAnswer: An answer is not its product.
+        OSError: A connection broke.
+    """
+    drawn = [Product.draw(size, "float32", seed) for seed in range(4)]
+    calls = [make_call(product, ask_service(product)) for product in drawn]
+    done, rate = 0, 0.0
+    while done < products:
+        seconds = min(_BATCH_SECONDS, (products - done) / rate if rate else 1.0)
+        load = apply_load(address, calls, clients, seconds)
+        done += len(load.seconds)
+        rate = len(load.seconds) / load.elapsed_seconds
+        yield done, rate
+
+
+def watch_products(
+    address: Address, look: Callable[[], Holdings], *, products: int, clients: int, size: int
+) -> list[str]:
+    """Have products computed, and show what the service holds; returns what has grown.
+
+    Args:
+        address: Of the service.
+        look: Measures what it holds.
+        products: How many at least; a twentieth more is computed before the first look.
+        clients: Who ask at once.
+        size: Rows and columns.
+    """
+    print(" ".join(f"{name:>12}" for name in _HEADER), flush=True)
+    for _ in compute_products(address, products // 20, clients=clients, size=size):
+        pass
+    time.sleep(_SETTLE_SECONDS)
+    before = now = look()
+    show(0, 0.0, before)
+    done = 0
+    for done, rate in compute_products(address, products, clients=clients, size=size):
+        show(done, rate, look())
+    time.sleep(_SETTLE_SECONDS)
+    now = look()
+    show(done, 0.0, now)
+    return now.find_growth(before)
+
+
+def show(done: int, rate: float, held: Holdings) -> None:
+    """Print a line."""
+    own = f"{held.own_bytes / 2**20:.1f}"
+    figures = (done, f"{rate:.0f}", held.database_bytes, held.files, own, held.descriptors,
+               held.arena_bytes)  # fmt: skip
+    print(" ".join(f"{figure:>12}" for figure in figures), flush=True)
+
+
+def main() -> int:
+    """Compute, and show what was held."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--products", type=int, default=PRODUCTS)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--size", type=int, default=64)
+    arguments = parser.parse_args()
+    with TemporaryDirectory(prefix="wavetrim-") as name:
+        folder = Path(name)
+        service = Service(Setup(folder))
+        address, stop = service.start_tcp()
+        try:
+            with ServiceCalls(service.port) as calls:
+                grown = watch_products(
+                    address,
+                    lambda: Holdings.measure(service.pid, folder / "data", calls),
+                    products=arguments.products,
+                    clients=arguments.clients,
+                    size=arguments.size,
+                )
+        finally:
+            stop()
+    for line in grown:
+        print(f"grown: {line}", file=sys.stderr)
+    return 1 if grown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

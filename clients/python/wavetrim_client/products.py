@@ -1,0 +1,98 @@
+"""Products in one call: in leases where they can be, else sent and received."""
+
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from .bodies import ArrayBody, JoinedBody
+from .calls import Calls
+from .details import Details, read_details
+from .downloads import ArrayPlace, Download
+from .leased_memory import LeasedMemory
+from .leased_products import LeasedProducts
+from .npy import MEDIA_TYPE
+from .operands import Operands, check_dtype, check_out, read_operands
+from .options import ProductOptions, describe_options
+from .request import Answer, Request
+
+
+class Products:
+    """Has one service compute products.
+
+    Args:
+        calls: The way to it.
+        memory: Its leases.
+    """
+
+    def __init__(self, calls: Calls, memory: LeasedMemory) -> None:
+        self._calls = calls
+        self._leased = LeasedProducts(calls, calls.transport.network, memory)
+
+    async def multiply(
+        self,
+        a: ArrayLike,
+        b: ArrayLike,
+        *,
+        c: ArrayLike | None,
+        dtype: DTypeLike | None,
+        out: NDArray[Any] | None,
+        **options: Unpack[ProductOptions],
+    ) -> tuple[NDArray[Any], Details]:
+        """alpha·A·B + beta·C, and how it was computed; arguments as `Client.matmul` has them."""
+        query = describe_options(**options)
+        operands = read_operands(a, b, c, beta=query.get("beta", 0.0))
+        if dtype is not None:
+            check_dtype(np.dtype(dtype))
+            query["dtype"] = np.dtype(dtype).name
+        if out is not None:
+            check_out(out, operands, dtype)
+        found = await self._leased.multiply(
+            operands.matrices,
+            operands.dtype if dtype is None else np.dtype(dtype),
+            None if out is None else _view_matrix(operands, out),
+            query,
+        )
+        if found is None:
+            found = await self._send(operands, query, _find_target(operands, out))
+        product, details = found[0].reshape(operands.shape), found[1]
+        if out is not None and not np.may_share_memory(out, product):
+            np.copyto(out, product)
+        return product if out is None else out, details
+
+    async def _send(
+        self, operands: Operands, query: dict[str, Any], target: NDArray[Any] | None
+    ) -> tuple[NDArray[Any], Details]:
+        """The product of operands that are sent, received into `target` where there is one."""
+        body = JoinedBody([ArrayBody(matrix) for matrix in operands.matrices])
+        headers = {"Content-Type": MEDIA_TYPE, "Accept-Encoding": "identity"}
+        request = Request("POST", "/v1/matmul", query, headers, body, repeatable=True)
+        place = ArrayPlace(target)
+
+        async def read(answer: Answer) -> Details:
+            download = Download(place, None)
+            await download.receive(answer)
+            download.finish()
+            return read_details(answer.headers)
+
+        details = await self._calls.receive(request, read)
+        return place.array, details
+
+
+def _view_matrix(operands: Operands, out: NDArray[Any]) -> NDArray[Any] | None:
+    """`out` as a matrix that is a view of it; None where that cannot be."""
+    shape = (operands.matrices[0].shape[0], operands.matrices[1].shape[1])
+    matrix = out.reshape(shape)
+    return matrix if np.may_share_memory(matrix, out) else None
+
+
+def _find_target(operands: Operands, out: NDArray[Any] | None) -> NDArray[Any] | None:
+    """`out` as the matrix that is received into it; None where that would not do.
+
+    An operand may be sent again when a connection breaks, so it must not be written over before.
+    """
+    if out is None or not (out.flags.c_contiguous or out.flags.f_contiguous):
+        return None
+    if any(np.may_share_memory(out, matrix) for matrix in operands.matrices):
+        return None
+    return out.reshape(operands.matrices[0].shape[0], operands.matrices[1].shape[1])

@@ -1,0 +1,130 @@
+"""The bytes of a request's body, as they come from its connection."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope
+
+from wavetrim.service.api.wire.body_pull import BodyCutOff, BodySilent
+from wavetrim.service.errors import UploadStalled
+
+SMALL_BODY_BYTES: Final = 2**16
+"""Bodies up to this length are taken in one piece; longer ones can be pulled into a view."""
+
+RECEIVE_INTO: Final = "wavetrim.receive_into"
+"""The ASGI extension that pulls: `Exchange.receive_into`."""
+
+
+class BodySource:
+    """Receives a body from its front to its end.
+
+    The bytes go straight from the socket into the caller's memory where the server offers it and
+    the body is long enough to gain by it; else they are copied there as ASGI delivers them.
+
+    Args:
+        scope: The request's ASGI scope.
+        receive: Its ASGI channel; nothing of the body has been received.
+        length_bytes: The body's length; None where it is not known.
+        idle_seconds: How long the sender may be silent.
+
+    Attributes:
+        received_bytes: How much has come.
+    """
+
+    def __init__(
+        self, scope: Scope, receive: Receive, *, length_bytes: int | None, idle_seconds: float
+    ) -> None:
+        self.received_bytes = 0
+        self._receive_message = receive
+        self._receive_into: Callable[..., Awaitable[int]] | None = None
+        if length_bytes is not None and length_bytes > SMALL_BODY_BYTES:
+            extensions: dict[str, Any] = scope.get("extensions") or {}
+            self._receive_into = extensions.get(RECEIVE_INTO)
+        self._idle_seconds = idle_seconds
+        self._rest = b""
+        self._ended = False
+
+    async def receive_some(self, most: int) -> bytes:
+        """The next bytes, at most so many where they are pulled; none at the end.
+
+        Raises:
+            UploadStalled: The sender fell silent.
+            ClientDisconnect: The sender left.
+        """
+        if self._rest:
+            chunk, self._rest = self._rest, b""
+            return chunk
+        if self._receive_into is None:
+            return await self._receive()
+        buffer = bytearray(most)
+        return bytes(buffer[: await self._pull(memoryview(buffer))])
+
+    def put_back(self, chunk: bytes) -> None:
+        """Gives back the end of what was received last; it comes first again."""
+        self._rest = chunk
+
+    async def fill(self, view: memoryview) -> int:
+        """Receives into a view; returns less than its length at the body's end only.
+
+        However the call ends, nothing is written into the view afterwards.
+
+        Raises:
+            UploadStalled: The sender fell silent.
+            ClientDisconnect: The sender left.
+        """
+        filled = self._place(self._rest, view)
+        while filled < len(view):
+            if self._receive_into is not None:
+                count = await self._pull(view[filled:])
+            elif chunk := await self._receive():
+                count = self._place(chunk, view[filled:])
+            else:
+                count = 0
+            if not count:
+                break
+            filled += count
+        return filled
+
+    def _place(self, chunk: bytes, view: memoryview) -> int:
+        """Copies what fits into the view, and keeps the rest for the next one."""
+        count = min(len(chunk), len(view))
+        view[:count] = chunk[:count]
+        self._rest = chunk[count:]
+        return count
+
+    async def _pull(self, view: memoryview) -> int:
+        """Has the server fill a view; returns less than its length at the body's end only."""
+        assert self._receive_into is not None
+        try:
+            count = await self._receive_into(view, idle_seconds=self._idle_seconds)
+        except BodyCutOff as error:
+            self.received_bytes += error.received_bytes
+            raise ClientDisconnect from error
+        except BodySilent as error:
+            self.received_bytes += error.received_bytes
+            raise self._describe_silence() from error
+        self.received_bytes += count
+        return count
+
+    async def _receive(self) -> bytes:
+        """The next bytes as ASGI delivers them; none at the end."""
+        while not self._ended:
+            try:
+                async with asyncio.timeout(self._idle_seconds):
+                    message = await self._receive_message()
+            except TimeoutError as error:
+                raise self._describe_silence() from error
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            self._ended = not message.get("more_body", False)
+            if chunk := bytes(message.get("body", b"")):
+                self.received_bytes += len(chunk)
+                return chunk
+        return b""
+
+    def _describe_silence(self) -> UploadStalled:
+        value = f"silent after {self.received_bytes} bytes"
+        limit = f"sent without pauses of {self._idle_seconds:g} s (upload_idle_seconds)"
+        return UploadStalled("body", value, limit)

@@ -1,0 +1,71 @@
+"""nginx in front of a service, with the configuration that deploy/ has."""
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.server import ROOT, find_free_port
+
+COMMAND: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+"""nginx, where it is installed."""
+
+_TEMPORARY: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+
+
+@contextmanager
+def run_nginx(folder: Path, upstream: str, *, buffering: bool) -> Iterator[int]:
+    """nginx until the block ends; yields its port.
+
+    Args:
+        folder: For its files.
+        upstream: Where the service is, as nginx names it.
+        buffering: Whether it takes a request's body whole before it asks the service.
+    """
+    assert COMMAND is not None
+    port = find_free_port()
+    text = (ROOT / "deploy" / "nginx.conf").read_text()
+    for shown, used in (
+        ("listen 80;", f"listen 127.0.0.1:{port};"),
+        ("server 127.0.0.1:8000;", f"server {upstream};"),
+        ("request_buffering off;", f"request_buffering {'on' if buffering else 'off'};"),
+    ):
+        assert text.count(shown) == 1, shown
+        text = text.replace(shown, used)
+    temporary = "".join(f"{name}_temp_path {folder}/{name};\n" for name in _TEMPORARY)
+    configuration = folder / "nginx.conf"
+    configuration.write_text(
+        f"user {pwd.getpwuid(os.geteuid()).pw_name};\n"
+        f"daemon off;\npid {folder}/nginx.pid;\nerror_log {folder}/error.log info;\n"
+        f"events {{}}\nhttp {{\naccess_log {folder}/access.log;\n{temporary}{text}}}\n"
+    )
+    with (folder / "output.log").open("wb") as log:
+        process = subprocess.Popen(
+            [COMMAND, "-e", f"{folder}/error.log", "-p", str(folder), "-c", str(configuration)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        _wait_listening(process, port, folder / "output.log")
+        yield port
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _wait_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    end = time.monotonic() + 20
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < end, log.read_text()
+            time.sleep(0.02)
+        else:
+            return
