@@ -60,8 +60,11 @@ check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m mypy
 	$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
+# Two files at a time: more would slow services down that a test gives a time to answer.
+BESIDE = --numprocesses=2 --dist=loadfile
+
 test: $(ENVIRONMENT) ## the tests that need no GPU
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest $(BESIDE) $(ARGS)
 
 test-gpu: $(ENVIRONMENT) ## the tests that need a CUDA GPU; fails without one
 	$(PY) -m pytest -m gpu $(shell grep -l 'mark\.gpu' tests/test_*.py) $(ARGS)

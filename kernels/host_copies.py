@@ -8,13 +8,13 @@ is no C compiler they do it all the same.
 import ctypes
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from wavetrim.kernels.host_library import HOST_LIBRARY
 from wavetrim.kernels.memory import Matrix, copy_matrix
+from wavetrim.native.call_threads import CallThreads
 from wavetrim.native.library import load_library
 
 _LEAST_SHARE_BYTES: Final = 1 << 20
@@ -44,7 +44,7 @@ class CopyTeam:
         self._library = load_library(HOST_LIBRARY, cache_dir) if native else None
         self._closing = threading.Lock()
         self._team: int | None = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: CallThreads | None = None
         if self._library is not None:
             self._library.open_team.restype = ctypes.c_void_p
             self._library.wake_team.argtypes = (ctypes.c_void_p, ctypes.c_int)
@@ -56,7 +56,7 @@ class CopyTeam:
             self._team = self._library.open_team(ctypes.c_int(threads))
         if self._team is None:
             self._library = None
-            self._pool = ThreadPoolExecutor(max(1, threads), "copy")
+            self._pool = CallThreads(max(1, threads), "copy")
 
     @property
     def threads(self) -> int:
@@ -111,7 +111,7 @@ class CopyTeam:
                 self._library.close_team(ctypes.c_void_p(self._team))
                 self._library = self._team = None
             if self._pool is not None:
-                self._pool.shutdown(wait=True)
+                self._pool.close()
 
     def _copy_shares(self, target: Matrix, source: Matrix) -> None:
         rows = target.shape[0]

@@ -8,7 +8,7 @@ piece takes less time than Python's threads need to hand each other the interpre
 
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -19,6 +19,7 @@ from wavetrim.kernels.operands import Layout
 from wavetrim.kernels.pieces import cut_pieces, pitch_items
 from wavetrim.kernels.region import DeviceRegion
 from wavetrim.kernels.transfers import Transfers
+from wavetrim.native.call_threads import CallThreads
 
 SLAB_BYTES: Final = 8 << 20
 SLABS: Final = 4
@@ -97,9 +98,8 @@ class SlabStage:
         self._transfers = Transfers(stream)
         self._slabs = PinnedSlabs(SLABS, SLAB_BYTES)
         self._stopping = False
-        self._thread = ThreadPoolExecutor(
-            1, "gpu-copy", initializer=lambda: cupy.cuda.Device(device_index).use()
-        )
+        self._thread = CallThreads(1, "gpu-copy")
+        self._thread.submit(cupy.cuda.Device(device_index).use).result()
         self._walks: list[Future[None]] = []
 
     def send(self, errand: Errand) -> Walk:
@@ -132,7 +132,7 @@ class SlabStage:
 
     def close(self) -> None:
         """As `Stage` says."""
-        self._thread.shutdown(wait=True)
+        self._thread.close()
         self._slabs.close()
 
     def _walk(self, errand: Errand) -> None:

@@ -1,1 +1,1 @@
-"""What compiles the project's C where it first runs, and finds it again. Knows no users of it."""
+"""What compiles the project's C where it first runs, and threads that make calls for others."""

@@ -4,7 +4,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,6 +18,7 @@ from wavetrim.cpu.operands import check_operands
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, KernelsError
 from wavetrim.kernels.pipeline import GpuPipeline
+from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
 from wavetrim.scheduler.execution import CANCELLATIONS, Execution
 from wavetrim.scheduler.fresh import FRESH_THREADS, FreshResults
@@ -83,7 +83,7 @@ class Executor:
         )
         self._fresh = FreshResults(min(self.pool.threads, FRESH_THREADS))
         # One thread for good: CUDA libraries keep a handle for each thread, which is slow to make.
-        self._gpu_thread = ThreadPoolExecutor(1, thread_name_prefix="gpu-part")
+        self._gpu_thread = CallThreads(1, "gpu-part")
         self._callers = threading.local()
         self._runs = threading.Lock()
 
@@ -188,7 +188,7 @@ class Executor:
 
     def close(self) -> None:
         """Give back threads, streams and memory."""
-        self._gpu_thread.shutdown()
+        self._gpu_thread.close()
         self._fresh.close()
         if self.pipeline is not None:
             self.pipeline.close()

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.errors import PipelineCancelled
 from wavetrim.kernels.pipeline import GpuPipeline, GpuTimings
 from wavetrim.kernels.sharing import SharedRows
+from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.frontier import Frontier
 from wavetrim.scheduler.pieces import Pieces
 from wavetrim.scheduler.plan import Plan
@@ -115,7 +115,7 @@ class Execution:
         final: Callable[[Sequence[range]], None] | None = None,
         pipeline: GpuPipeline | None,
         pool: CpuPool,
-        gpu_thread: ThreadPoolExecutor,
+        gpu_thread: CallThreads,
         comes_again: bool = False,
     ) -> None:
         self._plan = plan

@@ -11,11 +11,12 @@ import ctypes
 import mmap
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, Final
 
 from numpy.typing import NDArray
 
+from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.pages import PREPARED_BYTES, ask_for_huge_pages, cut_range, populate_range
 
 FRESH_THREADS: Final = 8
@@ -39,7 +40,7 @@ class FreshResults:
     def __init__(self, threads: int) -> None:
         self._threads = threads
         self._starting = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: CallThreads | None = None
 
     @contextlib.contextmanager
     def make_pages(self, c: Matrix) -> Iterator[None]:
@@ -65,13 +66,13 @@ class FreshResults:
         """End the threads."""
         with self._starting:
             if self._pool is not None:
-                self._pool.shutdown()
+                self._pool.close()
                 self._pool = None
 
-    def _start(self) -> ThreadPoolExecutor:
+    def _start(self) -> CallThreads:
         with self._starting:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="fresh")
+                self._pool = CallThreads(self._threads, "fresh")
             return self._pool
 
 

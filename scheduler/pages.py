@@ -14,13 +14,15 @@ import itertools
 import mmap
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from wavetrim.native.call_threads import CallThreads
 
 PREPARED_BYTES: Final = 2**30
 """So much of each matrix is made beforehand; what lies behind is made where it is first touched.
@@ -70,7 +72,7 @@ def prepare_pages(
         yield preparation
         return
     ask_for_huge_pages(out)
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="pages")
+    pool = CallThreads(threads, "pages")
     pieces: list[Future[float]] = []
     try:
         for matrix, writable in wanted:
@@ -79,7 +81,9 @@ def prepare_pages(
         yield preparation
         preparation.seconds = max(piece.result() for piece in pieces) - start
     finally:
-        pool.shutdown(cancel_futures=True)
+        for piece in pieces:
+            piece.cancel()
+        pool.close()
 
 
 def cut_range(begin: int, count: int) -> list[tuple[int, int]]:

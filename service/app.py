@@ -215,7 +215,13 @@ def _make_arena(settings: Settings) -> Arena | None:
     limit_bytes = default_limit() if settings.arena_bytes is None else int(settings.arena_bytes)
     if limit_bytes == 0:
         return None
-    return Arena(limit_bytes=limit_bytes, poison=settings.arena_poison)
+    slab_bytes = settings.arena_slab_bytes
+    return Arena(
+        limit_bytes=limit_bytes,
+        slab_bytes=None if slab_bytes is None else int(slab_bytes),
+        poison=settings.arena_poison,
+        idle_seconds=settings.arena_idle_seconds,
+    )
 
 
 def _greet(slabs: SharedSlabs | None, lane: Lane) -> None:

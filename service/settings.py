@@ -10,6 +10,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 GIB: Final = 2**30
 DAY_SECONDS: Final = 86_400
 
+SLAB_STEP_BYTES: Final = 2 * 2**20
+"""Slabs are made of whole huge pages."""
+
 
 def _place_in(folder: str) -> Any:
     return Field(
@@ -76,6 +79,16 @@ class Settings(BaseSettings):
         ge=0,
         description="The most shared memory for matrices in use, 0 for none; without it, a "
         "quarter of what the system allows, at most 16 GiB.",
+    )
+    arena_slab_bytes: ByteSize | None = Field(
+        default=None,
+        gt=0,
+        multiple_of=SLAB_STEP_BYTES,
+        description="By how much shared memory grows and shrinks, a multiple of 2 MiB; without it, "
+        "1 GiB, or 256 MiB where WAVETRIM_ARENA_BYTES is below 8 GiB.",
+    )
+    arena_idle_seconds: float = Field(
+        default=60.0, gt=0, description="How long shared memory is kept that nobody uses."
     )
     arena_poison: bool = Field(
         default=False, description="Whether freed memory of the arena is overwritten, for tests."

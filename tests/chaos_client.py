@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from tests.chaos_matrices import KeptSquares, make_square
 from tests.known_products import KnownProduct, make_product
 from tests.server import encode_npy
 from tests.wire_server import make_context, make_head
@@ -79,7 +80,7 @@ class ClientConnection:
     def read_answer(self, pause: Callable[[], None] = lambda: None) -> tuple[int, bytes, bool]:
         """An answer's status and body, and whether the connection can have another request."""
         status, fields = self.read_head()
-        left, parts = int(fields["content-length"]), []
+        left, parts = int(fields.get("content-length", 0)), []
         while left:
             pause()
             chunk = self.receive(min(left, 2**18))
@@ -109,6 +110,11 @@ class ChaosClient:
         self._seed = seed
         self._connection: ClientConnection | None = None
         self._random = np.random.default_rng(seed)
+        self._kept = KeptSquares(self._ask)
+
+    def keep_nothing(self) -> None:
+        """Delete what was stored."""
+        self._kept.delete_all()
 
     def close(self) -> None:
         """Leave."""
@@ -191,6 +197,20 @@ class ChaosClient:
         self._send(self._head(product, describe_digest(product.body)) + product.body)
         self._expect(product)
 
+    # Ways in which matrices stay in the service.
+
+    def store(self) -> None:
+        """A matrix is kept; it leaves the arena when others want its place."""
+        self._kept.store(self._random)
+
+    def fetch(self) -> None:
+        """A matrix that was kept comes back."""
+        self._kept.fetch(self._random)
+
+    def square(self) -> None:
+        """A job multiplies a matrix that was kept."""
+        self._kept.multiply(self._random)
+
     # Ways in which a refusal is the answer.
 
     def digest_another(self) -> None:
@@ -224,6 +244,13 @@ class ChaosClient:
         product = self._make()
         content = self._head(product) + product.body
         self._send(content[: self._draw(1, len(content))])
+        self._leave()
+
+    def drop_upload(self) -> None:
+        """The connection goes while a matrix comes that was to be kept."""
+        content = make_square(self._random).content
+        head = make_head("/v1/matrices", len(content))
+        self._send(head + content[: self._draw(1, len(content))])
         self._leave()
 
     def drop_answer(self) -> None:
@@ -278,6 +305,13 @@ class ChaosClient:
         if self._connection is None:
             self._connection = ClientConnection(self._address)
         return self._connection
+
+    def _ask(self, method: str, path: str, content: bytes) -> tuple[int, bytes]:
+        kind = "application/json" if path.startswith("/v1/jobs") else "application/x-npy"
+        self._send(make_head(path, len(content), method=method, content_type=kind) + content)
+        status, body, is_open = self._connect().read_answer()
+        assert is_open, "a request that was taken whole leaves the connection open"
+        return status, body
 
     def _send(self, content: bytes) -> None:
         self._connect().socket.sendall(content)
@@ -337,10 +371,14 @@ _WAYS: Final[dict[str, tuple[Callable[[ChaosClient], None], int]]] = {
     "pipelined": (ChaosClient.pipeline, 8),
     "100-continue": (ChaosClient.wait_for_continue, 5),
     "digest": (ChaosClient.digest, 5),
+    "stored": (ChaosClient.store, 3),
+    "fetched": (ChaosClient.fetch, 2),
+    "squared by a job": (ChaosClient.square, 1),
     "wrong digest": (ChaosClient.digest_another, 3),
     "wrong shape": (ChaosClient.fit_not, 5),
     "too short": (ChaosClient.be_too_short, 3),
     "body dropped": (ChaosClient.drop_body, 8),
+    "upload dropped": (ChaosClient.drop_upload, 1),
     "answer dropped": (ChaosClient.drop_answer, 5),
     "dropped within the answer": (ChaosClient.drop_within_answer, 5),
     "half-closed": (ChaosClient.half_close, 5),

@@ -6,7 +6,6 @@ can be told of both. The fixtures are made known by conftest.py.
 
 import asyncio
 import inspect
-import os
 import subprocess
 import sys
 import time
@@ -16,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.server import ROOT, RunningServer
+from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
+from tests.server import RunningServer
 from wavetrim.client import AsyncClient, AsyncJob, Client, ClientError
 
 KINDS = ("blocking", "asyncio")
@@ -101,13 +101,15 @@ def unix_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The socket of a service that listens on nothing else."""
     folder = tmp_path_factory.mktemp("unix")
     path = folder / "wavetrim.sock"
-    settings = {"DATA_DIR": folder / "data", "DEVICES": "none", "CPU_THREADS": 1}
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("WAVETRIM_")}
+    settings = {"data_dir": folder / "data", **SHARED_SETTINGS}
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "uvicorn", "--factory", _APP, "--uds", str(path)],
             cwd=ROOT,
-            env={**inherited, **{f"WAVETRIM_{k}": str(v) for k, v in settings.items()}},
+            env={
+                **clear_environment(),
+                **{f"WAVETRIM_{k.upper()}": str(v) for k, v in settings.items()},
+            },
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -8,16 +8,13 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
+from tests.environment import clear_environment
 from wavetrim.service.cli.main import app
-
-ROOT = Path(__file__).parents[1]
 
 
 def make_environment(**variables: str) -> dict[str, str]:
-    """This process's environment without wavetrim's settings, and with some more."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("WAVETRIM_")}
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    return {**inherited, "PYTHONPATH": path, "WAVETRIM_DEVICES": "none", **variables}
+    """This process's environment without wavetrim's settings and GPUs, and with some more."""
+    return {**clear_environment(), "WAVETRIM_DEVICES": "none", **variables}
 
 
 def invoke_command(*arguments: object, folder: Path, **variables: str) -> Result:

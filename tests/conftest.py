@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.environment import SHARED_SETTINGS
 from wavetrim.kernels.device import list_devices
 
 pytest_plugins = ("tests.server", "tests.clients", "tests.pools")
@@ -34,7 +35,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.fail("this test needs a CUDA GPU, and CuPy sees none", pytrace=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder of compiled kernels for the whole run."""
-    return tmp_path_factory.mktemp("kernels")
+    """One folder of compiled code for the whole run, for services, too."""
+    folder = tmp_path_factory.mktemp("kernels")
+    SHARED_SETTINGS["kernel_cache_dir"] = folder
+    return folder

@@ -3,6 +3,7 @@
 import array
 import json
 import mmap
+import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -67,6 +68,7 @@ class Lease:
         trace: TracebackType | None,
     ) -> None:
         self.connection.close()
+        os.close(self.fd)
 
     def place(
         self,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Engine as Database
 
+from tests.environment import SHARED_SETTINGS
 from tests.matrices import Array, make_matrix
 from wavetrim.service.api.job_schemas import JobRequest
 from wavetrim.service.engine.supervisor import Engine, Watch
@@ -64,7 +65,7 @@ def ask(a: str, b: str, **wishes: Any) -> JobRequest:
 
 def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> Parts:
     """Parts that are not started yet."""
-    chosen = Settings(**{"data_dir": folder, "devices": "none", "cpu_threads": 1} | settings)
+    chosen = Settings(**{"data_dir": folder} | SHARED_SETTINGS | settings)
     database = open_database(chosen.database)
     matrices = MatrixStore(
         database,

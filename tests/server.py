@@ -8,7 +8,6 @@ makes one with settings of its own. All are fixtures, made known by conftest.py.
 """
 
 import io
-import os
 import signal
 import socket
 import ssl
@@ -24,7 +23,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-ROOT = Path(__file__).parents[1]
+from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
+
 _SERVE = (sys.executable, "-m", "wavetrim", "serve", "--access-log")
 NPY = {"Content-Type": "application/x-npy"}
 
@@ -48,14 +48,13 @@ class RunningServer:
         self.wait_live()
 
     def _launch(self) -> subprocess.Popen[bytes]:
-        wanted = {"data_dir": self.data_dir, "devices": "none", "cpu_threads": 1, **self.settings}
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("WAVETRIM_")}
+        wanted = {"data_dir": self.data_dir, **SHARED_SETTINGS, **self.settings}
         environment = {f"WAVETRIM_{name.upper()}": str(value) for name, value in wanted.items()}
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 [*_SERVE, "--port", str(self.port)],
                 cwd=ROOT,
-                env={**inherited, **environment},
+                env={**clear_environment(), **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

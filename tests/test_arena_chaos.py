@@ -1,7 +1,8 @@
 """10,000 requests of clients who behave badly, over every transport, while the engine is killed.
 
-Freed memory is poisoned, so that whoever reads it too late shows as wrong bytes. The seed of a run
-is in its failures; WAVETRIM_CHAOS_SEED repeats it, as far as threads can be repeated.
+Slabs are small, so the arena grows, evicts what is on disk, is full, and gives memory back all
+the time. Freed memory is poisoned, so that whoever reads it too late shows as wrong bytes. The seed
+of a run is in its failures; WAVETRIM_CHAOS_SEED repeats it, as far as threads can be repeated.
 """
 
 import os
@@ -23,8 +24,14 @@ from tests.wire_server import make_certificate, wait_until
 REQUESTS: Final = 3334
 CLIENTS: Final = 12
 KILLS: Final = 4
-ARENA_BYTES: Final = 8 * 2**20
+SLAB_BYTES: Final = 2 * 2**20
+"""The least; the largest matrices have slabs of their own."""
+
+ARENA_BYTES: Final = 12 * 2**20
 """Too little for twelve clients with large matrices: some go through files."""
+
+IDLE_SECONDS: Final = 0.2
+"""Memory is given back soon, and grown again."""
 
 MOST_GROWTH_BYTES: Final = 48 * 2**20
 """More than the second half of the requests may add to the service's own memory: its allocator
@@ -39,10 +46,12 @@ def test_every_answer_is_right_whatever_others_do(
     seed = int(os.environ.get("WAVETRIM_CHAOS_SEED", secrets.randbelow(2**32)))
     try:
         run(server, address, seed, range(REQUESTS // 2))
+        check_shrunk(server)
         before_bytes = read_own_bytes(server)
         ways = run(server, address, seed, range(REQUESTS // 2, REQUESTS))
         assert read_own_bytes(server) < before_bytes + MOST_GROWTH_BYTES
-        assert len(ways) == 14, ways
+        assert len(ways) == 18, ways
+        check_shrunk(server)
         check_nothing_left(server)
     except BaseException as error:
         error.add_note(f"WAVETRIM_CHAOS_SEED={seed}; the log:\n{server.read_log()[-4000:]}")
@@ -56,7 +65,12 @@ def start(
     arena_bytes: int = ARENA_BYTES,
 ) -> tuple[RunningServer, Address]:
     """A service with little memory, which listens in one way."""
-    settings: dict[str, object] = {"arena_bytes": arena_bytes, "arena_poison": True}
+    settings: dict[str, object] = {
+        "arena_bytes": arena_bytes,
+        "arena_slab_bytes": SLAB_BYTES,
+        "arena_idle_seconds": IDLE_SECONDS,
+        "arena_poison": True,
+    }
     path = folder / "socket"
     if way == "tls":
         certificate, key = make_certificate(folder)
@@ -69,11 +83,15 @@ def start(
 
 
 def run(server: RunningServer, address: Address, seed: int, numbers: range) -> Counter[str]:
-    """Send requests from several clients, and kill the engine now and then."""
+    """Send requests from several clients, and kill the engine now and then.
+
+    When all were answered, the arena has grown; then nothing is kept any more.
+    """
     killing = len(numbers) // (KILLS // 2)
     take = iter(numbers)
     lock = threading.Lock()
     failed = threading.Event()
+    answered = threading.Barrier(CLIENTS, lambda: check_grown(server), timeout=60)
 
     def work(_: int) -> Counter[str]:
         ways: Counter[str] = Counter()
@@ -87,8 +105,11 @@ def run(server: RunningServer, address: Address, seed: int, numbers: range) -> C
                 if number % killing == killing // 2:
                     os.kill(find_engine(server), signal.SIGKILL)
                 ways[client.run(number)] += 1
+            answered.wait()
+            client.keep_nothing()
         except BaseException:
             failed.set()
+            answered.abort()
             raise
         finally:
             client.close()
@@ -98,14 +119,25 @@ def run(server: RunningServer, address: Address, seed: int, numbers: range) -> C
         return sum(pool.map(work, range(CLIENTS)), Counter[str]())
 
 
+def check_grown(server: RunningServer) -> None:
+    """What is kept lies in many slabs."""
+    assert read_arena(server, "made_bytes") > ARENA_BYTES // 2
+
+
+def check_shrunk(server: RunningServer) -> None:
+    """What nobody uses is given back, but for one slab."""
+    wait_until(lambda: read_arena(server, "made_bytes") == SLAB_BYTES)
+    assert read_arena(server, "used_bytes") == 0
+
+
 def check_nothing_left(server: RunningServer) -> None:
     """No memory, product or file is left, and nobody was surprised."""
-    wait_until(lambda: read_metric(server, 'wavetrim_arena{what="used_bytes"}') == 0)
-    assert read_metric(server, 'wavetrim_arena{what="extents"}') == 0
+    assert read_arena(server, "extents") == 0
     assert read_metric(server, 'wavetrim_products{state="waiting"}') == 0
     assert read_metric(server, 'wavetrim_products{state="running"}') == 0
     assert read_metric(server, "wavetrim_engine_restarts_total") == KILLS
-    assert read_metric(server, 'wavetrim_arena{what="refusals"}') > 0, "no file was needed"
+    assert read_arena(server, "evictions") > 0, "no matrix on disk left its place"
+    assert read_arena(server, "refusals") > 0, "no file was needed"
     assert server.list_matrix_files() == set()
     log = server.read_log()
     assert "incident" not in log
@@ -115,6 +147,10 @@ def check_nothing_left(server: RunningServer) -> None:
 def read_metric(server: RunningServer, name: str) -> float:
     lines = server.client.get("/metrics").text.splitlines()
     return next(float(line.split(" ")[-1]) for line in lines if line.startswith(name))
+
+
+def read_arena(server: RunningServer, what: str) -> float:
+    return read_metric(server, f'wavetrim_arena{{what="{what}"}}')
 
 
 def read_own_bytes(server: RunningServer) -> int:

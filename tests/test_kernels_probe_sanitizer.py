@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.environment import clear_environment
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -19,7 +21,7 @@ def test_compute_sanitizer_finds_nothing_in_the_probes(tool: str, kernel_cache: 
     driver = (sys.executable, str(ROOT / "tests" / "sanitizer_probes.py"), str(kernel_cache))
     finished = subprocess.run(
         [sanitizer, "--tool", tool, "--error-exitcode", "9", *quiet, *driver],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=clear_environment(),
         capture_output=True,
         text=True,
         check=False,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.environment import clear_environment
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import list_devices
 
@@ -23,7 +24,7 @@ def test_compute_sanitizer_finds_nothing(tool: str, kernel_cache: Path) -> None:
     quiet = ("--report-api-errors", "no") if tool == "memcheck" else ()
     finished = subprocess.run(
         [sanitizer, *options, *quiet, *driver],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=clear_environment(),
         capture_output=True,
         text=True,
         check=False,

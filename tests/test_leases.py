@@ -32,8 +32,9 @@ Document = dict[str, Any]
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("leases")
     running = RunningServer(
-        folder / "data", unix_socket=folder / "socket", arena_bytes=64 * MIB, arena_poison=True
-    )
+        folder / "data", unix_socket=folder / "socket",
+        arena_bytes=64 * MIB, arena_slab_bytes=64 * MIB, arena_poison=True,
+    )  # fmt: skip
     try:
         running.wait_ready()
         yield running

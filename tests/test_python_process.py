@@ -1,6 +1,5 @@
 """`wavetrim.matmul` in a process: what an import costs, threads, forks, the end, the settings."""
 
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,16 +9,14 @@ import numpy as np
 import pytest
 
 import wavetrim
+from tests.environment import clear_environment
 from tests.matrices import make_matrix
 from wavetrim.scheduler.local_process import FORKED
-
-ROOT = Path(__file__).parents[1]
 
 
 def run_python(program: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """What a fresh interpreter prints, away from the clone."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("WAVETRIM_")}
-    environment |= {"PYTHONPATH": str(ROOT), "WAVETRIM_DATA_DIR": str(folder), **variables}
+    environment = {**clear_environment(), "WAVETRIM_DATA_DIR": str(folder), **variables}
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=30, check=False,
@@ -149,19 +146,33 @@ def test_the_interpreter_ends_while_daemon_threads_multiply(tmp_path: Path) -> N
         assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-def test_threads_go_on_multiplying_after_the_main_thread_has_ended(tmp_path: Path) -> None:
-    program = """
+AFTER_MAIN = """
 import threading, numpy, wavetrim
 a = numpy.ones((500, 400))
-wavetrim.matmul(a, a.T)
+def multiply():
+    print(wavetrim.matmul(a, a.T, {options}).sum())
+{before}
 main = threading.main_thread()
 def multiply_on():
     main.join()
-    print(wavetrim.matmul(a, a.T).sum())
+    multiply()
 threading.Thread(target=multiply_on).start()
 """
+
+
+@pytest.mark.parametrize("before", ["multiply()", ""])
+def test_threads_multiply_after_the_main_thread_has_ended(tmp_path: Path, before: str) -> None:
+    ended = run_python(AFTER_MAIN.format(before=before, options=""), tmp_path)
+    products = "100000000.0\n" * (2 if before else 1)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, products, "")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("options", ["device='gpu'", "f=100"])
+def test_threads_use_the_gpu_after_the_main_thread_has_ended(tmp_path: Path, options: str) -> None:
+    program = AFTER_MAIN.format(before="multiply()", options=options)
     ended = run_python(program, tmp_path)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "100000000.0\n", "")
+    assert (ended.returncode, ended.stdout) == (0, "100000000.0\n" * 2), ended.stderr
 
 
 def test_a_product_after_the_end_is_refused(tmp_path: Path) -> None:

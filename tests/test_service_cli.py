@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import wavetrim.service.cli.main
-from tests.command import ROOT, invoke_command, make_environment, run_command
+from tests.command import invoke_command, make_environment, run_command
+from tests.environment import ROOT
 from wavetrim.scheduler.description import describe_curve, describe_plan
 from wavetrim.scheduler.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.environment import clear_environment
 from tests.matrices import make_matrix
 from tests.parts import Parts, ask, make_parts, running_parts
 from tests.postgres import running_postgres
@@ -250,8 +251,7 @@ def break_down(request, *others):
 wavetrim.scheduler.run.plan_product = break_down
 """
     )
-    root = Path(__file__).parents[1]
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{root}")
+    monkeypatch.setenv("PYTHONPATH", clear_environment(tmp_path)["PYTHONPATH"])
 
     async def scenario(parts: Parts) -> None:
         a = make_matrix(4, 4, "float32", seed=1)

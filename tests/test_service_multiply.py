@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.command import invoke_command, run_command, start_command
+from tests.environment import clear_environment
 from tests.matrices import Array, assert_product, make_matrix
 from wavetrim.service.cli.exits import ExitCode
 
@@ -169,7 +170,7 @@ def test_a_full_disk_is_said_before_the_product_is_computed(tmp_path: Path) -> N
     done = subprocess.run(
         ["bash", "-c", f"{limited} multiply A.npy B.npy -o C.npy"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env=clear_environment(),
         capture_output=True,
         text=True,
         check=False,

@@ -51,6 +51,8 @@ def test_relative_folders_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_p
         ("max_matrix_bytes", 0),
         ("max_storage_bytes", "-1"),
         ("arena_bytes", "-1"),
+        ("arena_slab_bytes", "3MiB"),
+        ("arena_idle_seconds", 0),
         ("max_queued_jobs", 0),
         ("cpu_threads", 0),
         ("devices", "first"),

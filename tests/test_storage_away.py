@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,12 +51,13 @@ def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(
     server.wait_ready()
     matrix_id = server.upload(np.ones((3, 3)))
     job = {"a": matrix_id, "b": matrix_id}
-    with locked(server.data_dir / "wavetrim.db"):
-        for refused in (
-            server.client.post("/v1/jobs", json=job),
-            server.client.post("/v1/matrices", content=CONTENT, headers=NPY),
-            server.client.delete(f"/v1/matrices/{matrix_id}"),
-        ):
+    with locked(server.data_dir / "wavetrim.db"), ThreadPoolExecutor() as callers:
+        asked = (
+            callers.submit(server.client.post, "/v1/jobs", json=job),
+            callers.submit(server.client.post, "/v1/matrices", content=CONTENT, headers=NPY),
+            callers.submit(server.client.delete, f"/v1/matrices/{matrix_id}"),
+        )
+        for refused in (call.result() for call in asked):
             assert refused.status_code == 503
             assert refused.json()["type"].endswith("unavailable")
             assert int(refused.headers["retry-after"]) >= 1

@@ -112,17 +112,6 @@ def test_a_job_whose_operand_has_changed_fails_at_once(
     assert wait_for(server, first["id"])["state"] == "succeeded"
 
 
-def test_a_file_that_changed_while_the_service_was_down_is_found(
-    start_server: Callable[..., RunningServer],
-) -> None:
-    running = start_server()
-    matrix_id = running.upload(ARRAY)
-    running.stop()
-    change_byte(find_file(running, matrix_id))
-    running.restart()
-    assert running.client.get(f"/v1/matrices/{matrix_id}/data").status_code == 409
-
-
 def test_what_lies_in_the_arena_is_served_whatever_became_of_its_file(
     start_server: Callable[..., RunningServer],
 ) -> None:
@@ -132,19 +121,25 @@ def test_what_lies_in_the_arena_is_served_whatever_became_of_its_file(
     assert np.array_equal(running.download(f"/v1/matrices/{matrix_id}/data"), ARRAY)
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_an_operand_that_is_read_into_the_arena_is_checked(
-    start_server: Callable[..., RunningServer], change: Callable[[Path], None]
+def test_files_that_changed_while_the_service_was_down_are_neither_computed_with_nor_sent(
+    start_server: Callable[..., RunningServer],
 ) -> None:
     running = start_server()
-    operand = running.upload(make_matrix(90, 90, "float32", seed=2))
+    operands = {
+        change: running.upload(make_matrix(90, 90, "float32", seed=2)) for change in CHANGES
+    }
+    sent = running.upload(ARRAY)
     running.stop()
-    change(find_file(running, operand))
+    for change, operand in operands.items():
+        change(find_file(running, operand))
+    change_byte(find_file(running, sent))
     running.restart()
-    posted = running.client.post("/v1/jobs", json={"a": operand, "b": operand}).json()
-    job = wait_for(running, posted["id"])
-    assert (job["state"], job["error"]["kind"], job["attempts"]) == ("failed", "storage", 1)
-    assert running.client.get(f"/v1/matrices/{operand}").json()["state"] == "damaged"
+    for operand in operands.values():  # read into the arena, and checked on the way
+        posted = running.client.post("/v1/jobs", json={"a": operand, "b": operand}).json()
+        job = wait_for(running, posted["id"])
+        assert (job["state"], job["error"]["kind"], job["attempts"]) == ("failed", "storage", 1)
+        assert running.client.get(f"/v1/matrices/{operand}").json()["state"] == "damaged"
+    assert running.client.get(f"/v1/matrices/{sent}/data").status_code == 409
     arena = running.client.get("/v1/devices").json()["arena"]
     assert arena["used_bytes"] == 0
 

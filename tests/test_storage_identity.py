@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, select
 
 from tests.command import run_command
+from tests.parts import make_parts
 from tests.postgres import running_postgres
 from tests.server import RunningServer, encode_npy
 from wavetrim.service.errors import DataMismatch
@@ -28,14 +29,20 @@ def postgres_url() -> Iterator[str]:
         yield server.url
 
 
-@pytest.fixture
-def filled(start_server: Start) -> tuple[Path, dict[str, bytes]]:
-    """The data folder of a stopped service, and its matrices' files."""
-    running = start_server()
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    running = RunningServer(tmp_path_factory.mktemp("filled") / "data")
     for number in range(COUNT):
         running.upload(ARRAY + number)
     running.stop()
-    return running.data_dir, read_files(running.data_dir / "matrices")
+    return running.data_dir
+
+
+@pytest.fixture
+def filled(filled_once: Path, tmp_path: Path) -> tuple[Path, dict[str, bytes]]:
+    """The data folder of a stopped service, and its matrices' files."""
+    folder = shutil.copytree(filled_once, tmp_path / "data")
+    return folder, read_files(folder / "matrices")
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
@@ -140,19 +147,18 @@ def test_a_lost_write_ahead_log_deletes_nothing(start_server: Start) -> None:
         assert np.array_equal(running.download(f"/v1/matrices/{matrix_id}/data"), ARRAY + number)
 
 
-def test_a_lost_file_never_takes_the_place_of_an_earlier_one(start_server: Start) -> None:
-    running = start_server()
-    running.stop()
+def test_a_lost_file_never_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+    parts = make_parts(tmp_path)
     contents = [encode_npy(ARRAY + number) for number in range(3)]
     for content in contents:
-        (running.data_dir / "matrices" / "unknown.npy").write_bytes(content)
-        running.restart()
-        running.stop()
-    lost = read_files(running.data_dir / "lost")
+        (tmp_path / "matrices" / "unknown.npy").write_bytes(content)
+        parts.matrices.sweep()
+    parts.database.dispose()
+    lost = read_files(tmp_path / "lost")
     assert lost == dict(
         zip(["unknown.npy", "unknown.1.npy", "unknown.2.npy"], contents, strict=True)
     )
-    assert "adopted 1, restored 0, left as they are 2" in adopt(running.data_dir)
+    assert "adopted 1, restored 0, left as they are 2" in adopt(tmp_path)
 
 
 def test_only_whole_regular_npy_files_are_adopted(

@@ -243,11 +243,11 @@ def test_idle_connections_are_closed_behind_a_pulled_body(server: WireServer) ->
         assert read_answer(connection) == (200, body)
         began = time.monotonic()
         assert connection.recv(1) == b""
-        assert 1 < time.monotonic() - began < 10
+        assert 0.5 < time.monotonic() - began < 10
 
 
 def test_a_slow_reader_gets_its_own_bytes(server: WireServer) -> None:
-    count = 64 * MIB
+    count = 24 * MIB
     expected = random.Random(str(count)).randbytes(count)
     server.list_events()
     with server.connect(receive_buffer=100_000) as connection:
@@ -266,16 +266,17 @@ def test_a_slow_reader_gets_its_own_bytes(server: WireServer) -> None:
 
 
 def test_a_reader_who_stops_or_leaves_gives_the_memory_back(server: WireServer) -> None:
-    head = make_head(f"/large?count={64 * MIB}", None, method="GET")
     server.list_events()
     with server.connect(receive_buffer=100_000) as connection:
-        connection.sendall(head)
+        path = f"/large?count={24 * MIB}&patience=0.5"
+        connection.sendall(make_head(path, None, method="GET"))
         connection.recv(1000)
         server.wait_event("lost")
     with server.connect(receive_buffer=100_000) as connection:
-        connection.sendall(head)
+        path = f"/large?count={24 * MIB}&patience=60"
+        connection.sendall(make_head(path, None, method="GET"))
         connection.recv(1000)
-    server.wait_event("lost", seconds=2)
+    server.wait_event("lost")
 
 
 def test_many_clients_who_come_and_drop_see_no_bytes_of_each_other(server: WireServer) -> None:

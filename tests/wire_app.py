@@ -31,7 +31,7 @@ MIB = 2**20
 ARENA_BYTES = 80 * MIB
 PLACES = 4
 POISON = b"\xee"
-GRACEFUL_SECONDS = 4
+GRACEFUL_SECONDS = 2
 
 
 class WireApp:
@@ -140,12 +140,14 @@ class WireApp:
         await asyncio.sleep(float(wait))
         await answer(send, 413, b"too much")
 
-    async def large(self, scope: Any, receive: Any, send: Any, *, count: str) -> None:
+    async def large(
+        self, scope: Any, receive: Any, send: Any, *, count: str, patience: str = "20"
+    ) -> None:
         """Sends a large answer, and poisons its memory at once."""
         with memoryview(self.memory) as memory, memory[: int(count)] as place:
             place[:] = random.Random(count).randbytes(int(count))
             left = await send_views(
-                scope, send, status=200, headers=[], views=[place], idle_seconds=3.0
+                scope, send, status=200, headers=[], views=[place], idle_seconds=float(patience)
             )
             place[:] = POISON * int(count)
         self.events.append("sent" if left else "lost")
@@ -252,7 +254,7 @@ def main(loop: str, way: str, *options: str) -> None:
         lifespan="off",
         log_config=None,
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
-        timeout_keep_alive=2,
+        timeout_keep_alive=1,
         **where,
     )
     AnnouncedServer(config).run()

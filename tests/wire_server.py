@@ -100,9 +100,15 @@ class WireServer:
         return time.monotonic() - began
 
 
-def make_head(path: str, count: int | None, *lines: str, method: str = "POST") -> bytes:
+def make_head(
+    path: str,
+    count: int | None,
+    *lines: str,
+    method: str = "POST",
+    content_type: str = "application/x-npy",
+) -> bytes:
     """A request's head; without a Content-Length where there is no count."""
-    fields = ["Host: localhost", "Content-Type: application/x-npy", *lines]
+    fields = ["Host: localhost", f"Content-Type: {content_type}", *lines]
     if count is not None:
         fields.append(f"Content-Length: {count}")
     return "\r\n".join([f"{method} {path} HTTP/1.1", *fields, "", ""]).encode()

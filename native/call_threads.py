@@ -1,0 +1,88 @@
+"""Threads of Python's that make calls for others, whatever became of the main thread."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Call: TypeAlias = tuple[Future[Any], Callable[[], Any]]
+
+
+class CallThreads:
+    """Makes calls in threads of its own, until it is closed.
+
+    ThreadPoolExecutor takes no call when the main thread has ended, and cannot even be imported
+    then; other threads may live on, and multiply. The threads here are daemons: they keep no
+    process alive, and whoever made them ends them. Safe to use from any thread.
+
+    Args:
+        threads: The most threads; one is started when a call finds no idle one.
+        name: Beginning of their names.
+    """
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._most = threads
+        self._name = name
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._changing = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._closed = False
+
+    def submit(
+        self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs
+    ) -> Future[_T]:
+        """Have a thread make a call; returns what will have its result, or its error.
+
+        Raises:
+            RuntimeError: The threads were ended.
+        """
+        future: Future[_T] = Future()
+        with self._changing:
+            if self._closed:
+                raise RuntimeError(f"the threads {self._name!r} were ended")
+            self._calls.put((future, partial(function, *args, **kwargs)))
+            if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
+                self._start_thread()
+        return future
+
+    def close(self) -> None:
+        """End the threads when they have made all calls that were taken, and wait for that."""
+        with self._changing:
+            if not self._closed:
+                for _ in self._threads:
+                    self._calls.put(None)
+            self._closed = True
+        for thread in self._threads:
+            thread.join()
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(
+            target=_make_calls,
+            args=(self._calls, self._idle),
+            name=f"{self._name}-{len(self._threads)}",
+            daemon=True,
+        )
+        thread.start()
+        self._threads.append(thread)
+
+
+def _make_calls(calls: SimpleQueue[_Call | None], idle: threading.Semaphore) -> None:
+    while (taken := calls.get()) is not None:
+        _make_call(*taken)
+        del taken  # an idle thread keeps nobody's arrays
+        idle.release()
+
+
+def _make_call(future: Future[Any], function: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(function())
+    except BaseException as error:
+        future.set_exception(error)
+        del future  # which the error's traceback would hold in a circle

@@ -1,0 +1,25 @@
+"""What processes that tests start find in their environment."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+
+SHARED_SETTINGS: dict[str, Any] = {
+    "devices": "none",
+    "cpu_threads": 1,
+    "arena_slab_bytes": 16 * 2**20,
+}
+"""Settings of services that tests start, unless they choose others. They start sooner with little
+memory, and with C that was compiled before: conftest adds the folder of that."""
+
+
+def clear_environment(*folders: Path) -> dict[str, str]:
+    """This process's environment without wavetrim's settings.
+
+    A child finds modules in these folders, in the clone, and where this process finds its own.
+    """
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("WAVETRIM_")}
+    path = [*map(str, folders), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return {**inherited, "PYTHONPATH": os.pathsep.join(filter(None, path))}

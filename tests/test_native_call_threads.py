@@ -1,0 +1,82 @@
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, Future
+
+import pytest
+
+from wavetrim.native.call_threads import CallThreads
+
+
+@pytest.fixture
+def threads() -> Iterator[CallThreads]:
+    made = CallThreads(3, "calls")
+    yield made
+    made.close()
+
+
+def test_results_and_errors_come_back(threads: CallThreads) -> None:
+    assert [threads.submit(divmod, n, 7).result() for n in range(50)] == [
+        divmod(n, 7) for n in range(50)
+    ]
+    with pytest.raises(ZeroDivisionError):
+        threads.submit(divmod, 1, 0).result()
+    assert threads.submit(int, "11", base=2).result() == 3
+
+
+def test_calls_are_made_at_once_up_to_the_number_of_threads(threads: CallThreads) -> None:
+    together = threading.Barrier(3)
+    numbers = [threads.submit(together.wait, 30) for _ in range(6)]  # two times three
+    assert sorted(each.result() for each in numbers) == [0, 0, 1, 1, 2, 2]
+
+
+def test_an_idle_thread_is_used_again() -> None:
+    threads = CallThreads(1, "alone")
+    names = {threads.submit(lambda: threading.current_thread().name).result() for _ in range(20)}
+    assert names == {"alone-0"}
+    threads.close()
+
+
+def test_closing_waits_for_what_was_taken_and_ends_the_threads() -> None:
+    threads = CallThreads(1, "closing")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        go_on.wait(30)
+
+    first, cancelled = threads.submit(wait), threads.submit(int)
+    last: Future[int] = threads.submit(int, "5")
+    begun.wait(30)
+    assert cancelled.cancel()
+    threading.Timer(0.01, go_on.set).start()
+    threads.close()
+    assert first.done()
+    assert last.result(0) == 5
+    with pytest.raises(CancelledError):
+        cancelled.result()
+    assert not any(each.name.startswith("closing") for each in threading.enumerate())
+    with pytest.raises(RuntimeError, match="'closing' were ended"):
+        threads.submit(int)
+    threads.close()
+
+
+def test_an_idle_thread_holds_nothing_of_its_last_call() -> None:
+    threads = CallThreads(1, "idle")
+
+    class Array:
+        pass
+
+    def fail(array: Array) -> None:
+        raise ValueError(array)
+
+    for use in (lambda array: array, fail):
+        array = Array()
+        gone = weakref.ref(array)
+        threads.submit(use, array).exception()
+        threads.submit(int).result()  # the thread is through with the call before
+        del array
+        gc.collect()
+        assert gone() is None
+    threads.close()
