@@ -1,6 +1,5 @@
 """The engine's ends of the sockets to the service."""
 
-import contextlib
 import os
 import socket
 import threading
@@ -33,34 +32,19 @@ class Channel:
         except OSError:
             os._exit(0)
 
-    def receive(self, *, awake_seconds: float = 0.0) -> tuple[dict[str, Any], list[int]]:
+    def receive(self) -> tuple[dict[str, Any], list[int]]:
         """Wait for the next message; returns it and the descriptors that came with it.
-
-        Args:
-            awake_seconds: How long to look for it again and again before this thread sleeps.
 
         Raises:
             MessageError: What came is no message.
         """
         try:
-            packet, files = self._look(awake_seconds) or self._read()
+            packet, files, _, _ = socket.recv_fds(self._connection, PACKET_BYTES, 1)
         except OSError:
             packet, files = b"", []
         if not packet:
             os._exit(0)
         return decode_message(packet), files
-
-    def _look(self, seconds: float) -> tuple[bytes, list[int]] | None:
-        """The next packet, if it comes within some time, without going to sleep."""
-        until = time.perf_counter() + seconds if seconds else 0.0
-        while until and time.perf_counter() < until:
-            with contextlib.suppress(BlockingIOError):
-                return self._read(socket.MSG_DONTWAIT)
-        return None
-
-    def _read(self, flags: int = 0) -> tuple[bytes, list[int]]:
-        packet, files, _, _ = socket.recv_fds(self._connection, PACKET_BYTES, 1, flags)
-        return packet, files
 
 
 class ProgressReport:

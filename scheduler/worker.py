@@ -36,13 +36,6 @@ logger = logging.getLogger("wavetrim.scheduler.worker")
 POISONED_EXIT: Final = 70
 """Exit status after a CUDA error that leaves the context unusable."""
 
-_AWAKE_SECONDS: Final = 0.001
-"""How long the engine stays awake for the next product: to be woken takes 0.07 ms on an H200's
-host, and who asks for small products one by one asks again within a millisecond."""
-
-_CORES_TO_SPARE: Final = 4
-"""With fewer cores, waiting awake would slow the service down that has the next product."""
-
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -86,10 +79,9 @@ class Worker:
             }
         )
         threading.Thread(target=self._listen, name="control", daemon=True).start()
-        awake_seconds = _AWAKE_SECONDS if usable_cores() >= _CORES_TO_SPARE else 0.0
         while not self._stopping:
             try:
-                self._take(*self._work.receive(awake_seconds=awake_seconds))
+                self._take(*self._work.receive())
             except (MessageError, KeyError):
                 logger.exception("a message from the service could not be read")
 

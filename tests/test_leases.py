@@ -329,7 +329,7 @@ def test_a_lease_is_shown_and_is_not_locked_where_there_is_no_gpu(
 @pytest.mark.gpu
 def test_a_lease_is_page_locked_in_the_background(tmp_path: Path) -> None:
     path = tmp_path / "socket"
-    settings = {"unix_socket": path, "arena_bytes": 512 * MIB, "devices": "auto"}
+    settings = {"unix_socket": path, "arena_bytes": 512 * MIB, "devices": "0"}
     running = RunningServer(tmp_path / "data", **settings)
     try:
         running.wait_ready()
