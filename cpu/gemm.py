@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
@@ -147,6 +147,7 @@ class CpuPool:
         threads: int | None = None,
         progress: Callable[[float], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
+        final: Callable[[Sequence[range]], None] | None = None,
     ) -> float:
         """As `multiply`, but only the rows of C that `take` gives, part by part.
 
@@ -167,6 +168,8 @@ class CpuPool:
             threads: Threads of the pool that take part; None for all.
             progress: Called in the calling thread with the rows newly finished.
             cancelled: Polled in the calling thread; True ends the product.
+            final: Called in the calling thread with all rows of C so far that will not be written
+                any more; others may be final, too. Only the threads in C tell of them.
 
         Returns:
             Seconds that the rows took.
@@ -190,7 +193,7 @@ class CpuPool:
         fields = native.describe(product) if native is not None else None
         with self._hold:
             if native is not None and fields is not None:
-                native.multiply(product, fields, progress, cancelled)
+                native.multiply(product, fields, progress, cancelled, final)
             else:
                 self._python.multiply(product, progress, cancelled)
         return time.perf_counter() - started

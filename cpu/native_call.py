@@ -2,7 +2,7 @@
 
 import ctypes
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import pack
 from typing import Final
@@ -56,6 +56,8 @@ class NativeCall:
         self._address: int | None = None
         self._sums: list[tuple[slice, Matrix]] = []
         self._rows = 0
+        self._adjoin = True
+        self._taken = range(0)
         self._complete = False
         self.key = next(_keys)
         self.failure: BaseException | None = None
@@ -73,6 +75,7 @@ class NativeCall:
             self._complete = True
             self._library.end_parts(self._address)
             return
+        self._note_taken(rows)
         k, n = product.b.shape
         blocks, parts = pack_blocks(len(rows), n, k, product.threads, product.likely_rows)
         sums_address = None
@@ -92,6 +95,7 @@ class NativeCall:
         address: int,
         progress: Callable[[float], None] | None,
         cancelled: Callable[[], bool] | None,
+        final: Callable[[Sequence[range]], None] | None = None,
     ) -> None:
         """Compute in the calling thread until all is done, reporting and asking in between.
 
@@ -99,6 +103,7 @@ class NativeCall:
             address: Of the library's call, which ends here.
             progress: Called with the rows newly finished.
             cancelled: True ends the product.
+            final: Called with all rows that are final so far.
 
         Raises:
             ProductCancelled: `cancelled` returned True.
@@ -107,7 +112,7 @@ class NativeCall:
         try:
             self._address = address
             terms_a_row = self._product.b.size
-            single = progress is not None
+            single = progress is not None or final is not None
             report = Report()
             state = None
             while state != OVER:
@@ -116,6 +121,8 @@ class NativeCall:
                 state = compute(address, _POLL_NANOSECONDS, single, ctypes.byref(report))
                 if report.terms and progress is not None:
                     progress(report.terms / terms_a_row)
+                if report.terms and final is not None and self._adjoin and not self._sums:
+                    final(_find_final(report))
                 if state == TAKE:
                     self.extend(report.rows_in_hand)
         finally:
@@ -126,6 +133,13 @@ class NativeCall:
             raise CpuError("the product was interrupted while it took a part")
         self._finish()
 
+    def _note_taken(self, rows: range) -> None:
+        """See whether the parts so far are one range of rows."""
+        if self._taken and rows.start != self._taken.stop and rows.stop != self._taken.start:
+            self._adjoin = False
+        before = self._taken or rows
+        self._taken = range(min(before.start, rows.start), max(before.stop, rows.stop))
+
     def _finish(self) -> None:
         """Add up the parts where K was cut, in the same order always, for the same bits."""
         product = self._product
@@ -133,6 +147,13 @@ class NativeCall:
             with np.errstate(all="ignore"):
                 total = sums.sum(axis=0)
                 combine(total, product.c[rows], alpha=product.alpha, beta=product.beta)
+
+
+def _find_final(report: Report) -> tuple[range, ...]:
+    """The rows that are taken and in whose blocks nothing is left to do."""
+    above = range(report.taken_start, report.open_start)
+    below = range(report.open_stop, report.taken_stop)
+    return tuple(rows for rows in (above, below) if rows)
 
 
 BLOCK_BYTES: Final = 6 * 8

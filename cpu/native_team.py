@@ -3,7 +3,7 @@
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -91,6 +91,7 @@ class NativeTeam:
         fields: ProductFields,
         progress: Callable[[float], None] | None,
         cancelled: Callable[[], bool] | None,
+        final: Callable[[Sequence[range]], None] | None = None,
     ) -> None:
         """Compute a product of which `describe` made these fields.
 
@@ -109,7 +110,7 @@ class NativeTeam:
             )  # fmt: skip
         if address is None:
             raise MemoryError("no memory for a call of the CPU's threads")
-        call.follow(address, progress, cancelled)
+        call.follow(address, progress, cancelled, final)
 
     def close(self) -> None:
         """End the threads once their blocks are done; calling it again does nothing."""

@@ -42,7 +42,19 @@ class ProductFields(ctypes.Structure):
 class Report(ctypes.Structure):
     """`Report` of pool.h."""
 
-    _fields_ = (("terms", c_int64), ("rows_in_hand", c_double))
+    _fields_ = (
+        *(
+            (name, c_int64)
+            for name in (
+                "terms",
+                "taken_start",
+                "taken_stop",
+                "open_start",
+                "open_stop",
+            )
+        ),
+        ("rows_in_hand", c_double),
+    )
 
 
 def load_pool_library(cache_dir: Path | None) -> ctypes.CDLL | None:

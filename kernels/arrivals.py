@@ -26,6 +26,7 @@ class Arrivals:
         self.spans = Spans()
         self.computed: list[Any] = []
         self._progress, self._cancelled = product.progress, product.cancelled
+        self._final = product.final
         self._columns: int = product.c.shape[1]
         self._steps: list[tuple[tuple[Any, Any], Sequence[PendingCopy]]] = []
         self._stores: dict[int, PendingCopy] = {}
@@ -91,6 +92,9 @@ class Arrivals:
             rows = self._finished_elements // self._columns - before
             if self._progress is not None and rows:
                 self._progress(rows)
+            # Steps go from the top to the bottom, the columns of each row from left to right.
+            if self._final is not None and step.columns.stop == self._columns:
+                self._final(range(step.rows.stop))
         if self._unreported and self._cancelled is not None and self._cancelled():
             raise PipelineCancelled("the product was cancelled")
 

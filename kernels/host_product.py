@@ -31,6 +31,7 @@ class HostProduct:
         shared: Where the rows come from, if another device takes some; None if all are ours.
         copiers: Threads that share in a copy; None for all that there are.
         begun: Called when the first copies are on their way.
+        final: Called with the rows of C that will not be written any more.
     """
 
     spec: KernelSpec
@@ -45,6 +46,7 @@ class HostProduct:
     shared: SharedRows | None = None
     copiers: int | None = None
     begun: Callable[[], None] | None = None
+    final: Callable[[range], None] | None = None
 
     @property
     def total_bytes(self) -> int:

@@ -110,6 +110,7 @@ class GpuPipeline:
         shared: SharedRows | None = None,
         copiers: int | None = None,
         begun: Callable[[], None] | None = None,
+        final: Callable[[range], None] | None = None,
     ) -> GpuTimings:
         """C ← αA·B + βC in place, as BLAS does it: β = 0 never reads C, α = 0 neither A nor B.
 
@@ -130,6 +131,8 @@ class GpuPipeline:
                 for all of them. Fewer leave cores to others.
             begun: Called once, in the calling thread, when the first copies are on their way: what
                 else is to be done then does not hold them up. Not called where there is no copy.
+            final: Called in the calling thread with all rows of C so far that have come back and
+                will not be written any more: the first ones.
 
         Raises:
             OperandError: Element types or shapes do not fit, not one tile fits the memory, or the
@@ -142,7 +145,7 @@ class GpuPipeline:
         import cupy
 
         product = HostProduct(
-            *(spec, a, b, c, alpha, beta, progress, cancelled, sms, shared, copiers, begun)
+            *(spec, a, b, c, alpha, beta, progress, cancelled, sms, shared, copiers, begun, final)
         )
         product.check()
         if alpha == 0 or c.size == 0:

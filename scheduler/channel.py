@@ -5,7 +5,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wavetrim.scheduler.messages import PACKET_BYTES, decode_message, encode_message
@@ -80,3 +80,30 @@ class ProgressReport:
                 return
             self._sent = now
         self._channel.send({"type": "progress", "job": self._job, "progress": progress})
+
+
+class RowsReport:
+    """Sends which rows of a run's result are final, all of them each time. Thread-safe.
+
+    Args:
+        channel: Where to.
+        job: The run.
+        step_rows: So many more rows are worth a message.
+    """
+
+    def __init__(self, channel: Channel, job: str, step_rows: int) -> None:
+        self._channel = channel
+        self._job = job
+        self._step_rows = step_rows
+        self._lock = threading.Lock()
+        self._sent_rows = 0
+
+    def __call__(self, final: Sequence[range]) -> None:
+        """Tell which rows will not be written any more."""
+        rows = sum(map(len, final))
+        with self._lock:
+            if rows - self._sent_rows < self._step_rows:
+                return
+            self._sent_rows = rows
+        ranges = [[one.start, one.stop] for one in final]
+        self._channel.send({"type": "rows", "job": self._job, "final": ranges})

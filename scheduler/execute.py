@@ -104,6 +104,7 @@ class Executor:
         beta: float = 0.0,
         progress: Callable[[float], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
+        final: Callable[[Sequence[range]], None] | None = None,
     ) -> Timings:
         """C ← αA·B + βC as the plan divides it.
 
@@ -119,6 +120,8 @@ class Executor:
             beta: Factor of the C that is there.
             progress: Receives the finished share of C's rows, 0…1, from any thread.
             cancelled: Asked between pieces whether to stop.
+            final: Receives all rows of C so far that will not be written any more, from any
+                thread, whenever there are more. Others may be final, too: at the end all are.
 
         Raises:
             ProblemError: The arrays are not those of the plan's problem.
@@ -136,7 +139,7 @@ class Executor:
             return timings
         execution = Execution(
             plan, a, b, c, alpha=alpha, beta=beta, progress=progress, cancelled=cancelled,
-            pipeline=self.pipeline, pool=self.pool, gpu_thread=self._gpu_thread,
+            final=final, pipeline=self.pipeline, pool=self.pool, gpu_thread=self._gpu_thread,
             comes_again=self._note_caller(),
         )  # fmt: skip
         with self._runs:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -44,6 +44,44 @@ class RowCounter:
             self._report(share)
 
 
+class FinalRows:
+    """The rows of C that will not be written any more, as both parts tell of them.
+
+    Args:
+        report: Receives all of them, in up to three ranges, from any thread.
+    """
+
+    def __init__(self, report: Callable[[Sequence[range]], None] | None) -> None:
+        self._report = report
+        self._gpu_rows = range(0)
+        self._cpu_rows: tuple[range, ...] = ()
+        self._lock = threading.Lock()
+
+    @property
+    def tell_gpu(self) -> Callable[[range], None] | None:
+        """What the GPU part calls with its rows that are final; None if nobody listens."""
+        return None if self._report is None else self._take_gpu
+
+    @property
+    def tell_cpu(self) -> Callable[[Sequence[range]], None] | None:
+        """What the CPU part calls with its rows that are final; None if nobody listens."""
+        return None if self._report is None else self._take_cpu
+
+    def _take_gpu(self, rows: range) -> None:
+        with self._lock:
+            self._gpu_rows = rows
+            self._tell()
+
+    def _take_cpu(self, rows: Sequence[range]) -> None:
+        with self._lock:
+            self._cpu_rows = tuple(rows)
+            self._tell()
+
+    def _tell(self) -> None:
+        assert self._report is not None, "the parts tell of their rows where somebody listens"
+        self._report([rows for rows in (self._gpu_rows, *self._cpu_rows) if rows])
+
+
 class Execution:
     """C ← αA·B + βC as a plan divides it, once.
 
@@ -56,6 +94,7 @@ class Execution:
         beta: Factor of the C that is there.
         progress: Receives the finished share of C's rows, from any thread.
         cancelled: Asked between pieces whether to stop.
+        final: Receives the rows of C that are final so far, from any thread.
         pipeline: The GPU; None where there is none.
         pool: The CPU.
         gpu_thread: Where the GPU part runs beside the CPU part.
@@ -73,6 +112,7 @@ class Execution:
         beta: float,
         progress: Callable[[float], None] | None,
         cancelled: Callable[[], bool] | None,
+        final: Callable[[Sequence[range]], None] | None = None,
         pipeline: GpuPipeline | None,
         pool: CpuPool,
         gpu_thread: CallThreads,
@@ -86,6 +126,7 @@ class Execution:
         self._comes_again = comes_again
         self._frontier = Frontier(plan.problem.m, plan.f, _choose_pieces(plan))
         self._counter = RowCounter(plan.problem.m, progress)
+        self._final = FinalRows(final)
         self._stop = threading.Event()
         self._begun = threading.Event()
 
@@ -134,7 +175,7 @@ class Execution:
         if self._frontier.moves and (rest := self._frontier.take_rest()):
             parts = iter([rest])
             cpu_seconds += self._multiply_on_cpu(
-                lambda _: next(parts, range(0)), self._pool.threads
+                lambda _: next(parts, range(0)), self._pool.threads, None
             )
         return gpu_part.result(), cpu_seconds
 
@@ -151,7 +192,7 @@ class Execution:
                 plan.spec, self._a[mine], self._b, self._c[mine],
                 alpha=self._alpha, beta=self._beta, sms=plan.sms,
                 progress=self._counter.add, cancelled=self._is_cancelled,
-                shared=shared, copiers=copiers, begun=self._begun.set,
+                shared=shared, copiers=copiers, begun=self._begun.set, final=self._final.tell_gpu,
             )  # fmt: skip
         except BaseException:
             self._stop.set()
@@ -162,15 +203,20 @@ class Execution:
 
     def _compute_cpu_rows(self) -> float:
         threads = self._plan.share.threads if self._plan.gpu_rows else self._pool.threads
-        return self._multiply_on_cpu(self._frontier.take_bottom, threads)
+        return self._multiply_on_cpu(self._frontier.take_bottom, threads, self._final.tell_cpu)
 
-    def _multiply_on_cpu(self, take: Callable[[float], range], threads: int) -> float:
+    def _multiply_on_cpu(
+        self,
+        take: Callable[[float], range],
+        threads: int,
+        final: Callable[[Sequence[range]], None] | None,
+    ) -> float:
         try:
             return self._pool.multiply_rows(
                 self._a, self._b, self._c, take,
                 likely_rows=self._plan.f if self._frontier.moves else None,
                 alpha=self._alpha, beta=self._beta, threads=threads,
-                progress=self._counter.add, cancelled=self._is_cancelled,
+                progress=self._counter.add, cancelled=self._is_cancelled, final=final,
             )  # fmt: skip
         except BaseException:
             self._stop.set()

@@ -1,10 +1,11 @@
 """What service and engine tell each other: small JSON messages, one a packet, over two sockets.
 
 The first socket is the way of work: to the engine come `slab` (with its descriptor), `drop`, `run`
-and `shutdown`, from it `ready`, `locked`, `dropped`, `planned`, `progress`, and one of `succeeded`,
-`failed` and `cancelled` for each run. All of them are handled in order, by the thread that
-computes. The second one is heard while a product runs: `ping`, which is answered by `pong`, and
-`cancel`. Matrices never travel in messages: both sides map the same memory.
+and `shutdown`, from it `ready`, `locked`, `dropped`, `planned`, `progress`, `rows` (those of a
+result that will not be written any more), and one of `succeeded`, `failed` and `cancelled` for each
+run. All of them are handled in order, by the thread that computes. The second one is heard while a
+product runs: `ping`, which is answered by `pong`, and `cancel`. Matrices never travel in messages:
+both sides map the same memory.
 """
 
 from collections.abc import Mapping
@@ -83,6 +84,8 @@ class RunRequest:
         verify: Whether the product is checked.
         cpu_only: Leave the GPU alone, whatever is wished.
         reports: Whether the plan and the progress are told while the product is computed.
+        row_step: Rows of `out` that are final are told whenever there are so many more; 0 for
+            never.
     """
 
     job: str
@@ -96,6 +99,7 @@ class RunRequest:
     verify: bool = False
     cpu_only: bool = False
     reports: bool = True
+    row_step: int = 0
 
     def as_message(self) -> dict[str, Any]:
         """The request as a message."""
@@ -111,6 +115,7 @@ class RunRequest:
             "verify": self.verify,
             "cpu_only": self.cpu_only,
             "reports": self.reports,
+            "row_step": self.row_step,
         }
         if self.wishes is not NO_WISHES:
             message.update(self.wishes.as_dict())
@@ -133,6 +138,7 @@ class RunRequest:
             verify=message["verify"],
             cpu_only=message["cpu_only"],
             reports=message["reports"],
+            row_step=message["row_step"],
         )
 
 

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
@@ -46,6 +46,7 @@ def run_request(
     plans: PlanCache,
     planned: Callable[[Mapping[str, Any]], None] | None,
     progress: Callable[[float], None] | None,
+    final: Callable[[Sequence[range]], None] | None,
     cancelled: Callable[[], bool],
 ) -> dict[str, Any]:
     """Compute out ← alpha A·B + beta C in the request's memory.
@@ -58,6 +59,7 @@ def run_request(
         plans: The plans that were made before.
         planned: Receives the plan's description before the product starts.
         progress: Receives the finished share, 0…1, from any thread.
+        final: Receives the rows of `out` that are final so far, from any thread.
         cancelled: Asked between pieces whether to stop.
 
     Returns:
@@ -85,6 +87,7 @@ def run_request(
     timings = executor.run(
         plan, product.a, product.b, product.out,
         alpha=product.alpha, beta=product.beta, progress=progress, cancelled=cancelled,
+        final=final,
     )  # fmt: skip
     verification = product.check() if request.verify else None
     return {

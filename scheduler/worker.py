@@ -23,7 +23,7 @@ from typing import Any, Final
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import select_devices
 from wavetrim.scheduler.arena import MappedSlabs
-from wavetrim.scheduler.channel import Channel, ProgressReport
+from wavetrim.scheduler.channel import Channel, ProgressReport, RowsReport
 from wavetrim.scheduler.cpu_survey import measure_cpu_briefly
 from wavetrim.scheduler.execute import Executor
 from wavetrim.scheduler.messages import MessageError, RunRequest
@@ -145,6 +145,7 @@ class Worker:
             plans=self._plans,
             planned=tell_plan if request.reports else None,
             progress=ProgressReport(self._work, job) if request.reports else None,
+            final=RowsReport(self._work, job, request.row_step) if request.row_step else None,
             cancelled=lambda: self._stopping or job in self._cancelled,
         )
 

@@ -65,6 +65,71 @@ def test_progress_rises_to_one(cpu_executor):
     assert seen[-1] == pytest.approx(1.0)
 
 
+def check_final_rows(executor, plan, a, b, before, beta):
+    """Runs a plan and looks at rows when they are called final; returns how many there were.
+
+    With whole numbers both parts, in whatever order they sum, find the same bits.
+    """
+    expected = a @ b + (beta * before if beta else 0)
+    c = before.copy() if beta else poison(before.copy())
+    counts = []
+
+    def check(final):
+        counts.append(sum(map(len, final)))
+        for rows in final:
+            part = slice(rows.start, rows.stop)
+            assert np.array_equal(c[part], expected[part])
+
+    executor.run(plan, a, b, c, beta=beta, final=check)
+    assert np.array_equal(c, expected)
+    return counts
+
+
+def draw_whole(rows, columns, seed):
+    return np.random.default_rng(seed).integers(-3, 4, (rows, columns)).astype("float32")
+
+
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+def test_rows_are_called_final_when_they_are(cpu_executor, beta):
+    m, n, k = 1500, 700, 600
+    cpu_executor.pool.prepare()
+    plan = plan_for(cpu_executor, m, n, k)
+    operands = draw_whole(m, k, 1), draw_whole(k, n, 2), draw_whole(m, n, 3)
+    counts = check_final_rows(cpu_executor, plan, *operands, beta)
+    assert counts[-1] == m
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("planned", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize(
+    "shape", [(3000, 1013, 509), (2000, 20_011, 129), (8192, 4096, 4096), (4096, 4096, 300)]
+)
+def test_rows_of_both_parts_are_called_final_when_they_are(
+    gpu_executor, shape, planned, moves, beta
+):
+    m, n, k = shape
+    plan = replace(plan_for(gpu_executor, m, n, k, f=int(planned * m)), pinned=not moves)
+    operands = draw_whole(m, k, 1), draw_whole(k, n, 2), draw_whole(m, n, 3)
+    counts = check_final_rows(gpu_executor, plan, *operands, beta)
+    assert counts
+    assert max(counts) <= m
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+def test_rows_whose_columns_come_in_groups_are_final_in_the_last_one(kernel_cache, beta):
+    m, n, k = 3000, 6000, 2000
+    operands = draw_whole(m, k, 1), draw_whole(k, n, 2), draw_whole(m, n, 3)
+    with Executor(
+        cache_dir=kernel_cache, devices=list_devices(), gpu_memory_bytes=24 << 20
+    ) as executor:
+        plan = plan_for(executor, m, n, k, f=0)
+        counts = check_final_rows(executor, plan, *operands, beta)
+    assert counts[-1] == m
+
+
 def test_a_cancelled_execution_ends_soon(cpu_executor):
     a = make_matrix(1500, 1500, "int64", seed=1)
     stop = threading.Event()

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -230,6 +231,27 @@ def test_progress_comes_at_most_twenty_times_a_second(worker, tmp_path):
     assert 1 <= len(shares) <= 20 * seconds + 1
     assert shares == sorted(shares)
     assert all(0 < share <= 1 for share in shares)
+
+
+def test_rows_that_are_final_are_told_of_as_often_as_is_wished(worker, tmp_path):
+    a = make_matrix(2000, 2000, "float64", seed=1)
+    request = make_request(tmp_path, a, a, row_step=300)
+    worker.send(request.as_message())
+    *_, first = worker.receive_until("rows")
+    product = np.load(request.out.slab, mmap_mode="r")
+    for start, stop in first["final"]:
+        assert np.allclose(product[start:stop], a[start:stop] @ a)
+    rest = worker.receive_until("succeeded", "failed", "cancelled")
+    told = [message["final"] for message in (first, *rest) if message["type"] == "rows"]
+    counts = [0, *(sum(stop - start for start, stop in final) for final in told)]
+    assert all(after - before >= 300 for before, after in pairwise(counts))
+    assert rest[-1]["type"] == "succeeded"
+
+
+def test_rows_are_not_told_of_unless_that_is_wished(worker, tmp_path):
+    a = make_matrix(1500, 1500, "float32", seed=1)
+    types = {message["type"] for message in worker.run(make_request(tmp_path, a, a))}
+    assert types <= {"planned", "progress", "succeeded"}
 
 
 def make_slab(size_bytes):

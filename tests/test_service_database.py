@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from sqlalchemy import Engine, func, insert, inspect, select, text
 
 from tests.postgres import running_postgres
 from wavetrim.service.errors import SettingRefused
-from wavetrim.service.storage.database import open_database, reading
+from wavetrim.service.storage.database import open_database, reading, unsynced
 from wavetrim.service.storage.tables import matrices
 
 
@@ -137,3 +138,26 @@ def test_a_refused_url_shows_no_password() -> None:
     with pytest.raises(SettingRefused) as refused:
         open_database("mysql://wave:hunter2@localhost/x")
     assert "hunter2" not in str(refused.value)
+
+
+def test_only_what_a_power_cut_may_undo_is_committed_without_a_sync(url: str) -> None:
+    database = open_database(url)
+    is_sqlite = url.startswith("sqlite")
+    ask = text("PRAGMA synchronous" if is_sqlite else "SHOW synchronous_commit")
+    unsafe, safe = (1, 2) if is_sqlite else ("off", "on")
+    for _ in range(2):
+        with unsynced(database) as connection:
+            assert connection.scalar(ask) == unsafe
+        with database.begin() as connection:
+            assert connection.scalar(ask) == safe
+    with unsynced(database) as connection:
+        connection.execute(text("CREATE TABLE kept (a INTEGER)"))
+    with database.begin() as connection:
+        assert inspect(connection).has_table("kept")
+        connection.execute(text("DROP TABLE kept"))
+    with suppress(ZeroDivisionError), unsynced(database) as connection:
+        connection.execute(text("CREATE TABLE undone (a INTEGER)"))
+        raise ZeroDivisionError
+    with database.begin() as connection:
+        assert not inspect(connection).has_table("undone")
+    database.dispose()

@@ -108,9 +108,8 @@ def test_every_product_is_right_in_the_file_that_was_made_ahead_for_it(tmp_path:
 def test_a_product_that_is_soon_done_has_nothing_written_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written: list[str] = []
-    for name in ("record_plan", "record_progress"):
-        monkeypatch.setattr(JobStore, name, lambda *_, name=name: written.append(name))
+    written: list[Job] = []
+    monkeypatch.setattr(JobStore, "keep_run", lambda _, job: written.append(job))
 
     async def scenario(parts: Parts) -> None:
         a = parts.store(make_matrix(30, 30, "float32", seed=1))
@@ -469,7 +468,7 @@ def test_a_job_that_was_running_when_the_service_died_runs_again(tmp_path: Path)
     request = ask(a, a).model_dump()
     ids = [parts.jobs.add(request, max_queued=9)[0].id for _ in range(2)]
     for job_id in ids:
-        parts.jobs.start(job_id)
+        parts.jobs.keep_run(parts.jobs.get(job_id).begin_try(time.time()))
     parts.jobs.request_cancel(ids[1])
     parts.database.dispose()
 

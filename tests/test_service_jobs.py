@@ -1,8 +1,10 @@
 """The store of jobs over real databases: SQLite and PostgreSQL."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +93,12 @@ def add(jobs: JobStore, request_of: Callable[..., dict[str, Any]]) -> Callable[.
 
 def succeed(database: Engine, jobs: JobStore, job: Job, result: str = "r") -> None:
     with database.begin() as connection:
-        jobs.succeed(
-            connection, job.id, result=result, plan=PLAN, timings=TIMINGS, verification=None
-        )
+        jobs.succeed(connection, job, result=result, plan=PLAN, timings=TIMINGS, verification=None)
+
+
+def begin(jobs: JobStore, job_id: str) -> Job | None:
+    """Begins a job's next try, and writes it."""
+    return jobs.keep_run(jobs.get(job_id).begin_try(time.time()))
 
 
 def test_a_new_job_is_queued_as_it_was_asked_for(jobs, request_of) -> None:
@@ -139,24 +144,69 @@ def test_higher_priorities_run_first_and_equal_ones_in_order(jobs, add) -> None:
     order = [add(priority=priority) for priority in (0, 5, -1, 5, 0)]
     started = []
     while (job := jobs.next_queued()) is not None:
-        jobs.start(job.id)
+        begin(jobs, job.id)
         started.append(order.index(job))
     assert started == [1, 3, 0, 4, 2]
 
 
-def test_a_job_is_started_only_once(jobs, add) -> None:
-    job = add()
-    with ThreadPoolExecutor(8) as pool:
-        started = [found for found in pool.map(jobs.start, [job.id] * 8) if found is not None]
-    assert len(started) == 1
-    assert (started[0].state, started[0].attempts) == (JobState.RUNNING, 1)
-    assert started[0].started_at is not None
+def test_a_job_ends_only_once(jobs, add) -> None:
+    for job in (add(), begin(jobs, add().id)):
+        ends = [jobs.cancel, lambda job: jobs.fail(job, "device", "broken")] * 4
+        with ThreadPoolExecutor(8) as pool:
+            ending = [pool.submit(end, job) for end in ends]
+        ended = [one.result() for one in ending if one.result() is not None]
+        assert len(ended) == 1
+        assert jobs.get(job.id) == ended[0]
+
+
+def test_a_job_that_has_begun_is_read_as_running_before_its_row_says_so(jobs, add) -> None:
+    first, second = add(), add()
+    jobs.running = running = replace(first.begin_try(time.time()), plan=PLAN, progress=0.5)
+    assert jobs.get(first.id) == running
+    assert (running.state, running.attempts) == (JobState.RUNNING, 1)
+    assert jobs.page(state=JobState.RUNNING)[0] == (running,)
+    assert jobs.page(state=JobState.QUEUED)[0] == (second,)
+    assert jobs.page()[0] == (second, running)
+    counts = jobs.count_by_state()
+    assert (counts[JobState.QUEUED], counts[JobState.RUNNING]) == (1, 1)
+    jobs.keep_run(running)
+    jobs.running = None
+    assert jobs.get(first.id) == running
+    assert (jobs.count_by_state()) == counts
+
+
+def test_the_row_of_a_job_that_has_ended_outranks_its_run(database, jobs, add) -> None:
+    job = jobs.running = add().begin_try(time.time())
+    succeed(database, jobs, job)
+    done = jobs.get(job.id)
+    assert (done.state, done.attempts, done.started_at) == (JobState.SUCCEEDED, 1, job.started_at)
+    assert jobs.page(state=JobState.RUNNING)[0] == ()
+    assert jobs.count_by_state()[JobState.RUNNING] == 0
+
+
+def test_a_cancel_of_a_job_that_has_begun_is_written_as_such(jobs, add) -> None:
+    job = jobs.running = add().begin_try(time.time())
+    marked = jobs.request_cancel(job.id)
+    assert (marked.state, marked.cancel_requested) == (JobState.RUNNING, True)
+    jobs.running = None
+    assert jobs.get(job.id) == marked
+    (settled,) = jobs.requeue_interrupted(max_attempts=3)
+    assert settled.state is JobState.CANCELLED
+
+
+def test_a_job_that_was_cancelled_as_it_began_does_not_go_on(database, jobs, add) -> None:
+    job = add().begin_try(time.time())
+    jobs.request_cancel(job.id)
+    assert jobs.keep_run(job) is None
+    assert jobs.settle(job, 3) is None
+    with pytest.raises(JobStateConflict):
+        succeed(database, jobs, job)
+    assert jobs.get(job.id).state is JobState.CANCELLED
 
 
 def test_a_success_keeps_plan_timings_and_result(database, jobs, add) -> None:
-    job = jobs.start(add().id)
-    jobs.record_plan(job.id, {"f": 1})
-    jobs.record_progress(job.id, 0.25)
+    job = replace(begin(jobs, add().id), plan={"f": 1}, progress=0.25)
+    jobs.keep_run(job)
     assert (jobs.get(job.id).plan, jobs.get(job.id).progress) == ({"f": 1}, 0.25)
     succeed(database, jobs, job)
     done = jobs.get(job.id)
@@ -166,16 +216,14 @@ def test_a_success_keeps_plan_timings_and_result(database, jobs, add) -> None:
 
 
 def test_nothing_changes_a_finished_job(database, jobs, add) -> None:
-    job = jobs.start(add().id)
+    job = begin(jobs, add().id)
     succeed(database, jobs, job)
     done = jobs.get(job.id)
-    jobs.record_progress(job.id, 0.5)
-    jobs.record_plan(job.id, {})
+    assert jobs.keep_run(job.begin_try(0.0)) is None
     assert jobs.fail(job, "device", "late") is None
-    assert jobs.cancel(job.id) is None
-    assert jobs.release(job.id) is None
-    assert jobs.start(job.id) is None
-    assert jobs.start_again(job.id) is None
+    assert jobs.cancel(job) is None
+    assert jobs.release(job) is None
+    assert jobs.settle(job, 3) is None
     with pytest.raises(JobStateConflict):
         succeed(database, jobs, job, "other")
     with pytest.raises(JobFinished, match="is succeeded; it must be queued or running"):
@@ -184,17 +232,15 @@ def test_nothing_changes_a_finished_job(database, jobs, add) -> None:
 
 
 def test_a_product_is_published_with_its_job_or_not_at_all(database, jobs, matrices, add) -> None:
-    first, second = jobs.start(add().id), jobs.start(add().id)
-    jobs.cancel(second.id)
+    first, second = begin(jobs, add().id), begin(jobs, add().id)
+    jobs.cancel(second)
     products = []
     for job in (first, second):
         pending = matrices.allocate(2, 2, "float32")
         products.append(pending)
 
         def settle(connection, job=job, pending=pending):
-            jobs.succeed(
-                connection, job.id, result=pending.id, plan={}, timings={}, verification=None
-            )
+            jobs.succeed(connection, job, result=pending.id, plan={}, timings={}, verification=None)
 
         if job is first:
             matrices.publish(pending, settle=settle)
@@ -211,8 +257,7 @@ def test_a_product_is_published_with_its_job_or_not_at_all(database, jobs, matri
 
 
 def test_a_failure_says_what_failed_after_how_many_tries(jobs, add) -> None:
-    jobs.start(add().id)
-    job = jobs.start_again(jobs.page()[0][0].id)
+    job = begin(jobs, begin(jobs, add().id).id)
     failed = jobs.fail(job, "memory", "not enough")
     assert failed.state is JobState.FAILED
     assert failed.error == {"kind": "memory", "message": "not enough", "attempts": 2}
@@ -220,11 +265,11 @@ def test_a_failure_says_what_failed_after_how_many_tries(jobs, add) -> None:
 
 def test_a_queued_job_is_cancelled_at_once_and_a_running_one_marked(jobs, add) -> None:
     queued, running = add(), add()
-    jobs.start(running.id)
+    begin(jobs, running.id)
     assert jobs.request_cancel(queued.id).state is JobState.CANCELLED
     marked = jobs.request_cancel(running.id)
     assert (marked.state, marked.cancel_requested) == (JobState.RUNNING, True)
-    assert jobs.cancel(running.id).state is JobState.CANCELLED
+    assert jobs.cancel(running).state is JobState.CANCELLED
     again = jobs.request_cancel(queued.id)
     assert again == jobs.get(queued.id)
     assert again.finished_at is not None
@@ -232,10 +277,9 @@ def test_a_queued_job_is_cancelled_at_once_and_a_running_one_marked(jobs, add) -
 
 
 def test_a_released_job_waits_as_if_it_had_not_been_tried(jobs, add) -> None:
-    job = jobs.start(add().id)
-    jobs.record_plan(job.id, PLAN)
-    jobs.record_progress(job.id, 0.7)
-    released = jobs.release(job.id)
+    job = replace(begin(jobs, add().id), plan=PLAN, progress=0.7)
+    jobs.keep_run(job)
+    released = jobs.release(job)
     assert (released.state, released.attempts, released.progress, released.plan) == (
         JobState.QUEUED, 0, 0.0, None,
     )  # fmt: skip
@@ -244,8 +288,8 @@ def test_a_released_job_waits_as_if_it_had_not_been_tried(jobs, add) -> None:
 def test_a_restart_settles_what_ran(jobs, add) -> None:
     fresh, tired, unwanted, queued = (add() for _ in range(4))
     for job in (fresh, tired, unwanted):
-        jobs.start(job.id)
-    jobs.start_again(tired.id)
+        begin(jobs, job.id)
+    begin(jobs, tired.id)
     jobs.request_cancel(unwanted.id)
     settled = {job.id: job.state for job in jobs.requeue_interrupted(max_attempts=2)}
     assert settled == {
@@ -265,7 +309,7 @@ def test_the_queue_is_bounded_by_what_waits(jobs, request_of) -> None:
     with pytest.raises(QueueFull) as refused:
         jobs.add(request_of(), max_queued=2, retry_after_seconds=7)
     assert refused.value.retry_after_seconds == 7
-    jobs.start(first.id)
+    begin(jobs, first.id)
     assert jobs.add(request_of(), max_queued=2)[1]
 
 
@@ -341,7 +385,7 @@ def test_a_foreign_cursor_is_refused(jobs, cursor: str) -> None:
 
 def test_jobs_are_counted_in_every_state(jobs, add) -> None:
     add()
-    jobs.start(jobs.next_queued().id)
+    begin(jobs, jobs.next_queued().id)
     add()
     assert jobs.count_by_state() == {
         JobState.QUEUED: 1,

@@ -22,6 +22,7 @@ enum {
 typedef struct {
     int64_t terms;  // 0 while there is none
     int64_t begun;
+    int64_t row_start, row_stop;  // of C
 } Hand;
 
 struct Call {
@@ -36,6 +37,7 @@ struct Call {
     int joined;                  // helpers that ever were
     int taking, ended;
     int64_t first_row;
+    int64_t taken_start, taken_stop;  // of all parts
     char* sums;
     Block* blocks;  // of the last part
     int64_t count, left;
@@ -57,6 +59,28 @@ static double count_rows_in_hand(const Call* call)
     return terms / ((double)call->product.n * call->product.k);
 }
 
+// Tell which rows are taken, and which of them may still be written: those of blocks in hand or left, and
+// what lies between them.
+static void report_rows(const Call* call, Report* report)
+{
+    int64_t start = INT64_MAX, stop = 0;
+    for (int i = 0; i <= call->joined; ++i) {
+        const Hand* hand = &call->hand[i];
+        if (hand->terms && hand->row_start < start) start = hand->row_start;
+        if (hand->terms && hand->row_stop > stop) stop = hand->row_stop;
+    }
+    if (call->left > 0) {  // blocks are in the order of their rows
+        const int64_t first = call->first_row + call->blocks[call->count - call->left].row_start;
+        const int64_t last = call->first_row + call->blocks[call->count - 1].row_stop;
+        if (first < start) start = first;
+        if (last > stop) stop = last;
+    }
+    report->taken_start = call->taken_start;
+    report->taken_stop = call->taken_stop;
+    report->open_start = start < stop ? start : call->taken_stop;
+    report->open_stop = start < stop ? stop : call->taken_stop;
+}
+
 // Compute a block that is left, with the lock let go meanwhile.
 static void compute_block(Call* call, Hand* hand)
 {
@@ -67,6 +91,8 @@ static void compute_block(Call* call, Hand* hand)
     char* sum = call->sums == NULL ? NULL : call->sums + index * elements * item;
     hand->terms = elements * (block.depth_stop - block.depth_start);
     hand->begun = read_clock();
+    hand->row_start = first_row + block.row_start;
+    hand->row_stop = first_row + block.row_stop;
     unlock(call->team);
     multiply_block(&call->blas, &call->product, &block, first_row, sum);
     const int64_t now = read_clock();
@@ -145,6 +171,13 @@ int add_part(Call* call, int64_t first_row, char* sums, const Block* blocks, int
     free(call->blocks);
     call->blocks = copied;
     call->first_row = first_row;
+    const int64_t stop = first_row + blocks[count - 1].row_stop;
+    if (call->taken_start == call->taken_stop) {
+        call->taken_start = first_row;
+        call->taken_stop = stop;
+    }
+    if (first_row < call->taken_start) call->taken_start = first_row;
+    if (stop > call->taken_stop) call->taken_stop = stop;
     call->sums = sums;
     call->count = count;
     call->left = call->ended ? 0 : count;  // the caller may have given up meanwhile
@@ -194,6 +227,7 @@ int compute_blocks(Call* call, int64_t nanoseconds, int single, Report* report)
         }
     }
     report->terms = call->done_terms - call->told_terms;
+    report_rows(call, report);
     call->told_terms = call->done_terms;
     unlock(call->team);
     return state;

@@ -30,10 +30,12 @@ typedef struct {
     int64_t row_start, row_stop, column_start, column_stop, depth_start, depth_stop;
 } Block;
 
-// What a caller hears: the elements of C finished since it last heard, each counted K times; and where
-// it is to take a part, the rows that are left of the blocks in hand.
+// What a caller hears: the elements of C finished since it last heard, each counted K times; from which
+// row to which the parts so far reach, and between which of them blocks are not finished; and where it
+// is to take a part, the rows that are left of the blocks in hand.
 typedef struct {
     int64_t terms;
+    int64_t taken_start, taken_stop, open_start, open_stop;
     double rows_in_hand;
 } Report;
 

@@ -1,5 +1,6 @@
 """Jobs: posted, watched, cancelled, and their products."""
 
+import contextlib
 import re
 from typing import Annotated, Any, Final
 
@@ -11,6 +12,7 @@ from wavetrim.service.api.job_schemas import JobPage, JobRequest, JobView, show_
 from wavetrim.service.api.matrix_body import send_kept
 from wavetrim.service.api.openapi import describe_npy_answer, list_refusals
 from wavetrim.service.api.parts import DispatcherPart, JobsPart
+from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.errors import IdempotencyKeyRefused, ResultMissing
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.threads import run_to_end
@@ -76,9 +78,19 @@ def list_jobs(
 
 
 @router.get("/{job_id}", responses=list_refusals(404))
-def describe_job(job_id: JobId, jobs: JobsPart) -> JobView:
+async def describe_job(
+    job_id: JobId,
+    jobs: JobsPart,
+    dispatcher: DispatcherPart,
+    wait_seconds: Annotated[
+        float, Query(ge=0, le=60, description="How long to wait for the job's end, at most.")
+    ] = 0.0,
+) -> JobView:
     """Look at a job: its state, progress, plan, timings and result."""
-    return show_job(jobs.get(job_id))
+    if wait_seconds:
+        with contextlib.suppress(Draining):  # the service ends; the job is where it is
+            return show_job(await dispatcher.wait(job_id, most_seconds=wait_seconds))
+    return show_job(await run_to_end(jobs.get, job_id))
 
 
 @router.get("/{job_id}/result", **_RESULT)

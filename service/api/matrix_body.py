@@ -9,7 +9,8 @@ from starlette.types import Receive, Scope, Send
 from wavetrim.service.api.wire.body_file import receive_matrix
 from wavetrim.service.api.wire.download import Sending, send_matrix
 from wavetrim.service.api.wire.reader import BodyReader
-from wavetrim.service.storage.kept import WRITE_BYTES, Draft, KeptMatrices
+from wavetrim.service.storage.draft import WRITE_BYTES, Draft
+from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.matrix import Matrix
 from wavetrim.service.threads import run_to_end

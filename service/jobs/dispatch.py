@@ -12,15 +12,17 @@ from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.plan import choose_plan
 from wavetrim.service.api.job_schemas import JobRequest
 from wavetrim.service.engine.supervisor import Engine
-from wavetrim.service.errors import Draining
+from wavetrim.service.errors import Draining, ServiceError
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.operands import check_operands, find_operands
 from wavetrim.service.jobs.products import Products
-from wavetrim.service.jobs.run import JobRun
+from wavetrim.service.jobs.queue import KnownQueue, Operands, Waiting
+from wavetrim.service.jobs.run import JobRun, find_matrices
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
@@ -63,8 +65,10 @@ class Dispatcher:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._run: JobRun | None = None
-        self._waiters: dict[str, set[asyncio.Future[None]]] = {}
+        self._waiters: dict[str, set[asyncio.Future[Job | None]]] = {}
         self._draining = False
+        self._newest_before = 0
+        self._queue = KnownQueue()
         self._last_job_seconds = 1.0
 
     @property
@@ -77,6 +81,7 @@ class Dispatcher:
         attempts = self._settings.job_attempts
         for job in await run_to_end(self._jobs.requeue_interrupted, attempts):
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
+        self._newest_before = await run_to_end(self._jobs.find_newest)
         self._task = asyncio.create_task(self._serve(), name="dispatcher")
 
     async def submit(
@@ -100,10 +105,18 @@ class Dispatcher:
         """
         if self._draining:
             raise self._refuse()
-        job, created = await run_to_end(self._add, request, idempotency_key)
-        if created:
-            self._wake.set()
-        return job, created
+        try:
+            job, operands = await run_to_end(self._add, request, idempotency_key)
+        except BaseException as error:
+            if not isinstance(error, ServiceError | FieldError):  # it may be there all the same
+                self._queue.doubt()
+                self._wake.set()
+            raise
+        if operands is None:
+            return job, False
+        self._queue.add(Waiting(job, operands))
+        self._wake.set()
+        return job, True
 
     async def cancel(self, job_id: str) -> Job:
         """Cancel a job: a queued one at once, the running one as soon as the engine lets go.
@@ -116,33 +129,48 @@ class Dispatcher:
             JobFinished: The job has succeeded or failed already.
         """
         job = await run_to_end(self._jobs.request_cancel, job_id)
-        if job.state is JobState.CANCELLED:
-            self._metrics.record_end(job.state)
-            self._notify(job_id)
-        elif self._run is not None and self._run.job.id == job_id:
+        if self._run is not None and self._run.job.id == job_id:
             self._run.cancel()
+        if job.state is JobState.CANCELLED:
+            self._queue.remove(job_id)
+            self._metrics.record_end(job.state)
+            self._notify(job_id, job)
         return job
 
-    async def wait(self, job_id: str) -> Job:
+    async def wait(self, job_id: str, *, most_seconds: float | None = None) -> Job:
         """Wait until a job has finished.
+
+        Args:
+            job_id: The job.
+            most_seconds: How long to wait; None for as long as it takes.
+
+        Returns:
+            The job as it is now.
 
         Raises:
             JobNotFound: There is no job of that id.
             Draining: The service stops before the job has finished.
         """
-        future = asyncio.get_running_loop().create_future()
-        waiters = self._waiters.setdefault(job_id, set())
-        waiters.add(future)
-        try:
-            while not (job := await run_to_end(self._jobs.get, job_id)).state.finished:
+        loop = asyncio.get_running_loop()
+        until = None if most_seconds is None else loop.time() + most_seconds
+        ended = None
+        while ended is None:
+            future: asyncio.Future[Job | None] = loop.create_future()
+            self._waiters.setdefault(job_id, set()).add(future)
+            try:
+                job = self._find_running(job_id)
+                if job is None:
+                    job = await run_to_end(self._jobs.get, job_id)
+                left_seconds = None if until is None else until - loop.time()
+                if job.state.finished or (left_seconds is not None and left_seconds <= 0):
+                    return job
                 if self._draining and not self._is_running(job_id):
                     raise self._refuse()
-                await future
-            return job
-        finally:
-            waiters.discard(future)
-            if not waiters and self._waiters.get(job_id) is waiters:
-                del self._waiters[job_id]
+                await asyncio.wait({future}, timeout=left_seconds)
+                ended = future.result() if future.done() else None
+            finally:
+                self._forget_waiter(job_id, future)
+        return ended
 
     def begin_drain(self) -> None:
         """Take no new work from now on; the running job goes on, the queued ones stay queued."""
@@ -171,45 +199,71 @@ class Dispatcher:
         for job_id in list(self._waiters):
             self._notify(job_id, self._refuse())
 
-    def _add(self, request: JobRequest, idempotency_key: str | None) -> tuple[Job, bool]:
+    def _add(self, request: JobRequest, idempotency_key: str | None) -> tuple[Job, Operands | None]:
+        """A job and its matrices; without them if it was there before."""
         asked = request.model_dump()
         # A repeated POST gets its job even when an operand is gone by now.
         first = self._jobs.find_repeated(asked, idempotency_key)
         if first is not None:
-            return first, False
+            return first, None
         operands = find_operands(asked, self._matrices)
         problem = check_operands(*operands, alpha=request.alpha, beta=request.beta)
         if self._engine.cpu_threads is not None:
             choose_plan(problem, self._engine.profiles.find(), request.wishes)
-        return self._jobs.add(
+        job, created = self._jobs.add(
             asked,
             priority=request.priority,
             idempotency_key=idempotency_key,
             max_queued=self._settings.max_queued_jobs,
             retry_after_seconds=min(60, math.ceil(self._last_job_seconds)),
         )
+        return job, operands if created else None
 
     async def _serve(self) -> None:
         while not self._draining:
             await self._engine.wait_ready()
             self._wake.clear()
             try:
-                job = await run_to_end(self._jobs.next_queued)
+                waiting = await self._find_next()
                 if self._draining:
                     return
-                if job is None:
+                if waiting is None:
                     await self._wake.wait()
                 else:
-                    await self._run_job(job)
+                    await self._run_job(waiting)
             except SQLAlchemyError:
                 logger.exception("the queue cannot be read")
+                self._queue.doubt()
                 await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _run_job(self, job: Job) -> None:
+    async def _find_next(self) -> Waiting | None:
+        """The job to run next, from memory where all that wait are known there."""
+        if not self._queue.is_complete:
+            self._queue.begin_look()
+            waiting = await run_to_end(self._read_next)
+            self._queue.end_look(found=waiting is not None)
+            if waiting is not None:
+                return waiting
+        return self._queue.pop()
+
+    def _read_next(self) -> Waiting | None:
+        job = self._jobs.next_queued()
+        if job is None:
+            return None
+        try:
+            return Waiting(job, find_matrices(job, self._matrices))
+        except ServiceError as error:
+            return Waiting(job, error)
+
+    async def _run_job(self, waiting: Waiting) -> None:
+        job = waiting.job
         run = self._run = JobRun(
             job,
-            self._jobs,
-            self._matrices,
+            waiting.operands,
+            # It may be what has ended the service before.
+            counted=job.sequence <= self._newest_before,
+            jobs=self._jobs,
+            matrices=self._matrices,
             engine=self._engine,
             lane=self._lane,
             kept=self._kept,
@@ -224,7 +278,11 @@ class Dispatcher:
             self._run = None
         if ended is not None and ended.state.finished:
             self._record(ended)
-            self._notify(job.id)
+            self._notify(job.id, ended)
+            return
+        self._queue.doubt()  # it may wait again
+        if ended is None:
+            self._notify(job.id, None)  # it had ended before, which its row tells
 
     async def _end_broken(self, job: Job, error: Exception) -> Job | None:
         """End a job whose run broke off, as soon as the database lets us.
@@ -235,7 +293,7 @@ class Dispatcher:
             try:
                 if isinstance(error, SQLAlchemyError):
                     attempts = self._settings.job_attempts
-                    return await run_to_end(self._jobs.settle, job.id, attempts)
+                    return await run_to_end(self._jobs.settle, job, attempts)
                 message = "an unexpected error; the service's log has the details"
                 return await run_to_end(self._jobs.fail, job, "internal", message)
             except SQLAlchemyError:
@@ -251,13 +309,27 @@ class Dispatcher:
         else:
             self._metrics.record_end(job.state)
 
+    def _find_running(self, job_id: str) -> Job | None:
+        return self._run.job if self._is_running(job_id) and self._run is not None else None
+
     def _is_running(self, job_id: str) -> bool:
         return self._run is not None and self._run.job.id == job_id
 
-    def _notify(self, job_id: str, error: Exception | None = None) -> None:
+    def _forget_waiter(self, job_id: str, future: asyncio.Future[Job | None]) -> None:
+        waiters = self._waiters.get(job_id, set())
+        waiters.discard(future)
+        if not waiters:
+            self._waiters.pop(job_id, None)
+
+    def _notify(self, job_id: str, ended: Job | Exception | None) -> None:
+        """Wake who waits for a job, with the job as it ended if that is known."""
         for future in self._waiters.pop(job_id, ()):
-            if not future.done():
-                future.set_exception(error) if error else future.set_result(None)
+            if future.done():
+                continue
+            if isinstance(ended, Exception):
+                future.set_exception(ended)
+            else:
+                future.set_result(ended)
 
     def _refuse(self) -> Draining:
         return Draining(max(1, math.ceil(self._settings.drain_seconds)))

@@ -2,11 +2,14 @@
 
 A queued job is started, and a running one succeeds, fails or is cancelled; a queued one can be
 cancelled at once. A running job goes back to the queue when the service stops before it.
+
+A job that is soon done has its row written twice: when it is accepted and when it has ended. That
+it runs is known in memory (`JobStore.running`), and written when it has run for a while.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 
 class JobState(StrEnum):
@@ -71,3 +74,26 @@ class Job:
     created_at: float
     started_at: float | None
     finished_at: float | None
+
+    def begin_try(self, now: float) -> "Job":
+        """The job as its next try begins."""
+        started_at = now if self.started_at is None else self.started_at
+        return replace(
+            self,
+            state=JobState.RUNNING,
+            attempts=self.attempts + 1,
+            started_at=started_at,
+            progress=0.0,
+            plan=None,
+        )
+
+    def show_running(self, row: "Job") -> "Job":
+        """A job's row with what is known of the run, if it is this one and has not ended."""
+        if row.id != self.id or row.state.finished:
+            return row
+        return replace(self, cancel_requested=row.cancel_requested)
+
+
+UNFINISHED: Final = (JobState.QUEUED, JobState.RUNNING)
+"""A row is in one of these states until its job has ended. Which one matters at a start only: the
+row of a job that has begun may still say that it is queued."""

@@ -1,19 +1,23 @@
 """A job's product while it is computed: in the arena, or in a mapped file where that is full."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from sqlalchemy import Connection
 
 from wavetrim.scheduler.messages import Operand, RunRequest
-from wavetrim.service.storage.kept import Draft, KeptMatrices
+from wavetrim.service.storage.draft import Draft
+from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.matrix import PendingMatrix
 from wavetrim.service.storage.room import Room
 from wavetrim.service.threads import run_to_end
 
 Settle = Callable[[Connection], None]
+
+_STEP_BYTES: Final = 8 * 2**20
+"""Of a result that goes to disk, so much more that is final is worth a message of the engine."""
 
 
 class Result(Protocol):
@@ -23,11 +27,19 @@ class Result(Protocol):
         id: Id of the matrix that it will be.
         operand: Where the engine writes it.
         rooms: The memory that it lies in; none where that is a file.
+        row_step: After so many more rows the engine should tell which are final; 0 for never.
     """
 
     id: str
     operand: Operand
     rooms: tuple[Room, ...]
+    row_step: int
+
+    def begin_try(self) -> None:
+        """All rows will be computed, whatever was told of them before."""
+
+    def take_final(self, rows: Sequence[range]) -> None:
+        """These rows, all that were told of in this try, will not change any more."""
 
     async def publish(self, settle: Settle) -> None:
         """Make it a matrix, in the transaction that `settle` completes."""
@@ -62,11 +74,21 @@ class ArenaResult:
         self.id = draft.pending.id
         self.operand = draft.operand()
         self.rooms: tuple[Room, ...] = (draft.hold.extent,)
+        row_bytes = draft.pending.size_bytes // draft.pending.rows
+        self.row_step = 0 if draft.file is None else -(-_STEP_BYTES // row_bytes)
+
+    def begin_try(self) -> None:
+        """What was written of an earlier try is given up."""
+        self._draft.begin_anew()
+
+    def take_final(self, rows: Sequence[range]) -> None:
+        """Write them to disk while others are computed."""
+        self._draft.write_final(rows)
 
     async def publish(self, settle: Settle) -> None:
-        """Write it to disk, where that is wanted, and make it a matrix."""
+        """Write the rest to disk, where that is wanted, and make it a matrix."""
         self._ended = True
-        await self._draft.write(0, len(self._draft.view))
+        await self._draft.write_rest()
         await self._kept.publish(self._draft, settle=settle)
 
     async def end(self) -> None:
@@ -85,6 +107,13 @@ class FileResult:
         self.id = pending.id
         self.operand = Operand(**pending.operand())
         self.rooms: tuple[Room, ...] = ()
+        self.row_step = 0
+
+    def begin_try(self) -> None:
+        """Rows are written over where they lie."""
+
+    def take_final(self, rows: Sequence[range]) -> None:
+        """Nothing is to be done: they lie in the file."""
 
     async def publish(self, settle: Settle) -> None:
         """Make the file durable, and a matrix."""

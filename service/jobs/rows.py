@@ -4,12 +4,12 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, func, null, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, null, or_, select, update
 
 from wavetrim.scheduler.wishes import NO_WISHES
 from wavetrim.service.errors import QueueFull
 from wavetrim.service.jobs.errors import IdempotencyConflict, OperandNotFound
-from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
 from wavetrim.service.storage.tables import jobs, matrices
 
 _ADD_LOCK: Final = 0x7761_7666
@@ -87,22 +87,45 @@ def hold_operands(connection: Connection, request: Mapping[str, Any]) -> None:
             raise OperandNotFound(field, matrix_id)
 
 
-def check_room(connection: Connection, max_queued: int, retry_after_seconds: int) -> None:
-    """Refuse one more job when enough of them wait.
+def describe_run(job: Job) -> dict[str, Any]:
+    """The columns that tell how far a run has come."""
+    return {
+        "state": JobState.RUNNING,
+        "attempts": job.attempts,
+        "started_at": job.started_at,
+        "plan": null() if job.plan is None else job.plan,
+        "progress": job.progress,
+    }
+
+
+def check_room(
+    connection: Connection, max_queued: int, retry_after_seconds: int, running: Job | None
+) -> None:
+    """Refuse one more job when enough of them wait, without the one that runs.
 
     Raises:
         QueueFull: `max_queued` jobs wait already.
     """
-    waiting = select(func.count()).where(jobs.c.state == JobState.QUEUED)
+    waiting = select(func.count()).where(is_in_state(JobState.QUEUED, running))
     if connection.execute(waiting).scalar_one() >= max_queued:
         raise QueueFull(retry_after_seconds)
 
 
+def is_in_state(state: JobState, running: Job | None) -> ColumnElement[bool]:
+    """The rows of jobs in a state; that of the one that runs may still say that it is queued."""
+    said = jobs.c.state == state
+    if running is None or state not in UNFINISHED:
+        return said
+    if state is JobState.QUEUED:
+        return and_(said, jobs.c.id != running.id)
+    return or_(said, and_(jobs.c.id == running.id, jobs.c.state == JobState.QUEUED))
+
+
 def fail_job(connection: Connection, job: Job, kind: str, message: str) -> Job | None:
-    """Running → failed; None when the job is not running any more."""
+    """Unfinished → failed; None when the job has ended before."""
     error = {"kind": kind, "message": message, "attempts": job.attempts}
     changes = {"state": JobState.FAILED, "error": error, "finished_at": time.time()}
-    return update_job(connection, job.id, (JobState.RUNNING,), changes)
+    return update_job(connection, job.id, UNFINISHED, describe_run(job) | changes)
 
 
 def settle_job(connection: Connection, job_id: str, max_attempts: int) -> Job | None:

@@ -1,7 +1,12 @@
-"""One job on its way through the engine: its tries, their deadline, its end."""
+"""One job on its way through the engine: its tries, their deadline, its end.
+
+That it runs is known in memory at once; its row says so when it has run for a while. So a job that
+is soon done is written when it is accepted and when it has ended, and not in between.
+"""
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,13 +19,16 @@ from wavetrim.scheduler.messages import Operand, RunRequest
 from wavetrim.scheduler.wishes import Wishes
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import ServiceError, StorageFull
+from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.lane import Lane, describe_timeout
+from wavetrim.service.jobs.queue import Operands
 from wavetrim.service.jobs.result import Result, Work, begin_result
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.extent import Hold
-from wavetrim.service.storage.kept import KeptMatrices, locate
+from wavetrim.service.storage.draft import locate
+from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.matrix import Matrix
 from wavetrim.service.storage.room import Room
@@ -29,27 +37,46 @@ from wavetrim.service.threads import run_to_end
 logger = logging.getLogger(__name__)
 
 _NEWS_SECONDS: Final = 0.2
-"""So often are plan and progress of a running try written to the database."""
+"""So often is written to the database that a job runs, its plan and its progress."""
 
 
 class JobRun:
     """Takes one queued job to its end.
 
     The first tries run as the request says, the last of several on the CPU alone.
+
+    Args:
+        job: The job, as it was read from the queue.
+        operands: Its matrices, or why there are none.
+        counted: Whether its tries must be counted whatever happens: each is written before it
+            begins. A job that ends the service at once would be tried for ever otherwise.
+        jobs: The jobs.
+        matrices: The matrices.
+        engine: Computes it.
+        lane: Where it waits for the engine.
+        kept: Where matrices lie.
+        settings: How often and how long it is tried.
+
+    Attributes:
+        job: The job as it is now.
     """
 
     def __init__(
         self,
         job: Job,
+        operands: Operands | ServiceError,
+        *,
+        counted: bool,
         jobs: JobStore,
         matrices: MatrixStore,
-        *,
         engine: Engine,
         lane: Lane,
         kept: KeptMatrices,
         settings: Settings,
     ) -> None:
         self.job = job
+        self._operands = operands
+        self._counted = counted
         self._jobs = jobs
         self._matrices = matrices
         self._engine = engine
@@ -57,9 +84,7 @@ class JobRun:
         self._kept = kept
         self._settings = settings
         self._cancelled = asyncio.Event()
-        self._plan: Mapping[str, Any] | None = None
-        self._plan_kept: Mapping[str, Any] | None = None
-        self._progress = self._progress_kept = 0.0
+        self._written: Job | None = None
 
     def cancel(self) -> None:
         """Stop the job as soon as the engine lets go of it."""
@@ -69,25 +94,31 @@ class JobRun:
         """Run the job.
 
         Returns:
-            The finished job, or None when it was not queued any more.
+            The finished job, or None when it had ended before: it was cancelled as it began.
 
         Raises:
             asyncio.CancelledError: The caller was cancelled; the job is in the queue again.
         """
         try:
-            started = await run_to_end(self._jobs.start, self.job.id)
-            if started is None:
+            job = self.job.begin_try(time.time())
+            if self._counted and await run_to_end(self._jobs.keep_run, job) is None:
                 return None
-            self.job = started
+            self._update(job)
             return await self._run_started()
+        except JobStateConflict:
+            return None
         except asyncio.CancelledError:
-            await run_to_end(self._jobs.release, self.job.id)
+            await run_to_end(self._jobs.release, self.job)
             raise
+        finally:
+            self._jobs.running = None
 
     async def _run_started(self) -> Job | None:
         with ExitStack() as stack:
             try:
-                work = await self._prepare(stack)
+                if isinstance(self._operands, ServiceError):
+                    raise self._operands
+                work = await self._prepare(stack, self._operands)
             except (ServiceError, OSError) as error:
                 return await self._fail("storage", str(error))
             try:
@@ -101,7 +132,7 @@ class JobRun:
             if event["type"] == "succeeded":
                 return await self._succeed(work.result, event)
             if event["type"] == "cancelled" or self._cancelled.is_set():
-                return await run_to_end(self._jobs.cancel, self.job.id)
+                return await run_to_end(self._jobs.cancel, self.job)
             kind, message = event["kind"], event["message"]
             if not event["retryable"] or self.job.attempts >= self._settings.job_attempts:
                 return await self._fail(kind, message)
@@ -111,21 +142,22 @@ class JobRun:
             except ServiceError as error:
                 return await self._fail("storage", str(error))
             logger.warning("job %s, try %d: %s: %s", self.job.id, self.job.attempts, kind, message)
-            again = await run_to_end(self._jobs.start_again, self.job.id)
-            assert again is not None, "only this run ends a running job"
-            self.job = again
+            self._update(self.job.begin_try(time.time()))
+            if not await self._write():
+                return None
 
     async def _try_once(self, work: Work) -> Mapping[str, Any]:
         """One try; whatever happens to it, it comes back with a final message."""
         if self._cancelled.is_set():
             return {"type": "cancelled"}
         last = self.job.attempts >= self._settings.job_attempts > 1
+        work.result.begin_try()
         turn = self._lane.enter(
             replace(work.request, cpu_only=last),
             work.rooms,
             since=self.job.created_at,
             priority=self.job.priority,
-            on_event=self._take_event,
+            on_event=lambda event: self._take_event(event, work.result),
         )
         cancelled = asyncio.create_task(self._cancelled.wait())
         news = asyncio.create_task(self._tell_news())
@@ -142,12 +174,9 @@ class JobRun:
             news.cancel()
             await asyncio.wait({news})
         event = turn.final.result()
-        if event["type"] != "succeeded":
-            await self._keep_news()
-            if timed_out:
-                limit = self._settings.job_timeout_seconds
-                has_gpu = bool(self._engine.devices)
-                return describe_timeout(limit, has_gpu=has_gpu, job=self.job.id)
+        if event["type"] != "succeeded" and timed_out:
+            limit = self._settings.job_timeout_seconds
+            return describe_timeout(limit, has_gpu=bool(self._engine.devices), job=self.job.id)
         return event
 
     async def _wait(
@@ -160,47 +189,51 @@ class JobRun:
         first = asyncio.FIRST_COMPLETED
         await asyncio.wait({future, cancelled}, timeout=timeout_seconds, return_when=first)
 
-    def _take_event(self, event: Mapping[str, Any]) -> None:
-        """Remember the plan, and how far the product is."""
-        if event["type"] == "planned":
-            self._plan = event["plan"]
-        else:
-            self._progress = event["progress"]
+    def _take_event(self, event: Mapping[str, Any], result: Result) -> None:
+        """Remember the plan, and how far the product is; let rows that are final be written."""
+        match event["type"]:
+            case "planned":
+                self._update(replace(self.job, plan=event["plan"]))
+            case "progress":
+                self._update(replace(self.job, progress=event["progress"]))
+            case "rows":
+                result.take_final([range(*rows) for rows in event["final"]])
+
+    def _update(self, job: Job) -> None:
+        self.job = self._jobs.running = job
 
     async def _tell_news(self) -> None:
-        """Keep plan and progress every now and then, until cancelled.
+        """Write how far the job has come every now and then, until cancelled.
 
-        Not at once: each write waits for the disk and takes a core, beside a product that may be
-        done before it. The plan of one that is done comes with its success.
+        Not at once: each write takes a core, beside a product that may be done before it. Plan and
+        start of one that is done come with its success.
         """
         while True:
             await asyncio.sleep(_NEWS_SECONDS)
-            await self._keep_news()
+            if self.job is self._written:
+                continue
+            try:
+                if not await self._write():
+                    self.cancel()
+            except SQLAlchemyError:
+                logger.exception("job %s: a message could not be kept", self.job.id)
 
-    async def _keep_news(self) -> None:
-        """Write what is new to the database, while the job is running."""
-        plan, progress = self._plan, self._progress
-        try:
-            if plan is not None and plan is not self._plan_kept:
-                await run_to_end(self._jobs.record_plan, self.job.id, plan)
-                self._plan_kept = plan
-            if progress != self._progress_kept:
-                await run_to_end(self._jobs.record_progress, self.job.id, progress)
-                self._progress_kept = progress
-        except SQLAlchemyError:
-            logger.exception("job %s: a message could not be kept", self.job.id)
+    async def _write(self) -> bool:
+        """Write how far the job has come; False where it has ended before it began."""
+        self._written = self.job
+        return await run_to_end(self._jobs.keep_run, self.job) is not None
 
-    async def _prepare(self, stack: ExitStack) -> Work:
+    async def _prepare(self, stack: ExitStack, matrices: Operands) -> Work:
         """Bring the operands into memory and make room for the product.
 
         Args:
             stack: Lets go of the operands.
+            matrices: The operands.
 
         Raises:
             ServiceError: A matrix is gone or damaged, or there is no room for the product.
         """
         job, asked = self.job, self.job.request
-        matrices = await run_to_end(self._find_matrices)
         operands: list[Operand | None] = []
         rooms: list[Room] = []
         for matrix in matrices:
@@ -221,20 +254,15 @@ class JobRun:
             b=b,
             c=c,
             out=result.operand,
+            row_step=result.row_step,
             wishes=Wishes.read(asked),
             **{name: asked[name] for name in ("alpha", "beta", "verify")},
         )
         return Work(request, (*rooms, *result.rooms), result)
 
-    def _find_matrices(self) -> tuple[Matrix, Matrix, Matrix | None]:
-        """A, B and C."""
-        job = self.job
-        a, b = self._matrices.get(job.a), self._matrices.get(job.b)
-        return a, b, None if job.c is None else self._matrices.get(job.c)
-
     def _check_files(self) -> None:
         """Make sure that the operands that are on disk are as they were stored."""
-        for matrix in self._find_matrices():
+        for matrix in find_matrices(self.job, self._matrices):
             if matrix is not None and matrix.place == "disk":
                 self._matrices.checks.verify(matrix)
 
@@ -247,23 +275,35 @@ class JobRun:
 
     async def _succeed(self, result: Result, event: Mapping[str, Any]) -> Job | None:
         """Publish the product and end the job, both or neither."""
+        ended: list[Job] = []
 
         def settle(connection: Connection) -> None:
-            self._jobs.succeed(
+            job = self._jobs.succeed(
                 connection,
-                self.job.id,
+                self.job,
                 result=result.id,
                 plan=event["plan"],
                 timings=event["timings"],
                 verification=event["verification"],
             )
+            ended.append(job)
 
         try:
             await result.publish(settle)
         except (OSError, StorageFull) as error:
             return await self._fail("storage", f"the product cannot be stored: {error}")
-        return await run_to_end(self._jobs.get, self.job.id)
+        return ended[-1]
 
     async def _fail(self, kind: str, message: str) -> Job | None:
         logger.error("job %s failed: %s: %s", self.job.id, kind, message)
         return await run_to_end(self._jobs.fail, self.job, kind, message)
+
+
+def find_matrices(job: Job, matrices: MatrixStore) -> Operands:
+    """A, B and C of a job; no C where it names none.
+
+    Raises:
+        MatrixNotFound: One of them is gone.
+    """
+    a, b = matrices.get(job.a), matrices.get(job.b)
+    return a, b, None if job.c is None else matrices.get(job.c)

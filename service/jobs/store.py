@@ -14,19 +14,21 @@ from sqlalchemy import Connection, Engine, case, delete, func, insert, null, or_
 from wavetrim.service.errors import JobNotFound
 from wavetrim.service.jobs.cursor import decode_cursor, encode_cursor
 from wavetrim.service.jobs.errors import JobFinished, JobStateConflict
-from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
 from wavetrim.service.jobs.rows import (
     check_room,
+    describe_run,
     expect_same_request,
     fail_job,
     find_by_key,
     hold_operands,
+    is_in_state,
     lock_adding,
     read_job,
     settle_job,
     update_job,
 )
-from wavetrim.service.storage.database import reading
+from wavetrim.service.storage.database import reading, unsynced
 from wavetrim.service.storage.tables import jobs
 
 __all__ = ["Job", "JobState", "JobStore"]
@@ -36,10 +38,16 @@ _EXPIRED_BATCH: Final = 500
 
 
 class JobStore:
-    """Adds, reads and changes jobs. Thread-safe: each call is one transaction."""
+    """Adds, reads and changes jobs. Thread-safe: each call is one transaction.
+
+    Attributes:
+        running: The job that runs, as its run knows it; None while there is none. Jobs are read
+            and counted with it, whatever its row says.
+    """
 
     def __init__(self, database: Engine) -> None:
         self._database = database
+        self.running: Job | None = None
 
     def add(
         self,
@@ -84,7 +92,7 @@ class JobStore:
             if first is not None:
                 return expect_same_request(first, request), False
             hold_operands(connection, request)
-            check_room(connection, max_queued, retry_after_seconds)
+            check_room(connection, max_queued, retry_after_seconds, self.running)
             return read_job(
                 connection.execute(insert(jobs).values(row).returning(jobs)).one()
             ), True
@@ -110,7 +118,7 @@ class JobStore:
             row = connection.execute(select(jobs).where(jobs.c.id == job_id)).one_or_none()
         if row is None:
             raise JobNotFound(job_id)
-        return read_job(row)
+        return self._show(read_job(row))
 
     def page(
         self, *, state: JobState | None = None, limit: int = 50, cursor: str | None = None
@@ -131,11 +139,11 @@ class JobStore:
         """
         wanted = select(jobs).order_by(jobs.c.sequence.desc()).limit(limit + 1)
         if state is not None:
-            wanted = wanted.where(jobs.c.state == state)
+            wanted = wanted.where(is_in_state(state, self.running))
         if cursor is not None:
             wanted = wanted.where(jobs.c.sequence < decode_cursor(cursor))
         with reading(self._database) as connection:
-            found = tuple(read_job(row) for row in connection.execute(wanted))
+            found = tuple(self._show(read_job(row)) for row in connection.execute(wanted))
         shown = found[:limit]
         return shown, encode_cursor(shown[-1].sequence) if len(found) > limit else None
 
@@ -153,61 +161,59 @@ class JobStore:
 
     def count_by_state(self) -> dict[JobState, int]:
         """How many jobs there are in each state."""
+        running = self.running
         counted = select(jobs.c.state, func.count()).group_by(jobs.c.state)
+        behind = select(func.count()).where(
+            jobs.c.id == (running.id if running else ""), jobs.c.state == JobState.QUEUED
+        )
         with reading(self._database) as connection:
             found = {JobState(state): count for state, count in connection.execute(counted)}
-        return {state: found.get(state, 0) for state in JobState}
+            begun = connection.scalar(behind) if running else 0
+        counts = {state: found.get(state, 0) for state in JobState}
+        counts[JobState.QUEUED] -= begun or 0
+        counts[JobState.RUNNING] += begun or 0
+        return counts
 
-    def start(self, job_id: str) -> Job | None:
-        """Queued → running, the first try. None when the job is not queued any more."""
-        return self._change(
-            job_id,
-            JobState.QUEUED,
-            state=JobState.RUNNING,
-            attempts=jobs.c.attempts + 1,
-            started_at=func.coalesce(jobs.c.started_at, time.time()),
-        )
+    def find_newest(self) -> int:
+        """The highest sequence number so far; 0 if there is no job."""
+        with reading(self._database) as connection:
+            return connection.scalar(select(func.max(jobs.c.sequence))) or 0
 
-    def start_again(self, job_id: str) -> Job | None:
-        """One more try of a running job, from progress 0."""
-        return self._change(
-            job_id, JobState.RUNNING, attempts=jobs.c.attempts + 1, progress=0.0, plan=null()
-        )
+    def keep_run(self, job: Job) -> Job | None:
+        """Writes that a job runs, and how far it has come; a power cut may undo it.
 
-    def record_plan(self, job_id: str, plan: Mapping[str, Any]) -> None:
-        """Keeps what the scheduler chose for the try that runs."""
-        self._change(job_id, JobState.RUNNING, plan=dict(plan))
-
-    def record_progress(self, job_id: str, progress: float) -> None:
-        """Keeps how far the try that runs has come."""
-        self._change(job_id, JobState.RUNNING, progress=progress)
+        Returns:
+            The job; None when it has ended, or was cancelled before it began.
+        """
+        with unsynced(self._database) as connection:
+            return update_job(connection, job.id, UNFINISHED, describe_run(job))
 
     def succeed(
         self,
         connection: Connection,
-        job_id: str,
+        job: Job,
         *,
         result: str,
         plan: Mapping[str, Any],
         timings: Mapping[str, float | None],
         verification: Mapping[str, Any] | None,
-    ) -> None:
-        """Running → succeeded, in the transaction that publishes the product.
+    ) -> Job:
+        """Unfinished → succeeded, in the transaction that publishes the product.
 
         So a job has succeeded if and only if its product is there.
 
         Args:
             connection: The transaction.
-            job_id: The job.
+            job: The job, as its run knows it.
             result: Id of the product.
             plan: What was run.
             timings: Measured seconds.
             verification: Outcome of the check, if one was asked for.
 
         Raises:
-            JobStateConflict: The job is not running any more.
+            JobStateConflict: The job has ended before.
         """
-        changes = {
+        changes = describe_run(job) | {
             "state": JobState.SUCCEEDED,
             "progress": 1.0,
             "result": result,
@@ -216,30 +222,26 @@ class JobStore:
             "verification": null() if verification is None else dict(verification),
             "finished_at": time.time(),
         }
-        if update_job(connection, job_id, (JobState.RUNNING,), changes) is None:
-            raise JobStateConflict(job_id, "not running", "running to succeed")
+        ended = update_job(connection, job.id, UNFINISHED, changes)
+        if ended is None:
+            raise JobStateConflict(job.id, "finished", "queued or running to succeed")
+        return ended
 
     def fail(self, job: Job, kind: str, message: str) -> Job | None:
-        """Running → failed. None when the job is not running any more."""
+        """Unfinished → failed. None when the job has ended before."""
         with self._database.begin() as connection:
             return fail_job(connection, job, kind, message)
 
-    def cancel(self, job_id: str) -> Job | None:
-        """Running → cancelled. None when the job is not running any more."""
-        return self._change(
-            job_id, JobState.RUNNING, state=JobState.CANCELLED, finished_at=time.time()
-        )
+    def cancel(self, job: Job) -> Job | None:
+        """Unfinished → cancelled. None when the job has ended before."""
+        changes = {"state": JobState.CANCELLED, "finished_at": time.time()}
+        return self._change(job.id, **describe_run(job) | changes)
 
-    def release(self, job_id: str) -> Job | None:
-        """Running → queued, as if the try had never begun: the service stops before the job."""
-        return self._change(
-            job_id,
-            JobState.RUNNING,
-            state=JobState.QUEUED,
-            attempts=jobs.c.attempts - 1,
-            progress=0.0,
-            plan=null(),
-        )
+    def release(self, job: Job) -> Job | None:
+        """Unfinished → queued, as if the try had never begun: the service stops before the job."""
+        attempts = job.attempts - 1
+        changes = {"state": JobState.QUEUED, "attempts": attempts, "progress": 0.0, "plan": null()}
+        return self._change(job.id, **changes)
 
     def request_cancel(self, job_id: str) -> Job:
         """Cancels a queued job at once and marks a running one; a cancelled job stays as it is.
@@ -249,16 +251,16 @@ class JobStore:
             JobFinished: The job has succeeded or failed already.
         """
         _expect_id(job_id)
-        queued = jobs.c.state == JobState.QUEUED
-        changed = self._change(
-            job_id,
-            JobState.QUEUED,
-            JobState.RUNNING,
-            state=case((queued, JobState.CANCELLED), else_=jobs.c.state),
-            finished_at=case((queued, time.time()), else_=jobs.c.finished_at),
-            cancel_requested=True,
-        )
-        job = changed or self.get(job_id)
+        running = self.running
+        if running is not None and running.id == job_id:
+            changes = describe_run(running)
+        else:
+            queued = jobs.c.state == JobState.QUEUED
+            changes = {
+                "state": case((queued, JobState.CANCELLED), else_=jobs.c.state),
+                "finished_at": case((queued, time.time()), else_=jobs.c.finished_at),
+            }
+        job = self._change(job_id, **changes, cancel_requested=True) or self.get(job_id)
         if job.state in (JobState.SUCCEEDED, JobState.FAILED):
             raise JobFinished(job_id, job.state)
         return job
@@ -280,14 +282,15 @@ class JobStore:
             ]
         return tuple(job for job in settled if job is not None)
 
-    def settle(self, job_id: str, max_attempts: int) -> Job | None:
+    def settle(self, job: Job, max_attempts: int) -> Job | None:
         """Settle one job whose run broke off, as `requeue_interrupted` does.
 
         Returns:
-            The job as it is now; None when it was not running.
+            The job as it is now; None when it had ended before.
         """
         with self._database.begin() as connection:
-            return settle_job(connection, job_id, max_attempts)
+            update_job(connection, job.id, UNFINISHED, describe_run(job))
+            return settle_job(connection, job.id, max_attempts)
 
     def expire(self, ttl_seconds: float, *, start: float, most: int) -> int:
         """Forgets finished jobs; their products stay.
@@ -319,9 +322,14 @@ class JobStore:
                 connection.execute(delete(jobs).where(jobs.c.sequence.in_(batch), finished))
         return len(batch)
 
-    def _change(self, job_id: str, *states: JobState, **changes: Any) -> Job | None:
+    def _show(self, row: Job) -> Job:
+        running = self.running
+        return row if running is None else running.show_running(row)
+
+    def _change(self, job_id: str, **changes: Any) -> Job | None:
+        """Change a job that has not ended."""
         with self._database.begin() as connection:
-            return update_job(connection, job_id, states, changes)
+            return update_job(connection, job_id, UNFINISHED, changes)
 
 
 def _expect_id(job_id: str) -> None:

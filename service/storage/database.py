@@ -6,6 +6,9 @@ Two kinds of transaction, so that "look, then write" never loses an update:
   is read inside cannot be changed by another writer before the commit. On PostgreSQL the same
   promise needs row locks (`with_for_update()`) on what was read; SQLite ignores them.
 - `reading(database)` only reads, and waits for nobody.
+
+`unsynced(database)` writes, too, but its commit does not wait for the disk: a power cut may undo
+it, and with it nothing that was committed before. The end of the process does not.
 """
 
 import time
@@ -29,6 +32,7 @@ BUSY_TIMEOUT_SECONDS: Final = 10
 
 _CONNECT_SECONDS: Final = 5
 _RETRY_SECONDS: Final = 0.01
+_SYNC: Final = "synchronous"
 
 
 def open_database(url: str) -> Engine:
@@ -86,6 +90,23 @@ def reading(database: Engine) -> Iterator[Connection]:
         yield connection
 
 
+@contextmanager
+def unsynced(database: Engine) -> Iterator[Connection]:
+    """A transaction that writes what a power cut may undo."""
+    with database.connect().execution_options(unsynced=True) as connection, connection.begin():
+        hurry_commit(connection)
+        yield connection
+
+
+def hurry_commit(connection: Connection) -> None:
+    """Have the commit of a transaction begun with the option `unsynced` not wait for the disk.
+
+    On SQLite the option has done so when the transaction began.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
+
+
 def _open_sqlite(url: URL) -> Engine:
     if url.database in (None, "", ":memory:"):
         raise SettingRefused("database_url", str(url), "a SQLite file: sqlite:///FILE")
@@ -105,8 +126,15 @@ def _open_sqlite(url: URL) -> Engine:
 
     @event.listens_for(database, "begin")
     def begin(connection: Connection) -> None:
-        only_reads = connection.get_execution_options().get("only_reads", False)
-        connection.exec_driver_sql("BEGIN" if only_reads else "BEGIN IMMEDIATE")
+        options = connection.get_execution_options()
+        if options.get("only_reads", False):
+            connection.exec_driver_sql("BEGIN")
+            return
+        wanted = "NORMAL" if options.get("unsynced", False) else "FULL"
+        if connection.info.get(_SYNC, "FULL") != wanted:
+            connection.exec_driver_sql(f"PRAGMA synchronous = {wanted}")
+            connection.info[_SYNC] = wanted
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return database
 

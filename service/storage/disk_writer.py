@@ -4,8 +4,8 @@
     file.write(len(header), piece)          # as they arrive, in any order
     crc32 = await asyncio.wrap_future(file.finish(name))
 
-One thread writes, one piece after the other, and another one computes the checksum of the same
-piece meanwhile. Both have let go of a piece's memory when its future is done. With `keeps_memory`
+One thread writes, one piece after the other, and others compute the checksum of the same piece
+meanwhile. All have let go of a piece's memory when its future is done. With `keeps_memory`
 the caller keeps all of it until `finish` is done: after a failed sync nobody knows what the disk
 holds, so the whole file is written anew from memory, once, before the error is told.
 """
@@ -19,6 +19,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, TypeVar
 
+from wavetrim.cpu.threads import usable_cores
 from wavetrim.service.storage.checksum import combine, update_crc32
 from wavetrim.service.storage.commit_gate import CommitGate
 from wavetrim.service.storage.direct_file import CHUNK_BYTES, DirectFile
@@ -29,6 +30,12 @@ logger = logging.getLogger(__name__)
 
 MOST_WAITING_BYTES: Final = 256 * 2**20
 """So much may wait for the thread before `write` does, too."""
+
+CHECKSUM_THREADS: Final = 4
+"""So many share in the checksum of a piece: one alone is slower than many disks."""
+
+_PART_BYTES: Final = 2**20
+"""Of a piece that is shared, each has at least so much."""
 
 _YIELD_SECONDS: Final = 0.05
 """So long at most a chunk waits for the database."""
@@ -55,7 +62,8 @@ class DiskWriter:
         self._room = threading.Condition()
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._bounce = mmap.mmap(-1, CHUNK_BYTES)
-        self._checksums = ThreadPoolExecutor(1, thread_name_prefix="disk-checksum")
+        threads = min(CHECKSUM_THREADS, usable_cores())
+        self._checksums = ThreadPoolExecutor(threads, thread_name_prefix="disk-checksum")
         self._thread = threading.Thread(target=self._run, name="disk-writer", daemon=True)
         self._thread.start()
 
@@ -75,7 +83,7 @@ class DiskWriter:
         return FileWrite(self, path, header, size_bytes, keeps_memory=keeps_memory)
 
     def close(self) -> None:
-        """Writes what waits, then ends both threads."""
+        """Writes what waits, then ends all threads."""
         self._tasks.put(None)
         self._thread.join()
         self._checksums.shutdown()
@@ -105,9 +113,18 @@ class DiskWriter:
         """A new file; to be called by the thread only."""
         return DirectFile(path, size_bytes, self._bounce, lambda: self._gate.wait(_YIELD_SECONDS))
 
-    def begin_checksum(self, view: memoryview) -> Future[int]:
-        """Computes a checksum in the other thread."""
-        return self._checksums.submit(update_crc32, view)
+    def begin_checksum(self, view: memoryview) -> Callable[[], int]:
+        """Computes a checksum in the other threads; returns what waits for it."""
+        parts = [view[first : first + _PART_BYTES] for first in range(0, len(view), _PART_BYTES)]
+        begun = [(self._checksums.submit(update_crc32, part), len(part)) for part in parts]
+
+        def join() -> int:
+            crc32 = 0
+            for future, length in begun:
+                crc32 = combine(crc32, future.result(), length)
+            return crc32
+
+        return join
 
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
@@ -205,11 +222,11 @@ class FileWrite:
 
     def _write(self, offset: int, view: memoryview) -> None:
         assert self._file is not None, "a file is made before it is written"
-        checksum = self._writer.begin_checksum(view)
+        await_checksum = self._writer.begin_checksum(view)
         try:
             self._file.write(offset, view)
         finally:
-            self._checksums[offset] = len(view), checksum.result()
+            self._checksums[offset] = len(view), await_checksum()
         if self._keeps_memory:
             self._pieces.append((offset, view))
 

@@ -8,67 +8,19 @@ Where the arena has no room, a matrix goes the way of mapped files.
 import asyncio
 import os
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Final
 
 from sqlalchemy import Connection
 
-from wavetrim.scheduler.messages import Operand
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.errors import ArenaFull
 from wavetrim.service.storage.arena.extent import Hold
 from wavetrim.service.storage.checksum import PIECE_BYTES, update_crc32
 from wavetrim.service.storage.disk_writer import DiskWriter, FileWrite
+from wavetrim.service.storage.draft import Draft
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.matrix import Matrix, PendingMatrix
 from wavetrim.service.storage.residents import Residents
 from wavetrim.service.threads import run_to_end
-
-WRITE_BYTES: Final = 4 * 2**20
-"""So much is handed to the disk's writer at a time."""
-
-
-class Draft:
-    """A matrix in the arena that is not published yet.
-
-    Attributes:
-        pending: What it is, and the id that it will have.
-        view: Its whole .npy file; the header is there.
-    """
-
-    def __init__(
-        self, pending: PendingMatrix, header: bytes, hold: Hold, file: FileWrite | None
-    ) -> None:
-        self.pending = pending
-        self.hold = hold
-        self.view = hold.extent.view
-        self.view[: len(header)] = header
-        self.file = file
-
-    def operand(self) -> Operand:
-        """Where the engine finds the elements."""
-        return locate(self.pending, self.hold)
-
-    async def write(self, begin: int, end: int) -> None:
-        """Have some bytes of the view written to disk, which must not change any more."""
-        if self.file is None:
-            return
-        for first in range(begin, end, WRITE_BYTES):
-            piece = self.view[first : min(end, first + WRITE_BYTES)]
-            if self.file.has_room:
-                self.file.write(first, piece)
-            else:
-                await run_to_end(self.file.write, first, piece)
-
-    def discard(self) -> Future[None]:
-        """Give the matrix up; returns what is done when its memory and its file are gone."""
-        done: Future[None] = Future()
-        if self.file is not None:
-            done = self.file.abort()
-        done.add_done_callback(lambda _: self.hold.release())
-        if self.file is None:
-            done.set_result(None)
-        return done
 
 
 class KeptMatrices:
@@ -114,10 +66,14 @@ class KeptMatrices:
             StorageFull: There is no room on the disk; or none in memory, for one that is to be
                 kept there only.
         """
-        reserve = self._store.reserve if on_disk else self._store.describe
-        pending, header = await run_to_end(
-            reserve, rows, columns, dtype, fortran_order=fortran_order
-        )
+        if on_disk:
+            pending, header = await run_to_end(
+                self._store.reserve, rows, columns, dtype, fortran_order=fortran_order
+            )
+        else:
+            pending, header = self._store.describe(
+                rows, columns, dtype, fortran_order=fortran_order
+            )
         try:
             hold = await self._obtain(pending.size_bytes, on_disk=on_disk)
         except BaseException:
@@ -126,11 +82,7 @@ class KeptMatrices:
         if hold is None:
             self._store.release(pending)
             return None
-        file = None
-        if on_disk:
-            file = self._writer.begin(pending.path, b"", pending.size_bytes)
-            file.made.add_done_callback(lambda _: self._store.note_made(pending))
-        return Draft(pending, header, hold, file)
+        return Draft(pending, header, hold, self._begin_file if on_disk else None)
 
     async def publish(
         self,
@@ -206,6 +158,11 @@ class KeptMatrices:
             raise ArenaFull("size in bytes", size_bytes, limit)
         return None
 
+    def _begin_file(self, pending: PendingMatrix) -> FileWrite:
+        file = self._writer.begin(pending.path, b"", pending.size_bytes)
+        file.made.add_done_callback(lambda _: self._store.note_made(pending))
+        return file
+
     async def _finish(self, draft: Draft) -> int:
         """Make a draft's file durable under its name; returns its CRC-32."""
         assert draft.file is not None, "only what is written is finished"
@@ -230,16 +187,3 @@ class KeptMatrices:
                     raise self._store.checks.mark_damaged(matrix, "its file has become shorter")
                 crc32 = update_crc32(piece, crc32)
         self._store.checks.judge(matrix, crc32)
-
-
-def locate(matrix: Matrix | PendingMatrix, hold: Hold) -> Operand:
-    """Where the engine finds the elements of a matrix that lies in the arena."""
-    extent = hold.extent
-    return Operand(
-        extent.place,
-        extent.offset_bytes + matrix.offset_bytes,
-        matrix.rows,
-        matrix.columns,
-        matrix.dtype,
-        matrix.fortran_order,
-    )

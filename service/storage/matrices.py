@@ -149,11 +149,13 @@ class MatrixStore(MatrixFiles):
     ) -> Matrix:
         """Makes a matrix findable that lies in memory only, until the service ends.
 
+        A power cut ends it as well, so the commit does not wait for the disk.
+
         Raises:
             sqlalchemy.exc.SQLAlchemyError: The row could not be added.
         """
         matrix = self._describe_published(pending, digest_sha256, crc32=None, place="memory")
-        add_row(self._database, _describe_row(matrix), settle)
+        add_row(self._database, _describe_row(matrix), settle, durable=False)
         return matrix
 
     def settle_unclear(self) -> None:

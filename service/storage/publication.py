@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, insert
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
+from wavetrim.service.storage.database import hurry_commit
 from wavetrim.service.storage.tables import matrices
 
 Row = Mapping[str, Any]
@@ -19,21 +20,30 @@ class CommitUnclear(SQLAlchemyError):
     """The answer to a commit was lost, and the database does not say whether it took place."""
 
 
-def add_row(database: Engine, row: Row, settle: Callable[[Connection], None] | None) -> None:
+def add_row(
+    database: Engine,
+    row: Row,
+    settle: Callable[[Connection], None] | None,
+    *,
+    durable: bool = True,
+) -> None:
     """Adds a matrix's row.
 
     Args:
         database: The database.
         row: The row's columns.
         settle: Changes more rows in the same transaction.
+        durable: Whether a power cut must not undo it.
 
     Raises:
         CommitUnclear: The row may be there or not.
         Exception: What `settle` or the database raised; the row is not there.
     """
-    with database.connect() as connection:
+    with database.connect().execution_options(unsynced=not durable) as connection:
         transaction = connection.begin()
         try:
+            if not durable:
+                hurry_commit(connection)
             connection.execute(insert(matrices).values(row))
             if settle is not None:
                 settle(connection)

@@ -84,4 +84,4 @@ def open_session(
         timeout_seconds=timeout,
         tls_context=tls_context,
     )
-    return Session(transport, Retries(tries=retries + 1))
+    return Session(transport, Retries(tries=retries + 1), timeout_seconds=timeout)

@@ -29,8 +29,14 @@ from .transport import Transport
 OUTAGE_SECONDS: Final = 30.0
 """How long the service may be away while a job is waited for: jobs outlive its restart."""
 
+LOOK_SECONDS: Final = 1.0
+"""So long at most a look at a job waits for its end."""
+
+_WATCHED_LOOK_SECONDS: Final = 0.1
+"""So long where somebody wants to see its progress."""
+
 _FIRST_POLL_SECONDS: Final = 0.005
-_LAST_POLL_SECONDS: Final = 1.0
+"""Between the first two looks at a job of a service that does not wait, as earlier ones do not."""
 
 
 class Session:
@@ -39,14 +45,19 @@ class Session:
     Args:
         transport: The way to it.
         retries: What is sent again, and when.
+        timeout_seconds: How long the service may be silent; None for no limit.
 
     Attributes:
         transport: As given.
         products: What it computes in one call.
     """
 
-    def __init__(self, transport: Transport, retries: Retries) -> None:
+    def __init__(
+        self, transport: Transport, retries: Retries, *, timeout_seconds: float | None = None
+    ) -> None:
         self.transport = transport
+        patience = LOOK_SECONDS if timeout_seconds is None else timeout_seconds / 2
+        self._look_seconds = min(LOOK_SECONDS, patience)
         self._network = transport.network
         self._calls = Calls(transport, retries)
         self._memory = LeasedMemory(self._calls, transport.network)
@@ -137,9 +148,9 @@ class Session:
             undo.pop_all()
         return posted
 
-    async def job(self, job_id: str) -> JobStatus:
-        """A job as it is now."""
-        return JobStatus.read(await self._get(f"/v1/jobs/{job_id}"))
+    async def job(self, job_id: str, *, wait_seconds: float | None = None) -> JobStatus:
+        """A job as it is now, or when it has ended within some seconds."""
+        return JobStatus.read(await self._get(f"/v1/jobs/{job_id}", wait_seconds=wait_seconds))
 
     async def jobs(self, state: str | None, page: int | None) -> AsyncIterator[JobStatus]:
         """The jobs, newest first, `page` of them asked for at a time."""
@@ -159,12 +170,18 @@ class Session:
         timeout_seconds: float | None,
         on_progress: Callable[[JobStatus], None] | None,
     ) -> JobStatus:
-        """Wait until a job has succeeded; asks quickly at first, then once a second."""
+        """Wait until a job has succeeded: the service answers when it has ended.
+
+        One that does not wait is asked quickly at first, then once a second.
+        """
         pause = _FIRST_POLL_SECONDS
         begin = answered = time.monotonic()
         while True:
+            asked = time.monotonic()
+            left = None if timeout_seconds is None else timeout_seconds - (asked - begin)
+            look = self._choose_look(left, watched=on_progress is not None)
             try:
-                job = await self.job(job_id)
+                job = await self.job(job_id, wait_seconds=look)
                 answered = time.monotonic()
             except (ServiceUnreachable, ServiceBusy):
                 if time.monotonic() - answered > OUTAGE_SECONDS:
@@ -178,8 +195,14 @@ class Session:
                     raise JobUnsuccessful(job.id, job.state, job.error)
             if timeout_seconds is not None and time.monotonic() - begin > timeout_seconds:
                 raise WaitTimeout(f"job {job_id} is not finished after {timeout_seconds} s")
-            await self._network.sleep(pause)
-            pause = min(_LAST_POLL_SECONDS, pause * 1.4)
+            if time.monotonic() - asked < look:  # the service did not wait
+                await self._network.sleep(pause)
+                pause = min(LOOK_SECONDS, pause * 1.4)
+
+    def _choose_look(self, left_seconds: float | None, *, watched: bool) -> float:
+        """How long the next look at a job may wait for its end."""
+        look = min(self._look_seconds, _WATCHED_LOOK_SECONDS) if watched else self._look_seconds
+        return look if left_seconds is None else max(0.0, min(look, left_seconds))
 
     async def result(self, job_id: str, out: NDArray[Any] | None) -> NDArray[Any]:
         """The product of a job that has succeeded, as an array."""

@@ -132,6 +132,7 @@ def _run_request(
             plans=PlanCache(),
             planned=screen.show_plan,
             progress=screen.show_progress,
+            final=None,
             cancelled=interrupted,
         )
     screen.output.print(make_timings_table(done["timings"], done["plan"]))

@@ -1,0 +1,73 @@
+"""The jobs that wait, as far as they are known in memory.
+
+The queue is in the database. But who has seen it empty knows all of it from then on: what is added
+comes by here. So a job that is posted to an idle service is begun without another look.
+"""
+
+import heapq
+from dataclasses import dataclass, field
+
+from wavetrim.service.errors import ServiceError
+from wavetrim.service.jobs.job import Job
+from wavetrim.service.storage.matrix import Matrix
+
+Operands = tuple[Matrix, Matrix, Matrix | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A job that waits.
+
+    Attributes:
+        job: The job.
+        operands: Its A, B and C; or why they cannot be had.
+    """
+
+    job: Job
+    operands: Operands | ServiceError
+
+    def __lt__(self, other: "Waiting") -> bool:
+        """Whether it runs before another: by priority, then by age."""
+        return (-self.job.priority, self.job.sequence) < (-other.job.priority, other.job.sequence)
+
+
+@dataclass(slots=True)
+class KnownQueue:
+    """Jobs added since the database had none waiting. To be used from one event loop.
+
+    Attributes:
+        is_complete: Whether no others wait.
+    """
+
+    is_complete: bool = False
+    _in_doubt: bool = False
+    _waiting: list[Waiting] = field(default_factory=list)
+
+    def begin_look(self) -> None:
+        """The database is looked into: what is added from now on, it may have or not."""
+        self._waiting.clear()
+        self.is_complete = self._in_doubt = False
+
+    def doubt(self) -> None:
+        """A job may wait that did not come by here: the database is to be looked into."""
+        self._in_doubt = True
+        self.is_complete = False
+
+    def end_look(self, *, found: bool) -> None:
+        """It was looked into: if it had none, those that were added meanwhile are all."""
+        if found:
+            self._waiting.clear()
+        self.is_complete = not found and not self._in_doubt
+
+    def add(self, waiting: Waiting) -> None:
+        """A job was added to the database."""
+        heapq.heappush(self._waiting, waiting)
+
+    def remove(self, job_id: str) -> None:
+        """A job does not wait any more."""
+        self._waiting = [one for one in self._waiting if one.job.id != job_id]
+        heapq.heapify(self._waiting)
+
+    def pop(self) -> Waiting | None:
+        """The job to run next, of those that are known."""
+        return heapq.heappop(self._waiting) if self._waiting else None
