@@ -5,6 +5,7 @@ import json
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -285,6 +286,13 @@ def test_an_answer_without_a_length_is_no_answer() -> None:
     assert read_head(bytearray(head), len(head) - 1) is None
 
 
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder whose sockets have names that are short enough, which pytest's are not always."""
+    with tempfile.TemporaryDirectory(prefix="wavetrim-") as folder:
+        yield Path(folder)
+
+
 def run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "benchmarks.http", *arguments],
@@ -308,14 +316,14 @@ def profile_file(tmp_path: Path) -> Path:
 
 
 def test_a_run_has_service_eight_lines_and_floor_take_turns(
-    tmp_path: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, short_folder: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAVETRIM_DEVICES", "none")
     out = tmp_path / "out" / "http-here.json"
     arguments = [
         "--sizes", "16", "--clients", "1,4", "--dtypes", "float32",
         "--contenders", "floor,wavetrim,numpy,cupy", "--seconds", "3",
-        "--folder", str(tmp_path), "--out", str(out),
+        "--folder", str(short_folder), "--out", str(out),
     ]  # fmt: skip
     run = run_benchmark(*arguments, "--profile", str(profile_file))
     assert run.returncode == 0, run.stderr
@@ -349,14 +357,14 @@ def test_a_run_has_service_eight_lines_and_floor_take_turns(
 
 
 def test_leases_are_measured_when_they_are_locked_and_when_they_are_new(
-    tmp_path: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, short_folder: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAVETRIM_DEVICES", "none")
     out = tmp_path / "out" / "http-here.json"
     run = run_benchmark(
         "--sizes", "16", "--clients", "1,4", "--dtypes", "float64", "--seconds", "2",
         "--contenders", "wavetrim-client,wavetrim-lease,wavetrim-lease-new",
-        "--profile", str(profile_file), "--folder", str(tmp_path), "--out", str(out),
+        "--profile", str(profile_file), "--folder", str(short_folder), "--out", str(out),
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     results = read_http_results(out)
@@ -379,14 +387,14 @@ def test_a_file_without_a_profile_is_refused_in_words(
 
 
 def test_a_run_measures_transfers_and_jobs(
-    tmp_path: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, short_folder: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAVETRIM_DEVICES", "none")
     out = tmp_path / "out" / "http-here.json"
     run = run_benchmark(
         "--parts", "transfers,jobs", "--contenders", "floor", "--seconds", "30",
         "--transfer-size", "300", "--job-sizes", "64", "--profile", str(profile_file),
-        "--folder", str(tmp_path), "--out", str(out),
+        "--folder", str(short_folder), "--out", str(out),
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     document = json.loads(out.read_text())

@@ -1,14 +1,14 @@
 """Which cores count as usable, on real trees of control-group files."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
-from threading import Thread
 
 import pytest
-import threadpoolctl
 
+from tests.environment import clear_environment
 from wavetrim.cpu.threads import (
-    limit_blas_threads,
     parse_membership,
     parse_v1_quota,
     parse_v2_quota,
@@ -135,11 +135,20 @@ def test_membership_keeps_colons_in_the_path_of_a_group() -> None:
 
 
 def test_blas_runs_on_one_thread_after_the_limit_is_set_from_many_threads() -> None:
-    threads = [Thread(target=limit_blas_threads) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    blas = [entry for entry in threadpoolctl.threadpool_info() if entry["user_api"] == "blas"]
-    assert blas
-    assert {entry["num_threads"] for entry in blas} == {1}
+    program = """
+import numpy, threading, threadpoolctl
+from wavetrim.cpu.threads import limit_blas_threads
+threads = [threading.Thread(target=limit_blas_threads) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print([x["num_threads"] for x in threadpoolctl.threadpool_info() if x["user_api"] == "blas"])
+"""
+    # In a process that has loaded no other BLAS.
+    answer = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**clear_environment(), "OPENBLAS_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.stdout == "[1]\n", answer.stderr

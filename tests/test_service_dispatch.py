@@ -198,7 +198,7 @@ def test_a_matrix_is_kept_while_a_job_needs_it(tmp_path: Path) -> None:
 
 def test_an_engine_that_dies_costs_a_try_but_not_the_job(tmp_path: Path) -> None:
     async def scenario(parts: Parts) -> None:
-        a = parts.store_slow_operand(1100)
+        a = parts.store_slow_operand(1400)
         job, _ = await parts.dispatcher.submit(ask(a, a))
         await wait_for_progress(parts, job.id)
         assert parts.engine.pid is not None
@@ -414,7 +414,7 @@ def test_draining_lets_the_running_job_end_and_keeps_the_queued_ones(tmp_path: P
     ids: list[str] = []
 
     async def scenario(parts: Parts) -> None:
-        a = parts.store_slow_operand(1100)
+        a = parts.store_slow_operand(1400)
         small = parts.store(make_matrix(4, 4, "float32", seed=1))
         running, _ = await parts.dispatcher.submit(ask(a, a))
         queued, _ = await parts.dispatcher.submit(ask(small, small))
