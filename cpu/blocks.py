@@ -38,6 +38,10 @@ MIN_COLUMNS = 128
 HALVING_COST = 1.03
 """So many times as much may blocks cost that let half of the rows be taken first."""
 
+_MOST_TERMS = 1 << 16
+"""Of products that BLAS does not compute NumPy takes a nanosecond a term, the pool of threads 60
+microseconds to begin: those of fewer terms are small."""
+
 _COPY_WEIGHT = 48
 """Rows (or columns) of work that copying a block's part of B (or A) costs, measured."""
 
@@ -233,6 +237,19 @@ def choose_grid(
 def can_share(m: int, n: int, k: int) -> bool:
     """Whether a product is worth more than one thread's while."""
     return _count_useful(m, n, k) > 1
+
+
+@lru_cache(maxsize=1024)
+def is_small(m: int, n: int, k: int, dtype: str) -> bool:
+    """Whether NumPy, in the calling thread, is the CPU's fastest way to a product.
+
+    Args:
+        m: Rows of the product.
+        n: Columns of the product.
+        k: Columns of A and rows of B.
+        dtype: NumPy's name of the element type.
+    """
+    return not can_share(m, n, k) if dtype in ("float32", "float64") else m * n * k <= _MOST_TERMS
 
 
 def _rate_block(rows: int, columns: int) -> int:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from wavetrim.cpu.alone import is_small
+from wavetrim.cpu.blocks import is_small
 from wavetrim.kernels.splits import find_split_item_bytes
 from wavetrim.scheduler.candidates import Candidate
 from wavetrim.scheduler.cost import CpuCurve

@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.cpu.alone import is_small, multiply_alone
+from wavetrim.cpu.alone import multiply_alone
+from wavetrim.cpu.blocks import is_small
 from wavetrim.cpu.errors import CpuError
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.operands import check_operands

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wavetrim.cpu.alone import is_small, multiply_alone
+from wavetrim.cpu.alone import multiply_alone
+from wavetrim.cpu.blocks import is_small
 from wavetrim.cpu.layout import find_blas_strides
 from wavetrim.cpu.products import scale
 from wavetrim.kernels.pinned import is_pinned
