@@ -2,8 +2,10 @@
 
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,19 @@ def wait_for_progress(running: RunningServer, job_id: str) -> None:
     wait_until(lambda: get(running, job_id)["progress"] > 0, 60)
 
 
+def wait_for_written_try(running: RunningServer, job_id: str) -> None:
+    """Wait until a try is in the database: it is counted then, whatever becomes of the service."""
+
+    def is_written() -> bool:
+        with closing(sqlite3.connect(running.data_dir / "wavetrim.db")) as database:
+            (attempts,) = database.execute(
+                "SELECT attempts FROM jobs WHERE id = ?", (job_id,)
+            ).fetchone()
+        return bool(attempts == 1)
+
+    wait_until(is_written, 60)
+
+
 def expect_product(running: RunningServer, job_id: str, a: Array, *, attempts: int) -> None:
     """The job succeeds in so many tries, and its product is right."""
     wait_until(lambda: get(running, job_id)["state"] not in ("queued", "running"), 60)
@@ -113,7 +128,7 @@ def test_killing_the_service_loses_no_job_and_leaves_no_engine(start_server, slo
     small = make_matrix(9, 9, "int64", seed=2)
     a, b = running.upload(slow), running.upload(small)
     interrupted, queued = post(running, a), post(running, b)
-    wait_for_progress(running, interrupted)
+    wait_for_written_try(running, interrupted)
     engine = find_engine(running.process.pid)
     kill(running)
     wait_until(lambda: is_gone(engine), 5)
