@@ -136,7 +136,13 @@ class HttpResults:
         names = {"numpy": "NumPy", "fastapi": "FastAPI", "uvicorn": "uvicorn"}
         found = ", ".join(f"{shown} {versions[name]}" for name, shown in names.items())
         cores = f"{hardware['cores']} cores of {hardware['cpu']}"
-        return f"{gpu}{cores}; {found}; commit {self.document['commit']}"
+        others = sorted({row.commit for row in self.rows if row.commit} - {self.document["commit"]})
+        older = f" († {', '.join(others)})" if others else ""
+        return f"{gpu}{cores}; {found}; commit {self.document['commit']}{older}"
+
+    def mark(self, row: Row) -> str:
+        """A dagger for a row of another commit than the file's."""
+        return "" if row.commit in {None, self.document["commit"]} else " †"
 
     def find(self, contender: str, case: Case) -> Row | None:
         """A contender's row of a case."""

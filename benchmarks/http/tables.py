@@ -91,15 +91,17 @@ def render_products(results: HttpResults) -> str:
     tables = []
     for dtype in DTYPES:
         cases = [case for case in results.list_cases("product") if case.dtype == dtype]
-        lines = [_list_times(case, results.find_case(case), there) for case in cases]
+        lines = [_list_times(case, results, there) for case in cases]
         if lines:
             tables.append(render_table((f"{dtype}, clients", "size", *there), lines))
     return "\n\n".join(tables)
 
 
-def _list_times(case: Case, rows: dict[str, Row], there: Sequence[str]) -> list[str]:
+def _list_times(case: Case, results: HttpResults, there: Sequence[str]) -> list[str]:
+    rows = results.find_case(case)
     cells = [_show_ms(_find_seconds(rows[name])) if name in rows else "" for name in there]
-    return [str(case.clients), f"{case.size}²", *cells]
+    mark = max((results.mark(row) for row in rows.values()), default="")
+    return [str(case.clients), f"{case.size}²{mark}", *cells]
 
 
 def _find_seconds(row: Row) -> float:
@@ -140,7 +142,8 @@ def render_transfers(results: HttpResults) -> str:
                 size_bytes = 4 * int(case.size) ** 2
                 own = "" if row.own_bytes is None else f"{row.own_bytes / 2**20:.1f}"
                 rate = f"{size_bytes / row.p50_seconds / 1e9:.2f}"
-                lines.append([what, f"{size_bytes / 2**20:g}", row.contender, rate, own])
+                who = f"{row.contender}{results.mark(row)}"
+                lines.append([what, f"{size_bytes / 2**20:g}", who, rate, own])
     head = ("way", "MiB", "", "GB/s", "own memory's growth, MiB")
     return render_table(head, lines) if lines else ""
 
@@ -151,7 +154,7 @@ def render_jobs(results: HttpResults) -> str:
             "by")  # fmt: skip
     lines = [
         [
-            f"{row.what}, {row.contender}",
+            f"{row.what}, {row.contender}{results.mark(row)}",
             str(row.size),
             row.dtype,
             _show_ms(row.p50_seconds),
