@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect
 
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.api.wire.body_source import RECEIVE_INTO
+from wavetrim.service.api.wire.head import WireLimits
 from wavetrim.service.api.wire.protocol import choose_protocol
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.api.wire.sender import send_chunks, send_views
@@ -32,6 +33,7 @@ ARENA_BYTES = 80 * MIB
 PLACES = 4
 POISON = b"\xee"
 GRACEFUL_SECONDS = 2
+LIMITS = WireLimits(head_seconds=2.0)
 
 
 class WireApp:
@@ -249,7 +251,7 @@ def main(loop: str, way: str, *options: str) -> None:
     config = uvicorn.Config(
         WireApp(),
         loop=loop,
-        http="httptools" if plain else choose_protocol() or "none",
+        http="httptools" if plain else choose_protocol(LIMITS) or "none",
         ws="none",
         lifespan="off",
         log_config=None,
