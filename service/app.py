@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.api import devices, health, jobs, leases, matmul, matrices, metrics, plan
-from wavetrim.service.api.auth import require_access
+from wavetrim.service.api.auth import bearer
 from wavetrim.service.api.body_limit import BodyLimit
 from wavetrim.service.api.body_route import BodyRoutes
 from wavetrim.service.api.openapi import use_problem_type
@@ -94,7 +94,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(HTTPException, answer_http)
     app.router.routes += body_routes
     for module in (matrices, jobs, plan, devices, leases, matmul):
-        app.include_router(module.router, dependencies=[Depends(require_access)])
+        app.include_router(module.router, dependencies=[Depends(bearer)])
     for module in (health, metrics):
         app.include_router(module.router)
     _describe_refusals(app)
