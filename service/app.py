@@ -26,6 +26,7 @@ from wavetrim.service.api.problems import (
     answer_validation,
 )
 from wavetrim.service.api.request_log import RequestLog
+from wavetrim.service.api.wire.bodies import Bodies
 from wavetrim.service.engine.slabs import SharedSlabs
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import ServiceError, SettingRefused
@@ -186,6 +187,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     engine.on_ready = lambda: _greet(slabs, lane)
     if slabs is not None:
         engine.on_gone = slabs.forget
+    state.bodies = Bodies(settings.max_bodies)
     state.products = Products(lane, engine, settings, counters)
     state.dispatcher = Dispatcher(
         state.jobs, store, engine, lane=lane, products=state.products, kept=state.kept,

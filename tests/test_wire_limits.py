@@ -130,3 +130,48 @@ def test_many_small_chunks_are_no_head(server: WireServer) -> None:
         connection.sendall(make_head("/plain", None, "Transfer-Encoding: chunked"))
         connection.sendall(chunks + b"0\r\n\r\n")
         assert read_answer(connection) == (200, content)
+
+
+def test_who_has_said_all_gets_the_answer_and_who_has_left_is_noticed(server: WireServer) -> None:
+    if server.way == "tls":  # which knows no half-closed connection
+        return
+    request = make_head("/slow?seconds=2.5", 1) + b"x"
+    with server.connect() as connection:
+        connection.sendall(make_head("/plain", 1) + b"x" + request)
+        connection.shutdown(socket.SHUT_WR)
+        assert read_answer(connection) == (200, b"x")
+        assert read_answer(connection) == (200, b"slow")
+        assert connection.recv(1) == b""
+    server.list_events()
+    with server.connect() as connection:
+        connection.sendall(make_head("/slow?seconds=60", 1) + b"x")
+    server.wait_event("left", 10)
+    with server.connect() as connection:  # in the middle of a body
+        connection.sendall(make_head("/plain", 2) + b"x")
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize("count", [100_000, None], ids=["pulled", "chunked"])
+def test_a_body_that_trickles_is_too_slow_and_the_client_is_told(
+    server: WireServer, count: int | None
+) -> None:
+    lines = ["Transfer-Encoding: chunked"] if count is None else []
+    with server.connect() as connection:
+        connection.sendall(make_head("/stall", count, *lines))
+        refused = threading.Event()
+        piece = b"x" if count else b"1\r\nx\r\n"
+        trickling = threading.Thread(target=trickle, args=(connection, piece, refused))
+        trickling.start()
+        status, problem = read_answer(connection)
+        refused.set()
+        trickling.join()
+    assert status == 408
+    assert b"too slow after" in problem
+    assert b"1024 bytes a second at least, over 0.3 s (upload_idle_seconds)" in problem
+
+
+def trickle(connection: socket.socket, piece: bytes, stopped: threading.Event) -> None:
+    """Sends a piece twenty times a second until it is told to stop."""
+    while not stopped.wait(0.05):
+        connection.sendall(piece)

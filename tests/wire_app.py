@@ -209,6 +209,17 @@ class WireApp:
             pass
         raise ClientDisconnect
 
+    async def slow(self, scope: Any, receive: Any, send: Any, *, seconds: str) -> None:
+        """Answers after some time, unless the client leaves before."""
+        while (message := await receive()).get("more_body"):
+            pass
+        leaving = asyncio.ensure_future(receive())
+        done, _ = await asyncio.wait({leaving}, timeout=float(seconds))
+        if done or message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        leaving.cancel()
+        await answer(send, 200, b"slow")
+
     async def list_events(self, scope: Any, receive: Any, send: Any) -> None:
         """Says what has happened since it was asked last."""
         content, self.events = json.dumps(self.events).encode(), []

@@ -1,9 +1,9 @@
-"""Limits of a request's head: its request line and its header fields."""
+"""Limits of connections and of a request's head: its request line and its header fields."""
 
 from dataclasses import dataclass
 from typing import Final
 
-from wavetrim.service.errors import HeadTooLarge, UploadStalled
+from wavetrim.service.errors import Crowded, HeadTooLarge, UploadStalled
 
 MAX_HEAD_BYTES: Final = 2**16
 """The longest head, and the most of a chunked body that is no part of its content at a time."""
@@ -13,6 +13,9 @@ MAX_FIELDS: Final = 100
 
 HEAD_SECONDS: Final = 10.0
 """How long a head may take, from its first byte or, on a new connection, from the start."""
+
+LINGERING_CONNECTIONS: Final = 4
+"""So many connections over the limit are given time to see that they are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +62,8 @@ def describe_late(received_bytes: int, limits: WireLimits) -> UploadStalled:
     value = f"{received_bytes} bytes after {limits.head_seconds:g} s"
     limit = f"complete within {limits.head_seconds:g} s of its first byte"
     return UploadStalled("request line and headers", value, limit)
+
+
+def describe_crowd(count: int, most: int) -> Crowded:
+    """The refusal of a connection over the limit."""
+    return Crowded("connections", count, f"at most {most} (max_connections)")
