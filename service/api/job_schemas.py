@@ -31,7 +31,6 @@ _EXAMPLE_PLAN: JsonDict = {
     "no_gpu_reason": None,
 }
 _EXAMPLE_TIMINGS: JsonDict = {
-    "map_seconds": 0.0042,
     "kernel_seconds": 0.0035,
     "transfer_seconds": 0.0179,
     "gpu_seconds": 0.0183,
