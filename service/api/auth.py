@@ -3,25 +3,18 @@
 import hmac
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Annotated
+from typing import Final
 from urllib.parse import urlsplit
 
-from fastapi import Depends, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers
 
 from wavetrim.service.errors import HostRefused, Unauthorized
 from wavetrim.service.settings import Settings
 
-_bearer = HTTPBearer(auto_error=False, description="The API key, where the service has one.")
-
-
-async def require_access(
-    request: Request,
-    _credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
-) -> None:
-    """FastAPI's dependency of every /v1 call: `check_access`, described in the OpenAPI document."""
-    check_access(request.headers, request.app.state.settings)
+bearer: Final = HTTPBearer(auto_error=False, description="The API key, where the service has one.")
+"""FastAPI's dependency of every /v1 call: it describes in the OpenAPI document what `check_access`
+has looked at, before any byte of a body was taken."""
 
 
 def check_access(headers: Headers, settings: Settings) -> None:

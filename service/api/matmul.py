@@ -77,7 +77,8 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     async with AsyncExitStack() as stack:
         try:
             receiver = ProductReceiver(body, query, state.rooms, stack, limit_bytes=limit_bytes)
-            received = await receiver.receive()
+            async with state.bodies.place_for(body.length_bytes):
+                received = await receiver.receive()
         finally:
             metrics.received_bytes.inc(body.received_bytes)
         request = _make_request(received, query, wishes)

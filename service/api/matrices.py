@@ -58,7 +58,7 @@ _DATA: Final[dict[str, Any]] = {
     response_model=MatrixView,
     responses={
         201: {"headers": {"Location": {"schema": {"type": "string"}}}},
-        **list_refusals(400, 408, 413, 415, 422, 507),
+        **list_refusals(400, 408, 413, 415, 422, 503, 507),
     },
     openapi_extra=describe_npy_body(
         "A .npy file (versions 1.0 to 3.0) with 2 dimensions, as `numpy.save` writes it: "
@@ -86,7 +86,8 @@ async def answer_upload(scope: Scope, receive: Receive, send: Send) -> None:
     )
     try:
         on_disk = query.storage == "disk"
-        matrix = await receive_kept(body, state.matrices, state.kept, on_disk=on_disk)
+        async with state.bodies.place_for(body.length_bytes):
+            matrix = await receive_kept(body, state.matrices, state.kept, on_disk=on_disk)
     finally:
         state.metrics.received_bytes.inc(body.received_bytes)
     content = show_matrix(matrix).model_dump_json()
