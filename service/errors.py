@@ -195,6 +195,10 @@ class Unauthorized(ServiceError):
     """The call has no valid API key."""
 
 
+class HostAmbiguous(FieldProblem):
+    """A request with several Host headers."""
+
+
 class HostRefused(FieldProblem):
     """A call under a foreign name, as a web page makes it by rebinding its own name to loopback."""
 

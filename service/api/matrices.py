@@ -58,7 +58,7 @@ _DATA: Final[dict[str, Any]] = {
     response_model=MatrixView,
     responses={
         201: {"headers": {"Location": {"schema": {"type": "string"}}}},
-        **list_refusals(400, 408, 413, 415, 422, 507),
+        **list_refusals(408, 413, 415, 422, 507),
     },
     openapi_extra=describe_npy_body(
         "A .npy file (versions 1.0 to 3.0) with 2 dimensions, as `numpy.save` writes it: "

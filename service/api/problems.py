@@ -50,6 +50,7 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     errors.BodyLengthWrong: ProblemKind(400, "body-length", "Body of the wrong length"),
     errors.DigestMalformed: ProblemKind(400, "digest-malformed", "Malformed Content-Digest"),
     errors.DigestMismatch: ProblemKind(400, "digest-mismatch", "The body differs from its digest"),
+    errors.HostAmbiguous: ProblemKind(400, "host-ambiguous", "Called under several names"),
     errors.Unauthorized: ProblemKind(401, "unauthorized", "API key needed"),
     errors.HostRefused: ProblemKind(403, "host-refused", "Called under a foreign name"),
     errors.LeaseRefused: ProblemKind(403, "lease-refused", "Leases are for callers on this host"),
