@@ -72,7 +72,13 @@ def test_the_key_is_not_logged(locked: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/devices", "/nowhere", *OPEN_PATHS])
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "localhost.evil", "[", ""])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "evil.example:8000", "localhost.evil", "[", "[]", ""),
+        *("me@localhost", "localhost/evil", "localhost#.evil.example", "localhost:80@evil.example"),
+    ],
+)
 def test_without_a_key_foreign_names_are_refused(
     shared_server: RunningServer, host: str, path: str
 ) -> None:

@@ -1,14 +1,20 @@
 """Under which name the service may be called: one Host header, loopback's where there is no key."""
 
+import re
 from functools import lru_cache
 from ipaddress import ip_address
-from urllib.parse import urlsplit
+from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.errors import HostAmbiguous, HostRefused
 from wavetrim.service.settings import Settings
+
+_HOST: Final = re.compile(
+    r"(?P<name>[a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]*)?", re.IGNORECASE | re.ASCII
+)
+"""A name or an address, and a port: a URL's parser would take users, paths and queries, too."""
 
 
 class HostCheck:
@@ -60,8 +66,11 @@ def check_hosts(hosts: list[str], settings: Settings) -> None:
 
 @lru_cache(maxsize=64)
 def _names_loopback(host: str, own_name: str) -> bool:
+    found = _HOST.fullmatch(host)
+    if found is None:
+        return False
+    name = found["name"].strip("[]").lower()
     try:
-        name = urlsplit(f"//{host}").hostname or ""
         return name in ("localhost", own_name.lower()) or ip_address(name).is_loopback
     except ValueError:
         return False
