@@ -17,10 +17,14 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from wavetrim.native.call_threads import CallThreads
-from wavetrim.scheduler.pages import PREPARED_BYTES, ask_for_huge_pages, cut_range, populate_range
+from wavetrim.scheduler.pages import ask_for_huge_pages, cut_range, populate_range
 
 FRESH_THREADS: Final = 8
 """More do not make pages faster; fewer do not keep ahead of the copies."""
+
+PREPARED_BYTES: Final = 2**30
+"""So much of a result is made beforehand: a larger product computes so much longer that it hides
+its faults, and would wait here for seconds."""
 
 LEAST_BYTES: Final = 4 << 20
 """Of smaller results the pages are made as fast as threads are woken."""
@@ -54,7 +58,7 @@ class FreshResults:
             ask_for_huge_pages(c)
             pool = self._start()
             for begin, end in cut_range(c.ctypes.data, min(c.nbytes, PREPARED_BYTES)):
-                pieces.append(pool.submit(populate_range, begin, end, writable=True))
+                pieces.append(pool.submit(populate_range, begin, end))
         try:
             yield
         finally:

@@ -3,7 +3,6 @@
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,7 +22,6 @@ from wavetrim.scheduler.errors import (
 from wavetrim.scheduler.execute import Executor
 from wavetrim.scheduler.machine import MachineProfile
 from wavetrim.scheduler.messages import Operand, RunRequest
-from wavetrim.scheduler.pages import Preparation, prepare_pages
 from wavetrim.scheduler.plan import Plan
 from wavetrim.scheduler.plan_cache import PlanCache
 from wavetrim.scheduler.problem import GemmProblem, Memory
@@ -63,9 +61,8 @@ def run_request(
         cancelled: Asked between pieces whether to stop.
 
     Returns:
-        The message of success, without the job's id. Its timings are the executor's and
-        `map_seconds`, what the pages of mapped files took before the product. A request without
-        reports gets what `describe_choice` says of its plan.
+        The message of success, without the job's id. A request without reports gets what
+        `describe_choice` says of its plan.
 
     Raises:
         FieldError: The request cannot be planned.
@@ -77,11 +74,10 @@ def run_request(
     if cancelled():
         raise ExecutionCancelled("cancelled before it began")
     product = _Product.open(request, slabs)
-    with product.prepare_files(executor.pool.threads) as pages:
-        plan = plan_product(request, product, executor, profile, plans)
-        described = describe_plan(plan) if request.reports else describe_choice(plan)
-        if planned is not None:
-            planned(described)
+    plan = plan_product(request, product, executor, profile, plans)
+    described = describe_plan(plan) if request.reports else describe_choice(plan)
+    if planned is not None:
+        planned(described)
     if product.c is not None:
         fill_rows(product.out, product.c, cancelled)
     timings = executor.run(
@@ -93,7 +89,7 @@ def run_request(
     return {
         "type": "succeeded",
         "plan": described,
-        "timings": {"map_seconds": pages.seconds, **timings.as_dict()},
+        "timings": timings.as_dict(),
         "verification": verification and verification.as_dict(),
     }
 
@@ -109,7 +105,6 @@ class _Product:
         out: M x N.
         alpha: Factor of A·B; a whole number for integers, whose products are exact.
         beta: Factor of C, likewise.
-        files: Those of the matrices that are mapped files, the result first.
     """
 
     a: Matrix
@@ -118,7 +113,6 @@ class _Product:
     out: Matrix
     alpha: float
     beta: float
-    files: tuple[Matrix, ...]
 
     @classmethod
     def open(cls, request: RunRequest, slabs: MappedSlabs | None) -> "_Product":
@@ -127,24 +121,13 @@ class _Product:
         beta = request.beta
         named = (request.a, request.b, request.c if beta != 0 else None)
         operands = [None if one is None else open_operand(one, slabs) for one in named]
-        files = tuple(
-            matrix
-            for one, matrix in zip((request.out, *named), (out, *operands), strict=True)
-            if one is not None and matrix is not None and isinstance(one.slab, str)
-        )
         a, b, c = (one if one is None else one.astype(out.dtype, copy=False) for one in operands)
         assert a is not None
         assert b is not None
         alpha = request.alpha
         if np.issubdtype(out.dtype, np.integer):
             alpha, beta = int(alpha), int(beta)
-        return cls(a, b, c, out, alpha, beta, files)
-
-    def prepare_files(self, threads: int) -> AbstractContextManager[Preparation]:
-        """Make the pages of a mapped result while the block runs; slabs have theirs."""
-        if not self.files or self.files[0] is not self.out:
-            return nullcontext(Preparation())
-        return prepare_pages(self.out, self.files[1:], threads=threads)
+        return cls(a, b, c, out, alpha, beta)
 
     def is_pinned(self) -> bool:
         """Whether the GPU reads and writes all three matrices by itself."""

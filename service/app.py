@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.api import devices, health, jobs, leases, matmul, matrices, metrics, plan
-from wavetrim.service.api.auth import require_access, require_admin
+from wavetrim.service.api.auth import bearer
 from wavetrim.service.api.body_limit import BodyLimit
 from wavetrim.service.api.body_route import BodyRoutes
 from wavetrim.service.api.host_check import HostCheck
@@ -27,6 +27,7 @@ from wavetrim.service.api.problems import (
     answer_validation,
 )
 from wavetrim.service.api.request_log import RequestLog
+from wavetrim.service.api.wire.bodies import Bodies
 from wavetrim.service.engine.slabs import SharedSlabs
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import ServiceError, SettingRefused
@@ -101,14 +102,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(HTTPException, answer_http)
     app.router.routes += body_routes
     for module in (matrices, jobs, plan, devices, leases, matmul):
-        app.include_router(module.router, dependencies=[Depends(require_access)])
+        app.include_router(module.router, dependencies=[Depends(bearer)])
     foreign: dict[int | str, dict[str, Any]] = {s: describe_refusal(s) for s in (400, 403)}
     app.include_router(health.router, responses=foreign)
     if settings.metrics == "open":
         app.include_router(metrics.router, responses=foreign)
     elif settings.metrics == "key":
         app.include_router(
-            metrics.router, dependencies=[Depends(require_admin)], responses=list_refusals()
+            metrics.router, dependencies=[Depends(bearer)], responses=list_refusals()
         )
     _describe_refusals(app)
     return app
@@ -202,6 +203,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     engine.on_ready = lambda: _greet(slabs, lane)
     if slabs is not None:
         engine.on_gone = slabs.forget
+    state.bodies = Bodies(settings.max_bodies)
     state.products = Products(lane, engine, settings, counters)
     state.dispatcher = Dispatcher(
         state.jobs, store, engine, lane=lane, products=state.products, kept=state.kept,

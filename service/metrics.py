@@ -6,7 +6,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-PARTS: Final = ("map", "kernel", "transfer", "gpu", "cpu", "total")
+PARTS: Final = ("kernel", "transfer", "gpu", "cpu", "total")
 """The timed parts of a product: the keys of its timings are `<part>_seconds`."""
 
 _SECONDS_BUCKETS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
@@ -97,7 +97,7 @@ class Metrics:
         """Counts a succeeded job.
 
         Args:
-            timings: Measured seconds, under the keys `map_seconds` … `total_seconds`; None for
+            timings: Measured seconds, under the keys `kernel_seconds` … `total_seconds`; None for
                 parts that did not run.
             predicted_total_seconds: What its plan had said, where there was a plan.
         """

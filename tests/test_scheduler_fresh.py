@@ -90,11 +90,11 @@ def test_of_a_large_result_only_the_beginning_is_made(fresh_results, monkeypatch
 def test_no_page_is_made_any_more_when_the_block_is_over(fresh_results, monkeypatch):
     under_way = []
 
-    def populate_slowly(begin, end, *, writable):
+    def populate_slowly(begin, end):
         under_way.append(begin)
         time.sleep(0.05)
         under_way.remove(begin)
-        return writable
+        return True
 
     monkeypatch.setattr(fresh, "populate_range", populate_slowly)
     monkeypatch.setattr(fresh, "cut_range", lambda *_: [(n, n + 1) for n in range(9)])

@@ -141,7 +141,6 @@ def test_a_run_writes_the_product_into_the_file(worker, tmp_path, dtype):
     assert succeeded["type"] == "succeeded"
     assert succeeded["plan"] == planned["plan"]
     assert 0 < succeeded["timings"]["cpu_seconds"] <= succeeded["timings"]["total_seconds"]
-    assert 0 < succeeded["timings"]["map_seconds"] < 10
     assert succeeded["verification"]["passed"]
     expected = a.astype("float64") @ b.astype("float64")
     if dtype == "int8":

@@ -88,7 +88,8 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self._route  # its path is counted; FastAPI's own routes do the same
-        check_access(Headers(scope=scope), scope["app"].state, find_scope(scope["method"]))
+        needed = find_scope(scope["method"], scope["path"])
+        check_access(Headers(scope=scope), scope["app"].state, needed)
         await self._answer(scope, receive, send)
 
 

@@ -33,7 +33,7 @@ router = APIRouter(prefix="/v1/matmul", tags=["matmul"])
     responses={
         200: describe_npy_answer(
             "The product.",
-            Server_Timing="map, kernel, transfer, gpu, cpu, total and queue, in milliseconds.",
+            Server_Timing="kernel, transfer, gpu, cpu, total and queue, in milliseconds.",
             Wavetrim_F="Rows of C that the CPU was planned to compute.",
             Wavetrim_F_Actual="Rows of C that the CPU has computed.",
             Wavetrim_Accuracy="How exact the sums of the GPU's kernel are, if one has run.",
@@ -77,7 +77,8 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     async with AsyncExitStack() as stack:
         try:
             receiver = ProductReceiver(body, query, state.rooms, stack, limit_bytes=limit_bytes)
-            received = await receiver.receive()
+            async with state.bodies.place_for(body.length_bytes):
+                received = await receiver.receive()
         finally:
             metrics.received_bytes.inc(body.received_bytes)
         request = _make_request(received, query, wishes)

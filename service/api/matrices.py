@@ -66,7 +66,7 @@ _DATA: Final[dict[str, Any]] = {
             **_LOCATION,
         },
         201: {"description": "It is stored.", **_LOCATION},
-        **list_refusals(408, 413, 415, 422, 507),
+        **list_refusals(408, 413, 415, 422, 503, 507),
     },
     openapi_extra=describe_npy_body(
         "A .npy file (versions 1.0 to 3.0) with 2 dimensions, as `numpy.save` writes it: "
@@ -103,13 +103,14 @@ async def answer_upload(scope: Scope, receive: Receive, send: Send) -> None:
     )
     try:
         on_disk = query.storage == "disk"
-        matrix, created = await receive_kept(
-            body,
-            state.matrices,
-            state.kept,
-            on_disk=on_disk,
-            key=None if key is None else UploadKey(key, state.database),
-        )
+        async with state.bodies.place_for(body.length_bytes):
+            matrix, created = await receive_kept(
+                body,
+                state.matrices,
+                state.kept,
+                on_disk=on_disk,
+                key=None if key is None else UploadKey(key, state.database),
+            )
     finally:
         state.metrics.received_bytes.inc(body.received_bytes)
     content = show_matrix(matrix).model_dump_json()

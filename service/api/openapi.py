@@ -13,7 +13,7 @@ _REFUSALS: Final = {
     401: "The API key is missing or wrong.",
     403: "Called under a foreign name, or with a key that is not for such calls.",
     404: "There is none with this id.",
-    408: "The upload stalled.",
+    408: "The body stalled, or came too slowly.",
     409: "In use, finished or cancelled.",
     413: "Larger than the service takes.",
     415: "Media type, encoding or element type not taken.",
@@ -21,7 +21,7 @@ _REFUSALS: Final = {
     422: "A field that cannot be taken, or shapes that do not fit.",
     429: "The queue is full; see Retry-After.",
     500: "The computation failed.",
-    503: "The service is stopping; see Retry-After.",
+    503: "Too much at once, or the service is stopping; see Retry-After.",
     504: "The job ran out of time.",
     507: "There is no room for another matrix.",
 }

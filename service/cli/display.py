@@ -80,9 +80,6 @@ def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, A
             f"{expected / measured:.2f}" if expected and measured else "",
             end_section=part == "cpu",
         )
-    # The timings of older jobs say nothing of it.
-    if (map_seconds := timings.get("map_seconds")) is not None:
-        table.add_row("mapping before", "", format_seconds(map_seconds), "")
     moved_to = timings.get("f_actual", plan["f"])
     if moved_to != plan["f"]:
         table.add_row("F", str(plan["f"]), str(moved_to), "")

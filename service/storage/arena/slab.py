@@ -129,5 +129,5 @@ def _make_sealed(size_bytes: int) -> int:
 
 def _make_pages(piece: tuple[int, int]) -> None:
     begin, end = piece
-    if not populate_range(begin, end, writable=True):
-        touch_range(begin, end, writable=True)
+    if not populate_range(begin, end):
+        touch_range(begin, end)
