@@ -36,6 +36,7 @@ from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.key_ring import KeyRing
 from wavetrim.service.lease_socket import LeaseSocket, find_lease_socket
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
@@ -89,6 +90,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.settings = settings
     app.state.metrics = Metrics()
+    app.state.keys = KeyRing()
     body_routes = (*matmul.routes, *matrices.routes, *jobs.routes)
     app.add_middleware(BodyLimit)
     app.add_middleware(BodyRoutes, routes=body_routes)
@@ -133,6 +135,8 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
         await run_to_end(pair, database, settings.data_dir, settings.matrix_dir)
         parts = _make_parts(app, database)
         state = app.state
+        await run_to_end(state.keys.read, database)
+        state.keys.start(database)
         await run_to_end(state.matrices.sweep)
         await state.engine.start()
         # The arena's first pages take a second; who asks for memory before waits for them.
@@ -145,6 +149,7 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
                 if not state.dispatcher.draining:
                     await state.dispatcher.drain(settings.drain_seconds)
         finally:
+            await state.keys.stop()
             await parts.housekeeping.stop()
             await state.dispatcher.stop()
             await state.engine.stop()

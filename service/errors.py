@@ -227,6 +227,18 @@ class Unauthorized(ServiceError):
     """The call has no valid API key."""
 
 
+class ScopeMissing(FieldProblem):
+    """The call's key is not for such calls."""
+
+
+class KeyNameTaken(FieldProblem):
+    """A key of this name was made before."""
+
+
+class KeyNotFound(FieldProblem):
+    """No key has this name."""
+
+
 class HostAmbiguous(FieldProblem):
     """A request with several Host headers."""
 

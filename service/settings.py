@@ -62,8 +62,8 @@ class Settings(BaseSettings):
     )
     metrics: Literal["open", "key", "off"] = Field(
         default="open",
-        description="Who may read /metrics: `open` anybody who reaches the service, `key` who may "
-        "call /v1, `off` nobody.",
+        description="Who may read /metrics: `open` anybody who reaches the service, `key` who has "
+        "the API key or a caller's with the scope admin, `off` nobody.",
     )
     docs: Literal["on", "off"] = Field(
         default="on",

@@ -7,7 +7,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wavetrim.service.api.auth import check_access
+from wavetrim.service.api.auth import check_access, find_scope
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.errors import BodyTooLarge, ServiceError, UploadStalled
 from wavetrim.service.settings import Settings
@@ -34,13 +34,13 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        settings: Settings = scope["app"].state.settings
-        if not _needs_access(scope["path"], settings):
+        state, path = scope["app"].state, scope["path"]
+        if not _needs_access(path, state.settings):
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
         try:
-            check_access(headers, settings)
+            check_access(headers, state, find_scope(scope["method"], path))
             body = await _receive_document(headers, receive) if _has_body(headers) else None
         except ServiceError as error:
             await describe_error(error)(scope, receive, send)

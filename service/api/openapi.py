@@ -11,7 +11,7 @@ from wavetrim.service.api.wire.reader import MEDIA_TYPES
 _REFUSALS: Final = {
     400: "Malformed: a .npy header, a length, a digest, JSON or the Host header.",
     401: "The API key is missing or wrong.",
-    403: "Called under a foreign name.",
+    403: "Called under a foreign name, or with a key that is not for such calls.",
     404: "There is none with this id.",
     408: "The body stalled, or came too slowly.",
     409: "In use, finished or cancelled.",

@@ -53,6 +53,7 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     errors.HostAmbiguous: ProblemKind(400, "host-ambiguous", "Called under several names"),
     errors.Unauthorized: ProblemKind(401, "unauthorized", "API key needed"),
     errors.HostRefused: ProblemKind(403, "host-refused", "Called under a foreign name"),
+    errors.ScopeMissing: ProblemKind(403, "scope-missing", "The API key is not for such calls"),
     errors.LeaseRefused: ProblemKind(403, "lease-refused", "Leases are for callers on this host"),
     errors.MatrixNotFound: ProblemKind(404, "matrix-not-found", "No such matrix"),
     errors.JobNotFound: ProblemKind(404, "job-not-found", "No such job"),

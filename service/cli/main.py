@@ -34,6 +34,7 @@ from wavetrim.service.cli.commands import (
     devices,
     download,
     fetch,
+    keys,
     matrices,
     multiply,
     plan,
@@ -109,6 +110,13 @@ _experiments = typer.Typer(
 for _name, _experiment in reproduce.EXPERIMENTS.items():
     _register(_experiments, _name, _experiment, reproduce.EXAMPLES)
 app.add_typer(_experiments, name="reproduce")
+
+_keys = typer.Typer(
+    help=keys.HELP, epilog=keys.EXAMPLES, no_args_is_help=True, rich_markup_mode="rich"
+)
+for _name, _key_command in keys.COMMANDS.items():
+    _register(_keys, _name, _key_command, keys.EXAMPLES)
+app.add_typer(_keys, name="keys")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

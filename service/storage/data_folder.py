@@ -31,11 +31,17 @@ def claim_folder(folder: Path) -> Iterator[None]:
     Raises:
         SettingRefused: Another service has the folder, or it cannot be written to.
     """
+    with keep_private(), _lock(folder):
+        close_to_others(folder)
+        yield
+
+
+@contextmanager
+def keep_private() -> Iterator[None]:
+    """All files that this process makes meanwhile are for its user alone."""
     umask = os.umask(_OTHERS)
     try:
-        with _lock(folder):
-            close_to_others(folder)
-            yield
+        yield
     finally:
         os.umask(umask)
 

@@ -56,6 +56,16 @@ upload_keys = Table(
     Index("upload_keys_matrix", "matrix"),
 )
 
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("scopes", String(64), nullable=False),
+    Column("digest_sha256", String(64), nullable=False, unique=True),
+    Column("created_at", Float, nullable=False),
+    Column("revoked_at", Float, nullable=True),
+)
+
 jobs = Table(
     "jobs",
     metadata,

@@ -1,0 +1,61 @@
+"""The callers' keys in memory: looked at for each call, read again once a second."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from wavetrim.service.storage.api_keys import ApiKey, digest_key, list_keys
+from wavetrim.service.threads import run_to_end
+
+logger = logging.getLogger(__name__)
+
+PERIOD_SECONDS: Final = 1.0
+"""How long a key that was made or revoked may go unnoticed, while the database answers."""
+
+
+class KeyRing:
+    """The keys of the database as they were read last. To be used from one event loop."""
+
+    def __init__(self) -> None:
+        self._keys: Mapping[str, ApiKey] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether no key was ever made: then none is asked for.
+
+        A revoked one still counts: nothing opens by revoking.
+        """
+        return not self._keys
+
+    def find(self, secret: bytes) -> ApiKey | None:
+        """The key, revoked or not; None where there is none like it."""
+        # Found by its digest: how long that takes tells nothing of any key.
+        return self._keys.get(digest_key(secret))
+
+    def read(self, database: Engine) -> None:
+        """Reads the keys."""
+        self._keys = {key.digest_sha256: key for key in list_keys(database)}
+
+    def start(self, database: Engine) -> None:
+        """Begin to read them again and again."""
+        self._task = asyncio.create_task(self._watch(database), name="key-ring")
+
+    async def stop(self) -> None:
+        """End, when what is under way is done."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+            self._task = None
+
+    async def _watch(self, database: Engine) -> None:
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS)
+            try:
+                await run_to_end(self.read, database)
+            except SQLAlchemyError as error:
+                logger.warning("the keys are those of before, the database is away: %s", error)
