@@ -33,7 +33,7 @@ than the GPU alone, and never a tenth less."""
 
 ALONE_SECONDS: Final = 2e-5
 """What a small product costs the calling thread on top of its arithmetic: 12 to 28 µs where the
-product before was up to half a millisecond ago, on an H200's host."""
+product before was up to half a millisecond ago, on an H200's host at 61ac23d."""
 
 
 def build_cpu_curve(

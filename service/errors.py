@@ -90,6 +90,18 @@ class RangeNotSatisfiable(FieldProblem):
         self.size_bytes = size_bytes
 
 
+class IdempotencyKeyRefused(FieldProblem):
+    """The Idempotency-Key header cannot be kept."""
+
+
+class UploadKeyTaken(FieldProblem):
+    """The Idempotency-Key belongs to an earlier upload of another matrix."""
+
+    def __init__(self, idempotency_key: str, matrix_id: str) -> None:
+        limit = f"a new key, or come with what was stored as matrix {matrix_id} under it"
+        super().__init__("Idempotency-Key", idempotency_key, limit)
+
+
 class ShapesDiffer(FieldProblem):
     """Two operands that cannot be multiplied."""
 
@@ -213,6 +225,10 @@ class Crowded(RetryLater):
 
 class Unauthorized(ServiceError):
     """The call has no valid API key."""
+
+
+class HostAmbiguous(FieldProblem):
+    """A request with several Host headers."""
 
 
 class HostRefused(FieldProblem):

@@ -60,6 +60,15 @@ class Settings(BaseSettings):
         description="Bearer token asked for on every /v1 call; needed to listen on anything but "
         "loopback.",
     )
+    metrics: Literal["open", "key", "off"] = Field(
+        default="open",
+        description="Who may read /metrics: `open` anybody who reaches the service, `key` who may "
+        "call /v1, `off` nobody.",
+    )
+    docs: Literal["on", "off"] = Field(
+        default="on",
+        description="`off` closes /docs and /openapi.json, which anybody may read otherwise.",
+    )
     database_url: str | None = Field(
         default=None,
         description="SQLAlchemy URL of the database; without it, SQLite in the data folder.",

@@ -10,14 +10,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from wavetrim.service.api.auth import check_access
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.errors import BodyTooLarge, ServiceError, UploadStalled
+from wavetrim.service.settings import Settings
 
 MAX_BODY_BYTES: Final = 2**16
 """The largest JSON body; a job has some hundred bytes."""
 
 BODY_SECONDS: Final = 10.0
 """How long a JSON body may take, whatever of it comes in between."""
-
-_PROTECTED: Final = "/v1/"
 
 
 class BodyLimit:
@@ -32,17 +31,25 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one connection event."""
-        if scope["type"] != "http" or not scope["path"].startswith(_PROTECTED):
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        settings: Settings = scope["app"].state.settings
+        if not _needs_access(scope["path"], settings):
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
         try:
-            check_access(headers, scope["app"].state.settings)
+            check_access(headers, settings)
             body = await _receive_document(headers, receive) if _has_body(headers) else None
         except ServiceError as error:
             await describe_error(error)(scope, receive, send)
             return
         await self._app(scope, receive if body is None else _replay(body, receive), send)
+
+
+def _needs_access(path: str, settings: Settings) -> bool:
+    return path.startswith("/v1/") or (path == "/metrics" and settings.metrics == "key")
 
 
 async def receive_document(receive: Receive) -> bytes:

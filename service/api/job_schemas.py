@@ -149,7 +149,15 @@ class JobView(BaseModel):
             "until C is complete. f_actual: rows that the CPU computed."
         )
     )
-    verification: dict[str, Any] | None = Field(description="Outcome of the check.")
+    verification: dict[str, Any] | None = Field(
+        description=(
+            "Outcome of the check. max_error: the largest error of the elements_compared that were "
+            "computed again, in units of the tolerance; elements_checked: elements that checksums "
+            "cover; detectable_change: a larger change of one element is caught, in units of its "
+            "row's root mean square; caught_probability: with which two equal changes in a row "
+            "are, if each is four times as large; wrong_rows: how many rows are wrong."
+        )
+    )
     result: str | None = Field(description="Id of the product, a matrix as any other.")
     error: JobError | None = Field(description="Why the job failed.")
     attempts: int = Field(description="Tries begun so far.")

@@ -9,7 +9,7 @@ from wavetrim.service.api.schemas import Problem
 from wavetrim.service.api.wire.reader import MEDIA_TYPES
 
 _REFUSALS: Final = {
-    400: "Malformed: a .npy header, a length, a digest or JSON.",
+    400: "Malformed: a .npy header, a length, a digest, JSON or the Host header.",
     401: "The API key is missing or wrong.",
     403: "Called under a foreign name.",
     404: "There is none with this id.",
@@ -31,7 +31,7 @@ _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 
 def list_refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """FastAPI's `responses`: problem documents for these statuses, and those of every /v1 call."""
-    return {status: describe_refusal(status) for status in sorted({*statuses, 401, 403})}
+    return {status: describe_refusal(status) for status in sorted({*statuses, 400, 401, 403})}
 
 
 def describe_refusal(status: int) -> dict[str, Any]:
