@@ -1,5 +1,6 @@
 """Settings: read from the environment, checked, described."""
 
+import resource
 import socket
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from wavetrim.service.app import create_app
+from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.data_folder import claim_folder
@@ -54,6 +56,8 @@ def test_relative_folders_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_p
         ("arena_slab_bytes", "3MiB"),
         ("arena_idle_seconds", 0),
         ("max_queued_jobs", 0),
+        ("max_connections", 0),
+        ("max_bodies", 0),
         ("cpu_threads", 0),
         ("devices", "first"),
         ("job_attempts", 0),
@@ -112,3 +116,12 @@ def test_a_data_folder_must_be_a_folder(tmp_path: Path) -> None:
         claim_folder(tmp_path / "file"),
     ):
         pass
+
+
+def test_connections_leave_descriptors_for_everything_else() -> None:
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    possible = limit_connections(None)
+    assert possible <= most * 3 / 4
+    assert limit_connections(possible) == possible
+    with pytest.raises(SettingRefused, match=rf"at most {possible}: the process may open {most} "):
+        limit_connections(possible + 1)
