@@ -10,12 +10,12 @@ import hashlib
 import io
 import json
 import re
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
+from uuid import uuid4
 
 from wavetrim.kernels.errors import CompilationFailed
 
@@ -215,13 +215,12 @@ def _read_report(path: Path) -> CompiledKernel | None:
 
 def _write_whole(path: Path, data: bytes) -> None:
     """Write a file such that nobody ever sees a part of it."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
-        unfinished = Path(file.name)
-        try:
+    # Not by tempfile: who may read it is the umask's to say, as of any file.
+    unfinished = path.with_name(f".{uuid4().hex}")
+    try:
+        with unfinished.open("xb") as file:
             file.write(data)
-            file.close()
-            unfinished.chmod(0o644)
-            unfinished.replace(path)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise

@@ -15,10 +15,11 @@ from starlette.exceptions import HTTPException
 
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.api import devices, health, jobs, leases, matmul, matrices, metrics, plan
-from wavetrim.service.api.auth import require_access
+from wavetrim.service.api.auth import bearer
 from wavetrim.service.api.body_limit import BodyLimit
 from wavetrim.service.api.body_route import BodyRoutes
-from wavetrim.service.api.openapi import use_problem_type
+from wavetrim.service.api.host_check import HostCheck
+from wavetrim.service.api.openapi import describe_refusal, list_refusals, use_problem_type
 from wavetrim.service.api.problems import (
     DATABASE_AWAY,
     answer_error,
@@ -26,6 +27,7 @@ from wavetrim.service.api.problems import (
     answer_validation,
 )
 from wavetrim.service.api.request_log import RequestLog
+from wavetrim.service.api.wire.bodies import Bodies
 from wavetrim.service.engine.slabs import SharedSlabs
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import ServiceError, SettingRefused
@@ -80,13 +82,17 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         version=find_version(),
         description=_DESCRIPTION,
         lifespan=_run_parts,
+        openapi_url="/openapi.json" if settings.docs == "on" else None,
         redoc_url=None,
+        # A redirect to the path without its slash would name the host that the request named.
+        redirect_slashes=False,
     )
     app.state.settings = settings
     app.state.metrics = Metrics()
     body_routes = (*matmul.routes, *matrices.routes, *jobs.routes)
     app.add_middleware(BodyLimit)
     app.add_middleware(BodyRoutes, routes=body_routes)
+    app.add_middleware(HostCheck, settings=settings)
     app.add_middleware(RequestLog, metrics=app.state.metrics)
     for error in (ServiceError, FieldError, *DATABASE_AWAY):
         app.add_exception_handler(error, answer_error)
@@ -94,9 +100,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(HTTPException, answer_http)
     app.router.routes += body_routes
     for module in (matrices, jobs, plan, devices, leases, matmul):
-        app.include_router(module.router, dependencies=[Depends(require_access)])
-    for module in (health, metrics):
-        app.include_router(module.router)
+        app.include_router(module.router, dependencies=[Depends(bearer)])
+    foreign: dict[int | str, dict[str, Any]] = {s: describe_refusal(s) for s in (400, 403)}
+    app.include_router(health.router, responses=foreign)
+    if settings.metrics == "open":
+        app.include_router(metrics.router, responses=foreign)
+    elif settings.metrics == "key":
+        app.include_router(
+            metrics.router, dependencies=[Depends(bearer)], responses=list_refusals()
+        )
     _describe_refusals(app)
     return app
 
@@ -186,6 +198,7 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     engine.on_ready = lambda: _greet(slabs, lane)
     if slabs is not None:
         engine.on_gone = slabs.forget
+    state.bodies = Bodies(settings.max_bodies)
     state.products = Products(lane, engine, settings, counters)
     state.dispatcher = Dispatcher(
         state.jobs, store, engine, lane=lane, products=state.products, kept=state.kept,

@@ -62,6 +62,10 @@ class BodyTooLarge(FieldProblem):
     """The body is larger than the service takes."""
 
 
+class HeadTooLarge(FieldProblem):
+    """A request's line and headers are longer, or more, than the service takes."""
+
+
 class ContentRefused(FieldProblem):
     """The body comes in a media type or an encoding that the service does not read."""
 
@@ -86,6 +90,18 @@ class RangeNotSatisfiable(FieldProblem):
         self.size_bytes = size_bytes
 
 
+class IdempotencyKeyRefused(FieldProblem):
+    """The Idempotency-Key header cannot be kept."""
+
+
+class UploadKeyTaken(FieldProblem):
+    """The Idempotency-Key belongs to an earlier upload of another matrix."""
+
+    def __init__(self, idempotency_key: str, matrix_id: str) -> None:
+        limit = f"a new key, or come with what was stored as matrix {matrix_id} under it"
+        super().__init__("Idempotency-Key", idempotency_key, limit)
+
+
 class ShapesDiffer(FieldProblem):
     """Two operands that cannot be multiplied."""
 
@@ -95,7 +111,7 @@ class StorageFull(FieldProblem):
 
 
 class UploadStalled(FieldProblem):
-    """The sender of a body fell silent."""
+    """The sender of a request fell silent, or is too slow."""
 
 
 class MatrixNotFound(ServiceError):
@@ -191,8 +207,28 @@ class Draining(RetryLater):
         super().__init__("the service is stopping and takes no new work", retry_after_seconds)
 
 
+class Crowded(RetryLater):
+    """As many connections are open, or as many bodies come, as may at once.
+
+    Attributes:
+        field: What there are too many of.
+        value: How many there would be.
+        limit: How many there may be, in words.
+    """
+
+    def __init__(self, field: str, value: int, limit: str) -> None:
+        super().__init__(f"{field} would be {value}; it must be {limit}", 1)
+        self.field = field
+        self.value = value
+        self.limit = limit
+
+
 class Unauthorized(ServiceError):
     """The call has no valid API key."""
+
+
+class HostAmbiguous(FieldProblem):
+    """A request with several Host headers."""
 
 
 class HostRefused(FieldProblem):

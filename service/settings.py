@@ -60,6 +60,15 @@ class Settings(BaseSettings):
         description="Bearer token asked for on every /v1 call; needed to listen on anything but "
         "loopback.",
     )
+    metrics: Literal["open", "key", "off"] = Field(
+        default="open",
+        description="Who may read /metrics: `open` anybody who reaches the service, `key` who may "
+        "call /v1, `off` nobody.",
+    )
+    docs: Literal["on", "off"] = Field(
+        default="on",
+        description="`off` closes /docs and /openapi.json, which anybody may read otherwise.",
+    )
     database_url: str | None = Field(
         default=None,
         description="SQLAlchemy URL of the database; without it, SQLite in the data folder.",
@@ -112,11 +121,22 @@ class Settings(BaseSettings):
         default=50_000, ge=0, description="The most finished jobs that are remembered."
     )
     max_queued_jobs: int = Field(default=1000, ge=1, description="The most jobs that may wait.")
+    max_connections: int | None = Field(
+        default=None,
+        ge=1,
+        description="The most connections at once; without it, three quarters of the descriptors "
+        "that the process may open, and at most all but 56.",
+    )
+    max_bodies: int = Field(
+        default=32,
+        ge=1,
+        description="The most bodies over 64 KiB that are received at once; others wait 10 s.",
+    )
     upload_idle_seconds: float = Field(
         default=60.0,
         gt=0,
-        description="How long the sender of a body may be silent, and the reader of a matrix take "
-        "nothing.",
+        description="How long the sender of a body may be silent or send less than 1 KiB a "
+        "second, and the reader of a matrix take nothing.",
     )
     kernel_cache_dir: Path = _place_in("kernels")
     profile_dir: Path = _place_in("profiles")

@@ -35,7 +35,12 @@ class RunningServer:
     Args:
         data_dir: Its data folder; may hold what an earlier server has left.
         settings: More settings, by their names.
+
+    Attributes:
+        command: What is run; the port comes behind it.
     """
+
+    command = _SERVE
 
     def __init__(self, data_dir: Path, **settings: object) -> None:
         self.data_dir = data_dir
@@ -52,7 +57,7 @@ class RunningServer:
         environment = {f"WAVETRIM_{name.upper()}": str(value) for name, value in wanted.items()}
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [*_SERVE, "--port", str(self.port)],
+                [*self.command, "--port", str(self.port)],
                 cwd=ROOT,
                 env={**clear_environment(), **environment},
                 stdin=subprocess.DEVNULL,

@@ -1,5 +1,6 @@
 import json
 import os
+import stat
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -132,3 +133,14 @@ def test_what_does_not_compile_says_why(tmp_path: Path) -> None:
         compile_kernel(SIMPLE, "sm_1", tmp_path)
     assert "arch" in failure.value.log
     assert not list(tmp_path.iterdir())
+
+
+def test_the_umask_says_who_may_read_a_compiled_kernel(tmp_path: Path) -> None:
+    for umask, mode in ((0o022, 0o644), (0o077, 0o600)):
+        before = os.umask(umask)
+        try:
+            compile_kernel(SIMPLE, "sm_80", tmp_path / str(umask))
+        finally:
+            os.umask(before)
+        written = (tmp_path / str(umask)).iterdir()
+        assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {mode}

@@ -1,18 +1,27 @@
-"""Who may call /v1."""
+"""Who may call, and under which name."""
 
-from collections.abc import Iterator
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from typing import Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from tests.server import RunningServer
+from wavetrim.service.app import create_app
+from wavetrim.service.settings import Settings
 
 KEY = "schlüssel-0123456789"
+OPEN_PATHS = ("/healthz/live", "/healthz/ready", "/metrics", "/openapi.json", "/docs")
 
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     running = RunningServer(tmp_path_factory.mktemp("locked") / "data", api_key=KEY)
+    running.wait_ready()
     yield running
     running.stop()
 
@@ -52,7 +61,7 @@ def test_other_schemes_are_refused(locked: RunningServer) -> None:
     assert response.status_code == 401
 
 
-@pytest.mark.parametrize("path", ["/healthz/live", "/metrics", "/openapi.json", "/docs"])
+@pytest.mark.parametrize("path", OPEN_PATHS)
 def test_health_metrics_and_the_description_are_open(locked: RunningServer, path: str) -> None:
     assert locked.client.get(path).status_code == 200
 
@@ -62,9 +71,18 @@ def test_the_key_is_not_logged(locked: RunningServer) -> None:
     assert KEY not in locked.read_log()
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "localhost.evil", "[", ""])
-def test_without_a_key_foreign_names_are_refused(shared_server: RunningServer, host: str) -> None:
-    response = shared_server.client.get("/v1/devices", headers={"Host": host})
+@pytest.mark.parametrize("path", ["/v1/devices", "/nowhere", *OPEN_PATHS])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "evil.example:8000", "localhost.evil", "[", "[]", ""),
+        *("me@localhost", "localhost/evil", "localhost#.evil.example", "localhost:80@evil.example"),
+    ],
+)
+def test_without_a_key_foreign_names_are_refused(
+    shared_server: RunningServer, host: str, path: str
+) -> None:
+    response = shared_server.client.get(path, headers={"Host": host})
     assert response.status_code == 403
     assert response.json()["field"] == "Host"
 
@@ -72,3 +90,57 @@ def test_without_a_key_foreign_names_are_refused(shared_server: RunningServer, h
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "LOCALHOST:80", "[::1]:9"])
 def test_without_a_key_loopback_names_are_taken(shared_server: RunningServer, host: str) -> None:
     assert shared_server.client.get("/v1/devices", headers={"Host": host}).status_code == 200
+
+
+def test_two_host_headers_are_refused_with_a_key_and_without(
+    locked: RunningServer, shared_server: RunningServer
+) -> None:
+    for server in (locked, shared_server):
+        for path in ("/v1/matrices", "/healthz/live"):
+            connection = HTTPConnection("127.0.0.1", server.port, timeout=10)
+            connection.putrequest("GET", path, skip_host=True)
+            for host in ("localhost", "evil.example"):
+                connection.putheader("Host", host)
+            connection.endheaders()
+            response = connection.getresponse()
+            assert response.status == 400
+            assert json.loads(response.read())["value"] == ["localhost", "evil.example"]
+            connection.close()
+
+
+@pytest.mark.parametrize("path", ["/v1/matrices/", "/v1/devices/", "/metrics/", "/docs/"])
+def test_no_answer_sends_the_caller_to_the_host_that_it_named(
+    locked: RunningServer, path: str
+) -> None:
+    headers = {b"Host": b"evil.example", b"Authorization": b"Bearer " + KEY.encode()}
+    response = locked.client.get(path, headers=headers, follow_redirects=False)
+    assert response.status_code == 404
+    assert "location" not in response.headers
+
+
+def ask_app(path: str, key: str | None = None, **settings: Any) -> int:
+    """The status of an answer that needs none of the service's parts."""
+
+    async def ask() -> httpx.Response:
+        app = create_app(Settings(api_key=SecretStr("k" * 20), **settings))
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await client.get(path, headers={"Authorization": f"Bearer {key}"} if key else {})
+
+    return asyncio.run(ask()).status_code
+
+
+def test_metrics_and_the_description_can_be_closed() -> None:
+    assert ask_app("/metrics", metrics="off") == 404
+    assert ask_app("/metrics", metrics="key") == 401
+    for path in ("/docs", "/docs/oauth2-redirect", "/openapi.json"):
+        assert ask_app(path) == 200
+        assert ask_app(path, docs="off") == 404
+
+
+def test_metrics_that_need_the_key_are_shown_to_who_has_it(
+    start_server: Callable[..., RunningServer],
+) -> None:
+    server = start_server(api_key=KEY, metrics="key")
+    assert call(server, "GET", "/metrics", None).status_code == 401
+    assert "wavetrim_jobs" in call(server, "GET", "/metrics", KEY.encode()).text

@@ -9,9 +9,11 @@ import pytest
 from sqlalchemy import Engine, func, insert, inspect, select, text
 
 from tests.postgres import running_postgres
-from wavetrim.service.errors import SettingRefused
+from wavetrim.service.errors import SettingRefused, UploadKeyTaken
 from wavetrim.service.storage.database import open_database, reading, unsynced
+from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.tables import matrices
+from wavetrim.service.storage.upload_keys import AlreadyUploaded, KeptUpload, UploadKey
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +140,30 @@ def test_a_refused_url_shows_no_password() -> None:
     with pytest.raises(SettingRefused) as refused:
         open_database("mysql://wave:hunter2@localhost/x")
     assert "hunter2" not in str(refused.value)
+
+
+def test_an_upload_key_names_one_matrix_and_goes_with_it(url: str, tmp_path: Path) -> None:
+    database = open_database(url)
+    folder = tmp_path / "matrices"
+    store = MatrixStore(database, folder, max_matrix_bytes=10**6, max_storage_bytes=10**6)
+    key = UploadKey("once", database)
+
+    def publish(digest: str) -> str:
+        pending = store.allocate(2, 2, "float32")
+        return store.publish(pending, settle=KeptUpload("once", pending.id, digest).add_row).id
+
+    first = publish("a" * 64)
+    with pytest.raises(AlreadyUploaded) as lost:
+        publish("b" * 64)
+    kept = key.find()
+    assert kept is not None
+    assert (kept.matrix, [path.stem for path in folder.iterdir()]) == (first, [first])
+    with pytest.raises(UploadKeyTaken, match=first):
+        kept.expect_same(lost.value.upload.digest_sha256)
+    store.delete(first)
+    assert key.find() is None
+    store.delete(publish("b" * 64))
+    database.dispose()
 
 
 def test_only_what_a_power_cut_may_undo_is_committed_without_a_sync(url: str) -> None:

@@ -2,21 +2,29 @@
 
 import asyncio
 import json
+import socket
+import struct
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from fastapi import FastAPI
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Message
 
-from tests.server import NPY, RunningServer
+from tests.server import NPY, RunningServer, encode_npy
 from wavetrim.kernels.errors import KernelsError
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.service import errors
 from wavetrim.service.api.body_limit import MAX_BODY_BYTES
 from wavetrim.service.api.problems import MEDIA_TYPE, describe_error, to_wire
+from wavetrim.service.api.request_log import RequestLog
 from wavetrim.service.app import create_app
 from wavetrim.service.jobs import errors as job_errors
+from wavetrim.service.metrics import Metrics
 
 
 def read_problem(error: Exception) -> dict[str, Any]:
@@ -125,6 +133,56 @@ def test_an_unexpected_error_tells_an_incident_and_nothing_else(
     assert response.headers["x-request-id"]
 
 
+@pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError, OSError])
+def test_a_client_that_is_gone_is_no_incident(
+    caplog: pytest.LogCaptureFixture, error: type[OSError]
+) -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        raise error
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+    caplog.set_level("INFO")
+    for app in (Response("here"), StreamingResponse(iter("here"))):
+        asyncio.run(RequestLog(app, Metrics())(dict(scope), receive, send))
+    assert [message["type"] for message in sent] == ["http.response.start"] * 2
+    assert caplog.text.count("GET '/' 499") == 2
+    assert "incident" not in caplog.text
+
+
+def test_clients_that_leave_in_the_middle_are_no_incidents(shared_server: RunningServer) -> None:
+    content = encode_npy(np.ones((1500, 1500)))
+    stored = shared_server.client.post("/v1/matrices", content=content, headers=NPY).json()
+    head = (
+        "Host: localhost\r\nX-Request-Id: gone-{}\r\nContent-Length: {}\r\nContent-Type: {}\r\n\r\n"
+    )
+    requests = [
+        "POST /v1/jobs HTTP/1.1\r\n" + head.format(0, 100, "application/json") + '{"a":',
+        "POST /v1/matrices HTTP/1.1\r\n" + head.format(1, 10_000, "application/x-npy"),
+        f"GET /v1/matrices/{stored['id']}/data HTTP/1.1\r\n" + head.format(2, 0, "text/plain"),
+    ]
+    for request in requests:
+        with socket.create_connection(("127.0.0.1", shared_server.port)) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.sendall(request.encode())
+            if request.startswith("GET"):
+                connection.recv(1000)
+    end = time.monotonic() + 10
+    while not all(f"[gone-{number}] " in shared_server.read_log() for number in range(3)):
+        assert time.monotonic() < end, shared_server.read_log()[-4000:]
+        time.sleep(0.02)
+    log = shared_server.read_log()
+    lines = [line for line in log.splitlines() if "[gone-" in line]
+    assert len(lines) == 3, lines
+    assert not any("incident" in line or "Traceback" in line for line in lines)
+    assert shared_server.client.delete(f"/v1/matrices/{stored['id']}").status_code == 204
+
+
 async def call(app: FastAPI, path: str) -> httpx.Response:
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
@@ -146,6 +204,23 @@ def test_schema_errors_name_field_value_and_limit(shared_server: RunningServer) 
     assert [broken["field"] for broken in problem["errors"]] == ["m", "k"]
 
 
+def test_a_refusal_lists_ten_broken_fields_and_counts_the_others(
+    shared_server: RunningServer,
+) -> None:
+    surplus = {f"field{i}": i for i in range(3000)}
+    for response in (
+        shared_server.client.post("/v1/jobs", json={"a": "x", "b": "x", **surplus}),
+        shared_server.client.post("/v1/jobs", json={"a": "x", "b": "x", "y" * 60_000: 1}),
+    ):
+        problem = check_problem(response, 422)
+        assert len(response.content) < 5000
+        assert len(problem["errors"]) <= 10
+    problem = check_problem(shared_server.client.post("/v1/jobs", json={"a": 1, **surplus}), 422)
+    assert [broken["field"] for broken in problem["errors"][:3]] == ["a", "b", "field0"]
+    assert len(problem["errors"]) == 10
+    assert problem["detail"].endswith("; and 2992 more")
+
+
 def test_malformed_json_is_a_bad_request(shared_server: RunningServer) -> None:
     response = shared_server.client.post(
         "/v1/jobs", content=b'{"a": ', headers={"Content-Type": "application/json"}
@@ -164,9 +239,9 @@ def test_large_json_is_refused_before_it_is_read(
         headers={"Content-Type": "application/json"},
     )
     problem = check_problem(response, 413)
-    assert f"at most {MAX_BODY_BYTES} bytes" in problem["detail"]
-    if not chunked:
-        assert (problem["field"], problem["value"]) == ("body", len(content))
+    assert problem["limit"] == f"at most {MAX_BODY_BYTES} bytes"
+    assert problem["field"] == "body"
+    assert chunked or problem["value"] == len(content)
 
 
 def test_request_ids_come_back_and_are_made_where_they_are_missing_or_odd(

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.server import RunningServer
 from wavetrim.client import Client
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.storage.database import open_database
+from wavetrim.service.storage.upload_keys import AlreadyUploaded, KeptUpload, UploadKey
 
 DUMP = Path(__file__).parent / "data" / "wavetrim-0.1.0.sql"
 A_ID, B_ID = "67164d18dd0f486c9ec8d27d707ef5", "fb62ad7c484f46a2bb563aca76516f"
@@ -105,4 +107,7 @@ def test_the_folder_can_be_opened_again_and_again(old_folder: Path, tmp_path: Pa
     for _ in range(2):
         database = open_database(f"sqlite:///{tmp_path / 'copy' / 'wavetrim.db'}")
         assert JobStore(database).get(WAITING).request["sms"] is None
+        with suppress(AlreadyUploaded), database.begin() as connection:
+            KeptUpload("k", A_ID, "0" * 64).add_row(connection)
+        assert UploadKey("k", database).find() == KeptUpload("k", A_ID, "0" * 64)
         database.dispose()

@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect
 
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.api.wire.body_source import RECEIVE_INTO
+from wavetrim.service.api.wire.head import WireLimits
 from wavetrim.service.api.wire.protocol import choose_protocol
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.api.wire.sender import send_chunks, send_views
@@ -32,6 +33,7 @@ ARENA_BYTES = 80 * MIB
 PLACES = 4
 POISON = b"\xee"
 GRACEFUL_SECONDS = 2
+LIMITS = WireLimits(head_seconds=2.0)
 
 
 class WireApp:
@@ -207,6 +209,17 @@ class WireApp:
             pass
         raise ClientDisconnect
 
+    async def slow(self, scope: Any, receive: Any, send: Any, *, seconds: str) -> None:
+        """Answers after some time, unless the client leaves before."""
+        while (message := await receive()).get("more_body"):
+            pass
+        leaving = asyncio.ensure_future(receive())
+        done, _ = await asyncio.wait({leaving}, timeout=float(seconds))
+        if done or message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        leaving.cancel()
+        await answer(send, 200, b"slow")
+
     async def list_events(self, scope: Any, receive: Any, send: Any) -> None:
         """Says what has happened since it was asked last."""
         content, self.events = json.dumps(self.events).encode(), []
@@ -249,7 +262,7 @@ def main(loop: str, way: str, *options: str) -> None:
     config = uvicorn.Config(
         WireApp(),
         loop=loop,
-        http="httptools" if plain else choose_protocol() or "none",
+        http="httptools" if plain else choose_protocol(LIMITS) or "none",
         ws="none",
         lifespan="off",
         log_config=None,

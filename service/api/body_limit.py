@@ -1,22 +1,29 @@
-"""A limit for the bodies that are read into memory before anybody has looked at them."""
+"""Limits of the bodies that are read into memory before a route looks at them: JSON documents."""
 
+import asyncio
 from typing import Final
 
 from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from wavetrim.service.api.auth import check_access
 from wavetrim.service.api.problems import describe_error
-from wavetrim.service.errors import BodyTooLarge
+from wavetrim.service.errors import BodyTooLarge, ServiceError, UploadStalled
+from wavetrim.service.settings import Settings
 
 MAX_BODY_BYTES: Final = 2**16
 """The largest JSON body; a job has some hundred bytes."""
 
+BODY_SECONDS: Final = 10.0
+"""How long a JSON body may take, whatever of it comes in between."""
+
 
 class BodyLimit:
-    """ASGI middleware that refuses bodies over `MAX_BODY_BYTES`.
+    """ASGI middleware that takes a JSON body whole before its route is asked.
 
-    FastAPI reads a JSON body before it asks whether the caller may call at all.
+    FastAPI would read it before it asks whether the caller may call at all, and would make "400" of
+    every error on the way. So access is checked here, before the first byte.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -27,23 +34,72 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        length = Headers(scope=scope).get("content-length")
-        if length is not None and int(length) > MAX_BODY_BYTES:
-            await describe_error(_refuse(int(length)))(scope, receive, send)
+        settings: Settings = scope["app"].state.settings
+        if not _needs_access(scope["path"], settings):
+            await self._app(scope, receive, send)
             return
-        received_bytes = 0
-
-        async def receive_some() -> Message:
-            nonlocal received_bytes
-            message = await receive()
-            received_bytes += len(message.get("body", b""))
-            if received_bytes > MAX_BODY_BYTES:
-                # FastAPI makes "400" of every other error that comes while it reads a body.
-                raise HTTPException(413, str(_refuse(received_bytes)))
-            return message
-
-        await self._app(scope, receive_some, send)
+        headers = Headers(scope=scope)
+        try:
+            check_access(headers, settings)
+            body = await _receive_document(headers, receive) if _has_body(headers) else None
+        except ServiceError as error:
+            await describe_error(error)(scope, receive, send)
+            return
+        await self._app(scope, receive if body is None else _replay(body, receive), send)
 
 
-def _refuse(length_bytes: int) -> BodyTooLarge:
-    return BodyTooLarge("body", length_bytes, f"at most {MAX_BODY_BYTES} bytes")
+def _needs_access(path: str, settings: Settings) -> bool:
+    return path.startswith("/v1/") or (path == "/metrics" and settings.metrics == "key")
+
+
+async def receive_document(receive: Receive) -> bytes:
+    """Receives a whole JSON body.
+
+    Raises:
+        BodyTooLarge: It is longer than `MAX_BODY_BYTES`.
+        UploadStalled: It is not complete within `BODY_SECONDS`.
+        ClientDisconnect: The caller has left before its end.
+    """
+    content = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                content += message.get("body", b"")
+                _check_length(len(content))
+                more = message.get("more_body", False)
+    except TimeoutError as error:
+        value = f"{len(content)} bytes after {BODY_SECONDS:g} s"
+        raise UploadStalled("body", value, f"complete within {BODY_SECONDS:g} s") from error
+    return bytes(content)
+
+
+async def _receive_document(headers: Headers, receive: Receive) -> bytes:
+    _check_length(int(headers.get("content-length", "0")))
+    return await receive_document(receive)
+
+
+def _has_body(headers: Headers) -> bool:
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+def _check_length(length_bytes: int) -> None:
+    if length_bytes > MAX_BODY_BYTES:
+        raise BodyTooLarge("body", length_bytes, f"at most {MAX_BODY_BYTES} bytes")
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """The channel of a request whose body has been received."""
+    replayed = False
+
+    async def receive_again() -> Message:
+        nonlocal replayed
+        if replayed:
+            return await receive()
+        replayed = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again

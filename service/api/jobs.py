@@ -1,25 +1,23 @@
 """Jobs: posted, watched, cancelled, and their products."""
 
 import contextlib
-import re
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Path, Query, Response
 from starlette.types import Receive, Scope, Send
 
 from wavetrim.service.api.body_route import DESCRIBES, BodyRoute
+from wavetrim.service.api.idempotency import check_key
 from wavetrim.service.api.job_schemas import JobPage, JobRequest, JobView, show_job
 from wavetrim.service.api.matrix_body import send_kept
 from wavetrim.service.api.openapi import describe_npy_answer, list_refusals
 from wavetrim.service.api.parts import DispatcherPart, JobsPart
 from wavetrim.service.errors import Draining
-from wavetrim.service.jobs.errors import IdempotencyKeyRefused, ResultMissing
+from wavetrim.service.jobs.errors import ResultMissing
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.threads import run_to_end
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
-
-MAX_KEY_CHARACTERS: Final = 255
 
 JobId = Annotated[
     str, Path(description="Id of the job.", examples=["0b8d3a6f5c2e4f1d9a7b6c5d4e3f2a1b"])
@@ -43,7 +41,7 @@ _RESULT: Final[dict[str, Any]] = {
     responses={
         200: {"model": JobView, "description": "The job that the first POST made.", **_LOCATION},
         202: {"description": "The job is queued.", **_LOCATION},
-        **list_refusals(400, 404, 422, 429, 503),
+        **list_refusals(404, 408, 413, 422, 429, 503),
     },
 )
 async def post_job(
@@ -56,7 +54,7 @@ async def post_job(
     ] = None,
 ) -> JobView:
     """Post a product: alpha · A·B + beta · C."""
-    job, created = await dispatcher.submit(job_request, _check_key(idempotency_key))
+    job, created = await dispatcher.submit(job_request, check_key(idempotency_key))
     if not created:
         response.status_code = 200
     response.headers["Location"] = f"/v1/jobs/{job.id}"
@@ -123,14 +121,6 @@ async def cancel_job(job_id: JobId, response: Response, dispatcher: DispatcherPa
     if job.state.finished:
         response.status_code = 200
     return show_job(job)
-
-
-def _check_key(idempotency_key: str | None) -> str | None:
-    printable = rf"[\x20-\x7e]{{1,{MAX_KEY_CHARACTERS}}}"
-    if idempotency_key is None or re.fullmatch(printable, idempotency_key):
-        return idempotency_key
-    limit = f"1 to {MAX_KEY_CHARACTERS} printable ASCII characters"
-    raise IdempotencyKeyRefused("Idempotency-Key", idempotency_key, limit)
 
 
 routes: Final = (BodyRoute("/v1/jobs/{job_id}/result", answer_result, methods=["GET"]),)

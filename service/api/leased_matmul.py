@@ -15,13 +15,12 @@ from wavetrim.scheduler.messages import Operand, RunRequest
 from wavetrim.scheduler.placing import check_place
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.scheduler.wishes import NO_WISHES
-from wavetrim.service.api.body_limit import MAX_BODY_BYTES
+from wavetrim.service.api.body_limit import receive_document
 from wavetrim.service.api.body_route import refuse
 from wavetrim.service.api.leased_schemas import LeasedMatrix, LeasedProduct
 from wavetrim.service.api.leases import check_unix
 from wavetrim.service.api.product_answer import Caller, check_wishes, describe_product
-from wavetrim.service.api.wire.body_source import BodySource
-from wavetrim.service.errors import BodyTooLarge, FieldProblem, ShapesDiffer
+from wavetrim.service.errors import FieldProblem, ShapesDiffer
 from wavetrim.service.jobs.operands import check_operands
 from wavetrim.service.storage.leases import Lease, Leases
 
@@ -36,9 +35,7 @@ async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
     check_unix(scope)
     state = scope["app"].state
     state.products.check_admission()
-    idle_seconds = state.settings.upload_idle_seconds
-    source = BodySource(scope, receive, length_bytes=None, idle_seconds=idle_seconds)
-    product = read_product(await _receive_all(source))
+    product = read_product(await receive_document(receive))
     with ExitStack() as stack:
         request, rooms = place_product(product, state.leases)
         for room in rooms:
@@ -154,19 +151,3 @@ def _describe(event: Mapping[str, Any]) -> dict[str, Any]:
         "timings": {**timings, "queue_seconds": event["queue_seconds"]},
         "verification": event["verification"],
     }
-
-
-async def _receive_all(source: BodySource) -> bytes:
-    """The whole body, which is a short one.
-
-    Raises:
-        BodyTooLarge: It is not.
-        ClientDisconnect: The caller has left before its end.
-        UploadStalled: The caller is silent.
-    """
-    content = b""
-    while chunk := await source.receive_some(MAX_BODY_BYTES):
-        content += chunk
-        if len(content) > MAX_BODY_BYTES:
-            raise BodyTooLarge("body", len(content), f"at most {MAX_BODY_BYTES} bytes")
-    return content

@@ -101,7 +101,7 @@ class LeaseList(BaseModel):
     leases: list[LeaseView] = Field(description="The oldest first.")
 
 
-@router.post("", status_code=201, responses=list_refusals(422, 507))
+@router.post("", status_code=201, responses=list_refusals(400, 408, 413, 422, 507))
 async def make_lease(
     request: LeaseRequest, leases: LeasesPart, settings: SettingsPart
 ) -> LeaseGrant:

@@ -38,7 +38,7 @@ router = APIRouter(prefix="/v1/matmul", tags=["matmul"])
             Wavetrim_F_Actual="Rows of C that the CPU has computed.",
             Wavetrim_Accuracy="How exact the sums of the GPU's kernel are, if one has run.",
         ),
-        **list_refusals(400, 404, 408, 409, 413, 415, 422, 429, 500, 503, 504, 507),
+        **list_refusals(404, 408, 409, 413, 415, 422, 429, 500, 503, 504, 507),
     },
     openapi_extra=describe_npy_body(
         "Two .npy files, A and then B, one directly behind the other: "
@@ -77,7 +77,8 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     async with AsyncExitStack() as stack:
         try:
             receiver = ProductReceiver(body, query, state.rooms, stack, limit_bytes=limit_bytes)
-            received = await receiver.receive()
+            async with state.bodies.place_for(body.length_bytes):
+                received = await receiver.receive()
         finally:
             metrics.received_bytes.inc(body.received_bytes)
         request = _make_request(received, query, wishes)

@@ -3,12 +3,13 @@
 import time
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import TypeAdapter
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from wavetrim.service.api.body_route import DESCRIBES, BodyRoute, read_path, read_query
+from wavetrim.service.api.idempotency import check_key
 from wavetrim.service.api.matrix_body import receive_kept, send_kept
 from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
 from wavetrim.service.api.parts import MatricesPart
@@ -22,6 +23,7 @@ from wavetrim.service.api.schemas import (
 )
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.storage.npy import MAX_HEADER_BYTES
+from wavetrim.service.storage.upload_keys import UploadKey
 
 router = APIRouter(prefix="/v1/matrices", tags=["matrices"])
 
@@ -36,6 +38,7 @@ MatrixId = Annotated[
 
 _MATRIX_ID: Final[TypeAdapter[str]] = TypeAdapter(MatrixId)
 
+_LOCATION: Final = {"headers": {"Location": {"schema": {"type": "string"}}}}
 _DATA: Final[dict[str, Any]] = {
     "response_class": Response,
     "responses": {
@@ -57,8 +60,13 @@ _DATA: Final[dict[str, Any]] = {
     status_code=201,
     response_model=MatrixView,
     responses={
-        201: {"headers": {"Location": {"schema": {"type": "string"}}}},
-        **list_refusals(400, 408, 413, 415, 422, 507),
+        200: {
+            "model": MatrixView,
+            "description": "What an earlier POST with the same key has stored.",
+            **_LOCATION,
+        },
+        201: {"description": "It is stored.", **_LOCATION},
+        **list_refusals(408, 413, 415, 422, 503, 507),
     },
     openapi_extra=describe_npy_body(
         "A .npy file (versions 1.0 to 3.0) with 2 dimensions, as `numpy.save` writes it: "
@@ -66,7 +74,15 @@ _DATA: Final[dict[str, Any]] = {
     ),
 )
 async def store_matrix(
-    _query: Annotated[StoreQuery, Query()], _content_digest: ContentDigest = None
+    _query: Annotated[StoreQuery, Query()],
+    _content_digest: ContentDigest = None,
+    _idempotency_key: Annotated[
+        str | None,
+        Header(
+            alias="idempotency-key",
+            description="A retried POST of the same matrix with the same key finds the first one.",
+        ),
+    ] = None,
 ) -> MatrixView:
     """Store a matrix; when this is answered it outlives a power cut, unless it is for memory."""
     raise AssertionError(DESCRIBES)
@@ -77,6 +93,7 @@ async def answer_upload(scope: Scope, receive: Receive, send: Send) -> None:
     state = scope["app"].state
     query = read_query(StoreQuery, scope["query_string"])
     headers = Headers(scope=scope)
+    key = check_key(headers.get("idempotency-key"))
     body = BodyReader(
         scope,
         receive,
@@ -86,12 +103,19 @@ async def answer_upload(scope: Scope, receive: Receive, send: Send) -> None:
     )
     try:
         on_disk = query.storage == "disk"
-        matrix = await receive_kept(body, state.matrices, state.kept, on_disk=on_disk)
+        async with state.bodies.place_for(body.length_bytes):
+            matrix, created = await receive_kept(
+                body,
+                state.matrices,
+                state.kept,
+                on_disk=on_disk,
+                key=None if key is None else UploadKey(key, state.database),
+            )
     finally:
         state.metrics.received_bytes.inc(body.received_bytes)
     content = show_matrix(matrix).model_dump_json()
     location = {"Location": f"/v1/matrices/{matrix.id}"}
-    response = Response(content, 201, location, media_type="application/json")
+    response = Response(content, 201 if created else 200, location, media_type="application/json")
     await response(scope, receive, send)
 
 

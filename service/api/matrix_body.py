@@ -6,6 +6,7 @@ import hashlib
 from anyio import CancelScope
 from starlette.types import Receive, Scope, Send
 
+from wavetrim.service.api.upload import Upload
 from wavetrim.service.api.wire.body_file import receive_matrix
 from wavetrim.service.api.wire.download import Sending, send_matrix
 from wavetrim.service.api.wire.reader import BodyReader
@@ -13,51 +14,77 @@ from wavetrim.service.storage.draft import WRITE_BYTES, Draft
 from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.matrix import Matrix
+from wavetrim.service.storage.upload_keys import AlreadyUploaded, UploadKey
 from wavetrim.service.threads import run_to_end
 
 
 async def receive_kept(
-    body: BodyReader, store: MatrixStore, kept: KeptMatrices, *, on_disk: bool
-) -> Matrix:
-    """Stores the body's only matrix: in the arena, and from there on disk, while it arrives.
+    body: BodyReader,
+    store: MatrixStore,
+    kept: KeptMatrices,
+    *,
+    on_disk: bool,
+    key: UploadKey | None = None,
+) -> tuple[Matrix, bool]:
+    """Stores the body's only matrix, unless an earlier upload with the same key has done so.
 
     Args:
         body: The body; nothing of it has been read.
         store: Files and rows.
         kept: Brings it into the arena.
         on_disk: False if it is to be kept in memory only.
+        key: The upload's Idempotency-Key.
+
+    Returns:
+        The matrix, and whether this call has stored it.
 
     Raises:
         NpyError: It is not a .npy file that is taken.
         BodyLengthWrong: It is shorter or longer than its header says.
         DigestMismatch: Its SHA-256 is another than Content-Digest says.
         StorageFull: There is no room for it.
+        UploadKeyTaken: The key belongs to an upload of another matrix.
     """
     header, _ = await body.read_header()
     body.expect_length(header.file_bytes, f".npy header ({header})")
+    upload = Upload(body, header, on_disk, key)
+    first = await upload.find_first()
+    if first is None:
+        try:
+            return await _store(upload, store, kept), True
+        except AlreadyUploaded as error:
+            first = await upload.find_winner(error.upload)
+    return await run_to_end(store.get, first), False
+
+
+async def _store(upload: Upload, store: MatrixStore, kept: KeptMatrices) -> Matrix:
+    """Receives a matrix into the arena, and writes it to disk from there while it arrives."""
+    body, header = upload.body, upload.header
     draft = await kept.begin(
         header.rows,
         header.columns,
         header.dtype,
         fortran_order=header.fortran_order,
-        on_disk=on_disk,
+        on_disk=upload.on_disk,
     )
     if draft is None:
         async with receive_matrix(body, header, store) as pending:
             await body.finish(header.file_bytes)
-            return await run_to_end(store.publish, pending)
+            settle = await upload.settle_file(pending)
+            return await run_to_end(store.publish, pending, settle=settle)
     try:
         await _fill(draft, body)
         await body.finish(header.file_bytes)
         digest = None
         if body.digest is not None:  # of the stored file, whose header is padded
             digest = await run_to_end(_hash, draft.view)
+        settle = await upload.settle_draft(draft)
     except BaseException:
         with CancelScope(shield=True):  # who is refused finds nothing left
             await asyncio.wait({asyncio.wrap_future(draft.discard())})
         store.release(draft.pending)
         raise
-    return await kept.publish(draft, digest)
+    return await kept.publish(draft, digest, settle=settle)
 
 
 async def send_kept(scope: Scope, receive: Receive, send: Send, matrix_id: str) -> None:

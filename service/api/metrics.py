@@ -1,4 +1,4 @@
-"""Metrics for Prometheus. Open: they hold counts and seconds, no names, ids or contents."""
+"""Metrics for Prometheus: counts and seconds, no names, ids or contents. Open by default."""
 
 from dataclasses import asdict
 

@@ -9,11 +9,11 @@ from wavetrim.service.api.schemas import Problem
 from wavetrim.service.api.wire.reader import MEDIA_TYPES
 
 _REFUSALS: Final = {
-    400: "Malformed: a .npy header, a length, a digest or JSON.",
+    400: "Malformed: a .npy header, a length, a digest, JSON or the Host header.",
     401: "The API key is missing or wrong.",
     403: "Called under a foreign name.",
     404: "There is none with this id.",
-    408: "The upload stalled.",
+    408: "The body stalled, or came too slowly.",
     409: "In use, finished or cancelled.",
     413: "Larger than the service takes.",
     415: "Media type, encoding or element type not taken.",
@@ -21,7 +21,7 @@ _REFUSALS: Final = {
     422: "A field that cannot be taken, or shapes that do not fit.",
     429: "The queue is full; see Retry-After.",
     500: "The computation failed.",
-    503: "The service is stopping; see Retry-After.",
+    503: "Too much at once, or the service is stopping; see Retry-After.",
     504: "The job ran out of time.",
     507: "There is no room for another matrix.",
 }
@@ -31,7 +31,7 @@ _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 
 def list_refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """FastAPI's `responses`: problem documents for these statuses, and those of every /v1 call."""
-    return {status: describe_refusal(status) for status in sorted({*statuses, 401, 403})}
+    return {status: describe_refusal(status) for status in sorted({*statuses, 400, 401, 403})}
 
 
 def describe_refusal(status: int) -> dict[str, Any]:

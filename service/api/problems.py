@@ -50,6 +50,7 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     errors.BodyLengthWrong: ProblemKind(400, "body-length", "Body of the wrong length"),
     errors.DigestMalformed: ProblemKind(400, "digest-malformed", "Malformed Content-Digest"),
     errors.DigestMismatch: ProblemKind(400, "digest-mismatch", "The body differs from its digest"),
+    errors.HostAmbiguous: ProblemKind(400, "host-ambiguous", "Called under several names"),
     errors.Unauthorized: ProblemKind(401, "unauthorized", "API key needed"),
     errors.HostRefused: ProblemKind(403, "host-refused", "Called under a foreign name"),
     errors.LeaseRefused: ProblemKind(403, "lease-refused", "Leases are for callers on this host"),
@@ -69,8 +70,10 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     errors.FieldProblem: ProblemKind(422, "field", "A field cannot be taken"),
     FieldError: ProblemKind(422, "field", "A field cannot be taken"),
     errors.QueueFull: ProblemKind(429, "queue-full", "The queue is full"),
+    errors.HeadTooLarge: ProblemKind(431, "head-too-large", "Request line and headers too large"),
     errors.JobFailed: ProblemKind(500, "job-failed", "The job failed"),
     errors.RetryLater: ProblemKind(503, "unavailable", "Not available now"),
+    errors.Crowded: ProblemKind(503, "crowded", "Too many at once"),
     errors.Draining: ProblemKind(503, "draining", "The service is stopping"),
     **dict.fromkeys(DATABASE_AWAY, ProblemKind(503, "unavailable", "Not available now")),
     errors.StorageFull: ProblemKind(507, "storage-full", "No room for another matrix"),
@@ -79,6 +82,9 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
 
 REFUSALS: Final[tuple[type[Exception], ...]] = (*PROBLEMS, RequestValidationError)
 """What a route may raise until its answer has begun."""
+
+_MOST_BROKEN: Final = 10
+"""How many broken fields one refusal lists."""
 
 _METHODS: Final = ("DELETE", "GET", "HEAD", "POST")
 _JSON_MALFORMED: Final = ProblemKind(400, "json-malformed", "Malformed JSON")
@@ -203,10 +209,13 @@ def to_wire(value: object, length: int = 200) -> Any:
 
 
 def _describe_invalid(error: RequestValidationError) -> ProblemResponse:
-    """Names the first broken field, and lists all."""
-    broken = [_describe_broken(detail) for detail in error.errors()]
-    malformed = any(detail["type"] == "json_invalid" for detail in error.errors())
+    """Names the first broken field, and lists the first ten."""
+    found = error.errors()
+    broken = [_describe_broken(detail) for detail in found[:_MOST_BROKEN]]
+    malformed = any(detail["type"] == "json_invalid" for detail in found)
     detail = "; ".join(f"{b['field']} is {b['value']!r}: {b['limit']}" for b in broken)
+    if len(found) > len(broken):
+        detail += f"; and {len(found) - len(broken)} more"
     members = {**broken[0], "errors": broken}
     kind = _JSON_MALFORMED if malformed else PROBLEMS[errors.FieldProblem]
     return write_problem(kind, detail, members=members)
@@ -243,7 +252,7 @@ def _find_headers(error: Exception) -> dict[str, str] | None:
 
 def _describe_broken(detail: dict[str, Any]) -> dict[str, Any]:
     place = [str(part) for part in detail["loc"]]
-    field = ".".join(place[1:]) or place[0]
+    field = to_wire(".".join(place[1:]) or place[0])
     missing = detail["type"] == "missing"
     value = None if missing else to_wire(detail.get("input"))
     return {"field": field, "value": value, "limit": detail["msg"]}

@@ -5,6 +5,7 @@ import re
 import secrets
 import time
 import uuid
+from contextlib import suppress
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -27,7 +28,7 @@ class RequestLog:
 
     A request's X-Request-Id is kept when it is a plain one, and made otherwise; the answer has it
     too. An error that nobody expected is logged under an incident id, and the caller is told this
-    id and nothing else.
+    id and nothing else. A client that leaves is none: what is sent to it from then on is lost.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -50,7 +51,10 @@ class RequestLog:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 MutableHeaders(scope=message)["X-Request-Id"] = identity
-            await send(message)
+            try:
+                await send(message)
+            except OSError as error:
+                raise ClientDisconnect from error
 
         try:
             await self._app(scope, receive, send_with_id)
@@ -61,7 +65,8 @@ class RequestLog:
             logger.exception("incident %s", incident)
             if status:
                 raise  # the answer has begun: the server breaks the connection off
-            await answer_incident(incident)(scope, receive, send_with_id)
+            with suppress(ClientDisconnect):
+                await answer_incident(incident)(scope, receive, send_with_id)
         finally:
             self._record(scope, status or _DISCONNECTED, time.perf_counter() - began)
             request_id.reset(token)

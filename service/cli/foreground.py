@@ -10,8 +10,10 @@ import typer
 import uvicorn
 from fastapi import FastAPI
 
+from wavetrim.service.api.wire.head import HEAD_SECONDS, WireLimits
 from wavetrim.service.api.wire.protocol import choose_protocol
 from wavetrim.service.cli.listening import Listeners
+from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.settings import Settings
 from wavetrim.service.unix_socket import BACKLOG
@@ -28,16 +30,21 @@ class ForegroundServer(uvicorn.Server):
             while it starts is the caller's to report.
         listeners: Where it listens.
         timeout_graceful_shutdown: After the last job, open connections have so many seconds to end.
+
+    Raises:
+        SettingRefused: More connections are asked for than the process has descriptors for.
     """
 
     def __init__(
         self, app: FastAPI, listeners: Listeners, *, timeout_graceful_shutdown: int
     ) -> None:
-        tls = listeners.tls
+        most = limit_connections(app.state.settings.max_connections)
+        protocol = choose_protocol(WireLimits(connections=most))
         config = uvicorn.Config(
             app,
             loop="uvloop",
-            http=choose_protocol() or "httptools",
+            http=protocol or "httptools",
+            limit_concurrency=None if protocol else most,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -45,7 +52,6 @@ class ForegroundServer(uvicorn.Server):
             server_header=False,
             backlog=BACKLOG,
             timeout_graceful_shutdown=timeout_graceful_shutdown,
-            ssl_context_factory=None if tls is None else (lambda _config, _default: tls),
         )
         super().__init__(config)
         self._app = app
@@ -58,16 +64,14 @@ class ForegroundServer(uvicorn.Server):
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer on the listeners until a signal comes."""
         assert sockets is None, "the listeners are known"
-        tcp = self._listeners.tcp
-        super().run([] if tcp is None else [tcp])
+        super().run([])
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, listen, and print the addresses on standard output."""
         self._loop = asyncio.get_running_loop()
         await self._parts.enter_async_context(self._app.router.lifespan_context(self._app))
         await super().startup(sockets)
-        if self._listeners.unix is not None:
-            await self._serve_unix(self._listeners.unix)
+        await self._accept()
         for address in _list_addresses(self._listeners):
             typer.echo(f"wavetrim is serving on {address}")
 
@@ -86,8 +90,8 @@ class ForegroundServer(uvicorn.Server):
             self.should_exit = True
             self.force_exit = self._signals > 2
 
-    async def _serve_unix(self, listener: socket.socket) -> None:
-        """Listen on a Unix socket. uvicorn would encrypt it, too, where TCP is."""
+    async def _accept(self) -> None:
+        """Let connections come: uvicorn knows no time limits of TLS, and one kind of address."""
         loop = asyncio.get_running_loop()
 
         def make_protocol() -> asyncio.Protocol:
@@ -97,8 +101,21 @@ class ForegroundServer(uvicorn.Server):
             )
 
         # Without its backlog asyncio would listen anew, with one of 100.
-        server = await loop.create_unix_server(make_protocol, sock=listener, backlog=BACKLOG)
-        self.servers.append(server)
+        tcp, tls, unix = self._listeners.tcp, self._listeners.tls, self._listeners.unix
+        if tcp is not None:
+            seconds = None if tls is None else HEAD_SECONDS
+            server = await loop.create_server(
+                make_protocol,
+                sock=tcp,
+                ssl=tls,
+                backlog=BACKLOG,
+                ssl_handshake_timeout=seconds,
+                ssl_shutdown_timeout=seconds,
+            )
+            self.servers.append(server)
+        if unix is not None:
+            server = await loop.create_unix_server(make_protocol, sock=unix, backlog=BACKLOG)
+            self.servers.append(server)
 
     def _begin_drain(self) -> None:
         self._drain = asyncio.create_task(self._drain_then_exit())

@@ -29,10 +29,6 @@ class FactorRefused(FieldProblem):
     """Alpha or beta cannot be a factor of matrices of this element type."""
 
 
-class IdempotencyKeyRefused(FieldProblem):
-    """The Idempotency-Key header cannot be kept."""
-
-
 class IdempotencyConflict(FieldProblem):
     """The Idempotency-Key belongs to an earlier job with another request."""
 

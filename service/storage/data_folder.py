@@ -1,23 +1,81 @@
-"""The data folder belongs to one service at a time."""
+"""The data folder belongs to one service at a time, and to its user alone."""
 
 import fcntl
+import logging
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from wavetrim.service.errors import SettingRefused
+
+logger = logging.getLogger(__name__)
+
+_OTHERS: Final = 0o077
+"""What group and others may do."""
+
+_FILES: Final = ("service.lock", "identity", "wavetrim.db", "wavetrim.db-wal", "wavetrim.db-shm")
+_FOLDERS: Final = ("matrices", "lost", "kernels", "profiles")
 
 
 @contextmanager
 def claim_folder(folder: Path) -> Iterator[None]:
-    """Makes the folder if it is missing and keeps other services out of it.
+    """Makes the folder if it is missing and keeps other services and other users out of it.
 
-    The claim ends with the process, however it ends.
+    Until the claim ends, all that this process and its children make is for its user alone (its
+    umask is 077), whoever makes it: SQLite, compilers, the engine. The claim ends with the process,
+    however it ends.
 
     Raises:
         SettingRefused: Another service has the folder, or it cannot be written to.
     """
+    umask = os.umask(_OTHERS)
+    try:
+        with _lock(folder):
+            close_to_others(folder)
+            yield
+    finally:
+        os.umask(umask)
+
+
+def close_to_others(folder: Path) -> None:
+    """Takes from group and others what earlier versions and other tools have let them do.
+
+    Only the folder and what the service keeps in it is touched. What belongs to another user stays
+    as it is, as does a folder that is everybody's on purpose (sticky, such as /tmp): both are
+    logged.
+    """
+    if folder.stat().st_mode & stat.S_ISVTX:
+        logger.warning("%s is open to all users; give the service a folder of its own", folder)
+    else:
+        _take_from_others(folder)
+    for name in _FILES:
+        _take_from_others(folder / name)
+    for name in _FOLDERS:
+        _take_from_others(folder / name)
+        for place, folders, files in os.walk(folder / name):
+            for entry in (*folders, *files):
+                path = Path(place, entry)
+                if not path.is_symlink():
+                    _take_from_others(path)
+
+
+def _take_from_others(path: Path) -> None:
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & _OTHERS:
+            path.chmod(mode & ~_OTHERS)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        logger.warning("%s stays open to other users: %s", path, error.strerror)
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Makes the folder, and holds its lock."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = os.open(folder / "service.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

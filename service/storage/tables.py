@@ -10,6 +10,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Float,
+    ForeignKey,
     Index,
     Integer,
     MetaData,
@@ -44,6 +45,15 @@ matrices = Table(
     Column("place", String(8), nullable=True),  # "disk" or "memory"; NULL is the disk
     Column("damaged_at", Float, nullable=True),  # when its file was found to have changed
     Index("matrices_age", "created_at", "id"),
+)
+
+upload_keys = Table(
+    "upload_keys",
+    metadata,
+    Column("key", String(255), primary_key=True),
+    Column("matrix", String(40), ForeignKey("matrices.id", ondelete="CASCADE"), nullable=False),
+    Column("digest_sha256", String(64), nullable=False),
+    Index("upload_keys_matrix", "matrix"),
 )
 
 jobs = Table(

@@ -9,6 +9,9 @@ from wavetrim.service.api.wire.lost_transport import LOST
 PIECE_BYTES: Final = 2**20
 """The most that one read takes, so that other connections have their turn."""
 
+LEAST_BYTES_PER_SECOND: Final = 2**10
+"""A body that comes slower is not waited for."""
+
 _NO_VIEW: Final = memoryview(b"")
 
 
@@ -25,15 +28,18 @@ class BodyCutOff(ConnectionResetError):
 
 
 class BodySilent(TimeoutError):
-    """The sender of a body was silent for too long.
+    """The sender of a body was silent for too long, or too slow.
 
     Attributes:
         received_bytes: What the call that failed had received.
+        slow: Whether something has come, but too little.
     """
 
-    def __init__(self, received_bytes: int) -> None:
-        super().__init__(f"the sender fell silent after {received_bytes} bytes")
+    def __init__(self, received_bytes: int, *, slow: bool) -> None:
+        how = "is too slow" if slow else "fell silent"
+        super().__init__(f"the sender {how} after {received_bytes} bytes")
         self.received_bytes = received_bytes
+        self.slow = slow
 
 
 class BodyPull(asyncio.BufferedProtocol):
@@ -66,6 +72,8 @@ class BodyPull(asyncio.BufferedProtocol):
         self._view = _NO_VIEW
         self._filled = 0
         self._heard_at = 0.0
+        self._window_at = 0.0
+        self._window_bytes = 0
         self._reading = False
         self._done: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -77,22 +85,24 @@ class BodyPull(asyncio.BufferedProtocol):
 
         Args:
             view: Where the bytes go: one dimension of bytes, at least 1.
-            idle_seconds: How long the sender may be silent; without it, as long as it likes.
+            idle_seconds: How long the sender may be silent, and over what time it must send
+                `LEAST_BYTES_PER_SECOND`; without it, it may be as slow as it likes.
 
         Returns:
             How many bytes have arrived.
 
         Raises:
             BodyCutOff: The connection was lost before.
-            BodySilent: The sender was silent for too long.
+            BodySilent: The sender was silent for too long, or too slow.
         """
         assert self._done is None, "one call at a time"
         loop = asyncio.get_running_loop()
         self._view, self._filled = view[: self.left_bytes], 0
         self._done = loop.create_future()
-        self._heard_at = loop.time()
+        self._heard_at = self._window_at = loop.time()
+        self._window_bytes = 0
         if idle_seconds is not None:
-            self._timer = loop.call_later(idle_seconds, self._check_silence, idle_seconds)
+            self._timer = loop.call_later(idle_seconds, self._check_pace, idle_seconds)
         self._reading = True
         self._transport.resume_reading()
         try:
@@ -119,6 +129,7 @@ class BodyPull(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Counts what has arrived."""
         self._filled += nbytes
+        self._window_bytes += nbytes
         self.left_bytes -= nbytes
         self._heard_at = asyncio.get_running_loop().time()
         if self._filled < len(self._view):
@@ -148,13 +159,19 @@ class BodyPull(asyncio.BufferedProtocol):
         """The transport's write buffer is empty."""
         self._http.resume_writing()
 
-    def _check_silence(self, idle_seconds: float) -> None:
+    def _check_pace(self, idle_seconds: float) -> None:
         loop = asyncio.get_running_loop()
-        due = self._heard_at + idle_seconds
-        if due <= loop.time():
-            self._finish(BodySilent(self._filled))
+        now = loop.time()
+        slow = False
+        if self._window_at + idle_seconds <= now:
+            slow = self._window_bytes < idle_seconds * LEAST_BYTES_PER_SECOND
+            self._window_at, self._window_bytes = now, 0
+        silent = self._heard_at + idle_seconds <= now
+        if silent or slow:
+            self._finish(BodySilent(self._filled, slow=not silent))
         else:
-            self._timer = loop.call_at(due, self._check_silence, idle_seconds)
+            due = min(self._heard_at, self._window_at) + idle_seconds
+            self._timer = loop.call_at(due, self._check_pace, idle_seconds)
 
     def _finish(self, error: Exception | None) -> None:
         self._view = _NO_VIEW

@@ -7,7 +7,11 @@ from typing import Any, Final
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
-from wavetrim.service.api.wire.body_pull import BodyCutOff, BodySilent
+from wavetrim.service.api.wire.body_pull import (
+    LEAST_BYTES_PER_SECOND,
+    BodyCutOff,
+    BodySilent,
+)
 from wavetrim.service.errors import UploadStalled
 
 SMALL_BODY_BYTES: Final = 2**16
@@ -27,7 +31,8 @@ class BodySource:
         scope: The request's ASGI scope.
         receive: Its ASGI channel; nothing of the body has been received.
         length_bytes: The body's length; None where it is not known.
-        idle_seconds: How long the sender may be silent.
+        idle_seconds: How long the sender may be silent, and over what time it must send
+            `LEAST_BYTES_PER_SECOND`.
 
     Attributes:
         received_bytes: How much has come.
@@ -43,6 +48,8 @@ class BodySource:
             extensions: dict[str, Any] = scope.get("extensions") or {}
             self._receive_into = extensions.get(RECEIVE_INTO)
         self._idle_seconds = idle_seconds
+        self._window_seconds = 0.0
+        self._window_bytes = 0
         self._rest = b""
         self._ended = False
 
@@ -50,7 +57,7 @@ class BodySource:
         """The next bytes, at most so many where they are pulled; none at the end.
 
         Raises:
-            UploadStalled: The sender fell silent.
+            UploadStalled: The sender fell silent, or is too slow.
             ClientDisconnect: The sender left.
         """
         if self._rest:
@@ -71,7 +78,7 @@ class BodySource:
         However the call ends, nothing is written into the view afterwards.
 
         Raises:
-            UploadStalled: The sender fell silent.
+            UploadStalled: The sender fell silent, or is too slow.
             ClientDisconnect: The sender left.
         """
         filled = self._place(self._rest, view)
@@ -104,13 +111,15 @@ class BodySource:
             raise ClientDisconnect from error
         except BodySilent as error:
             self.received_bytes += error.received_bytes
-            raise self._describe_silence() from error
+            raise self._describe_silence(slow=error.slow) from error
         self.received_bytes += count
         return count
 
     async def _receive(self) -> bytes:
         """The next bytes as ASGI delivers them; none at the end."""
+        clock = asyncio.get_running_loop().time
         while not self._ended:
+            asked_at = clock()
             try:
                 async with asyncio.timeout(self._idle_seconds):
                     message = await self._receive_message()
@@ -119,12 +128,29 @@ class BodySource:
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             self._ended = not message.get("more_body", False)
-            if chunk := bytes(message.get("body", b"")):
-                self.received_bytes += len(chunk)
+            chunk = bytes(message.get("body", b""))
+            self.received_bytes += len(chunk)
+            self._check_pace(clock() - asked_at, len(chunk))
+            if chunk:
                 return chunk
         return b""
 
-    def _describe_silence(self) -> UploadStalled:
-        value = f"silent after {self.received_bytes} bytes"
-        limit = f"sent without pauses of {self._idle_seconds:g} s (upload_idle_seconds)"
+    def _check_pace(self, seconds: float, count: int) -> None:
+        """Counts the time that was waited and what has come in it."""
+        self._window_seconds += seconds
+        self._window_bytes += count
+        if self._window_seconds < self._idle_seconds:
+            return
+        if self._window_bytes < self._window_seconds * LEAST_BYTES_PER_SECOND and not self._ended:
+            raise self._describe_silence(slow=True)
+        self._window_seconds, self._window_bytes = 0.0, 0
+
+    def _describe_silence(self, *, slow: bool = False) -> UploadStalled:
+        over = f"{self._idle_seconds:g} s (upload_idle_seconds)"
+        if slow:
+            value = f"too slow after {self.received_bytes} bytes"
+            limit = f"sent at {LEAST_BYTES_PER_SECOND} bytes a second at least, over {over}"
+        else:
+            value = f"silent after {self.received_bytes} bytes"
+            limit = f"sent without pauses of {over}"
         return UploadStalled("body", value, limit)

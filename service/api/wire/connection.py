@@ -7,54 +7,50 @@ does not pull goes uvicorn's ordinary way.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.api.wire.body_pull import BodyPull
 from wavetrim.service.api.wire.body_source import RECEIVE_INTO
-from wavetrim.service.api.wire.exchange import Exchange
-from wavetrim.service.api.wire.lingering import Lingering
-from wavetrim.service.api.wire.lost_transport import LOST
+from wavetrim.service.api.wire.exchange import CONTINUE, Exchange
+from wavetrim.service.api.wire.guard import GuardedProtocol
 from wavetrim.service.api.wire.sender import DRAINED
 from wavetrim.service.errors import ContentRefused
 
+_PROBE_SECONDS: Final = 1.0
+"""How often it is tried whether a client that has said all is still there."""
 
-class WireProtocol(HttpToolsProtocol):
-    """A connection. uvicorn makes it, and calls it as its own protocol.
 
-    Attributes:
-        lost: True when the connection is gone.
-    """
+class WireProtocol(GuardedProtocol):
+    """A connection. uvicorn makes it, and calls it as its own protocol."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.lost = False
         self._exchange: Exchange | None = None
-        self._lingering = False
-        self._refusing = False
+        self._half_closed = False
+        self._probe_timer: asyncio.TimerHandle | None = None
 
     # What the transport calls.
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Starts; from now on a send waits until the one before it has left the process."""
-        super().connection_made(transport)
-        # Zero as the upper limit would never be met under TLS.
-        transport.set_write_buffer_limits(high=1, low=0)
-
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends, and lets go of the transport, which whoever knows this connection would keep."""
-        self.lost = True
+        """Ends."""
         super().connection_lost(exc)
-        self._unset_keepalive_if_required()  # its timer, too, would keep the connection
-        self.transport = self.flow._transport = LOST
+        if self._probe_timer is not None:
+            self._probe_timer.cancel()  # it, too, would keep the connection
 
-    def data_received(self, data: bytes) -> None:
-        """Takes bytes, but not behind a head that is refused with its body."""
-        if not self._refusing:
-            super().data_received(data)
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keeps a connection whose client has said all and waits for its answer.
+
+        A client that has left says the same. So the answer's own way is tried now and then: who is
+        gone resets the connection. Under TLS no connection is kept.
+        """
+        waits = self.cycle is not None and not self.cycle.response_complete
+        self._half_closed = waits and not self.cycle.more_body and self.scheme == "http"
+        if self._half_closed and self._probe_timer is None:
+            self._probe_timer = self.loop.call_later(_PROBE_SECONDS, self._probe)
+        return self._half_closed
 
     # What the server calls.
 
@@ -110,6 +106,8 @@ class WireProtocol(HttpToolsProtocol):
             self.server_state.total_requests += 1
             return
         super().on_response_complete()
+        if self._half_closed and not self.pipeline:
+            self.transport.close()
 
     def lend(self, left_bytes: int, on_end: Callable[[], None]) -> BodyPull:
         """Gives the transport away until the body's last byte.
@@ -133,16 +131,18 @@ class WireProtocol(HttpToolsProtocol):
         self.transport.set_protocol(self)
         self.transport.resume_reading()
 
-    def linger(self, left_bytes: int | None) -> None:
-        """Closes the connection as soon as the client can be expected to have seen the answer.
+    # A client that has said all.
 
-        Args:
-            left_bytes: How much of the request's body is still to come, where it is known.
-        """
-        self._lingering = True
-        self._unset_keepalive_if_required()
-        self.transport.pause_reading()
-        Lingering(self, self.transport, left_bytes).start()
+    def _probe(self) -> None:
+        """Sends what every client skips before its answer; who has left does not take it."""
+        cycle = self.cycle
+        if cycle.response_started or cycle.scope["http_version"] != "1.1":
+            return  # the answer itself shows it; HTTP/1.0 has no interim answers
+        if self.transport.is_closing():
+            return
+        if not self.pipeline:  # else the answer of an earlier request may be under way
+            self.transport.write(CONTINUE)
+        self._probe_timer = self.loop.call_later(_PROBE_SECONDS, self._probe)
 
 
 def _find_body(headers: list[tuple[bytes, bytes]]) -> tuple[int | None, bool]:

@@ -11,7 +11,9 @@ from wavetrim.service.api.wire.body_pull import BodyCutOff, BodyPull, BodySilent
 if TYPE_CHECKING:
     from wavetrim.service.api.wire.connection import WireProtocol
 
-_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+"""The interim answer: a client goes on, and waits for the one behind it."""
+
 _JOINED_BYTES: Final = 2**16
 """Up to this length the answer's head and the first part of its body are one write."""
 
@@ -116,7 +118,7 @@ class Exchange(asyncio.Transport):
         if cycle.waiting_for_100_continue:
             cycle.waiting_for_100_continue = False
             if not self.is_closing():
-                self._connection.transport.write(_CONTINUE)
+                self._connection.transport.write(CONTINUE)
         taken = self._take_buffered(view)
         if taken == len(view) or not cycle.more_body:
             return taken

@@ -8,11 +8,14 @@ import inspect
 import logging
 from typing import Any, Final
 
+from wavetrim.service.api.wire.head import WireLimits
+
 logger = logging.getLogger(__name__)
 
 _STATE: Final = {
     "HttpToolsProtocol": {
-        "app", "cycle", "flow", "headers", "parser", "scope", "server_state", "transport",
+        "app", "connections", "cycle", "flow", "headers", "loop", "parser", "pipeline", "scope",
+        "server_state", "timeout_keep_alive_task", "transport",
     },
     "RequestResponseCycle": {
         "body", "disconnected", "keep_alive", "message_event", "more_body", "response_complete",
@@ -27,7 +30,10 @@ _METHODS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "connection_made": ("transport",),
         "connection_lost": ("exc",),
         "data_received": ("data",),
+        "eof_received": (),
         "shutdown": (),
+        "send_400_response": ("msg",),
+        "on_message_begin": (),
         "on_headers_complete": (),
         "on_body": ("body",),
         "on_message_complete": (),
@@ -45,18 +51,30 @@ _CYCLE_USES: Final = {"write", "close", "is_closing"}
 """What a cycle does with its transport; an exchange can do no more."""
 
 
-def choose_protocol() -> type[asyncio.Protocol] | None:
+def choose_protocol(limits: WireLimits | None = None) -> type[asyncio.Protocol] | None:
     """The class for uvicorn's `http=`; None where uvicorn is not as we know it.
 
-    The service works without it, too: bodies are copied once more on their way.
+    The service works without it, too: bodies are copied once more on their way, and heads have
+    only the parser's own limits.
+
+    Args:
+        limits: What is taken from each connection; without it, what every server takes.
     """
     reason = _find_difference()
     if reason is not None:
-        logger.warning("bodies take uvicorn's ordinary way, which is slower: %s", reason)
+        effect = "which is slower, and only the parser limits heads"
+        logger.warning("bodies take uvicorn's ordinary way, %s: %s", effect, reason)
         return None
     from wavetrim.service.api.wire.connection import WireProtocol
 
-    return WireProtocol
+    if limits is None:
+        return WireProtocol
+
+    class LimitedProtocol(WireProtocol):
+        pass
+
+    LimitedProtocol.limits = limits
+    return LimitedProtocol
 
 
 def _find_difference() -> str | None:

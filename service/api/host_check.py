@@ -1,0 +1,76 @@
+"""Under which name the service may be called: one Host header, loopback's where there is no key."""
+
+import re
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from wavetrim.service.api.problems import describe_error
+from wavetrim.service.errors import HostAmbiguous, HostRefused
+from wavetrim.service.settings import Settings
+
+_HOST: Final = re.compile(
+    r"(?P<name>[a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]*)?", re.IGNORECASE | re.ASCII
+)
+"""A name or an address, and a port: a URL's parser would take users, paths and queries, too."""
+
+
+class HostCheck:
+    """ASGI middleware that refuses requests under a foreign name, whatever they ask for.
+
+    Without an API key the service listens on loopback only, and each request must name it so: a
+    web page that rebinds its own host name to 127.0.0.1 is refused, health and metrics included.
+
+    Args:
+        app: Answers all other requests.
+        settings: The key, and the name of the service's own.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one connection event."""
+        if scope["type"] == "http":
+            hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+            try:
+                check_hosts(hosts, self._settings)
+            except (HostAmbiguous, HostRefused) as error:
+                await describe_error(error)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def check_hosts(hosts: list[str], settings: Settings) -> None:
+    """Make sure that a request names one host, and that it may (pure).
+
+    Args:
+        hosts: The request's Host headers.
+        settings: The service's settings.
+
+    Raises:
+        HostAmbiguous: There are several: proxies and caches would not agree on which one counts.
+        HostRefused: The service has no API key, and the header does not name this machine.
+    """
+    if len(hosts) > 1:
+        raise HostAmbiguous("Host", hosts, "one header")
+    if settings.api_key is not None:
+        return
+    host = hosts[0] if hosts else ""
+    if not _names_loopback(host, settings.host):
+        raise HostRefused("Host", host, f"localhost, a loopback address or {settings.host}")
+
+
+@lru_cache(maxsize=64)
+def _names_loopback(host: str, own_name: str) -> bool:
+    found = _HOST.fullmatch(host)
+    if found is None:
+        return False
+    name = found["name"].strip("[]").lower()
+    try:
+        return name in ("localhost", own_name.lower()) or ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,184 @@
+"""uvicorn's HTTP protocol, with limits of what a connection may ask for.
+
+A head is limited in length, fields and time. Bytes that have ended neither a head nor a part of a
+body are counted by the read, before and behind the parser: no field costs anything by itself. And
+one timer a connection looks now and then whether a head is late; no request has one of its own.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from wavetrim.service.api.wire.head import (
+    LINGERING_CONNECTIONS,
+    MAX_HEAD_BYTES,
+    WireLimits,
+    check_fields,
+    check_length,
+    describe_crowd,
+    describe_late,
+    measure_head,
+)
+from wavetrim.service.api.wire.lingering import Lingering
+from wavetrim.service.api.wire.lost_transport import LOST
+from wavetrim.service.api.wire.refusal import format_refusal
+from wavetrim.service.errors import HeadTooLarge
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """A connection that is refused, and closed, when it goes beyond its limits.
+
+    Attributes:
+        limits: What one server takes from its connections.
+        lost: True when the connection is gone.
+    """
+
+    limits = WireLimits()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lost = False
+        self._lingering = False
+        self._refusing = False
+        self._refusal: HeadTooLarge | None = None
+        self._uncounted_bytes = 0  # since the last end of a head or of a body's part
+        self._in_head = True
+        self._field_count = 0
+        self._head_due: float | None = None
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Starts; from now on a send waits until the one before it has left the process."""
+        super().connection_made(transport)
+        # Zero as the upper limit would never be met under TLS.
+        transport.set_write_buffer_limits(high=1, low=0)
+        self._await_head()
+        self._head_timer = self.loop.call_later(self.limits.head_seconds, self._check_late)
+        most, count = self.limits.connections, len(self.connections)
+        if most is not None and count > most:
+            self._refuse(describe_crowd(count, most), waits=count <= most + LINGERING_CONNECTIONS)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends, and lets go of the transport, which whoever knows this connection would keep."""
+        self.lost = True
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # its timers, too, would keep the connection
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+        self.transport = self.flow._transport = LOST
+
+    def data_received(self, data: bytes) -> None:
+        """Takes bytes, but not behind a head that is refused."""
+        if self._refusing:
+            return
+        if self.timeout_keep_alive_task is not None:
+            self._await_head()
+        self._uncounted_bytes += len(data)
+        super().data_received(data)
+        if self._uncounted_bytes and not self._refusing:
+            self._check_unfinished()
+
+    # What the parser calls; what is raised here ends in `send_400_response`.
+
+    def on_message_begin(self) -> None:
+        """Begins a head."""
+        self._in_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Starts a request whose head is within its limits."""
+        self._check_head()
+        self._uncounted_bytes, self._head_due, self._in_head = 0, None, False
+        self._field_count = len(self.headers)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Takes a part of a body."""
+        self._uncounted_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Ends a request."""
+        self._uncounted_bytes = 0
+        del self.headers[self._field_count :]  # the fields behind a chunked body are no headers
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses a head that cannot be read, or is too large."""
+        if self._refusal is None:
+            super().send_400_response(msg)
+        else:
+            self._refuse(self._refusal)
+
+    # The end.
+
+    def linger(self, left_bytes: int | None) -> None:
+        """Closes the connection as soon as the client can be expected to have seen the answer.
+
+        Args:
+            left_bytes: How much of the request's body is still to come, where it is known.
+        """
+        self._lingering = True
+        self._unset_keepalive_if_required()
+        self.transport.pause_reading()
+        Lingering(self, self.transport, left_bytes).start()
+
+    # Limits of a head.
+
+    def _await_head(self) -> None:
+        self._head_due = self.loop.time() + self.limits.head_seconds
+
+    def _check_head(self) -> None:
+        """Makes sure that a complete head is within its limits."""
+        try:
+            check_fields(len(self.headers))
+            if self._uncounted_bytes > MAX_HEAD_BYTES:  # it, or what came with it
+                check_length(measure_head(self.url, self.headers))
+        except HeadTooLarge as error:
+            self._refusal = error
+            raise
+
+    def _check_unfinished(self) -> None:
+        """Refuses a head, or the fields behind a chunked body, before more of them is kept."""
+        try:
+            if self._in_head and self.headers is not None:
+                check_fields(len(self.headers))
+            check_length(self._uncounted_bytes)
+        except HeadTooLarge as error:
+            self._refuse(error)
+
+    def _check_late(self) -> None:
+        """Refuses a head that takes too long; closes a connection that has said nothing."""
+        now = self.loop.time()
+        due = self._head_due
+        if due is None or due > now:
+            next_look = now + self.limits.head_seconds if due is None else due
+            self._head_timer = self.loop.call_at(next_look, self._check_late)
+        elif self._uncounted_bytes:
+            self._refuse(describe_late(self._uncounted_bytes, self.limits))
+        else:
+            self.transport.abort()  # under TLS, close() would wait for the client's farewell
+
+    def _refuse(self, error: Exception, *, waits: bool = True) -> None:
+        """Answers in the application's place, and ends the connection.
+
+        Args:
+            error: Says what is refused.
+            waits: Whether the client has time to see the answer though it still sends.
+        """
+        self._refusing, self._head_due = True, None
+        if self.headers is not None:
+            self.headers.clear()
+        if self.transport.is_closing():
+            return
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.transport.abort()  # another answer is under way
+            return
+        self.transport.write(format_refusal(error))
+        if waits:
+            self.linger(None)
+        else:
+            self.transport.close()

@@ -1,0 +1,83 @@
+"""Which matrix an upload has stored under its Idempotency-Key.
+
+The key is kept in the transaction that publishes the matrix, and is gone with the matrix. So a
+caller who got no answer uploads again, and either finds the first matrix or stores it.
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from wavetrim.service.errors import UploadKeyTaken
+from wavetrim.service.storage.database import reading
+from wavetrim.service.storage.tables import upload_keys
+
+
+class AlreadyUploaded(Exception):
+    """Another upload with the key was published first.
+
+    Attributes:
+        upload: The one that was not.
+    """
+
+    def __init__(self, upload: "KeptUpload") -> None:
+        super().__init__(upload.key)
+        self.upload = upload
+
+
+@dataclass(frozen=True, slots=True)
+class KeptUpload:
+    """What was stored under a key.
+
+    Attributes:
+        key: The Idempotency-Key.
+        matrix: Id of the matrix.
+        digest_sha256: SHA-256 in hexadecimal of all that the matrix is: shape, type, order, place
+            and elements.
+    """
+
+    key: str
+    matrix: str
+    digest_sha256: str
+
+    def add_row(self, connection: Connection) -> None:
+        """Keeps the key, in the transaction that publishes the matrix.
+
+        Raises:
+            AlreadyUploaded: It is kept of another matrix.
+        """
+        row = {"key": self.key, "matrix": self.matrix, "digest_sha256": self.digest_sha256}
+        try:
+            connection.execute(insert(upload_keys).values(row))
+        except IntegrityError as error:
+            raise AlreadyUploaded(self) from error
+
+    def expect_same(self, digest_sha256: str) -> None:
+        """Makes sure that another upload with the key is of the same matrix.
+
+        Raises:
+            UploadKeyTaken: It is not.
+        """
+        if digest_sha256 != self.digest_sha256:
+            raise UploadKeyTaken(self.key, self.matrix)
+
+
+@dataclass(frozen=True, slots=True)
+class UploadKey:
+    """The Idempotency-Key of an upload.
+
+    Attributes:
+        text: The key.
+        database: Where keys are kept.
+    """
+
+    text: str
+    database: Engine
+
+    def find(self) -> KeptUpload | None:
+        """What was stored under the key and is still there."""
+        wanted = select(upload_keys.c.matrix, upload_keys.c.digest_sha256)
+        with reading(self.database) as connection:
+            row = connection.execute(wanted.where(upload_keys.c.key == self.text)).one_or_none()
+        return None if row is None else KeptUpload(self.text, row.matrix, row.digest_sha256)
