@@ -224,7 +224,7 @@ def test_a_service_in_a_full_control_group_uses_files_and_is_not_killed(
     start_server: Callable[..., RunningServer],
 ) -> None:
     with enter_group(640 * MIB) as group:
-        server = start_server(arena_bytes=4096 * MIB)
+        server = start_server(arena_bytes=4096 * MIB, max_bodies=64)
     try:
         server.wait_ready()
         engine = find_engine(server)

@@ -144,7 +144,7 @@ def test_tasks_share_a_client_while_the_loop_goes_on(unix_socket: Path) -> None:
 
 
 def test_a_cancelled_task_takes_its_product_with_it(shared_server: RunningServer) -> None:
-    slow = make_matrix(1100, 1100, "int64", 13)  # more than a second
+    slow = make_matrix(2000, 2000, "int64", 13)  # a caller's leaving is seen within two seconds
 
     async def give_up() -> None:
         async with AsyncClient(shared_server.url) as client:

@@ -6,6 +6,7 @@ from concurrent.futures import CancelledError, Future
 
 import pytest
 
+from tests.wire_server import wait_until
 from wavetrim.native.call_threads import CallThreads
 
 
@@ -77,6 +78,5 @@ def test_an_idle_thread_holds_nothing_of_its_last_call() -> None:
         threads.submit(use, array).exception()
         threads.submit(int).result()  # the thread is through with the call before
         del array
-        gc.collect()
-        assert gone() is None
+        wait_until(lambda gone=gone: gc.collect() >= 0 and gone() is None, 5)
     threads.close()

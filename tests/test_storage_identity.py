@@ -16,7 +16,7 @@ from tests.server import RunningServer, encode_npy
 from wavetrim.service.errors import DataMismatch
 from wavetrim.service.storage.database import open_database
 from wavetrim.service.storage.identity import pair, read_database_id, read_folder_id
-from wavetrim.service.storage.tables import identity, matrices
+from wavetrim.service.storage.tables import identity, matrices, metadata
 
 Start = Callable[..., RunningServer]
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
@@ -201,8 +201,8 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]
         url = str(request.getfixturevalue("postgres_url"))
         cleared = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
         with cleared.begin() as connection:
-            for table in ("identity", "matrices", "jobs"):
-                connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table}")
+            for table in metadata.sorted_tables:
+                connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table.name} CASCADE")
         cleared.dispose()
     opened = open_database(url)
     yield opened
