@@ -28,16 +28,38 @@ from numpy.typing import NDArray
 Matrix = NDArray[Any]
 
 _WIDEST: Final = 128
+"""Most columns of a block: then the check has 1/128 of a product's operations."""
+
 _WEIGHTS: Final = (-1.75, -1.5, -1.25, -1.0, 1.0, 1.25, 1.5, 1.75)
+"""What columns are weighted with; each is exact in every type."""
+
 _SAMPLED_ROWS: Final = 128
+"""Rows of B, about, from which the size of its columns is told."""
+
 _BLOCK_BYTES: Final = 32 * 2**20
+"""So much memory the sums of some rows take at a time; chosen, not measured."""
+
 _SIGMAS: Final = 6.0
+"""Standard deviations that a right checksum stays within, but for about one in 10^9 (normal)."""
+
 _SIGMAS_PER_MEDIAN: Final = 1 / 0.6745
+"""A normal variable's standard deviation over the median of its size."""
+
 _LEAST_ROUNDINGS: Final = 0.5
+"""The least deviation that is believed, in units of the sums' rounding: that of one rounding."""
+
 _ALWAYS: Final = 1
+"""So many blocks, those that stand out most, are compared in any case."""
+
 _SAMPLED_SUMS: Final = 1 << 15
+"""Checksums, about, of which the median is taken."""
+
 _FEW: Final = 16
+"""With more suspects elements are of very different sizes, and those that stand out by their own
+column's size, or their block's, are compared, too; chosen on `benchmarks.damage`."""
+
 _MOST: Final = 256
+"""Most suspects that are compared: what stands out less is left; chosen on `benchmarks.damage`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,17 @@ from wavetrim.scheduler.checksums import Suspicion
 Matrix = NDArray[Any]
 
 _RIGHT: Final = 4.0
+"""So many times the statistical bound of rounding a right element's error may be; chosen on
+`benchmarks.damage`."""
+
 _JUDGED: Final = 32
+"""Most elements of a part that are summed in several orders, those with the largest errors."""
+
 _LANES: Final = (1, 8, 256)
+"""Partial sums that an element is summed in then: one after the other, a vector's, a block's."""
+
 _BLOCK_ELEMENTS: Final = 1 << 22
+"""So many elements are looked at a time; chosen, not measured."""
 
 
 @dataclass(frozen=True, slots=True)

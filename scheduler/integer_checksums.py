@@ -17,7 +17,10 @@ VECTORS: Final = 9
 """Columns of S: the first, and eight that together miss changes once in 256 times."""
 
 _BLOCK_BYTES: Final = 32 * 2**20
+"""So much memory the sums of some rows take at a time; chosen, not measured."""
+
 _DEEPEST_SHORT: Final = 1 << 20
+"""Longest row of 16-bit integers whose sum of products is exact in float64."""
 
 
 def find_wrong_rows(
