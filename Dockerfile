@@ -19,6 +19,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY clients clients
 COPY cpu cpu
 COPY kernels kernels
+COPY lab lab
 COPY native native
 COPY scheduler scheduler
 COPY service service

@@ -13,6 +13,10 @@ SHELL := /bin/sh
 UV := $(or $(shell command -v uv),.tools/uv/bin/uv)
 export UV_PYTHON_DOWNLOADS := never
 
+# What is compiled is kept beside its source, whatever the caller's environment says: otherwise each
+# of the many processes that tests start compiles FastAPI and SQLAlchemy anew, for a second.
+unexport PYTHONDONTWRITEBYTECODE
+
 # An NVIDIA driver is there: the gpu packages are worth their download. GPU=0|1 overrides.
 ifndef GPU
 GPU := $(shell if [ -e /proc/driver/nvidia/version ] || command -v nvidia-smi >/dev/null 2>&1 \
@@ -60,19 +64,37 @@ check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m mypy
 	$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
-# Two files at a time: more would slow services down that a test gives a time to answer.
-BESIDE = --numprocesses=2 --dist=loadfile
+# One file more than there are cores, as many wait for a service; conftest.py says which begin. Then
+# those that look at times, alone. 5 is pytest's exit code where ARGS picks none of either kind.
+BESIDE = --numprocesses=$$(($$(nproc) + 1)) --dist=loadfile --no-loadscope-reorder
 
 test: $(ENVIRONMENT) ## the tests that need no GPU
-	$(PY) -m pytest $(BESIDE) $(ARGS)
+	$(PY) -m pytest -m "not serial" $(BESIDE) $(ARGS) || [ $$? -eq 5 ]
+	$(PY) -m pytest -m serial $(ARGS) || [ $$? -eq 5 ]
 
 test-gpu: $(ENVIRONMENT) ## the tests that need a CUDA GPU; fails without one
 	$(PY) -m pytest -m gpu $(shell grep -l 'mark\.gpu' tests/test_*.py) $(ARGS)
 
+# Each for so long; `make -j 3 -O fuzz` runs them beside each other. SEED repeats a run.
+FUZZ_SECONDS = 600
+SEED = 1
+FUZZ = --seconds $(FUZZ_SECONDS) --seed $(SEED) $(ARGS)
+
+.PHONY: fuzz fuzz-document fuzz-parsers fuzz-wire
+fuzz: fuzz-document fuzz-parsers fuzz-wire ## all three fuzzers, ten minutes each (FUZZ_SECONDS=600 SEED=1)
+
+fuzz-document: $(ENVIRONMENT) ## requests by the OpenAPI document, valid and not, to a real service
+	$(PY) -m tests.fuzz.document $(FUZZ)
+
+fuzz-parsers: $(ENVIRONMENT) ## the parsers, guided by coverage; needs Linux on x86_64
+	$(PY) -m tests.fuzz.parsers $(FUZZ)
+
+fuzz-wire: $(ENVIRONMENT) ## hostile bytes on a real service's sockets
+	$(PY) -m tests.fuzz.wire $(FUZZ)
+
 bench: $(ENVIRONMENT) ## measure on this machine, into benchmarks/results/
-	$(PY) -m benchmarks.cpu
 	$(if $(filter 1,$(GPU)),$(PY) -m benchmarks.kernels)
-	$(PY) -m benchmarks.main_job
+	$(PY) -m benchmarks.host
 
 bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' ways
 	$(PY) -m benchmarks.host $(ARGS)
@@ -84,7 +106,7 @@ bench-kernels: $(ENVIRONMENT) ## measure every kernel beside cuBLAS; needs a CUD
 	$(PY) -m benchmarks.kernels $(ARGS)
 
 profile-kernels: $(ENVIRONMENT) ## profile every kernel; needs a CUDA GPU and ncu
-	$(PY) -m benchmarks.stalls $(ARGS)
+	$(PY) -m benchmarks.kernels.stalls $(ARGS)
 
 image-test: $(ENVIRONMENT) ## build the container image and run a multiplication in it
 	$(PY) -m deploy.image_test $(ARGS)
@@ -93,36 +115,36 @@ image-test: $(ENVIRONMENT) ## build the container image and run a multiplication
 
 .PHONY: readme figures wheel wheel-test lock clean
 readme: $(ENVIRONMENT) figures ## write README.md's tables and sessions anew
-	$(PY) -m benchmarks.tables
+	$(PY) -m benchmarks.common.tables
 	$(PY) -m docs.session
 
 figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from benchmarks/results/
-	$(PY) -m benchmarks.kernel_tables
-	$(PY) -m benchmarks.stall_tables
-	$(PY) -m benchmarks.bank_tables
-	$(PY) -m benchmarks.ladder
-	$(PY) -m benchmarks.host_tables
-	$(PY) -m benchmarks.host_plots
+	$(PY) -m benchmarks.kernels.tables
+	$(PY) -m benchmarks.kernels.code_tables
+	$(PY) -m benchmarks.kernels.ladder
+	$(PY) -m benchmarks.host.tables
+	$(PY) -m benchmarks.host.plots
 	$(PY) -m benchmarks.http.tables
 	$(PY) -m benchmarks.http.plot
+	$(PY) -m benchmarks.verify.tables
 
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
 	$(UV) build --wheel --clear --require-hashes --build-constraints requirements/build.lock --out-dir dist
 
 wheel-test: wheel $(ENVIRONMENT) ## install that wheel beside its namesakes, use it, serve from it
-	UV="$(UV)" $(PY) -m deploy.wheel_test dist/*.whl
+	UV="$(abspath $(UV))" $(PY) -m deploy.wheel_test dist/*.whl
 
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
 lock: $(UV) ## resolve requirements/*.lock anew from pyproject.toml (UPGRADE=1: newest)
-	$(COMPILE) pyproject.toml --extra gpu --extra postgres --group dev \
+	$(COMPILE) pyproject.toml --extra gpu --extra postgres --extra jwt --group dev \
 		-o requirements/dev-gpu.lock
-	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra postgres --group dev \
+	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra postgres --extra jwt --group dev \
 		-o requirements/dev.lock
-	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra gpu --extra postgres \
+	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra gpu --extra postgres --extra jwt \
 		-o requirements/gpu.lock
-	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra postgres \
+	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra postgres --extra jwt \
 		-o requirements/base.lock
 	$(COMPILE) -c requirements/dev-gpu.lock --group build -o requirements/build.lock
 	$(COMPILE) --group tools -o requirements/tools.lock

@@ -1,1 +1,5 @@
-"""Measured comparisons with peers, side by side in one run."""
+"""Measured comparisons with others, side by side: one run, one file.
+
+`common/` is what all use; `kernels/` compares kernels, `host/` products in host memory, `http/` the
+service over sockets; `verify/` counts what a product's check misses, `faults` what faults destroy.
+"""

@@ -4,18 +4,23 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from wavetrim.cpu.blas import find_blas
+from wavetrim.cpu.block_sums import BlockSums
 from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.errors import CpuError, OperandError
+from wavetrim.cpu.library import load_cpu_library
 from wavetrim.cpu.native_team import NATIVE_DTYPES, NativeTeam
 from wavetrim.cpu.operands import check_operands
 from wavetrim.cpu.product import Product
 from wavetrim.cpu.products import Matrix
 from wavetrim.cpu.python_team import PythonTeam
 from wavetrim.cpu.threads import hold_blas, limit_blas_threads, usable_cores
+from wavetrim.native.pool import ThreadPool
 
 
 class CpuPool:
@@ -37,6 +42,9 @@ class CpuPool:
         yields: Whether its threads leave the cores to all others that want them, as those that feed
             a GPU do. Without one they would only be slowed by whatever else runs on the machine.
         lends_blas: Whether BLAS has its threads back between products, for others in the process.
+
+    Attributes:
+        threads: Threads of the pool, the caller's among them.
 
     Raises:
         OperandError: `threads` is below 1.
@@ -61,6 +69,7 @@ class CpuPool:
         self.threads = usable_cores() if threads is None else threads
         self._closed = False
         self._cache_dir = cache_dir
+        self._pool: ThreadPool | None = None
         self._native: NativeTeam | None = None
         self._may_open = native
         self._yields = yields
@@ -88,9 +97,7 @@ class CpuPool:
         with self._opening:
             if self._may_open:
                 self._may_open = False
-                self._native = NativeTeam.open(
-                    self.threads - 1, self._cache_dir, yields=self._yields
-                )
+                self._open_native()
         return self._native is not None
 
     def multiply(
@@ -198,11 +205,26 @@ class CpuPool:
                 self._python.multiply(product, progress, cancelled)
         return time.perf_counter() - started
 
+    @cached_property
+    def block_sums(self) -> BlockSums:
+        """What reads rows for the check of a product, with the threads in C if there are some."""
+        self.prepare()
+        return BlockSums(self._pool, self._cache_dir)
+
     def close(self) -> None:
         """End the threads once their blocks are done; calling it again does nothing."""
         self._closed = True
         with self._opening:
             self._may_open = False
-        if self._native is not None:
-            self._native.close()
+        if self._pool is not None:
+            self._pool.close()
         self._python.close()
+
+    def _open_native(self) -> None:
+        library = load_cpu_library(self._cache_dir)
+        if library is None:
+            return
+        self._pool = ThreadPool(library, self.threads - 1, settles=True, yields=self._yields)
+        blas = find_blas()
+        if blas is not None:
+            self._native = NativeTeam(self._pool, blas)

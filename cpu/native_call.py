@@ -12,7 +12,7 @@ import numpy as np
 
 from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth
 from wavetrim.cpu.errors import CpuError, ProductCancelled
-from wavetrim.cpu.pool_library import OVER, TAKE, TAKER, Report
+from wavetrim.cpu.library import OVER, TAKE, TAKER, Report
 from wavetrim.cpu.product import Product
 from wavetrim.cpu.products import Matrix, combine
 
@@ -171,7 +171,7 @@ def pack_blocks(m: int, n: int, k: int, threads: int, likely_rows: int | None) -
         likely_rows: As `cut_blocks` has it.
 
     Returns:
-        The blocks as pool.h has them, and into how many parts K is cut.
+        The blocks as calls.h has them, and into how many parts K is cut.
     """
     deep = cut_depth(m, n, k, threads=threads)
     blocks = deep or cut_blocks(m, n, k, threads=threads, likely_rows=likely_rows)

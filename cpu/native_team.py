@@ -1,21 +1,19 @@
 """The pool's threads in C, which call BLAS themselves and never take the interpreter's lock."""
 
 import ctypes
-import os
-import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 
-from wavetrim.cpu.blas import Blas, find_blas
+from wavetrim.cpu.blas import Blas
 from wavetrim.cpu.errors import CpuError
-from wavetrim.cpu.layout import find_blas_strides
+from wavetrim.cpu.library import BlasAddresses, ProductFields
 from wavetrim.cpu.native_call import NativeCall, take_for
-from wavetrim.cpu.pool_library import BlasAddresses, ProductFields, load_pool_library
+from wavetrim.cpu.operands import find_blas_strides
 from wavetrim.cpu.product import Product
 from wavetrim.cpu.products import Matrix
+from wavetrim.native.pool import ThreadPool
 
 NATIVE_DTYPES: Final = (np.dtype(np.float32), np.dtype(np.float64))
 """The element types that the threads in C multiply."""
@@ -25,45 +23,18 @@ _LARGEST_NARROW: Final = 2**31 - 1
 
 
 class NativeTeam:
-    """A team of C threads. Safe to use from several threads.
+    """Multiplies by C threads. Safe to use from several threads.
 
     Args:
-        threads: Threads beside the callers'.
-        library: The C library.
-        blas: What the threads call.
-        yields: Whether the threads leave the cores to all others that want them.
-
-    Raises:
-        MemoryError: There is none for the team.
+        pool: The threads, of the library of cpu/native/.
+        blas: What they call.
     """
 
-    def __init__(
-        self, threads: int, library: ctypes.CDLL, blas: Blas, *, yields: bool = False
-    ) -> None:
+    def __init__(self, pool: ThreadPool, blas: Blas) -> None:
         sgemm, dgemm, sgemv, dgemv = blas.addresses
-        self._library = library
+        self._pool = pool
         self._blas = BlasAddresses((sgemm, dgemm), (sgemv, dgemv), blas.integer_bytes)
         self._largest = 2**63 - 1 if blas.integer_bytes == 8 else _LARGEST_NARROW
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-        self._address: int | None = library.open_team(threads, yields)
-        if self._address is None:
-            raise MemoryError(f"no memory for a team of {threads} threads")
-
-    @classmethod
-    def open(cls, threads: int, cache_dir: Path | None, *, yields: bool = False) -> Self | None:
-        """A team; None, after a warning, where the library or a BLAS for it cannot be had.
-
-        Args:
-            threads: Threads beside the callers'.
-            cache_dir: Folder of compiled code; None for the library beside its source, or none.
-            yields: Whether the threads leave the cores to all others that want them.
-        """
-        library = load_pool_library(cache_dir)
-        blas = find_blas() if library is not None else None
-        if library is None or blas is None:
-            return None
-        return cls(threads, library, blas, yields=yields)
 
     def describe(self, product: Product) -> ProductFields | None:
         """A product as the library takes it; None for one that it does not take.
@@ -83,7 +54,7 @@ class NativeTeam:
             setattr(fields, name, matrix.ctypes.data)
             setattr(fields, f"{name}_row", strides[0])
             setattr(fields, f"{name}_column", strides[1])
-        return fields if os.getpid() == self._process else None
+        return fields if self._pool.has_threads else None
 
     def multiply(
         self,
@@ -96,28 +67,21 @@ class NativeTeam:
         """Compute a product of which `describe` made these fields.
 
         Raises:
-            CpuError: The team is closed.
+            CpuError: The pool is closed.
             MemoryError: There is none for the call.
             ProductCancelled: `cancelled` returned True.
         """
-        call = NativeCall(product, self._library)
-        with self._lock:
-            if self._address is None:
+        call = NativeCall(product, self._pool.library)
+        with self._pool.hold() as pool:
+            if pool is None:
                 raise CpuError("the pool of CPU threads is closed")
-            address = self._library.begin_call(
-                self._address, ctypes.byref(self._blas), ctypes.byref(fields),
-                product.threads - 1, take_for, call.key,
+            address = self._pool.library.begin_call(
+                pool, ctypes.byref(self._blas), ctypes.byref(fields), product.threads - 1,
+                take_for, call.key,
             )  # fmt: skip
-        if address is None:
-            raise MemoryError("no memory for a call of the CPU's threads")
-        call.follow(address, progress, cancelled, final)
-
-    def close(self) -> None:
-        """End the threads once their blocks are done; calling it again does nothing."""
-        with self._lock:
-            address, self._address = self._address, None
-        if address is not None and os.getpid() == self._process:
-            self._library.close_team(address)
+            if address is None:
+                raise MemoryError("no memory for a call of the CPU's threads")
+            call.follow(address, progress, cancelled, final)
 
     def _find_strides(self, matrix: Matrix) -> tuple[int, int] | None:
         """What is of another class may read its elements in a way of its own."""

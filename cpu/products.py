@@ -1,4 +1,4 @@
-"""The product of one block, element type by element type.
+"""Products in one thread, of one block or of all, element type by element type.
 
 float32 and float64 go to BLAS. float16 is accumulated in float32, a part of K at a time. Integers
 keep NumPy's rule, arithmetic modulo 2 to the power of the type's bits: those of 8 and 16 bits go
@@ -27,6 +27,27 @@ TEMPORARY_ELEMENTS = 1 << 18
 """The most elements of C for which one block may hold a temporary."""
 
 _DEPTH_STEP = 1024
+
+
+def multiply_alone(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
+    """A small product (`blocks.is_small`): one thread has it before others would be awake.
+
+    As BLAS does it: β = 0 never reads C, α = 0 no operand.
+
+    Args:
+        a: A[M,K], any strides, or a stack of matrices by NumPy's rules.
+        b: B[K,N], likewise.
+        c: C[M,N], likewise, writable. It may share memory with A or B where β is 0.
+        alpha: Factor of the product; a whole number for integers.
+        beta: Factor of C; a whole number for integers.
+    """
+    with np.errstate(all="ignore"):
+        if alpha == 0:
+            scale(c, beta)
+        elif alpha == 1 and beta == 0:
+            np.matmul(a, b, out=c)
+        else:
+            combine(np.asarray(np.matmul(a, b)), c, alpha=alpha, beta=beta)
 
 
 def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -80,7 +101,9 @@ def scale(c: Matrix, beta: float) -> None:
     if beta == 0:
         c[...] = 0
     elif beta != 1:
-        c *= _cast_factor(beta, c.dtype)
+        # Half precision has no room for every factor; it is scaled in single, as sums are.
+        factor = _cast_factor(beta, accumulator_dtype(c.dtype))
+        np.multiply(c, factor, out=c, casting="same_kind")
 
 
 def _cast_factor(factor: float, dtype: np.dtype[Any]) -> Any:

@@ -20,15 +20,15 @@ FOLDER = REPOSITORY / ".image"
 _BUILD_TOOLS = ("cc", "gcc", "g++", "make", "git", "buildah", "nvcc")
 _COPY = """
 import pathlib, numpy
-from wavetrim.kernels.host_copies import CopyTeam
+from wavetrim.kernels.transfer.host_copies import copy_matrix, open_copiers
 
-team = CopyTeam(2, cache_dir=pathlib.Path("/no/such/folder"))
+pool = open_copiers(2, cache_dir=pathlib.Path("/no/such/folder"))
 source = numpy.random.default_rng(1).random((1031, 517))
 target = numpy.zeros_like(source)
-team.copy(target, source.T.copy().T)
-team_is_native = team.native is not None
-team.close()
-print(team_is_native, numpy.array_equal(target, source))
+if pool is not None:
+    copy_matrix(pool, target, source.T.copy().T)
+    pool.close()
+print(pool is not None, numpy.array_equal(target, source))
 """
 _MULTIPLY = """
 import numpy

@@ -192,9 +192,11 @@ def serve(environment: Environment, folder: Path) -> None:
 def check_editable(environment: Environment) -> None:
     """The clone can be installed as it stands."""
     environment.install("--no-deps", "--editable", ROOT)
-    program = "import wavetrim.scheduler.plan as plan; print(plan.__file__)"
+    program = "import wavetrim.scheduler.planning.plan as plan; print(plan.__file__)"
     found = environment.run("-c", program).strip()
-    expect(found == str(ROOT / "wavetrim" / "scheduler" / "plan.py"), f"editable: {found}")
+    expect(
+        found == str(ROOT / "wavetrim" / "scheduler" / "planning" / "plan.py"), f"editable: {found}"
+    )
     version = environment.run("-m", "wavetrim", "--version").strip()
     environment.uninstall("wavetrim")
     report(f"editable: {version}")

@@ -1,5 +1,10 @@
 """Everything that runs on a GPU: kernels, their compilation, and the ways to launch them.
 
-Takes arrays and numbers; knows no jobs. CuPy is imported inside functions only, so that catalog,
-compile and device work on a machine without a GPU.
+`catalog` lists the kernels, `tiling` says how a block divides its work, `compile` makes cubins of
+`cuda/`. Then, in the order of a product's way: `gemm/` launches products of matrices on the GPU,
+`pipeline/` streams matrices in host memory through it, `transfer/` moves their bytes, and `timing/`
+measures all of these.
+
+Takes arrays and numbers; knows no jobs. CuPy is imported inside functions only, so that `catalog`,
+`compile` and `device` work on a machine without a GPU.
 """

@@ -5,8 +5,10 @@ Knows neither NumPy nor CuPy: the planner reads it on machines without a GPU.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from wavetrim.kernels.compile import KERNEL_SOURCES
 from wavetrim.kernels.errors import UnknownKernel
 from wavetrim.kernels.tiling import (
     LEAST_SPLIT_K,
@@ -60,6 +62,11 @@ class KernelSpec:
     def __hash__(self) -> int:
         """Of what tells nearly all entries apart: launches look them up by the microsecond."""
         return hash((self.name, self.dtype, self.threads))
+
+    @property
+    def folder(self) -> Path:
+        """Where the sources of the kernels are."""
+        return KERNEL_SOURCES
 
     @property
     def persistent(self) -> bool:

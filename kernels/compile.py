@@ -22,7 +22,9 @@ from wavetrim.kernels.errors import CompilationFailed
 ARCHITECTURES: Final = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
 """What every kernel is compiled for in CI: Turing to Blackwell."""
 
-_SOURCES: Final = Path(__file__).parent / "cuda"
+KERNEL_SOURCES: Final = Path(__file__).parent / "cuda"
+"""Where the kernels' CUDA sources are."""
+
 _INCLUDE: Final = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 # IEEE arithmetic as NumPy has it: denormals kept, division and square root rounded correctly.
 # A product followed by a sum is fused, which rounds once instead of twice.
@@ -45,8 +47,12 @@ class Compilable(Protocol):
         """What it is called in messages and reports."""
 
     @property
+    def folder(self) -> Path:
+        """Where its source is, with what that includes."""
+
+    @property
     def source(self) -> str | None:
-        """File under kernels/cuda/."""
+        """File in the folder."""
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -126,7 +132,9 @@ def _digest_inputs(spec: Compilable, arch: str) -> str:
     """A key that changes with everything that the cubin depends on."""
     assert spec.source is not None, "cuBLAS has no source"
     inputs = {
-        "sources": {path.name: path.read_text("utf-8") for path in _find_sources(spec.source)},
+        "sources": {
+            path.name: path.read_text("utf-8") for path in _find_sources(spec.folder, spec.source)
+        },
         "macros": spec.macros,
         "options": _OPTIONS,
         "assembler": _list_assembler_options(spec),
@@ -136,7 +144,7 @@ def _digest_inputs(spec: Compilable, arch: str) -> str:
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
-def _find_sources(name: str) -> Iterator[Path]:
+def _find_sources(folder: Path, name: str) -> Iterator[Path]:
     """A source and all that it includes, directly or not."""
     found: set[str] = set()
     waiting = [name]
@@ -144,7 +152,7 @@ def _find_sources(name: str) -> Iterator[Path]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            path = _SOURCES / name
+            path = folder / name
             yield path
             waiting += _INCLUDE.findall(path.read_text("utf-8"))
 
@@ -160,10 +168,10 @@ def _run_compiler(spec: Compilable, arch: str) -> tuple[bytes, str]:
         "arch": arch,
         "ptxas_options": _list_assembler_options(spec),
         "define_macro": list(spec.macros.items()) or None,
-        "include_path": [str(_SOURCES)],
+        "include_path": [str(spec.folder)],
     }
     log = io.StringIO()
-    source = (_SOURCES / spec.source).read_text("utf-8")
+    source = (spec.folder / spec.source).read_text("utf-8")
     try:
         program = Program(source, code_type="c++", options=ProgramOptions(**options))
         cubin = program.compile("cubin", logs=log).code

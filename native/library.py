@@ -13,10 +13,11 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from wavetrim.native.errors import CompilationFailed
 
@@ -24,9 +25,12 @@ logger = logging.getLogger(__name__)
 
 FLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden", "-pthread")
 _FOLDER: Final = Path(__file__).parent
-SHARED_HEADERS: Final = (_FOLDER / "spinning.h", _FOLDER / "waiting.h")
-SHARED_SOURCES: Final = (_FOLDER / "waiting.c",)
+SHARED_HEADERS: Final = (_FOLDER / "pool.h", _FOLDER / "waiting.h")
+SHARED_SOURCES: Final = (_FOLDER / "pool.c", _FOLDER / "waiting.c")
 """Files that belong to every library."""
+
+Signatures: TypeAlias = Mapping[str, tuple[type | None, tuple[type, ...]]]
+"""By function: what it returns, None for nothing, and what it takes."""
 
 _SHARED: Final = ("-shared", "-fPIC")
 _COMPILERS: Final = ("cc", "gcc", "clang")
@@ -84,6 +88,13 @@ def load_library(library: Library, cache_dir: Path | None) -> ctypes.CDLL | None
     except (CompilationFailed, OSError) as error:
         logger.warning("%s: %s", library.otherwise, error)
         return None
+
+
+def declare_functions(library: ctypes.CDLL, signatures: Signatures) -> None:
+    """Say what functions of a library return and take."""
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
 
 
 def compile_library(library: Library, folder: Path) -> Path:

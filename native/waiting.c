@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { NAP_NANOSECONDS = 20000 };
+
 static const int64_t second = 1000000000;
 
 void wake_sleepers(Word* word, int sleepers)
@@ -59,4 +61,21 @@ int sleep_for_word(Word* word, unsigned seen, int64_t until)
 int await_word(Word* word, unsigned seen, int64_t until)
 {
     return look_for_word(word, seen, until) || sleep_for_word(word, seen, until);
+}
+
+void await_nobody(atomic_int* count)
+{
+    const struct timespec nap = {0, NAP_NANOSECONDS};
+    const int64_t latest = read_clock() + AWAKE_NANOSECONDS;
+    for (;;) {
+        for (int i = 0; i < LOOKS; ++i) {
+            if (atomic_load(count) == 0) return;
+            pause_briefly();
+        }
+        if (read_clock() < latest) {
+            sched_yield();
+        } else {
+            nanosleep(&nap, NULL);  // whom it waits for may need this core
+        }
+    }
 }

@@ -1,7 +1,7 @@
 """Decides who computes which rows of a product, and runs it.
 
-Read in the order in which a product passes: problem, wishes, waves, cost, machine, presets,
-profile, candidates, split, plan, execute, verify; calibrate fills a profile with measurements,
-worker is the engine process around it all. In a caller's own process that is matmul: arrays,
-stacks, local_process, local_machine.
+In the order in which a product passes: `problem` and `wishes` say what is asked; `profile/` what
+this machine is, filled by `calibration/`; `model/` what rows cost on each device; `planning/`
+chooses kernel and split; `execution/` runs the plan; `check/` proves the product right. `engine/`
+is the process around it all, `local/` the same inside a caller's own process (`wavetrim.matmul`).
 """

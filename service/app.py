@@ -14,7 +14,7 @@ from sqlalchemy import Engine as Database
 from starlette.exceptions import HTTPException
 
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.api import devices, health, jobs, leases, matmul, matrices, metrics, plan
+from wavetrim.service.api import devices, health, jobs, leases, matmul, matrices, me, metrics, plan
 from wavetrim.service.api.auth import bearer
 from wavetrim.service.api.body_limit import BodyLimit
 from wavetrim.service.api.body_route import BodyRoutes
@@ -36,7 +36,6 @@ from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
-from wavetrim.service.key_ring import KeyRing
 from wavetrim.service.lease_socket import LeaseSocket, find_lease_socket
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
@@ -53,6 +52,9 @@ from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.residents import Residents
 from wavetrim.service.storage.room import Rooms
 from wavetrim.service.storage.write_record import WriteRecord, watch_writes
+from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
+from wavetrim.service.tenants.key_ring import KeyRing
+from wavetrim.service.tenants.tokens import make_tokens
 from wavetrim.service.threads import run_to_end
 from wavetrim.service.unix_socket import claim_socket
 from wavetrim.service.version import find_version
@@ -73,7 +75,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         settings: The settings; without them, the environment's.
 
     Raises:
-        SettingRefused: It would be reachable from other machines without an API key.
+        SettingRefused: It would be reachable from other machines without an API key, or tokens
+            cannot be read as the settings say.
         pydantic.ValidationError: The environment holds a setting that cannot be taken.
     """
     settings = settings or Settings()
@@ -91,6 +94,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.settings = settings
     app.state.metrics = Metrics()
     app.state.keys = KeyRing()
+    app.state.tokens = make_tokens(settings)
     body_routes = (*matmul.routes, *matrices.routes, *jobs.routes)
     app.add_middleware(BodyLimit)
     app.add_middleware(BodyRoutes, routes=body_routes)
@@ -101,7 +105,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_exception_handler(HTTPException, answer_http)
     app.router.routes += body_routes
-    for module in (matrices, jobs, plan, devices, leases, matmul):
+    for module in (matrices, jobs, plan, devices, leases, matmul, me):
         app.include_router(module.router, dependencies=[Depends(bearer)])
     foreign: dict[int | str, dict[str, Any]] = {s: describe_refusal(s) for s in (400, 403)}
     app.include_router(health.router, responses=foreign)
@@ -116,13 +120,13 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
 
 def check_exposure(settings: Settings) -> None:
-    """Makes sure that nobody listens on a network without an API key.
+    """Makes sure that nobody listens on a network without an API key or tokens.
 
     Raises:
-        SettingRefused: The host is not loopback, and there is no key.
+        SettingRefused: The host is not loopback, and there is neither.
     """
-    if not settings.on_loopback and settings.api_key is None:
-        limit = "a loopback address as long as WAVETRIM_API_KEY is not set"
+    if not settings.on_loopback and not settings.names_callers:
+        limit = "a loopback address as long as WAVETRIM_API_KEY and _JWT_ISSUER are not set"
         raise SettingRefused("host", settings.host, limit)
 
 
@@ -136,6 +140,8 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
         parts = _make_parts(app, database)
         state = app.state
         await run_to_end(state.keys.read, database)
+        if state.tokens is not None:
+            await state.tokens.keys.start()
         state.keys.start(database)
         await run_to_end(state.matrices.sweep)
         await state.engine.start()
@@ -150,6 +156,8 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
                     await state.dispatcher.drain(settings.drain_seconds)
         finally:
             await state.keys.stop()
+            if state.tokens is not None:
+                await state.tokens.keys.stop()
             await parts.housekeeping.stop()
             await state.dispatcher.stop()
             await state.engine.stop()
@@ -195,9 +203,12 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     state.jobs = JobStore(database)
     state.engine = engine = Engine(settings, on_restart=counters.engine_restarts.inc)
     state.arena = arena = _make_arena(settings)
+    state.in_flight = BytesInFlight()
     residents = Residents()
     state.kept = KeptMatrices(store, arena, residents, writer)
-    state.rooms, state.leases = Rooms(arena, settings.matrix_dir), Leases(arena)
+    reserve_bytes = int(settings.reserve_bytes)
+    state.rooms = Rooms(arena, settings.matrix_dir, reserve_bytes=reserve_bytes)
+    state.leases = Leases(arena, state.in_flight)
     state.lane = lane = Lane(engine)
     slabs = None if arena is None else SharedSlabs(arena, engine)
     engine.on_ready = lambda: _greet(slabs, lane)

@@ -1,5 +1,6 @@
 """What the service refuses. `api.problems` says which HTTP status each has."""
 
+import math
 from collections.abc import Sequence
 
 
@@ -62,6 +63,10 @@ class BodyTooLarge(FieldProblem):
     """The body is larger than the service takes."""
 
 
+class RequestMalformed(FieldProblem):
+    """What came over a connection is no request."""
+
+
 class HeadTooLarge(FieldProblem):
     """A request's line and headers are longer, or more, than the service takes."""
 
@@ -108,6 +113,19 @@ class ShapesDiffer(FieldProblem):
 
 class StorageFull(FieldProblem):
     """There is no room for another matrix."""
+
+
+class StoredQuotaReached(StorageFull):
+    """A tenant may not store as much.
+
+    Args:
+        total_bytes: How much it would be.
+        most_bytes: How much it may be.
+    """
+
+    def __init__(self, total_bytes: int, most_bytes: int) -> None:
+        limit = f"at most {most_bytes}, the key's quota (--max-stored-bytes)"
+        super().__init__("stored bytes", total_bytes, limit)
 
 
 class UploadStalled(FieldProblem):
@@ -223,8 +241,20 @@ class Crowded(RetryLater):
         self.limit = limit
 
 
+class QuotaReached(Crowded):
+    """A tenant has as much under way as it may have."""
+
+
+class IssuerAway(RetryLater):
+    """The keys of the tokens' issuer cannot be read now."""
+
+    def __init__(self, retry_after_seconds: float) -> None:
+        message = "the keys of the token's issuer cannot be read; the service's log says why"
+        super().__init__(message, max(1, math.ceil(retry_after_seconds)))
+
+
 class Unauthorized(ServiceError):
-    """The call has no valid API key."""
+    """The call has no valid API key or token."""
 
 
 class ScopeMissing(FieldProblem):
@@ -240,7 +270,7 @@ class KeyNotFound(FieldProblem):
 
 
 class HostAmbiguous(FieldProblem):
-    """A request with several Host headers."""
+    """A request with several Host headers, or without the one that it needs."""
 
 
 class HostRefused(FieldProblem):

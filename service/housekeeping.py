@@ -11,9 +11,10 @@ from typing import Final
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from wavetrim.service.clock import wall_clock
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.identity import read_start, try_write
+from wavetrim.service.storage.identity import begin_ages, read_start, try_write
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.write_record import WriteRecord
 from wavetrim.service.threads import run_to_end
@@ -87,8 +88,8 @@ class Housekeeping:
             logger.exception("housekeeping failed")
 
     def expire(self) -> None:
-        """Remove what is too old."""
-        start = read_start(self._database)
+        """Remove what is too old, by a clock that has not stepped."""
+        start = self._find_start()
         settings = self._settings
         removed = self._matrices.expire(settings.matrix_ttl_seconds, start=start)
         if removed:
@@ -102,6 +103,18 @@ class Housekeeping:
         )
         if ended:
             logger.info("%d jobs that had ended are forgotten", ended)
+
+    def _find_start(self) -> float:
+        """No age is counted from before this time."""
+        now, start = time.time(), read_start(self._database)
+        step_seconds = wall_clock.measure_step()
+        if step_seconds:
+            logger.warning("the clock has stepped by %+.0f s: ages begin anew", step_seconds)
+        if step_seconds or start > now:  # it was ahead, and stepped back while no service ran
+            begin_ages(self._database, now)
+            start = now
+        wall_clock.follow()
+        return start
 
     def _try_writing(self) -> None:
         """Write where the last write failed, so that readiness does not wait for a caller."""

@@ -6,12 +6,12 @@ For machines that have no C compiler when the service runs, such as the containe
 import sys
 from typing import Final
 
-from wavetrim.cpu.pool_library import POOL_LIBRARY
-from wavetrim.kernels.host_library import HOST_LIBRARY
+from wavetrim.cpu.library import CPU_LIBRARY
+from wavetrim.kernels.transfer.host_library import HOST_LIBRARY
 from wavetrim.native.errors import CompilationFailed
 from wavetrim.native.library import Library, compile_library
 
-LIBRARIES: Final[tuple[Library, ...]] = (HOST_LIBRARY, POOL_LIBRARY)
+LIBRARIES: Final[tuple[Library, ...]] = (HOST_LIBRARY, CPU_LIBRARY)
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.scheduler.local_machine import LocalOptions
+from wavetrim.scheduler.local.machine import LocalOptions
 from wavetrim.service.settings import Settings
 
 
@@ -24,7 +24,8 @@ def read_local_options() -> LocalOptions:
         detail = error.errors()[0]
         variable = f"WAVETRIM_{str(detail['loc'][0]).upper()}"
         limit = str(detail["msg"]).removeprefix("Input should be ")
-        raise FieldError(variable, os.environ.get(variable), limit) from error
+        value = "…" if variable == "WAVETRIM_API_KEY" else os.environ.get(variable)
+        raise FieldError(variable, value, limit) from error
     named = settings.model_fields_set & {"data_dir", "kernel_cache_dir"}
     return LocalOptions(
         cache_dir=settings.kernel_cache_dir if named else _find_user_cache(),

@@ -26,6 +26,7 @@ class Metrics:
         engine_restarts: How often the engine was started again.
         predicted_over_measured: Predicted over measured total seconds of succeeded jobs.
         requests: HTTP requests, by `method`, `route` and `status`.
+        wire_refusals: What was refused before the application saw it, by `status`.
         products: Products in the lane, `waiting` or `running`, set when the metrics are read.
         arena: Sizes and counts of the arena by `what`, set when the metrics are read.
         stored_bytes: Bytes of all matrices, set when the metrics are read.
@@ -67,6 +68,12 @@ class Metrics:
             "wavetrim_http_requests",
             "HTTP requests.",
             ["method", "route", "status"],
+            registry=registry,
+        )
+        self.wire_refusals = Counter(
+            "wavetrim_wire_refusals",
+            "Requests and connections refused before the application; closed: without an answer.",
+            ["status"],
             registry=registry,
         )
         self.products = Gauge(
@@ -117,6 +124,10 @@ class Metrics:
     def record_request(self, method: str, route: str, status: int) -> None:
         """Counts an answered HTTP request."""
         self._find_requests(method, route, str(status)).inc()
+
+    def record_wire_refusal(self, status: str) -> None:
+        """Counts what was refused before the application saw it."""
+        self.wire_refusals.labels(status).inc()
 
     def render(self) -> bytes:
         """All counters in Prometheus's text format."""

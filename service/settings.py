@@ -10,6 +10,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 GIB: Final = 2**30
 DAY_SECONDS: Final = 86_400
 
+LEAST_KEY_CHARACTERS: Final = 16
+"""So long must an API key be that nobody is to guess."""
+
 SLAB_STEP_BYTES: Final = 2 * 2**20
 """Slabs are made of whole huge pages."""
 
@@ -57,8 +60,23 @@ class Settings(BaseSettings):
     )
     api_key: SecretStr | None = Field(
         default=None,
-        description="Bearer token asked for on every /v1 call; needed to listen on anything but "
-        "loopback.",
+        description="Bearer token asked for on every /v1 call, of at least 16 printable "
+        "characters; it, or an issuer of tokens, is needed to listen on anything but loopback.",
+    )
+    jwt_issuer: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Issuer of tokens (JWT) that callers may send in place of a key: their `iss`. "
+        "Needs the next two, and `wavetrim[jwt]`.",
+    )
+    jwt_audience: str | None = Field(
+        default=None, min_length=1, description="What the tokens' `aud` must name: this service."
+    )
+    jwt_jwks: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Where the issuer's public keys are (JWKS): an https:// URL, an http:// one "
+        "of this machine, or a file.",
     )
     metrics: Literal["open", "key", "off"] = Field(
         default="open",
@@ -159,6 +177,14 @@ class Settings(BaseSettings):
     job_timeout_seconds: float = Field(
         default=3600.0, gt=0, description="How long one try of a job may take."
     )
+    stall_seconds: float = Field(
+        default=60.0,
+        gt=0,
+        description=(
+            "How long a GPU may make no progress in a product, or 20 times as long as it was "
+            "planned to take, if that is more. Then engine and product are started again."
+        ),
+    )
     drain_seconds: float = Field(
         default=30.0, ge=0, description="How long running jobs may go on after SIGTERM."
     )
@@ -173,10 +199,27 @@ class Settings(BaseSettings):
     def _make_absolute(cls, path: Path | None) -> Path | None:
         return None if path is None else path.expanduser().absolute()
 
+    @field_validator("api_key")
+    @classmethod
+    def _check_key(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None:
+            text = key.get_secret_value()
+            if len(text) < LEAST_KEY_CHARACTERS or not text.isprintable() or text != text.strip():
+                raise ValueError(
+                    f"it has {len(text)} characters; it must have at least {LEAST_KEY_CHARACTERS}, "
+                    "all of them printable, and no space at its ends"
+                )
+        return key
+
     @property
     def database(self) -> str:
         """The database's URL: `database_url`, or the SQLite file in the data folder."""
         return self.database_url or f"sqlite:///{self.data_dir / 'wavetrim.db'}"
+
+    @property
+    def names_callers(self) -> bool:
+        """Whether every call needs a key or a token, whatever keys were made."""
+        return self.api_key is not None or self.jwt_issuer is not None
 
     @property
     def matrix_dir(self) -> Path:

@@ -18,6 +18,7 @@ from tests.chaos_matrices import KeptSquares, make_square
 from tests.known_products import KnownProduct, make_product
 from tests.server import encode_npy
 from tests.wire_server import make_context, make_head
+from wavetrim.service.api.wire.exchange import CONTINUE
 
 PATIENCE_SECONDS: Final = 30.0
 """A silent service is given up after this: it hangs."""
@@ -112,6 +113,10 @@ class ChaosClient:
         self._random = np.random.default_rng(seed)
         self._kept = KeptSquares(self._ask)
 
+    def keep_some(self) -> None:
+        """Store until a few are kept."""
+        self._kept.store_some(self._random)
+
     def keep_nothing(self) -> None:
         """Delete what was stored."""
         self._kept.delete_all()
@@ -129,7 +134,7 @@ class ChaosClient:
             AssertionError: The answer is not the right one, or none came in time.
         """
         self._random = np.random.default_rng([self._seed, number])
-        way = self._random.choice(_NAMES, p=_SHARES)
+        way = draw_way(self._seed, number)
         began = time.monotonic()
         try:
             _WAYS[way][0](self)
@@ -138,7 +143,7 @@ class ChaosClient:
             raise AssertionError(
                 f"request {number}, {way}, after {passed:.1f} s: {error!r}"
             ) from error
-        return str(way)
+        return way
 
     # Ways in which the right product is the answer.
 
@@ -285,6 +290,8 @@ class ChaosClient:
                 read += chunk
                 if len(read) > len(product.answer) and self._address.tls:
                     break
+        while read.startswith(CONTINUE):  # who is silent is asked each second whether it is there
+            read = read.removeprefix(CONTINUE)
         head, _, body = read.partition(b"\r\n\r\n")
         assert not read or b" 200 " in head.split(b"\r\n")[0], read[:500]
         assert product.answer.startswith(body)
@@ -383,7 +390,13 @@ _WAYS: Final[dict[str, tuple[Callable[[ChaosClient], None], int]]] = {
     "dropped within the answer": (ChaosClient.drop_within_answer, 5),
     "half-closed": (ChaosClient.half_close, 5),
 }
-_NAMES: Final = list(_WAYS)
-_SHARES: Final = np.array([share for _, share in _WAYS.values()]) / sum(
-    share for _, share in _WAYS.values()
-)
+"""What the ways do, and how often each is drawn among `DECK`."""
+
+DECK: Final = tuple(name for name, (_, count) in _WAYS.items() for _ in range(count))
+"""So many requests in a row are sent in these ways, shuffled: each comes as often as it should."""
+
+
+def draw_way(seed: int, number: int) -> str:
+    """How the request of this number is sent."""
+    deck, place = divmod(number, len(DECK))
+    return DECK[int(np.random.default_rng([seed, deck]).permutation(len(DECK))[place])]

@@ -69,6 +69,11 @@ class KeptSquares:
         view = self._expect(HTTPStatus.CREATED, "POST", "/v1/matrices", square.content)
         self._kept[json.loads(view)["id"]] = square
 
+    def store_some(self, random: np.random.Generator) -> None:
+        """Keep all but one of what is kept at most."""
+        while len(self._kept) < MOST_KEPT - 1:
+            self.store(random)
+
     def fetch(self, random: np.random.Generator) -> None:
         """Fetch one, from wherever it is by now."""
         if not self._kept:

@@ -6,8 +6,6 @@ can be told of both. The fixtures are made known by conftest.py.
 
 import asyncio
 import inspect
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +14,8 @@ from typing import Any
 import pytest
 
 from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
+from tests.limit import allow
+from tests.preloaded import ForkedProcess
 from tests.server import RunningServer
 from wavetrim.client import AsyncClient, AsyncJob, Client, ClientError
 
@@ -103,17 +103,14 @@ def unix_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = folder / "wavetrim.sock"
     settings = {"data_dir": folder / "data", **SHARED_SETTINGS}
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "uvicorn", "--factory", _APP, "--uds", str(path)],
-            cwd=ROOT,
-            env={
+        process = ForkedProcess(
+            "uvicorn", ["--factory", _APP, "--uds", str(path)], folder=ROOT,
+            environment={
                 **clear_environment(),
                 **{f"WAVETRIM_{k.upper()}": str(v) for k, v in settings.items()},
             },
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
+            output=log.fileno(), errors=log.fileno(),
+        )  # fmt: skip
     try:
         _wait_ready(path, process, folder / "log")
         yield path
@@ -122,10 +119,10 @@ def unix_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         process.wait(30)
 
 
-def _wait_ready(path: Path, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + 60
+def _wait_ready(path: Path, process: ForkedProcess, log: Path) -> None:
+    began = time.monotonic()
     with Client(path) as asking:
-        while time.monotonic() < end and process.poll() is None:
+        while time.monotonic() - began < allow(60) and process.poll() is None:
             try:
                 if asking.health().ready:
                     return

@@ -2,6 +2,7 @@
 
 import signal
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -19,8 +20,17 @@ settings.load_profile("wavetrim")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+LONG_FILES: Final = (
+    *("test_kernels_compile", "test_wire_protocol", "test_faults", "test_arena_rules"),
+    *("test_benchmarks_http", "test_service_limits", "test_service_dispatch", "test_arena_chaos"),
+    *("test_leases", "test_client_jobs", "test_service_listening", "test_service_engine"),
+)
+"""Files of half a minute and more: they begin, so that no process is busy alone at the end."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave GPU tests out, unless the marker expression (`-m`) speaks of them."""
+    """Begin with long files; leave GPU tests out, unless the marker expression speaks of them."""
+    items.sort(key=lambda item: item.path.stem not in LONG_FILES)
     if "gpu" in config.option.markexpr:
         return
     left_out = [item for item in items if item.get_closest_marker("gpu")]

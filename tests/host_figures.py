@@ -4,14 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.host_rows import HostResults, HostRow, RegretRow, format_host_document
-from benchmarks.host_suite import (
-    ALL_SHAPES,
-    DTYPES,
-    HELD_SMS,
-    SQUARES_HELD,
-)
-from benchmarks.host_summary import ALONE, OURS, PEERS
+from benchmarks.host.baselines.lineup import NAMES, OURS, PRESET
+from benchmarks.host.results import HostResults
+from benchmarks.host.rows import HostRow, SweepRow
+from benchmarks.host.suite import draw_products, list_small, list_suite
 from wavetrim.scheduler.problem import MEMORIES
 
 ALL_SMS = 132
@@ -29,10 +25,11 @@ HEAD: dict[str, Any] = {
     "link": {"in_gbytes_per_second": 55.04, "out_gbytes_per_second": 51.0},
     "left_out": ["torch: not there"],
 }
-SECONDS = {OURS: 0.01, "wavetrim-gpu": 0.012, "wavetrim-cpu": 0.03} | dict.fromkeys(PEERS, 0.05)
+SECONDS = dict.fromkeys(NAMES, 0.05) | {OURS: 0.01, PRESET: 0.011, "wavetrim-gpu": 0.012}
+PREDICTED = {"kernel": "cublas 128x256x8", "predicted_seconds": 0.0102}
 
 
-def invent_host_row(contender: str, **changes: Any) -> HostRow:
+def invent_host_row(baseline: str, **changes: Any) -> HostRow:
     """A row at 4096³: ours is at 0.95 of the limit, and five times as fast as the others."""
     figures: dict[str, Any] = {
         "m": 4096,
@@ -40,20 +37,19 @@ def invent_host_row(contender: str, **changes: Any) -> HostRow:
         "k": 4096,
         "dtype": "float32",
         "memory": "pinned",
-        "sms": ALL_SMS,
-        "contender": contender,
-        "seconds": SECONDS[contender],
+        "baseline": baseline,
+        "seconds": SECONDS[baseline],
         "limit_seconds": 0.0095,
-        "f": 64 if contender == OURS else None,
-        "f_actual": 60 if contender == OURS else None,
+        "f": 64 if baseline == OURS else None,
+        "f_actual": 60 if baseline == OURS else None,
         "spread": 0.1,
         "turns": 9,
-        "commit": HEAD["commit"],
+        "settings": PREDICTED if baseline in (OURS, PRESET) else None,
     }
     return HostRow(**(figures | changes))
 
 
-def invent_sweep(**changes: Any) -> RegretRow:
+def invent_sweep(**changes: Any) -> SweepRow:
     """A sweep whose model guessed almost the best F."""
     figures: dict[str, Any] = {
         "m": 4096,
@@ -72,47 +68,49 @@ def invent_sweep(**changes: Any) -> RegretRow:
         "cpu_alone_seconds": None,
         "moving_seconds": 0.01,
         "turns": 5,
+        "busy_moving_seconds": 0.015,
+        "busy_pinned_seconds": 0.02,
         "curve": [[0, 0.0125, 0.0125], [32, 0.0099, 0.0105], [64, 0.01, 0.0104]],
-        "commit": HEAD["commit"],
     }
-    return RegretRow(**(figures | changes))
+    return SweepRow(**(figures | changes))
 
 
 def invent_host_results(pace: float = 1.0) -> HostResults:
-    """Rows of all contenders at all products, budgets and sweeps."""
-    places = [dict(zip("mnk", shape, strict=True)) for shape in ALL_SHAPES]
+    """Rows of all baselines at all products, and sweeps with some budgets of multiprocessors."""
     rows = [
-        invent_host_row(name, **place, dtype=dtype, memory=memory, seconds=SECONDS[name] / pace)
-        for place in places
-        for dtype in DTYPES
-        for memory in MEMORIES
-        for name in (OURS, "wavetrim-gpu", *PEERS)
-        if name != "numpy" or memory == "pageable"
-    ]
-    rows += [
         invent_host_row(
-            name, m=size, n=size, k=size, dtype=dtype, memory="pageable", sms=sms,
-            seconds={OURS: 0.1}.get(name, 0.16),
+            name,
+            **dict(zip("mnk", product.shape, strict=True)),
+            dtype=product.dtype,
+            memory=memory,
+            group=product.group,
+            limit_seconds=0.0095 if product.group == "suite" else None,
+            seconds=SECONDS[name] / pace,
         )
-        for size, _, _ in SQUARES_HELD
-        for dtype in DTYPES
-        for sms in HELD_SMS
-        for name in (OURS, *ALONE)
-    ]  # fmt: skip
+        for product in (*list_suite(), *list_small(), *draw_products("2031-01-02"))
+        for memory in MEMORIES
+        for name in NAMES
+        if (name != "numpy" or memory == "pageable")
+        and (name != "cublasxt" or product.group == "suite")
+    ]
     regret = [
-        invent_sweep(**place, dtype=dtype, sms=sms, regret=1.01 if pace == 1.0 else 1.2)
-        for place in places
-        for dtype in DTYPES
+        invent_sweep(
+            **dict(zip("mnk", product.shape, strict=True)),
+            dtype=product.dtype,
+            sms=sms,
+            f=product.shape[0] // 2,
+            regret=1.01 if pace == 1.0 else 1.2,
+        )
+        for product in list_suite()
         for sms in (ALL_SMS, 32, 8, 4)
     ]
-    return HostResults("abacus", HEAD, tuple(rows), tuple(regret))
+    return HostResults(HEAD, tuple(rows), tuple(regret))
 
 
 def write_host_results(results: HostResults, folder: Path) -> Path:
     """Write them as the benchmark does."""
-    file = folder / f"host-{results.name}.json"
-    text = format_host_document(results.document, results.rows, results.regret)
-    file.write_text(text, encoding="utf-8")
+    file = folder / f"host-{results.gpu}.json"
+    results.write(file)
     return file
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.http.contenders.contender import (
+from benchmarks.http.baselines.baseline import (
     CUPY,
     EXECUTOR,
     FLOOR,
@@ -19,7 +19,7 @@ MS = 1e-3
 ABSENT = ("pytriton at product 8192² float32, 1 client: it has no room",)
 
 
-def make_row(case: Case, contender: str, milliseconds: float, **figures: Any) -> Row:
+def make_row(case: Case, baseline: str, milliseconds: float, **figures: Any) -> Row:
     """A row whose percentiles are a tenth and a half above its median."""
     seconds = milliseconds * MS
     given = {
@@ -32,10 +32,9 @@ def make_row(case: Case, contender: str, milliseconds: float, **figures: Any) ->
         "rounds": 5,
         "requests": 100,
         "client_share": 0.2,
-        "commit": "abc",
     } | figures
     about = {"what": case.what, "size": case.size, "dtype": case.dtype, "clients": case.clients}
-    return Row(**about, contender=contender, **given)
+    return Row(**about, baseline=baseline, **given)
 
 
 def invent_products(size: int, clients: int, dtype: str = "float32") -> list[Row]:

@@ -5,12 +5,12 @@ import pwd
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from tests.processes import wait_until
 from tests.server import ROOT, find_free_port
 
 COMMAND: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -59,13 +59,12 @@ def run_nginx(folder: Path, upstream: str, *, buffering: bool) -> Iterator[int]:
 
 
 def _wait_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    end = time.monotonic() + 20
-    while True:
+    def is_listening() -> bool:
+        assert process.poll() is None, log.read_text()
         try:
             socket.create_connection(("127.0.0.1", port)).close()
         except ConnectionRefusedError:
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < end, log.read_text()
-            time.sleep(0.02)
-        else:
-            return
+            return False
+        return True
+
+    wait_until(is_listening)

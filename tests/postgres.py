@@ -34,9 +34,9 @@ class PostgresServer:
         options = f"-F -k {self._folder} -c listen_addresses= -c max_connections=40"
         self._call("pg_ctl", "start", "--wait", f"--log={self._folder}/log", "-o", options)
 
-    def stop(self) -> None:
-        """Stops the server, whoever is connected."""
-        self._call("pg_ctl", "stop", "--wait", "--mode=fast")
+    def stop(self, mode: str = "fast") -> None:
+        """Stops the server, whoever is connected: "fast" in good order, "immediate" as a crash."""
+        self._call("pg_ctl", "stop", "--wait", f"--mode={mode}")
 
     def _call(self, program: str, *arguments: str) -> None:
         command = [str(self._programs / program), "-D", str(self._folder / "data"), *arguments]

@@ -1,31 +1,29 @@
 """Reports of the probes, from figures that nobody measured."""
 
 from tests.reports import HARDWARE
-from wavetrim.kernels.link_probes import DIRECTIONS, MEMORIES, LockReading
-from wavetrim.kernels.overlap_probes import LaunchReading, StreamReading, Timeline
-from wavetrim.kernels.readings import CycleReading, LinkReading, MemoryReading, RegisterReading
-from wavetrim.kernels.row_copy_probes import GAPS, RowCopyReading
-from wavetrim.scheduler.experiments.report import Report
-from wavetrim.scheduler.machine import KernelModel
-from wavetrim.scheduler.probes import (
-    banks,
-    constants,
+from wavetrim.kernels.timing.links import DIRECTIONS, MEMORIES, LockReading
+from wavetrim.kernels.timing.readings import (
+    CycleReading,
+    LinkReading,
+    MemoryReading,
+    RegisterReading,
+)
+from wavetrim.lab.gpu.overlap import LaunchReading, StreamReading, Timeline
+from wavetrim.lab.gpu.row_copies import GAPS, RowCopyReading
+from wavetrim.lab.probes import (
+    copies,
     cpu_rows,
-    launches,
+    cycles,
     loads,
-    offsets,
     overlap,
-    peers,
-    pitches,
     registers,
     row_copies,
-    strides,
     transfers,
-    transposes,
-    vectors,
     waves,
 )
+from wavetrim.lab.reports.report import Report
 from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.machine import KernelModel
 
 ELEMENTS = 1000
 
@@ -36,13 +34,13 @@ def move(way: str, step: int, gbytes_per_second: float, *, right: bool = True) -
 
 
 def stride_copies(*, right: bool = True) -> Report:
-    readings = [move("copy", stride, 1000 / stride, right=right) for stride in strides.STRIDES]
-    return strides.make_report(readings, HARDWARE)
+    readings = [move("copy", stride, 1000 / stride, right=right) for stride in copies.STRIDES]
+    return copies.STRIDED.make_report(readings, HARDWARE)
 
 
 def offset_copies() -> Report:
-    readings = [move("copy", offset, 900 + offset) for offset in offsets.OFFSETS]
-    return offsets.make_report(readings, HARDWARE)
+    readings = [move("copy", offset, 900 + offset) for offset in copies.OFFSETS]
+    return copies.OFFSET.make_report(readings, HARDWARE)
 
 
 def vector_copies() -> Report:
@@ -51,7 +49,7 @@ def vector_copies() -> Report:
         for way, rate in (("1 load", 9), ("4 loads", 12))
         for width in (4, 8, 16)
     ]
-    return vectors.make_report(readings, HARDWARE)
+    return copies.VECTORS.make_report(readings, HARDWARE)
 
 
 def pitch_copies() -> Report:
@@ -60,7 +58,7 @@ def pitch_copies() -> Report:
         for width in (250, 1024)
         for way, rate in (("tight", 7), ("pitched", 9))
     ]
-    return pitches.make_report(readings, HARDWARE)
+    return copies.PITCHED.make_report(readings, HARDWARE)
 
 
 def load_ways() -> Report:
@@ -82,30 +80,30 @@ def load_ways() -> Report:
 def turn_matrices() -> Report:
     readings = [
         move(way, side, 100.0 * place)
-        for side in transposes.SIDES
+        for side in copies.SIDES
         for place, way in enumerate(("copy", "naive", "shared", "padded"), 1)
     ]
-    return transposes.make_report(readings, HARDWARE)
+    return copies.TRANSPOSES.make_report(readings, HARDWARE)
 
 
 def read_banks(*, right: bool = True) -> Report:
     readings = [
         *(
-            CycleReading("stride", stride, 1.25 * banks.count_turns(stride), right)
-            for stride in banks.STRIDES
+            CycleReading("stride", stride, 1.25 * cycles.count_turns(stride), right)
+            for stride in cycles.STRIDES
         ),
-        *(CycleReading("multicast", 32 // group, 1.25, True) for group in banks.GROUPS),
+        *(CycleReading("multicast", 32 // group, 1.25, True) for group in cycles.GROUPS),
     ]
-    return banks.make_report(readings, HARDWARE)
+    return cycles.report_banks(readings, HARDWARE)
 
 
 def read_tables() -> Report:
     readings = [
         CycleReading(way, words, float(words) if way == "constant" else 1.0, True)
         for way in ("constant", "read-only")
-        for words in constants.DISTINCT
+        for words in cycles.DISTINCT
     ]
-    return constants.make_report(readings, HARDWARE)
+    return cycles.report_constants(readings, HARDWARE)
 
 
 def hold_registers() -> Report:
@@ -132,7 +130,7 @@ def transfer_memory(*, right: bool = True) -> Report:
     locks = [
         LockReading(size, size / 1e11, size / 2e11, size / 5e10) for size in (1 << 20, 1 << 30)
     ]
-    return transfers.make_report(readings, locks, HARDWARE)
+    return transfers.report_transfers(readings, locks, HARDWARE)
 
 
 def overlap_chunks() -> Report:
@@ -140,7 +138,7 @@ def overlap_chunks() -> Report:
         StreamReading(count, (9e-3 / count,) * 3, right=True) for count in overlap.STREAMS
     )
     found = Timeline(256 << 20, 16, 4e-3, 3e-3, 2e-3, streams)
-    return overlap.make_report(found, HARDWARE)
+    return overlap.report_overlap(found, HARDWARE)
 
 
 def copy_rows() -> Report:
@@ -157,18 +155,18 @@ def copy_rows() -> Report:
 
 
 def launch_kernels() -> Report:
-    readings = [LaunchReading(n, 4e-6 * n, 1e-3 * n, 1e-3) for n in launches.COUNTS]
-    return launches.make_report(readings, HARDWARE)
+    readings = [LaunchReading(n, 4e-6 * n, 1e-3 * n, 1e-3) for n in overlap.COUNTS]
+    return overlap.report_launches(readings, HARDWARE)
 
 
 def copy_peers() -> Report:
     readings = [
         copy_link(way, direction, size)
         for way in ("staged", "copied", "read by a kernel")
-        for size in peers.SIZES
+        for size in transfers.PEER_SIZES
         for direction in ("0 → 1", "1 → 0", "both")
     ]
-    return peers.make_report(readings, HARDWARE, direct=True)
+    return transfers.report_peers(readings, HARDWARE, direct=True)
 
 
 def climb_waves() -> Report:

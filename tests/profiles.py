@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from wavetrim.scheduler.cpu_model import CpuModel, CpuShare
-from wavetrim.scheduler.machine import KernelModel, LinkModel, MachineProfile
-from wavetrim.scheduler.presets import PRESETS
+from wavetrim.scheduler.model.cpu import CpuModel, CpuShare
 from wavetrim.scheduler.problem import MEMORIES
-from wavetrim.scheduler.profile import build_preset_profile
+from wavetrim.scheduler.profile.machine import KernelModel, LinkModel, MachineProfile
+from wavetrim.scheduler.profile.presets import PRESETS
+from wavetrim.scheduler.profile.store import build_preset_profile
 
 
 def make_links(gbytes_per_second: float, call_seconds: float = 1e-4) -> tuple[LinkModel, ...]:

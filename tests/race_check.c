@@ -1,7 +1,7 @@
-// Drives the C library from several threads at once, for the sanitizers: callers share one team, and
+// Drives the C library from several threads at once, for the sanitizers: callers share one pool, and
 // stages walk in their threads beside them. Its libcuda.so.1 is lazy_driver.c. Ends with 1 where an
 // element is not what it should be.
-#include "../kernels/native/copies.h"
+#include "../kernels/transfer/native/copies.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 typedef struct Stage Stage;
-Stage* open_stage(Team* team, void* stream, void* const* memories, int slabs, int64_t slab_bytes);
+Stage* open_stage(Pool* pool, void* stream, void* const* memories, int slabs, int64_t slab_bytes);
 int64_t ask_stage(
     Stage* stage, int inwards, int alone, void* after, void* start, void* end, char* host,
     int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t rows,
@@ -25,7 +25,7 @@ int cuEventCreate(void** event, unsigned flags);
 int cuEventDestroy_v2(void* event);
 
 enum {
-    CALLERS = 6,  // more than copies that are under way at one time
+    CALLERS = 18,  // more than tasks that are on offer at one time
     STAGES = 2,
     HELPERS = 2,
     ROUNDS = 4,
@@ -37,7 +37,7 @@ enum {
     SLAB_BYTES = 20000,
 };
 
-static Team* team;
+static Pool* pool;
 static atomic_int wrong;
 
 static void expect(int holds, const char* what)
@@ -54,7 +54,7 @@ static int32_t* make_matrix(int32_t seed, int pitch)
     return matrix;
 }
 
-// Copies by rows, and from rows to columns and back, by a team that is limited meanwhile.
+// Copies by rows, and from rows to columns and back, by a pool that is limited meanwhile.
 static void* copy_often(void* argument)
 {
     const int32_t seed = (int32_t)(intptr_t)argument * 1000000;
@@ -63,12 +63,12 @@ static void* copy_often(void* argument)
     int32_t* target = make_matrix(-2, COLUMNS);
     const int64_t row = COLUMNS * ITEM, column = ROWS * ITEM;
     for (int round = 0; round < ROUNDS; ++round) {
-        limit_team(team, (round + seed / 1000000) % (HELPERS + 1), round % 2);
-        wake_team(team, HELPERS);
-        copy_matrix(team, HELPERS, (char*)between, ITEM, column, (char*)source, row, ITEM, ROWS, COLUMNS, ITEM);
-        copy_matrix(team, HELPERS, (char*)target, row, ITEM, (char*)between, ITEM, column, ROWS, COLUMNS, ITEM);
+        limit_pool(pool, (round + seed / 1000000) % (HELPERS + 1), round % 2);
+        wake_pool(pool, HELPERS);
+        copy_matrix(pool, HELPERS, (char*)between, ITEM, column, (char*)source, row, ITEM, ROWS, COLUMNS, ITEM);
+        copy_matrix(pool, HELPERS, (char*)target, row, ITEM, (char*)between, ITEM, column, ROWS, COLUMNS, ITEM);
         expect(memcmp(target, source, row * ROWS) == 0, "copies change elements");
-        copy_matrix(team, 1, (char*)between, row, ITEM, (char*)source, row, ITEM, ROWS, COLUMNS, ITEM);
+        copy_matrix(pool, 1, (char*)between, row, ITEM, (char*)source, row, ITEM, ROWS, COLUMNS, ITEM);
         expect(memcmp(between, source, row * ROWS) == 0, "a plain copy changes elements");
         memset(target, 0, row * ROWS);
     }
@@ -119,7 +119,7 @@ static void* use_stage(void* argument)
     void* events[3];
     for (int i = 0; i < SLABS; ++i) memories[i] = malloc(SLAB_BYTES);
     for (int i = 0; i < 3; ++i) cuEventCreate(&events[i], 2);
-    Stage* stage = open_stage(team, NULL, memories, SLABS, SLAB_BYTES);
+    Stage* stage = open_stage(pool, NULL, memories, SLABS, SLAB_BYTES);
     expect(stage != NULL, "a stage does not open");
     if (stage != NULL) {
         walk_often(stage, events, (int32_t)(intptr_t)argument * 1000000);
@@ -132,12 +132,13 @@ static void* use_stage(void* argument)
 
 int main(void)
 {
-    team = open_team(HELPERS);
+    pool = open_pool(HELPERS, 0, 0);
     pthread_t thread[CALLERS + STAGES];
     for (intptr_t i = 0; i < CALLERS + STAGES; ++i) {
         pthread_create(&thread[i], NULL, i < CALLERS ? copy_often : use_stage, (void*)i);
     }
     for (int i = 0; i < CALLERS + STAGES; ++i) pthread_join(thread[i], NULL);
-    close_team(team);
+    close_pool(pool);
+    free_pool(pool);
     return atomic_load(&wrong);
 }

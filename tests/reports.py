@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from wavetrim.kernels.pipeline import GpuTimings
-from wavetrim.scheduler.execute import Timings
-from wavetrim.scheduler.experiments import (
+from wavetrim.kernels.pipeline.pipeline import GpuTimings
+from wavetrim.lab.experiments import (
     compara_kernels,
     hybrid_f,
     matmatgpu,
@@ -12,9 +11,8 @@ from wavetrim.scheduler.experiments import (
     mulmatcua,
     sdk_multiply,
 )
-from wavetrim.scheduler.experiments.bench import Hardware
-from wavetrim.scheduler.experiments.measurement import Measurement
-from wavetrim.scheduler.experiments.reference import (
+from wavetrim.lab.experiments.measurement import Measurement
+from wavetrim.lab.experiments.reference import (
     HYBRID_SIZE,
     HYBRID_WIDTH,
     SQUARE_SIZES,
@@ -22,7 +20,9 @@ from wavetrim.scheduler.experiments.reference import (
     TABLE_17,
     TILE_WIDTHS,
 )
-from wavetrim.scheduler.experiments.report import Report
+from wavetrim.lab.reports.bench import Hardware
+from wavetrim.lab.reports.report import Report
+from wavetrim.scheduler.execution.executor import Timings
 from wavetrim.scheduler.problem import GemmProblem
 
 HARDWARE = Hardware("Abacus 9", 12, "1.2", "Difference Engine", 4)

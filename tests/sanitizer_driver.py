@@ -11,7 +11,7 @@ import numpy as np
 
 from wavetrim.kernels.catalog import KernelSpec, list_kernels
 from wavetrim.kernels.device import list_devices
-from wavetrim.kernels.gemm import multiply_on_device
+from wavetrim.kernels.gemm.resident import multiply_on_device
 
 
 def multiply_ragged(

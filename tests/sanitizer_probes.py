@@ -8,8 +8,9 @@ from pathlib import Path
 
 import cupy
 
-from wavetrim.kernels import cycle_probes, memory_probes
-from wavetrim.kernels.stopwatch import Stopwatch
+from wavetrim.lab.gpu import cycles as cycle_probes
+from wavetrim.lab.gpu import memory as memory_probes
+from wavetrim.lab.gpu.stopwatch import Stopwatch
 
 
 def main() -> None:

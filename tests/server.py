@@ -14,7 +14,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,10 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
+from tests.limit import allow
+from tests.preloaded import ForkedProcess
 
-_SERVE = (sys.executable, "-m", "wavetrim", "serve", "--access-log")
+_SERVE = ("serve", "--access-log", "--port")
 NPY = {"Content-Type": "application/x-npy"}
 
 
@@ -34,16 +36,13 @@ class RunningServer:
 
     Args:
         data_dir: Its data folder; may hold what an earlier server has left.
+        prefix: A command that runs it, in surroundings of its own.
         settings: More settings, by their names.
-
-    Attributes:
-        command: What is run; the port comes behind it.
     """
 
-    command = _SERVE
-
-    def __init__(self, data_dir: Path, **settings: object) -> None:
+    def __init__(self, data_dir: Path, *, prefix: Sequence[str] = (), **settings: Any) -> None:
         self.data_dir = data_dir
+        self.prefix = prefix
         self.settings = settings
         self.port = int(str(settings.get("port") or find_free_port()))
         self.url = f"{'https' if 'tls_certificate' in settings else 'http'}://127.0.0.1:{self.port}"
@@ -52,18 +51,21 @@ class RunningServer:
         self.client = self._open_client()
         self.wait_live()
 
-    def _launch(self) -> subprocess.Popen[bytes]:
+    def _launch(self) -> subprocess.Popen[bytes] | ForkedProcess:
         wanted = {"data_dir": self.data_dir, **SHARED_SETTINGS, **self.settings}
-        environment = {f"WAVETRIM_{name.upper()}": str(value) for name, value in wanted.items()}
+        settings = {f"WAVETRIM_{name.upper()}": str(value) for name, value in wanted.items()}
+        environment = {**clear_environment(), **settings}
+        arguments = [*_SERVE, str(self.port)]
         with self.log.open("ab") as log:
+            if not self.prefix:
+                return ForkedProcess(
+                    "wavetrim", arguments, folder=ROOT, environment=environment,
+                    output=log.fileno(), errors=log.fileno(),
+                )  # fmt: skip
             return subprocess.Popen(
-                [*self.command, "--port", str(self.port)],
-                cwd=ROOT,
-                env={**clear_environment(), **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+                [*self.prefix, sys.executable, "-m", "wavetrim", *arguments],
+                cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
 
     def _open_client(self) -> httpx.Client:
         certificate = self.settings.get("tls_certificate")
@@ -79,9 +81,9 @@ class RunningServer:
         self._wait_ok("/healthz/ready", seconds)
 
     def _wait_ok(self, path: str, seconds: float) -> None:
-        end = time.monotonic() + seconds
+        began = time.monotonic()
         answer = "nothing"
-        while time.monotonic() < end:
+        while time.monotonic() - began < allow(seconds):
             if self.process.poll() is not None:
                 break
             try:
@@ -170,7 +172,7 @@ def start_server(tmp_path: Path) -> Iterator[Callable[..., RunningServer]]:
     """Starts servers with settings of their own; all are stopped after the test."""
     started: list[RunningServer] = []
 
-    def start(**settings: object) -> RunningServer:
+    def start(**settings: Any) -> RunningServer:
         started.append(RunningServer(tmp_path / f"data{len(started)}", **settings))
         return started[-1]
 

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import wavetrim.kernels.native_stage
-from wavetrim.kernels.host_copies import CopyTeam
-from wavetrim.kernels.native_stage import NativeStage
-from wavetrim.kernels.region import DeviceRegion
-from wavetrim.kernels.stages import Errand, Walk
+import wavetrim.kernels.transfer.native_stage
+from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.transfer.host_copies import open_copiers
+from wavetrim.kernels.transfer.native_stage import NativeStage
+from wavetrim.kernels.transfer.stages import Errand, Walk
+from wavetrim.native.pool import ThreadPool
 
 SHAPES = ((1, 1), (3, 5), (1, 1_100_001), (2_100_000, 1), (1031, 1033), (700, 4096), (3, 700_001))
 
@@ -66,10 +67,10 @@ class Caller:
         self._driver = driver
         self._alone = alone
 
-    def copy(self, matrix: Any, region: DeviceRegion, *, inwards: bool) -> None:
+    def copy(self, matrix: Any, place: Layout, *, inwards: bool) -> None:
         """Copy, and wait until the copy is over."""
         start, end = Event(self._driver), Event(self._driver)
-        walk = self._stage.send(Errand(matrix, region, inwards, None, start, end, self._alone))
+        walk = self._stage.send(Errand(matrix, place, inwards, None, start, end, self._alone))
         walk.result()
         assert walk.done()
         self._stage.finish()
@@ -83,39 +84,40 @@ def check(caller: Caller, shape: tuple[int, int], pitch: int, layout: str) -> No
         layout
     ]
     device = np.full((rows, pitch), -1, np.float32)
-    caller.copy(source, DeviceRegion(device.ctypes.data, pitch), inwards=True)
+    place = Layout(device.ctypes.data, rows, columns, pitch, 4)
+    caller.copy(source, place, inwards=True)
     assert np.array_equal(device[:, :columns], source), (shape, pitch, layout)
     # Padding travels where rows are padded in the slab, too; never beyond the last element.
     assert pitch - columns < 32 or (device[:, columns:] == -1).all()
     back = np.full_like(source, -2)
-    caller.copy(back, DeviceRegion(device.ctypes.data, pitch), inwards=False)
+    caller.copy(back, place, inwards=False)
     assert np.array_equal(back, source), (shape, pitch, layout)
 
 
 def check_failure(stage: NativeStage, driver: ctypes.CDLL) -> None:
     """What the driver refuses is told of every copy behind it, until it is forgotten."""
     matrix = np.ones((3, 5), np.float32)
-    region = DeviceRegion(matrix.ctypes.data, 5)
+    place = Layout(matrix.ctypes.data, 3, 5, 5, 4)
     events = Event(driver), Event(driver)
     driver.refuse(1)
-    refused = [stage.send(Errand(matrix, region, True, None, *events, False)) for _ in range(3)]
+    refused = [stage.send(Errand(matrix, place, True, None, *events, False)) for _ in range(3)]
     for walk in refused:
         with pytest.raises(Refusal, match="1"):
             walk.result()
     driver.refuse(0)
     stage.abandon()
-    Caller(stage, driver, alone=False).copy(matrix, region, inwards=True)
+    Caller(stage, driver, alone=False).copy(matrix, place, inwards=True)
 
 
 def check_lost_context(stage: NativeStage, driver: ctypes.CDLL) -> None:
     """Where everything fails, nothing waits for ever, also not for what was under way."""
     matrix = np.ones((1500, 1500), np.float32)
     device = np.zeros_like(matrix)
-    region = DeviceRegion(device.ctypes.data, 1500)
+    place = Layout(device.ctypes.data, 1500, 1500, 1500, 4)
     events = Event(driver), Event(driver)
     for inwards, alone in itertools.product((True, False), repeat=2):
-        errand = Errand(matrix, region, inwards, None, *events, alone)
-        underway = stage.send(Errand(matrix, region, True, None, *events, alone))
+        errand = Errand(matrix, place, inwards, None, *events, alone)
+        underway = stage.send(Errand(matrix, place, True, None, *events, alone))
         underway.result()
         driver.fail(700)
         failed = stage.send(errand)
@@ -133,13 +135,13 @@ def check_dropping(stage: NativeStage, driver: ctypes.CDLL) -> None:
     """What is abandoned is over, whether it had begun or not; then the stage goes on."""
     values = np.random.default_rng(1).random((3000, 1500), np.float32)
     device = np.zeros_like(values)
-    region = DeviceRegion(device.ctypes.data, 1500)
+    place = Layout(device.ctypes.data, 3000, 1500, 1500, 4)
     events = Event(driver), Event(driver)
-    errand = Errand(values, region, True, None, *events, False)
+    errand = Errand(values, place, True, None, *events, False)
     walks = [stage.send(errand) for _ in range(50)]
     stage.abandon()
     assert all(walk.done() for walk in walks)
-    Caller(stage, driver, alone=False).copy(values, region, inwards=True)
+    Caller(stage, driver, alone=False).copy(values, place, inwards=True)
     assert np.array_equal(device, values)
 
 
@@ -148,11 +150,11 @@ def send_out(
 ) -> list[tuple[Any, Any, Walk]]:
     """Ask for square matrices, all at once: each on the device, its copy to be, and when."""
     sent = []
-    for place, size in enumerate(sizes):
-        device = np.full((size, size), place, np.float32)
+    for value, size in enumerate(sizes):
+        device = np.full((size, size), value, np.float32)
         matrix = np.full_like(device, -1)
-        region = DeviceRegion(device.ctypes.data, size)
-        errand = Errand(matrix, region, False, None, Event(driver), Event(driver), False)
+        place = Layout(device.ctypes.data, size, size, size, 4)
+        errand = Errand(matrix, place, False, None, Event(driver), Event(driver), False)
         sent.append((device, matrix, stage.send(errand)))
     return sent
 
@@ -205,7 +207,7 @@ def check_closed(stage: NativeStage, walk: Walk) -> None:
             call()
 
 
-def check_no_memory(team: CopyTeam) -> None:
+def check_no_memory(pool: ThreadPool) -> None:
     """A stage that does not come about leaves no slab behind."""
     made: list[HostSlab] = []
 
@@ -216,9 +218,9 @@ def check_no_memory(team: CopyTeam) -> None:
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wavetrim.kernels.native_stage, "PinnedSlab", make_slab)
+        patch.setattr(wavetrim.kernels.transfer.native_stage, "PinnedSlab", make_slab)
         with pytest.raises(Refusal, match="2"):
-            NativeStage(team, Stream())
+            NativeStage(pool, Stream())
     assert [slab.freed for slab in made] == [True] * 3
 
 
@@ -234,11 +236,12 @@ def refuse(status: int) -> None:
 def main() -> None:
     """Run the checks."""
     driver = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
-    wavetrim.kernels.native_stage.PinnedSlab = HostSlab  # type: ignore[misc,assignment]
-    wavetrim.kernels.native_stage._raise = refuse  # type: ignore[assignment]
+    wavetrim.kernels.transfer.native_stage.PinnedSlab = HostSlab  # type: ignore[misc,assignment]
+    wavetrim.kernels.transfer.native_stage._raise = refuse  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as folder:
-        team = CopyTeam(2, cache_dir=Path(folder))
-        stage = NativeStage(team, Stream())
+        pool = open_copiers(2, cache_dir=Path(folder))
+        assert pool is not None
+        stage = NativeStage(pool, Stream())
         for (rows, columns), layout in itertools.product(SHAPES, ("rows", "columns", "back")):
             for pitch, alone in itertools.product((columns, columns + 7, columns + 100), (0, 1)):
                 check(Caller(stage, driver, alone=bool(alone)), (rows, columns), pitch, layout)
@@ -249,13 +252,15 @@ def main() -> None:
         check_queue_that_ends(stage, driver)
         matrix = np.ones((3, 5), np.float32)
         device = np.zeros_like(matrix)
-        region = DeviceRegion(device.ctypes.data, 5)
-        errand = Errand(matrix, region, True, None, Event(driver), Event(driver), False)
+        place = Layout(device.ctypes.data, 3, 5, 5, 4)
+        errand = Errand(matrix, place, True, None, Event(driver), Event(driver), False)
         walk = stage.send(errand)
         stage.close()
         check_closed(stage, walk)
-        check_no_memory(team)
-        team.close()
+        check_no_memory(pool)
+        pool.close()
+        with pytest.raises(RuntimeError, match="ended"):
+            NativeStage(pool, Stream())
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.banks import ARCH, count_cycles, describe, find_loop
+from benchmarks.kernels.banks import ARCH, count_cycles, describe, find_loop
 from wavetrim.kernels.catalog import KernelSpec, list_kernels
 
 BULK = [spec for spec in list_kernels(dtype="float32") if spec.name == "bulk"]

@@ -1,10 +1,12 @@
-"""The host benchmark's decisions, its contenders that need no GPU, and one small run of it."""
+"""The host benchmark's decisions, its baselines that need no GPU, and one small run of it."""
 
 import ctypes
 import importlib.util
 import json
 import math
+import os
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -14,37 +16,44 @@ from pathlib import Path
 import numpy as np
 import pytest
 import threadpoolctl
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from benchmarks.blas_threads import BlasThreads
-from benchmarks.contenders.contender import Contender
-from benchmarks.contenders.cublas_xt import BLOCKS, CublasXt, list_settings
-from benchmarks.contenders.field import NAMES, make_contenders
-from benchmarks.contenders.plain_numpy import PlainNumpy
-from benchmarks.contenders.streamed_cupy import choose_panel_rows, cut_panels
-from benchmarks.contenders.xt_library import XtError, XtHandle, declare_functions
-from benchmarks.host_contest import (
+from benchmarks.common.blas_threads import BlasThreads
+from benchmarks.common.busy_cores import take_cores
+from benchmarks.common.operands import Matrix, Operands, cut_rows, draw_operands, pin_operands
+from benchmarks.common.projection import Projection
+from benchmarks.host.__main__ import FILES, SECONDS
+from benchmarks.host.baselines.baseline import Baseline
+from benchmarks.host.baselines.cublas_xt import BLOCKS, CublasXt, list_settings
+from benchmarks.host.baselines.lineup import NAMES, make_baselines
+from benchmarks.host.baselines.plain_numpy import PlainNumpy
+from benchmarks.host.baselines.streamed_cupy import choose_panel_rows, cut_panels
+from benchmarks.host.baselines.xt_library import XtError, XtHandle, declare_functions
+from benchmarks.host.bench import HostBench
+from benchmarks.host.contest import (
     LEAST_TURNS,
+    SHORT_SECONDS,
     SLOW_SECONDS,
+    USUAL_TURNS,
     HostContest,
     HostScore,
     make_host_rows,
 )
-from benchmarks.host_rows import HostResults
-from benchmarks.host_suite import (
+from benchmarks.host.limit import LinkRates, find_limit_seconds, measure_compute, measure_link
+from benchmarks.host.results import HostRecord, HostResults
+from benchmarks.host.suite import (
     ALL_SHAPES,
     DTYPES,
-    REGRET_SMS,
-    SUITE,
-    count_bytes,
-    estimate_seconds,
+    HELD_SMS,
+    NAMED,
+    Product,
+    draw_products,
+    list_small,
+    list_suite,
+    list_sweeps,
 )
-from benchmarks.limit import LinkRates, find_limit_seconds, measure_compute, measure_link
-from benchmarks.measured import Shape
-from benchmarks.operands import Matrix, Operands, cut_rows, draw_operands, pin_operands
-from benchmarks.projection import Projection
-from benchmarks.regret import (
+from benchmarks.host.sweep import (
     FINAL_SECONDS,
     LEAST_REACH_SECONDS,
     LONGEST_SECONDS,
@@ -59,14 +68,18 @@ from benchmarks.regret import (
     list_points,
     thin,
 )
+from benchmarks.kernels.measured import Shape
+from benchmarks.kernels.suite import LEAST_SHARE
 from tests.c_library import build_library
-from wavetrim.cpu.threads import limit_blas_threads
+from tests.host_figures import HEAD
+from wavetrim.cpu.threads import limit_blas_threads, usable_cores
 from wavetrim.kernels.device import list_devices
-from wavetrim.scheduler.execute import Executor
-from wavetrim.scheduler.plan import choose_plan
-from wavetrim.scheduler.presets import PRESETS
+from wavetrim.scheduler.execution.executor import Executor, Timings
+from wavetrim.scheduler.planning.plan import Plan, choose_plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
-from wavetrim.scheduler.profile import build_preset_profile, find_profile
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.presets import PRESETS
+from wavetrim.scheduler.profile.store import build_preset_profile, find_profile
 from wavetrim.scheduler.wishes import Wishes
 
 H200 = build_preset_profile(PRESETS[0], "data sheet", 16)
@@ -81,35 +94,47 @@ def plan_for(shape: Shape, dtype: str = "float32", **wishes):
 
 
 def test_the_suite_is_the_promised_one_and_ten_more() -> None:
-    assert len(SUITE) == 16
+    assert len(NAMED) == 16
     assert len(ALL_SHAPES) == len(set(ALL_SHAPES)) == 26
-    assert {(16384, 16384, 256), (1, 8192, 8192), (32768, 32768, 4096)} < set(SUITE)
+    assert {(16384, 16384, 256), (1, 8192, 8192), (32768, 32768, 4096)} < set(NAMED)
+    small = {product.shape for product in list_small()} | {(1024, 1024, 1024)}
+    assert small == {(size, size, size) for size in (64, 128, 256, 512, 700, 1024)}
 
 
-def test_all_contests_fit_into_nine_minutes_on_an_h200() -> None:
-    seconds = sum(
-        estimate_seconds(shape, dtype, memory)
-        for shape in ALL_SHAPES
-        for dtype in DTYPES
+@given(st.dates().map(str))
+@example("2026-11-23")
+def test_a_date_draws_the_same_products_again(seed: str) -> None:
+    products = draw_products(seed)
+    assert products == draw_products(seed)
+    assert len(products) == 40
+    assert all(product.size_bytes <= 4 * 2**30 for product in products)
+    sizes = [size for product in products for size in product.shape]
+    assert 1 <= min(sizes) <= max(sizes) <= 40_000
+    assert 10 < statistics.median(sizes) < 2000  # log-uniform: 200
+    assert {product.dtype for product in products} == set(DTYPES)
+
+
+def test_most_of_each_part_fits_into_its_time_on_an_h200() -> None:
+    drawn = draw_products("2026-11-23")
+    contests = [
+        product.estimate_seconds(memory)
+        for product in (*list_small(), *drawn, *list_suite())
         for memory in MEMORIES
-    )
-    assert 240 < seconds < 500
-
-
-def test_most_sweeps_fit_into_eleven_minutes_on_an_h200() -> None:
-    estimates = [
-        estimate_sweep_seconds(plan_for(shape, dtype, sms=sms).predicted.total_seconds)
-        for shape in ALL_SHAPES
-        for dtype in DTYPES
-        for sms in REGRET_SMS
     ]
-    assert sum(estimates) < 660
-    assert max(estimates) <= LONGEST_SECONDS + 0.1 + FINAL_SECONDS
-    assert sum(seconds > 0 for seconds in estimates) > 0.8 * len(estimates)
+    assert LEAST_SHARE * sum(contests) < SECONDS
+    sweeps = [
+        estimate_sweep_seconds(
+            choose_plan(product.place_in("pageable"), H200, Wishes(sms=sms)).predicted.total_seconds
+        )
+        for product, sms in list_sweeps(list_suite(), drawn)
+    ]
+    assert LEAST_SHARE * sum(sweeps) < 1.2 * SECONDS
+    assert max(sweeps) <= LONGEST_SECONDS + 0.1 + FINAL_SECONDS
+    assert sum(seconds > 0 for seconds in sweeps) > 0.8 * len(sweeps)
 
 
 def test_bytes_are_those_of_all_three_matrices() -> None:
-    assert count_bytes((2, 3, 5), "float64") == 8 * (10 + 15 + 6)
+    assert Product((2, 3, 5), "float64").size_bytes == 8 * (10 + 15 + 6)
 
 
 def test_the_limit_is_the_slowest_of_computing_and_both_ways() -> None:
@@ -159,7 +184,7 @@ def test_products_in_tf32_do_not_pass() -> None:
     assert Projection(operands).find_error(cut(operands.a) @ cut(operands.b)) > 1.0
 
 
-# --- contenders ----------------------------------------------------------------------------------
+# --- baselines ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("m", [1, 255, 256, 333, 4096, 4097, 65536, 100_003])
@@ -196,17 +221,17 @@ def xt_library(tmp_path_factory: pytest.TempPathFactory):
 def test_cublasxt_is_tuned_among_what_it_does_not_refuse(
     xt_library, monkeypatch: pytest.MonkeyPatch, memory: str
 ) -> None:
-    monkeypatch.setattr("benchmarks.contenders.xt_library.load_library", lambda: xt_library)
+    monkeypatch.setattr("benchmarks.host.baselines.xt_library.load_library", lambda: xt_library)
     operands = replace(draw_operands((90, 80, 70), "float32"), memory=memory)
     xt_library.refuse_pinning(1)
-    contender = CublasXt(0, shares_with_cpu=True)
-    assert contender.prepare(operands, time.perf_counter() + 20)
+    baseline = CublasXt(0, shares_with_cpu=True)
+    assert baseline.prepare(operands, time.perf_counter() + 20)
     xt_library.refuse_pinning(0)
-    settings = contender.settings
+    settings = baseline.settings
     assert (settings["block"], settings["pinning"]) == (1024, False)
     assert settings["tried"] >= (3 if memory == "pageable" else 2)
-    assert contender.wakes_blas == (settings["cpu_ratio"] > 0)
-    assert Projection(operands).find_error(contender.multiply(operands)) <= 1.0
+    assert baseline.wakes_blas == (settings["cpu_ratio"] > 0)
+    assert Projection(operands).find_error(baseline.multiply(operands)) <= 1.0
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.2])
@@ -249,7 +274,7 @@ def test_blas_threads_are_woken_for_a_while_only() -> None:
 # --- turns ---------------------------------------------------------------------------------------
 
 
-class Wrong(Contender):
+class Wrong(Baseline):
     """Leaves C as it is."""
 
     name = "wrong"
@@ -282,23 +307,23 @@ class Aside(PlainNumpy):
         return False
 
 
-def run_contest(*contenders: Contender, seconds: float = 60.0):
+def run_contest(*baselines: Baseline, seconds: float = 60.0):
     operands = draw_operands((60, 70, 80), "float64")
     refused: dict[str, str] = {}
     scores = HostContest(operands, Projection(operands), BlasThreads()).run(
-        contenders,
+        baselines,
         time.perf_counter() + seconds,
         lambda one, why: refused.update({one.name: why}),
     )
-    rows = make_host_rows(operands, scores, limit_seconds=1e-6, sm_count=132)
-    return {row.contender: row for row in rows}, refused
+    rows = make_host_rows(operands, scores, limit_seconds=1e-6)
+    return {row.baseline: row for row in rows}, refused
 
 
-def test_contenders_take_turns_and_wrong_ones_are_refused() -> None:
+def test_baselines_take_turns_and_wrong_ones_are_refused() -> None:
     rows, refused = run_contest(PlainNumpy(), Wrong(), Late(), Aside())
     assert set(rows) == {"numpy"}
     row = rows["numpy"]
-    assert (row.turns, row.sms, row.f, row.f_actual) == (PlainNumpy.turns, 132, None, None)
+    assert (row.turns, row.f, row.f_actual) == (PlainNumpy.turns, None, None)
     assert row.limit_share == pytest.approx(1e-6 / row.seconds)
     assert refused["wrong"].startswith("WrongProductError: the product is off by nan")
     assert refused["late"] == "OSError: lost"
@@ -308,6 +333,8 @@ def test_without_time_each_still_has_the_least_turns() -> None:
     rows, _ = run_contest(PlainNumpy(), seconds=0.0)
     assert rows["numpy"].turns == LEAST_TURNS
     assert HostScore(SLOW_SECONDS * 1.01).least_turns == 1
+    assert HostScore(1.0, [SHORT_SECONDS / 2]).most_turns == Baseline.turns > USUAL_TURNS
+    assert HostScore(1.0, [SHORT_SECONDS * 2]).most_turns == USUAL_TURNS
 
 
 def test_this_products_executor_tells_its_rows(tmp_path: Path) -> None:
@@ -315,10 +342,10 @@ def test_this_products_executor_tells_its_rows(tmp_path: Path) -> None:
     with Executor(cache_dir=tmp_path) as executor:
         threads = executor.pool.threads
         profile = find_profile(None, devices=(), directory=None, cpu_threads=threads)
-        contenders = make_contenders(executor, profile, NAMES, refused.__setitem__)
-        assert [one.name for one in contenders] == ["wavetrim", "numpy"]
-        assert set(refused) == set(NAMES) - {"wavetrim", "numpy"}
-        rows, wrong = run_contest(*contenders)
+        baselines = make_baselines(executor, profile, NAMES, refused.__setitem__)
+        assert [one.name for one in baselines] == ["wavetrim", "wavetrim-preset", "numpy"]
+        assert set(refused) == set(NAMES) - {"wavetrim", "wavetrim-preset", "numpy"}
+        rows, wrong = run_contest(*baselines)
     assert not wrong
     assert (rows["wavetrim"].f, rows["wavetrim"].f_actual) == (60, 60)
     assert rows["wavetrim"].settings is not None
@@ -327,7 +354,7 @@ def test_this_products_executor_tells_its_rows(tmp_path: Path) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_all_contenders_compute_the_product(tmp_path: Path, dtype: str, memory: str) -> None:
+def test_all_baselines_compute_the_product(tmp_path: Path, dtype: str, memory: str) -> None:
     drawn = draw_operands((1531, 919, 1201), dtype)
     operands = pin_operands(drawn) if memory == "pinned" else drawn
     refused: dict[str, str] = {}
@@ -335,14 +362,14 @@ def test_all_contenders_compute_the_product(tmp_path: Path, dtype: str, memory: 
     with Executor(cache_dir=tmp_path, devices=devices) as executor:
         threads = executor.pool.threads
         profile = find_profile(None, devices=devices, directory=None, cpu_threads=threads)
-        contenders = make_contenders(executor, profile, NAMES, refused.__setitem__)
+        baselines = make_baselines(executor, profile, NAMES, refused.__setitem__)
         scores = HostContest(operands, Projection(drawn), BlasThreads()).run(
-            [one for one in contenders if memory in one.memories],
+            [one for one in baselines if memory in one.memories],
             time.perf_counter() + 20,
             lambda one, why: refused.update({one.name: why}),
         )
-        for contender in contenders:
-            contender.release()
+        for baseline in baselines:
+            baseline.release()
     allowed = {"torch"} if importlib.util.find_spec("torch") is None else set()
     assert set(refused) <= allowed, refused
     assert {one.name for one in scores} >= {"wavetrim", "cupy", "cupy-streams", "cublasxt"}
@@ -375,7 +402,7 @@ def test_the_link_and_cublas_have_rates(tmp_path: Path) -> None:
 # --- sweeps of F ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sms", REGRET_SMS)
+@pytest.mark.parametrize("sms", [None, *HELD_SMS])
 @pytest.mark.parametrize("shape", ALL_SHAPES)
 def test_sweeps_hold_the_models_choice_and_stay_within_reach(shape: Shape, sms: int | None) -> None:
     plan = plan_for(shape, sms=sms)
@@ -413,6 +440,38 @@ def test_thinned_lists_keep_both_ends(values: list[int], most: int) -> None:
         assert (kept[0], kept[-1]) == (values[0], values[-1])
 
 
+class Simulated:
+    """An executor whose parts take what the model expects, half as long as that in its splits."""
+
+    devices = ()
+
+    def run(self, plan: Plan, *_: Matrix) -> Timings:
+        expected = plan.predict(plan.f)
+        shorter = 2 if 0 < plan.f < plan.problem.m else 1
+        parts = (expected.gpu_seconds, expected.cpu_seconds, expected.total_seconds)
+        return Timings(0.0, 0.0, *(seconds / shorter for seconds in parts), plan.f)
+
+
+def test_sweeps_write_regret_and_splits_on_busy_cores(tmp_path: Path) -> None:
+    record = HostRecord(tmp_path / "host-here-sweeps.json", HEAD)
+    bench = HostBench(
+        Simulated(), H200, link=LINK, cache_dir=tmp_path, record=record,
+        until=time.perf_counter() + 60,
+    )  # fmt: skip
+    small, large = (Product((size, size, size), "float32") for size in (64, 2048))
+    bench.sweep([(small, None), (large, None), (large, 2)])
+    alone, whole, split = HostResults.read(tmp_path / "host-here-sweeps.json").regret
+    assert (alone.shape, alone.sms, alone.is_split) == ((64, 64, 64), 132, False)
+    assert (whole.sms, split.sms) == (132, 2)
+    assert split.is_split
+    assert split.busy_moving_seconds == split.busy_pinned_seconds == split.moving_seconds
+    assert alone.busy_moving_seconds is None
+    for row in (alone, whole, split):
+        assert row.regret >= 1
+        assert row.f in [point[0] for point in row.curve]
+    assert split.over_better_alone < 1
+
+
 def test_products_that_take_too_long_are_not_swept() -> None:
     assert estimate_sweep_seconds(1e-4) == estimate_sweep_seconds(1e-3) < 0.9
     assert estimate_sweep_seconds(0.1) == USUAL_SECONDS + 0.1 + FINAL_SECONDS
@@ -423,24 +482,38 @@ def test_products_that_take_too_long_are_not_swept() -> None:
 # --- the file, and a run -------------------------------------------------------------------------
 
 
+def test_busy_cores_are_taken_and_given_back() -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    with take_cores(len(cores)) as processes:
+        assert [os.sched_getaffinity(process) for process in processes] == [{x} for x in cores]
+    for process in processes:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
+
+
 def test_a_small_run_writes_rows_of_checked_products(tmp_path: Path) -> None:
-    out = tmp_path / "host-here.json"
     profile = tmp_path / "profile.json"
     here = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
     profile.write_text(json.dumps(here.as_dict()), encoding="utf-8")
-    command = [sys.executable, "-m", "benchmarks.host", "--seconds", "30", "--out", str(out)]
-    command += ["--shapes", "64x48x32", "1x200x300", "--contenders", "wavetrim", "numpy"]
+    command = [sys.executable, "-m", "benchmarks.host", "--seconds", "60", "--out", str(tmp_path)]
+    command += ["--shapes", "64x48x32", "1x200x300", "--random", "2", "--seed", "2026-11-24"]
     root = Path(__file__).parent.parent
-    command += ["--profile", str(profile)]
+    command += ["--baselines", "wavetrim", "wavetrim-preset", "numpy", "--profile", str(profile)]
     ran = subprocess.run(command, check=False, capture_output=True, text=True, cwd=root)
     assert ran.returncode == 0, ran.stderr
-    results = HostResults.read(out)
-    assert {row.commit for row in results.rows} == {results.document["commit"]}
-    found = {(row.shape, row.dtype, row.memory, row.contender) for row in results.rows}
-    assert {
-        (shape, dtype, "pageable", name)
-        for shape in ((64, 48, 32), (1, 200, 300))
-        for dtype in DTYPES
-        for name in ("wavetrim", "numpy")
-    } <= found
+    document = json.loads((tmp_path / f"host-cpu{usable_cores()}-sweeps.json").read_text())
+    assert document["regret"] == []
+    results = HostResults.read(tmp_path / FILES["contests"].format(f"cpu{usable_cores()}"))
+    assert results.document["seed"] == "2026-11-24"
+    assert MachineProfile.from_dict(results.document["profile"]) == here
+    found = {(row.shape, row.dtype, row.group, row.baseline) for row in results.rows}
+    assert found == {
+        (product.shape, product.dtype, product.group, name)
+        for product in (
+            *draw_products("2026-11-24", 2),
+            *list_suite([(64, 48, 32), (1, 200, 300)]),
+        )
+        for name in ("wavetrim", "wavetrim-preset", "numpy")
+    }
     assert all(row.seconds > 0 and row.turns >= LEAST_TURNS for row in results.rows)
+    assert len(results.left_out) == 6  # page-locked memory, without a GPU

@@ -1,16 +1,21 @@
 """The kernel benchmark's decisions: who takes part, for how long, and what is made of it."""
 
 import math
+import sys
+from enum import IntEnum
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import meter
-from benchmarks.contest import (
+from benchmarks.common.exact import MOST_K, ExactProduct
+from benchmarks.kernels import meter
+from benchmarks.kernels.__main__ import describe_row, read_shape
+from benchmarks.kernels.contest import (
     AHEAD_SECONDS,
     LEAST_TURNS,
     MOST_LAUNCHES,
@@ -20,11 +25,9 @@ from benchmarks.contest import (
     count_launches,
     take_turns,
 )
-from benchmarks.exact import MOST_K, ExactProduct
-from benchmarks.kernels import describe_row, read_shape
-from benchmarks.meter import Meter, Reading
-from benchmarks.score import Score, make_rows
-from benchmarks.suite import (
+from benchmarks.kernels.meter import Meter, Reading
+from benchmarks.kernels.score import Score, make_rows
+from benchmarks.kernels.suite import (
     ALL_SHAPES,
     FEW_TURNS,
     LADDER_SHAPE,
@@ -39,12 +42,15 @@ from benchmarks.suite import (
     list_budgets,
     share_seconds,
 )
-from benchmarks.summary import find_best, find_mean, format_summary, summarize
+from benchmarks.kernels.summary import find_best, find_mean, format_summary, summarize
+from benchmarks.kernels.tile_choice import TileHeuristics, choose_tiles
 from tests.c_library import build_library
 from tests.measured import ENTRIES, invent_results, invent_row
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.errors import DeviceFailure, OperandError
-from wavetrim.kernels.timing import Burst
+from wavetrim.kernels.timing.seconds import Burst
+from wavetrim.scheduler.profile.presets import PRESETS
+from wavetrim.scheduler.profile.store import build_preset_profile
 
 HOPPER = list_kernels(dtype="float32", compute_capability=(9, 0))
 
@@ -342,3 +348,93 @@ def test_reading_takes_a_small_part_of_the_time(monkeypatch: pytest.MonkeyPatch)
     assert slow.read_if_due() is None
     now[0] += 0.02
     assert slow.read_if_due() == Reading(1.0, 2.0)
+
+
+# --- the choice of tile --------------------------------------------------------------------------
+
+
+class Ranking:
+    """What is called of nvMatmulHeuristics; it ranks given tiles in the order given."""
+
+    NvMatmulHeuristicsMatmulLayout = SimpleNamespace(NN_ROW_MAJOR=0)
+    NvMatmulHeuristicsNvidiaGpu = IntEnum("Gpu", ["H100_SXM", "H200_SXM", "RTX_4090"])
+
+    def __init__(self, *tiles: tuple[int, int, int], gpu: object = None) -> None:
+        self.gpu, self.tiles, self.asked = gpu, tiles, []
+
+    def NvMatmulHeuristicsInterfaceEx(self, gpu: object) -> "Ranking":  # noqa: N802
+        self.gpu = gpu
+        return self
+
+    def makeNvMatmulHeuristicsProblem(self, *size: int) -> tuple[int, ...]:  # noqa: N802
+        return size
+
+    def get(self, problem: tuple[int, ...], count: int, precision: str):
+        self.asked.append((problem, precision))
+        names = ("cta_tile_m", "cta_tile_n", "cta_tile_k")
+        return [
+            {"kernel": SimpleNamespace(**dict(zip(names, tile, strict=True)))}
+            for tile in self.tiles[:count]
+        ]
+
+
+TENSOR = [
+    spec
+    for spec in list_kernels(dtype="float64", compute_capability=(9, 0))
+    if spec.name == "tensor"
+]
+
+
+@pytest.mark.parametrize(
+    ("tiles", "chosen"),
+    [
+        ([(256, 128, 32), (64, 64, 64), (128, 128, 32)], "64x64x32"),
+        ([(128, 64, 16)], "128x64x16"),
+        ([(128, 64, 64)], "128x64x32"),
+        ([(256, 128, 32)], None),
+    ],
+)
+def test_the_first_tile_of_a_ranking_that_is_ours_is_chosen(tiles, chosen: str | None) -> None:
+    ranking = Ranking(*tiles)
+    found = TileHeuristics(ranking, "H200").choose((5, 6, 7), TENSOR)
+    assert (found and str(found.tile)) == chosen
+    assert ranking.asked == [((5, 6, 7, 0), "DDD")]
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100_SXM"),
+        ("NVIDIA GeForce RTX 4090", "RTX_4090"),
+        ("NVIDIA Abacus", None),
+    ],
+)
+def test_the_gpu_is_found_among_those_that_are_known(
+    name: str, known: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranking = Ranking()
+    monkeypatch.setitem(sys.modules, "nvMatmulHeuristics", ranking)
+    assert (TileHeuristics.find(name) is None) == (known is None)
+    assert getattr(ranking.gpu, "name", None) == known
+
+
+def test_tiles_are_chosen_with_and_without_the_baseline() -> None:
+    profile = build_preset_profile(PRESETS[0], "data sheet", 16)
+    specs = list_kernels(compute_capability=(9, 0))
+    shapes = ((4096, 4096, 4096), (333, 4099, 1021))
+    alone = choose_tiles(specs, shapes, profile, None)
+    assert {(x.kernel, x.dtype) for x in alone} == {
+        *(("register", "float32"), ("register", "float64")),
+        *(("bulk", "float32"), ("tensor", "float64")),
+    }
+    assert {x.heuristic for x in alone} == {None}
+    ranked = choose_tiles(specs, shapes, profile, TileHeuristics(Ranking((128, 128, 32)), 0))
+    assert [x.planned for x in ranked] == [x.planned for x in alone]
+    assert {x.heuristic for x in ranked if x.kernel == "tensor"} == {"128x128x32"}
+
+
+def test_the_baseline_ranks_tiles_of_ours_where_it_is_installed() -> None:
+    pytest.importorskip("nvMatmulHeuristics")
+    heuristics = TileHeuristics.find("NVIDIA H200")
+    assert heuristics is not None
+    assert heuristics.choose((4096, 4096, 4096), TENSOR) in TENSOR

@@ -14,6 +14,7 @@ import pytest
 
 from tests.command import make_environment
 from tests.matrices import assert_product, make_matrix
+from tests.processes import wait_until
 from tests.server import RunningServer, server, start_server
 from wavetrim.client import (
     Client,
@@ -151,11 +152,11 @@ def test_plans_devices_and_health_are_asked_for(client: Any) -> None:
 def test_the_api_key_is_sent_and_a_full_queue_is_busy(
     connect: Callable[..., Any], start_server: Callable[..., RunningServer]
 ) -> None:
-    guarded = start_server(api_key="a secret key", max_queued_jobs=1)
+    guarded = start_server(api_key="a-key-of-these-tests", max_queued_jobs=1)
     with pytest.raises(Unauthorized) as refused:
         next(iter(connect(guarded.url).jobs()))
     assert refused.value.status == 401
-    client = connect(guarded.url, api_key="a secret key")
+    client = connect(guarded.url, api_key="a-key-of-these-tests")
     matrix = client.put(make_matrix(SLOW, SLOW, "int64", 12))
     running = client.submit(matrix, matrix)
     while running.status().state == "queued":
@@ -209,10 +210,7 @@ def test_an_error_in_the_midst_of_a_submit_leaves_nothing(
 
     with pytest.raises(RuntimeError, match="the caller's own"):
         client.submit(np.eye(4), np.eye(4), on_upload=fail)
-    deadline = time.monotonic() + 10
-    while server.list_matrix_files() != before and time.monotonic() < deadline:
-        time.sleep(0.01)  # the service learns of the broken upload by and by
-    assert server.list_matrix_files() == before
+    wait_until(lambda: server.list_matrix_files() == before)  # it learns of the broken upload
 
 
 INTERRUPTED = {
@@ -261,9 +259,6 @@ def test_ctrl_c_in_the_midst_of_a_submit_leaves_nothing(
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=30)
     assert "KeyboardInterrupt" in errors
-    deadline = time.monotonic() + 10
-    while server.list_matrix_files() != before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert server.list_matrix_files() == before
+    wait_until(lambda: server.list_matrix_files() == before)
     with Client(server.url) as asking:
         assert len(list(asking.jobs())) == jobs

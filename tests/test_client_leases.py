@@ -14,8 +14,8 @@ import pytest
 from tests.clients import close_client, open_client
 from tests.leases import unix_client
 from tests.matrices import assert_product, make_matrix
+from tests.processes import wait_until
 from tests.server import RunningServer
-from tests.wire_server import wait_until
 from wavetrim.client import ServiceRefused
 
 MIB = 2**20

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.limit import allow
 from tests.scripted_server import Received, answer, serve_script
 from tests.server import RunningServer, encode_npy, server
 from wavetrim.client import (
@@ -77,12 +78,6 @@ def test_repetitions_are_bounded(connect: Callable[..., Any]) -> None:
     assert len(url.requests) == 3
 
 
-def test_an_upload_that_breaks_is_not_repeated(connect: Callable[..., Any]) -> None:
-    with serve_script([BROKEN]) as url, pytest.raises(ServiceUnreachable):
-        connect(url).put(np.eye(2))
-    assert len(url.requests) == 1
-
-
 def test_an_upload_that_is_put_off_is_repeated(connect: Callable[..., Any]) -> None:
     stored = answer(json.dumps(MATRIX).encode(), 201)
     with serve_script([BUSY, stored]) as url:
@@ -107,7 +102,7 @@ def test_an_empty_503_is_not_waited_for_longer_than_it_is_worth(
     begin = time.monotonic()
     with serve_script([later]) as url, pytest.raises(ServiceBusy) as busy:
         connect(url).submit("a", "b")
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < allow(5)
     assert busy.value.retry_after_seconds == 30
     assert len(url.requests) == 1
 
@@ -176,6 +171,18 @@ def test_a_submit_whose_answer_is_lost_is_one_job(
     assert direct.job(job.id).wait().state == "succeeded"
 
 
+def test_an_upload_whose_answer_is_lost_is_one_matrix(
+    connect: Callable[..., Any], server: RunningServer
+) -> None:
+    direct = connect(server.url)
+    before = {matrix.id for matrix in direct.matrices()}
+    with lose_answers(server, b"POST /v1/matrices ", count=2) as (url, lost):
+        matrix = connect(url).put(np.eye(4))
+    assert lost == [201, 200], "the service had stored it, then known it again"
+    assert {one.id for one in direct.matrices()} - before == {matrix.id}
+    np.testing.assert_array_equal(direct.get(matrix), np.eye(4))
+
+
 def test_a_submit_that_stays_unanswered_keeps_what_its_job_needs(
     connect: Callable[..., Any], server: RunningServer
 ) -> None:
@@ -203,4 +210,7 @@ def test_requests_carry_the_same_key_again(connect: Callable[..., Any]) -> None:
         for _ in range(2):
             with pytest.raises(ServiceUnreachable):
                 client.submit("a", "b")
+        with pytest.raises(ServiceUnreachable):
+            client.put(np.eye(2))
     assert keys[0] == keys[1] != keys[2] == keys[3]
+    assert keys[4] == keys[5] not in keys[:4]

@@ -146,6 +146,15 @@ def test_beta_zero_ignores_nan_in_c(pool: CpuPool, dtype: str, alpha: float) -> 
     assert np.all(c == 40 * alpha)
 
 
+@pytest.mark.parametrize("beta", [1e-30, 1e30])
+def test_half_precision_is_scaled_by_factors_that_it_has_no_room_for(
+    pool: CpuPool, beta: float
+) -> None:
+    c = np.array([[0.0, np.inf, -np.inf]], np.float16)
+    pool.multiply(np.ones((1, 2), "float16"), np.ones((2, 3), "float16"), c, alpha=0.0, beta=beta)
+    assert c.tolist() == [[0.0, np.inf, -np.inf]]
+
+
 def test_alpha_zero_ignores_nan_in_a_and_b(pool: CpuPool) -> None:
     a = np.full((5, 6), np.nan)
     c = np.ones((5, 5))

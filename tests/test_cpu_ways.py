@@ -102,6 +102,7 @@ def test_threads_in_c_are_the_least_urgent_of_all_where_they_yield(
         least, until = 3 if yields else 0, time.monotonic() + 10
         while (found := count_classes())[19, os.SCHED_IDLE] < least and time.monotonic() < until:
             time.sleep(0.01)  # one that the product did not want may have only just begun
+    own = os.nice(0), os.SCHED_OTHER
     assert found[19, os.SCHED_IDLE] == least
-    assert found[0, os.SCHED_OTHER] >= (1 if yields else 4)
-    assert found.total() == found[19, os.SCHED_IDLE] + found[0, os.SCHED_OTHER]
+    assert found[own] >= (1 if yields else 4)
+    assert found.total() == found[19, os.SCHED_IDLE] + found[own]

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.http.contenders.contender import OURS
+from benchmarks.common.plots import read_digest
+from benchmarks.common.results import ResultsError
+from benchmarks.common.tables import README, RESULTS
+from benchmarks.http.baselines.baseline import OURS
 from benchmarks.http.judged import Judgement, judge
-from benchmarks.http.plot import digest_figures, draw_sizes, find_plot, pick_lines, read_digest
+from benchmarks.http.plot import digest_figures, draw_sizes, find_plot, pick_lines
 from benchmarks.http.rows import Case, HttpResults, read_all_http_results, read_http_results
 from benchmarks.http.tables import NOT_MEASURED, PAGE, SECTIONS, fill_page
-from benchmarks.measured import ResultsError
-from benchmarks.tables import README, RESULTS
 from tests.http_figures import ABSENT, MS, invent_products, invent_results, make_row
 
 INVENTED = invent_results()
@@ -101,8 +102,9 @@ def test_what_was_not_measured_is_not_judged() -> None:
 
 def test_one_case_beyond_a_bound_breaks_it() -> None:
     case = Case("product", 256, "float32", 1)
-    slow = [row for row in invent_products(256, 1) if row.contender != OURS]
-    results = INVENTED.add([*slow, make_row(case, OURS, 9.0, floor_seconds=4 * MS, refused=1)])
+    slow = [row for row in invent_products(256, 1) if row.baseline != OURS]
+    added = [*slow, make_row(case, OURS, 9.0, floor_seconds=4 * MS, refused=1)]
+    results = replace(INVENTED, rows=(*INVENTED.rows, *added))
     for words in ("times the floor", "never slower than numpy"):
         judgement = find_judgement(results, words)
         assert judgement.holds is False
@@ -110,7 +112,8 @@ def test_one_case_beyond_a_bound_breaks_it() -> None:
         assert judgement.worst is not None
         assert judgement.worst.where == str(case)
     crowd = Case("product", 64, "float32", 512)
-    refused = INVENTED.add([make_row(crowd, OURS, 1.2, refused=1)])
+    others = (row for row in INVENTED.rows if row.case != crowd)
+    refused = replace(INVENTED, rows=(*others, make_row(crowd, OURS, 1.2, refused=1)))
     assert find_judgement(refused, "requests refused").holds is False
 
 
@@ -131,7 +134,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert again.document == INVENTED.document
     assert [row.case for row in again.rows] == [row.case for row in INVENTED.rows]
     rows = json.loads(file.read_text())["rows"]
-    asked = {"what", "size", "dtype", "clients", "contender", "p50_seconds", "p95_seconds", "rate"}
+    asked = {"what", "size", "dtype", "clients", "baseline", "p50_seconds", "p95_seconds", "rate"}
     assert all(asked <= set(row) for row in rows)
 
 
@@ -140,14 +143,6 @@ def test_a_broken_file_is_refused_in_words(tmp_path: Path, content: str) -> None
     (tmp_path / "http-broken.json").write_text(content)
     with pytest.raises(ResultsError, match=r"http-broken.*`make bench-http`"):
         read_all_http_results(tmp_path)
-
-
-def test_rows_that_are_measured_again_are_replaced() -> None:
-    case = Case("product", 64, "float32", 1)
-    new = make_row(case, OURS, 7.0)
-    results = INVENTED.add([new])
-    assert len(results.rows) == len(INVENTED.rows)
-    assert results.find(OURS, case) == new
 
 
 def test_the_plot_names_its_figures(tmp_path: Path) -> None:

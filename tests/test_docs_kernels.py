@@ -5,18 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.bank_tables import fill_page as fill_banks
-from benchmarks.kernel_tables import PAGE, SECTIONS, fill_page, fill_readme
-from benchmarks.ladder import digest_figures, draw_ladder, find_plot, read_digest
-from benchmarks.measured import (
+from benchmarks.common.plots import read_digest
+from benchmarks.common.results import ResultsError, write_document
+from benchmarks.common.tables import README, RESULTS
+from benchmarks.kernels.code_tables import fill_page as fill_code_tables
+from benchmarks.kernels.ladder import digest_figures, draw_ladder, find_plot
+from benchmarks.kernels.measured import (
     Results,
-    ResultsError,
-    format_document,
     read_all_results,
     read_results,
 )
-from benchmarks.stall_tables import fill_page as fill_stalls
-from benchmarks.tables import README, RESULTS
+from benchmarks.kernels.tables import PAGE, SECTIONS, fill_page, fill_readme
 from tests.measured import invent_results, write_results
 from wavetrim.kernels.catalog import list_kernels
 
@@ -34,14 +33,9 @@ def test_the_page_shows_the_figures_that_were_measured() -> None:
     assert fill_page(page, read_all_results(RESULTS)) == page
 
 
-def test_the_page_shows_what_the_profiler_found() -> None:
+def test_the_page_shows_what_the_profiler_found_and_the_machine_code_holds() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert fill_stalls(page) == page
-
-
-def test_the_page_shows_what_the_machine_code_holds() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert fill_banks(page) == page
+    assert fill_code_tables(page) == page
 
 
 def test_the_readme_shows_the_figures_that_were_measured() -> None:
@@ -77,7 +71,9 @@ def test_every_section_is_filled() -> None:
     page = "".join(f"<!-- {name} -->\n<!-- /{name} -->\n" for name in SECTIONS)
     filled = fill_page(page, [INVENTED])
     assert fill_page(filled, [INVENTED]) == filled
-    assert filled.count("NVIDIA Abacus, driver 1.2, cuBLAS 3.4, NVRTC 5.6, commit abc") == 6
+    assert filled.count("NVIDIA Abacus, driver 1.2, cuBLAS 3.4, NVRTC 5.6, commit abc") == len(
+        SECTIONS
+    )
     assert "do not hold" not in filled
 
 
@@ -93,6 +89,7 @@ def test_tables_show_rates_ratios_means_budgets_and_clocks() -> None:
     held = read_table(shown["budgets"], "bulk 128x256x16")[2:]
     assert held == ["100.0", "0.90 (0.81)", "1.00 (1.00)"]
     assert read_table(shown["power"], "bulk 128x256x16")[2:] == ["1700", "650"] * 3
+    assert read_table(shown["choices"], "4096³")[3:] == ["128x256x16: 1.37", "", "128x256x16: 1.37"]
 
 
 def test_the_readme_has_a_sentence_about_each_kind() -> None:
@@ -109,7 +106,7 @@ def test_results_are_read_as_they_are_written(tmp_path: Path) -> None:
     read = read_results(file)
     assert read.rows == INVENTED.rows
     whole = {name: value for name, value in INVENTED.document.items() if name != "rows"}
-    file.write_text(format_document(whole, read.rows), encoding="utf-8")
+    write_document(file, **whole, rows=read.rows)
     again = read_results(file)
     assert {name: again.document[name] for name in whole} == whole
     assert [row.shape for row in again.rows] == [row.shape for row in read.rows]
@@ -122,7 +119,7 @@ def test_results_are_read_as_they_are_written(tmp_path: Path) -> None:
     ("damage", "message"),
     [
         (lambda document: document.pop("rows"), "kernels-abacus.json: lacks 'rows'"),
-        (lambda document: document["rows"][2].pop("tflops"), "row 3 lacks 'tflops'"),
+        (lambda document: document["rows"][2].pop("tflops"), "Row 3 lacks 'tflops'"),
         (lambda document: document["hardware"].pop("driver"), "lacks 'driver'"),
         (lambda document: document["rows"].clear(), "it has no rows"),
     ],

@@ -1,12 +1,13 @@
 """docs/probes.md lists the probes that are kept beside it."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from benchmarks.probe_lessons import read_lessons
-from benchmarks.reproduce_pages import (
+from docs.report_lessons import read_lessons
+from docs.report_pages import (
     PROBES_KEPT,
     PROBES_PAGE,
     RunError,
@@ -16,9 +17,18 @@ from benchmarks.reproduce_pages import (
 )
 from tests.probe_reports import climb_waves, list_probe_reports, read_banks
 from tests.reports import split_rows
-from wavetrim.scheduler.experiments.report import write_report
+from wavetrim.lab.reports.report import write_report
 
 EMPTY = "before\n<!-- probed -->\n<!-- /probed -->\nafter\n"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as `wavetrim probe --out` leaves it after all probes; nobody changes it."""
+    folder = tmp_path_factory.mktemp("written")
+    for report in list_probe_reports():
+        write_report(report, folder)
+    return folder
 
 
 def test_the_page_lists_the_probes_that_are_kept() -> None:
@@ -33,12 +43,9 @@ def test_what_one_learns_stands_there_with_the_figures_that_are_kept() -> None:
     assert "No run is kept here yet." in fill_lessons(empty, PROBES_KEPT / "none")
 
 
-def test_every_probe_teaches_something_with_its_own_figures(tmp_path: Path) -> None:
-    names = []
-    for report in list_probe_reports():
-        write_report(report, tmp_path)
-        names.append(report.name)
-    lessons = dict(read_lessons(tmp_path, names))
+def test_every_probe_teaches_something_with_its_own_figures(written: Path) -> None:
+    names = [report.name for report in list_probe_reports()]
+    lessons = dict(read_lessons(written, names))
     assert list(lessons) == names
     assert lessons["strides"].startswith("At the strides 2, 8 and 32 a copy keeps 50%, 12% and 3%")
     assert "stride 32) take 32.0 times" in lessons["banks"]
@@ -64,11 +71,11 @@ def test_links_of_the_page_and_of_the_probes_lead_somewhere() -> None:
             assert (page.parent / link).exists(), (page, link)
 
 
-def test_probes_are_copied_whole_and_listed(tmp_path: Path) -> None:
-    written, docs = tmp_path / "written", tmp_path / "docs"
-    for report in (*list_probe_reports(), split_rows()):
-        write_report(report, written)
-    publish_runs(written, docs / "reproduced", docs / "probed")
+def test_probes_are_copied_whole_and_listed(written: Path, tmp_path: Path) -> None:
+    found, docs = tmp_path / "found", tmp_path / "docs"
+    shutil.copytree(written, found)
+    write_report(split_rows(), found)
+    publish_runs(found, docs / "reproduced", docs / "probed")
     assert [file.name for file in (docs / "reproduced" / "9").glob("*.md")] == ["hybrid-f.md"]
     page = fill_page(EMPTY, docs / "probed", "probed")
     links = re.findall(r"\]\(([^)]+)\)", page)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reproduce_pages import (
+from docs.report_pages import (
     DOCS,
     KEPT,
     PAGE,
@@ -15,15 +15,15 @@ from benchmarks.reproduce_pages import (
     read_runs,
 )
 from tests.reports import HARDWARE, add_product, list_reports, split_rows
-from wavetrim.scheduler.experiments.report import write_report
+from wavetrim.lab.reports.report import write_report
 
 EMPTY = "before\n<!-- reproduced -->\n<!-- /reproduced -->\nafter\n"
 
 
-@pytest.fixture
-def written(tmp_path: Path) -> Path:
-    """A folder as `wavetrim reproduce --out` leaves it, after all experiments."""
-    folder = tmp_path / "written"
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as `wavetrim reproduce --out` leaves it after all experiments; nobody changes it."""
+    folder = tmp_path_factory.mktemp("written")
     for report in list_reports():
         if report.passed:
             write_report(report, folder)

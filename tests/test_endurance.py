@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from benchmarks.http.clients.service_calls import ServiceCalls
 from benchmarks.http.endurance import OWN_BYTES, Holdings, compute_products
+from tests.processes import wait_until
 from tests.server import RunningServer
-from tests.wire_server import wait_until
 
 
 def test_nothing_grows_over_2_000_products(server: RunningServer) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from wavetrim.kernels.cycle_probes import measure_banks, measure_registers, measure_tables
-from wavetrim.kernels.stopwatch import Stopwatch
+from wavetrim.lab.gpu.cycles import measure_banks, measure_registers, measure_tables
+from wavetrim.lab.gpu.stopwatch import Stopwatch
 
 pytestmark = pytest.mark.gpu
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.gpu
 PROGRAM = """
 import cupy
 from cupy.cuda import Event, MemoryPointer, UnownedMemory
-from wavetrim.kernels.copies import DirectCopy
+from wavetrim.kernels.transfer.copies import DirectCopy
 from wavetrim.kernels.events import await_event
 
 event = Event()

@@ -1,4 +1,4 @@
-"""Copies between host matrices: by the native team and by Python's threads."""
+"""Copies between host matrices by threads in C, and the library that they are in."""
 
 import logging
 import re
@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import wavetrim.native.library
-from wavetrim.kernels.host_copies import CopyTeam
-from wavetrim.kernels.host_library import HOST_LIBRARY
+from wavetrim.kernels.transfer.host_copies import copy_matrix, open_copiers
+from wavetrim.kernels.transfer.host_library import HOST_LIBRARY
 from wavetrim.native.errors import CompilationFailed
 from wavetrim.native.library import SHARED_HEADERS, compile_library, load_library, name_library
+from wavetrim.native.pool import ThreadPool
 
 Matrix = NDArray[Any]
 
@@ -31,12 +32,16 @@ LAYOUTS: dict[str, Callable[[Matrix], Matrix]] = {
 }
 
 
-@pytest.fixture(scope="module", params=["native", "python"])
-def team(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    native = request.param == "native"
-    opened = CopyTeam(3, cache_dir=tmp_path_factory.mktemp("compiled"), native=native)
-    if native and opened.native is None:
+def open_pool(threads: int, cache_dir: Path) -> ThreadPool:
+    pool = open_copiers(threads, cache_dir=cache_dir)
+    if pool is None:
         pytest.skip("needs a C compiler on the PATH")
+    return pool
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreadPool]:
+    opened = open_pool(3, tmp_path_factory.mktemp("compiled"))
     yield opened
     opened.close()
 
@@ -49,73 +54,70 @@ def team(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     target=st.sampled_from(sorted(LAYOUTS)),
 )
 def test_a_shared_copy_between_any_two_layouts_keeps_every_element(
-    team: CopyTeam, rows: int, columns: int, dtype: str, source: str, target: str
+    pool: ThreadPool, rows: int, columns: int, dtype: str, source: str, target: str
 ) -> None:
     values = np.random.default_rng(rows + columns).integers(0, 250, (rows, columns)).astype(dtype)
     copied = LAYOUTS[target](np.full_like(values, 251))
-    team.copy(copied, LAYOUTS[source](values))
+    copy_matrix(pool, copied, LAYOUTS[source](values))
     assert np.array_equal(copied, values)
 
 
-def test_nothing_beside_the_target_is_written(team: CopyTeam) -> None:
+def test_nothing_beside_the_target_is_written(pool: ThreadPool) -> None:
     around = np.zeros((700, 1100), np.float32)
-    team.copy(around[10:690, 7:1090], np.ones((680, 1083), np.float32))
+    copy_matrix(pool, around[10:690, 7:1090], np.ones((680, 1083), np.float32))
     assert around.sum() == 680 * 1083
     assert around[10:690, 7:1090].all()
 
 
 @pytest.mark.parametrize("threads", [0, 1, 3])
 @pytest.mark.parametrize("shares_cores", [False, True])
-def test_a_team_that_is_limited_copies_and_so_it_does_afterwards(
-    team: CopyTeam, threads: int, shares_cores: bool
+def test_a_pool_that_is_limited_copies_and_so_it_does_afterwards(
+    pool: ThreadPool, threads: int, shares_cores: bool
 ) -> None:
     source = np.random.default_rng(6).random((900, 2100), np.float32)
-    for limit in (threads, team.threads):
-        team.limit(limit, shares_cores=shares_cores)
+    for limit in (threads, pool.threads):
+        pool.limit(limit, shares_cores=shares_cores)
         for _ in range(3):
             target = np.zeros_like(source)
-            team.wake(limit)
-            team.copy(target, source)
+            pool.wake(limit)
+            copy_matrix(pool, target, source)
             assert np.array_equal(target, source)
             threading.Event().wait(2e-3)  # longer than they stay awake
 
 
-def test_threads_beyond_a_teams_limit_sleep_on(tmp_path: Path) -> None:
+def test_threads_beyond_a_pools_limit_sleep_on(tmp_path: Path) -> None:
     before = {*Path("/proc/self/task").iterdir()}
-    team = CopyTeam(4, cache_dir=tmp_path)
+    pool = open_pool(4, tmp_path)
     mine = sorted({*Path("/proc/self/task").iterdir()} - before, key=lambda task: int(task.name))
-    if team.native is None:
-        team.close()
-        pytest.skip("Python's threads are not limited")
 
     def count_switches() -> list[int]:
-        """How often each thread has gone to sleep; the first are the first of the team."""
+        """How often each thread has gone to sleep; the first are the first of the pool."""
         texts = ((task / "status").read_text() for task in mine)
         found = (re.search(r"^voluntary_ctxt_switches:\s+(\d+)", text, re.M) for text in texts)
         return [int(match[1]) for match in found if match]
 
     source = np.ones((2000, 2000), np.float32)
-    team.limit(1)
-    team.copy(
-        np.empty_like(source), source
+    pool.limit(1)
+    copy_matrix(
+        pool, np.empty_like(source), source
     )  # those that slept for it learn that they are not wanted
     threading.Event().wait(0.05)
     slept = count_switches()
     for _ in range(20):
-        team.copy(np.empty_like(source), source)
+        copy_matrix(pool, np.empty_like(source), source)
         threading.Event().wait(1e-3)
     woken = [now > then for then, now in zip(slept, count_switches(), strict=True)]
-    team.close()
+    pool.close()
     assert woken == [True, False, False, False]
 
 
-def test_a_matrix_without_elements_is_copied(team: CopyTeam) -> None:
-    team.copy(np.empty((0, 7)), np.empty((0, 7)))
-    team.copy(np.empty((7, 0)), np.empty((7, 0)))
+def test_a_matrix_without_elements_is_copied(pool: ThreadPool) -> None:
+    copy_matrix(pool, np.empty((0, 7)), np.empty((0, 7)))
+    copy_matrix(pool, np.empty((7, 0)), np.empty((7, 0)))
 
 
-def test_more_callers_than_the_team_has_places_copy_at_once(team: CopyTeam) -> None:
-    sources = [np.full((500, 1500), value, np.float32) for value in range(12)]
+def test_more_callers_than_the_pool_has_slots_copy_at_once(pool: ThreadPool) -> None:
+    sources = [np.full((500, 1500), value, np.float32) for value in range(18)]
     targets = [np.zeros_like(source) for source in sources]
     start = threading.Barrier(len(sources))
 
@@ -123,26 +125,26 @@ def test_more_callers_than_the_team_has_places_copy_at_once(team: CopyTeam) -> N
         start.wait()
         for _ in range(10):
             targets[index].fill(-1)
-            team.copy(targets[index], sources[index])
+            copy_matrix(pool, targets[index], sources[index])
             assert np.array_equal(targets[index], sources[index])
 
     with ThreadPoolExecutor(len(sources)) as callers:
         list(callers.map(copy_often, range(len(sources))))
 
 
-def test_a_team_that_slept_wakes_up(team: CopyTeam) -> None:
+def test_a_pool_that_slept_wakes_up(pool: ThreadPool) -> None:
     source, target = np.ones(3 << 20, np.uint8)[None], np.zeros(3 << 20, np.uint8)[None]
     for _ in range(5):
         threading.Event().wait(0.02)  # longer than its threads stay awake
         target.fill(0)
-        team.copy(target, source)
+        copy_matrix(pool, target, source)
         assert target.all()
 
 
-def test_a_team_of_one_is_the_caller(tmp_path: Path) -> None:
-    alone = CopyTeam(0, cache_dir=tmp_path)
+def test_a_pool_of_one_is_the_caller(tmp_path: Path) -> None:
+    alone = open_pool(0, tmp_path)
     target = np.zeros((300, 3000))
-    alone.copy(target, np.ones_like(target))
+    copy_matrix(alone, target, np.ones_like(target))
     alone.close()
     assert target.all()
 
@@ -163,31 +165,29 @@ def test_a_library_has_another_name_when_a_header_that_all_may_include_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert {*SHARED_HEADERS} == {*Path(wavetrim.native.library.__file__).parent.glob("*.h")}
-    changed = tmp_path / "spinning.h"
+    changed = tmp_path / "waiting.h"
     changed.write_text("// another\n")
     monkeypatch.setattr(wavetrim.native.library, "SHARED_HEADERS", (changed,))
     find_name = name_library.__wrapped__  # what it found before is kept
     assert find_name(HOST_LIBRARY) != name_library(HOST_LIBRARY)
 
 
-def test_without_a_compiler_copies_run_in_python(
+def test_without_a_compiler_there_is_no_pool_and_one_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))
     with pytest.raises(CompilationFailed, match="no C compiler"):
         compile_library(HOST_LIBRARY, tmp_path)
     with caplog.at_level(logging.WARNING):
-        team = CopyTeam(2, cache_dir=tmp_path / "empty")
-    if team.native is not None:  # beside its source there is one that was compiled before
+        pools = [open_copiers(2, cache_dir=tmp_path / "empty") for _ in range(3)]
+    if pools[0] is not None:  # beside its source there is one that was compiled before
         pytest.skip("the library lies beside its source")
-    target = np.zeros((1000, 1000))
-    team.copy(target, np.ones_like(target))
-    team.close()
-    assert target.all()
-    assert "no C compiler" in caplog.text
+    assert pools == [None] * 3
+    (warning,) = caplog.messages
+    assert "CUDA itself copies pageable memory, which is slower: no C compiler" in warning
 
 
-def test_a_library_that_cannot_be_loaded_leaves_the_work_to_python(
+def test_there_is_no_pool_where_the_library_cannot_be_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     # As in a folder that is mounted noexec: it compiles, and the loader refuses it.
@@ -196,15 +196,11 @@ def test_a_library_that_cannot_be_loaded_leaves_the_work_to_python(
     compiler.chmod(0o755)
     monkeypatch.setenv("CC", str(compiler))
     with caplog.at_level(logging.WARNING):
-        team = CopyTeam(2, cache_dir=tmp_path / "empty")
-    if team.native is not None:
+        pool = open_copiers(2, cache_dir=tmp_path / "empty")
+    if pool is not None:
         pytest.skip("the library lies beside its source")
-    target = np.zeros((1000, 1000))
-    team.copy(target, np.ones_like(target))
-    team.close()
-    assert target.all()
     (warning,) = caplog.messages
-    assert "copies run in Python threads, which is slower" in warning
+    assert "CUDA itself copies pageable memory, which is slower" in warning
     assert name_library(HOST_LIBRARY) in warning
 
 
@@ -213,19 +209,19 @@ def test_a_damaged_library_is_compiled_anew(
 ) -> None:
     (tmp_path / name_library(HOST_LIBRARY)).write_bytes(b"no library")
     with caplog.at_level(logging.WARNING):
-        team = CopyTeam(1, cache_dir=tmp_path)
+        pool = open_pool(1, tmp_path)
     target = np.zeros((1000, 1000))
-    team.copy(target, np.ones_like(target))
-    team.close()
+    copy_matrix(pool, target, np.ones_like(target))
+    pool.close()
     assert target.all()
     assert "cannot be loaded" in caplog.text
 
 
-def test_a_team_that_is_woken_in_vain_copies_as_before(team: Any) -> None:
+def test_a_pool_that_is_woken_in_vain_copies_as_before(pool: ThreadPool) -> None:
     source = np.random.default_rng(5).random((700, 900), np.float32)
     target = np.zeros_like(source)
     for _ in range(3):
-        team.wake(2)
-    team.copy(target, source)
+        pool.wake(2)
+    copy_matrix(pool, target, source)
     assert np.array_equal(target, source)
-    team.wake(2)
+    pool.wake(2)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from wavetrim.kernels.device import list_devices
-from wavetrim.kernels.link_probes import DIRECTIONS, MEMORIES, measure_locking, measure_transfers
-from wavetrim.kernels.peer_probes import can_access_peer, measure_peers
+from wavetrim.kernels.timing.links import DIRECTIONS, MEMORIES, measure_locking, measure_transfers
+from wavetrim.lab.gpu.peers import can_access_peer, measure_peers
 
 pytestmark = pytest.mark.gpu
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from wavetrim.kernels.errors import DeviceFailure
-from wavetrim.kernels.memory_probes import (
+from wavetrim.kernels.timing.readings import MemoryReading
+from wavetrim.lab.gpu.memory import (
     LOAD_WAYS,
     measure_loads,
     measure_offset_copies,
@@ -14,8 +15,7 @@ from wavetrim.kernels.memory_probes import (
     measure_transposes,
     measure_vector_copies,
 )
-from wavetrim.kernels.readings import MemoryReading
-from wavetrim.kernels.stopwatch import Stopwatch
+from wavetrim.lab.gpu.stopwatch import Stopwatch
 
 pytestmark = pytest.mark.gpu
 

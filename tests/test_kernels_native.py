@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.c_library import compile_c, skip_without_runtime
-from wavetrim.kernels.host_library import HOST_LIBRARY
+from wavetrim.kernels.transfer.host_library import HOST_LIBRARY
 from wavetrim.native.library import FLAGS
 
 TESTS = Path(__file__).parent

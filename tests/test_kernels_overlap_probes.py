@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from wavetrim.kernels.overlap_probes import measure_kernels_at_once, measure_overlap
-from wavetrim.kernels.row_copy_probes import GAPS, measure_row_copies
-from wavetrim.kernels.stopwatch import Stopwatch
+from wavetrim.lab.gpu.overlap import measure_kernels_at_once, measure_overlap
+from wavetrim.lab.gpu.row_copies import GAPS, measure_row_copies
+from wavetrim.lab.gpu.stopwatch import Stopwatch
 
 pytestmark = pytest.mark.gpu
 

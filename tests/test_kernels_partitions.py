@@ -12,9 +12,9 @@ import pytest
 from tests.matrices import Array, assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import OperandError
-from wavetrim.kernels.gemm import multiply_on_device
-from wavetrim.kernels.launch import count_sms
-from wavetrim.kernels.timing import ResidentProduct
+from wavetrim.kernels.gemm.launch import count_sms
+from wavetrim.kernels.gemm.resident import multiply_on_device
+from wavetrim.kernels.timing.seconds import ResidentProduct
 
 pytestmark = pytest.mark.gpu
 

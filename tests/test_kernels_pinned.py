@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 
 from tests.matrices import assert_product, make_matrix
+from tests.rates import find_cut
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
-from wavetrim.kernels.memory import Matrix
-from wavetrim.kernels.pinned import (
+from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.transfer.pinned import (
     is_pinned,
     lock_matrix,
     lock_region,
     pin_matrix,
     unlock_region,
 )
-from wavetrim.kernels.pipeline import GpuPipeline
+from wavetrim.kernels.transfer.slabs import Matrix
 
 pytestmark = pytest.mark.gpu
 
@@ -116,7 +117,7 @@ def test_pinned_and_pageable_operands_mix(
     before = make_matrix(m, n, "float32", 3)
     operands = {"a": a, "b": b, "c": before}
     x, y, c = (pin_copy(v) if name in pinned else v.copy() for name, v in operands.items())
-    pipeline.multiply(SPEC, x, y, c, alpha=-2, beta=0.5)
+    pipeline.multiply(SPEC, x, y, c, alpha=-2, beta=0.5, cut=find_cut(c, a))
     assert_product(c, a, b, before, alpha=-2, beta=0.5)
 
 
@@ -128,7 +129,7 @@ def test_pinned_matrices_larger_than_the_memory_stream(limit: int, kernel_cache:
     try:
         for _ in range(3):
             c.fill(np.nan)
-            streaming.multiply(SPEC, pin_copy(a), pin_copy(b), c)
+            streaming.multiply(SPEC, pin_copy(a), pin_copy(b), c, cut=find_cut(c, a))
             assert_product(c, a, b)
     finally:
         streaming.close()
@@ -137,7 +138,9 @@ def test_pinned_matrices_larger_than_the_memory_stream(limit: int, kernel_cache:
 def test_parts_of_a_pinned_matrix_are_written_and_nothing_else(pipeline: GpuPipeline) -> None:
     whole = pin_copy(np.full((400, 600), 7, "float32"))
     a, b = make_matrix(300, 200, "float32", 1), make_matrix(200, 500, "float32", 2)
-    pipeline.multiply(SPEC, pin_copy(a), b, whole[50:350, 40:540])
+    pipeline.multiply(
+        SPEC, pin_copy(a), b, whole[50:350, 40:540], cut=find_cut(whole[50:350, 40:540], a)
+    )
     assert_product(whole[50:350, 40:540], a, b)
     whole[50:350, 40:540] = 7
     assert (whole == 7).all()
@@ -151,7 +154,9 @@ def test_what_lies_behind_the_rows_of_pinned_matrices_stays(
     whole = pin_copy(np.full((300, 1024), 7, "float32"))
     a, b = make_matrix(300, 200, "float32", 1), make_matrix(200, columns, "float32", 2)
     pipeline.multiply(
-        SPEC, pin_copy(a), pin_copy(np.pad(b, ((0, 0), (0, 4))))[:, :columns], whole[:, :columns]
+        *(SPEC, pin_copy(a), pin_copy(np.pad(b, ((0, 0), (0, 4))))[:, :columns]),
+        whole[:, :columns],
+        cut=find_cut(whole[:, :columns], a),
     )
     assert_product(whole[:, :columns], a, b)
     assert (whole[:, columns:] == 7).all()

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from tests.matrices import Array, assert_product, make_matrix, make_output, padding_of
+from tests.rates import RATES, find_cut
 from wavetrim.kernels.catalog import KernelSpec, find_kernel
 from wavetrim.kernels.errors import OperandError, PipelineCancelled
-from wavetrim.kernels.panels import PanelProblem
-from wavetrim.kernels.pinned import pin_matrix
-from wavetrim.kernels.pipeline import GpuPipeline
-from wavetrim.kernels.steps import plan_steps
+from wavetrim.kernels.pipeline.cuts import plan_steps
+from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.transfer.pinned import pin_matrix
 
 pytestmark = pytest.mark.gpu
 
@@ -55,7 +56,7 @@ def test_ragged_products_agree_with_float64(
     m, n, k = shape
     a, b = draw(m, n, k, spec.dtype)
     c = make_output(m, n, spec.dtype)
-    pipeline.multiply(spec, a, b, c)
+    pipeline.multiply(spec, a, b, c, cut=find_cut(c, a))
     assert_product(c, a, b)
 
 
@@ -73,7 +74,7 @@ def test_factors_and_layouts(
     c = make_output(611, 477, spec.dtype, leading_dimension=640, order=layout)
     if beta != 0:
         c[...] = before
-    pipeline.multiply(spec, a, b, c, alpha=alpha, beta=beta)
+    pipeline.multiply(spec, a, b, c, alpha=alpha, beta=beta, cut=find_cut(c, a))
     assert_product(c, a, b, before, alpha=alpha, beta=beta)
     assert np.all(np.isnan(padding_of(c)))
 
@@ -82,7 +83,9 @@ def test_views_with_steps_and_backwards_are_packed_on_the_way(pipeline: GpuPipel
     a, b = draw(600, 500, 400, "float32")
     c = make_output(600, 500, "float32")
     strided = np.repeat(a, 3, axis=1)[:, ::3]
-    pipeline.multiply(KERNELS[0], strided, np.ascontiguousarray(b[::-1])[::-1], c[::-1])
+    pipeline.multiply(
+        KERNELS[0], strided, np.ascontiguousarray(b[::-1])[::-1], c[::-1], cut=find_cut(c, a)
+    )
     assert_product(c[::-1], a, b)
 
 
@@ -93,7 +96,7 @@ def test_products_larger_than_the_memory_stream_through_it(
 ) -> None:
     spec, (m, n, k) = find_kernel("register", "float32", "64x64"), (1100, 900, 1000)
     limit = STREAMING[way]
-    sizes = plan_steps(PanelProblem(m, n, k, 4, 64, 64, 16, 132), limit).buffers
+    sizes = plan_steps(PanelProblem(m, n, k, 4, 64, 64, 16, 132), RATES, limit).buffers
     cut = {"rows": sizes.rows < m, "columns": sizes.columns < n, "depth": sizes.depth < k}
     assert cut[way]
     a, b = draw(m, n, k, "float32")
@@ -103,7 +106,7 @@ def test_products_larger_than_the_memory_stream_through_it(
         for _ in range(2):  # the second call finds the buffers in use before
             c = before.copy() if beta else make_output(m, n, "float32")
             rows: list[int] = []
-            pipeline.multiply(spec, a, b, c, beta=beta, progress=rows.append)
+            pipeline.multiply(spec, a, b, c, beta=beta, progress=rows.append, cut=find_cut(c, a))
             assert_product(c, a, b, before, beta=beta)
             assert sum(rows) == m
     finally:
@@ -117,7 +120,7 @@ def test_products_larger_than_the_memory_stream_through_it(
     [
         ((1031, 20_011, 129), "float32"),
         ((700, 9001, 300), "float64"),
-        ((333, 701, 8192), "float64"),
+        ((512, 509, 65_536), "float32"),
         ((2500, 3607, 2051), "float32"),  # some of the columns through K, then the others
         ((2111, 6503, 4099), "float64"),
     ],
@@ -129,15 +132,16 @@ def test_the_first_panel_goes_through_columns_or_long_parts_of_rows(
     m, n, k = shape
     spec = find_kernel("cublas", dtype)
     problem = PanelProblem(*shape, np.dtype(dtype).itemsize, 128, 128, 16, 132)
-    steps = plan_steps(problem, 1 << 34).steps
-    assert steps[0].columns != range(n) or not all(step.a_depth for step in steps)
+    plan = plan_steps(problem, RATES, 1 << 34)
+    steps = plan.steps
+    assert steps[0].columns != range(n) or len(steps[0].depth) < k
     a, b = draw(m, n, k, dtype)
     before = make_matrix(m, n, dtype, 3)
     c = before.copy() if beta else make_output(m, n, dtype)
     if memory == "pinned":
         a, b, c = (_pin(one) for one in (a, b, c))
     rows: list[int] = []
-    pipeline.multiply(spec, a, b, c, beta=beta, progress=rows.append)
+    pipeline.multiply(spec, a, b, c, beta=beta, progress=rows.append, cut=plan.cut)
     assert_product(c, a, b, before, beta=beta)
     assert sum(rows) == m
 
@@ -154,7 +158,15 @@ def test_the_first_copies_are_told_of_once_and_before_any_row_is_there(
     told: list[object] = []
     pipeline = GpuPipeline(cache_dir=kernel_cache)
     try:
-        pipeline.multiply(spec, a, b, c, progress=told.append, begun=lambda: told.append("begun"))
+        pipeline.multiply(
+            spec,
+            a,
+            b,
+            c,
+            progress=told.append,
+            begun=lambda: told.append("begun"),
+            cut=find_cut(c, a),
+        )
     finally:
         pipeline.close()
     assert told[0] == "begun"
@@ -168,7 +180,9 @@ def test_a_limit_below_one_tile_is_refused_with_the_least_value(kernel_cache: Pa
     pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=4096)
     try:
         with pytest.raises(OperandError, match="gpu_memory_bytes is 4096; it must be at least"):
-            pipeline.multiply(KERNELS[0], a, b, make_output(300, 300, "float32"))
+            pipeline.multiply(
+                KERNELS[0], a, b, make_output(300, 300, "float32"), cut=find_cut(a, a)
+            )
     finally:
         pipeline.close()
 
@@ -181,16 +195,27 @@ def test_files_are_multiplied_from_where_they_are_mapped(
     np.save(tmp_path / "b.npy", np.asfortranarray(b))
     c = np.lib.format.open_memmap(tmp_path / "c.npy", mode="w+", dtype=np.float32, shape=(700, 650))
     mapped = [np.load(tmp_path / name, mmap_mode="r") for name in ("a.npy", "b.npy")]
-    pipeline.multiply(KERNELS[0], *mapped, c)
+    pipeline.multiply(KERNELS[0], *mapped, c, cut=find_cut(c, a))
     c.flush()
     assert_product(np.load(tmp_path / "c.npy"), a, b)
 
 
+@pytest.mark.parametrize("beta", [1e-30, 1e30])
+def test_half_precision_is_scaled_by_factors_that_it_has_no_room_for(
+    pipeline: GpuPipeline, beta: float
+) -> None:
+    a, c = np.ones((1, 1), "float16"), np.array([[np.inf]], np.float16)
+    pipeline.multiply(
+        find_kernel("cublas", "float16"), a, a.copy(), c, alpha=0.0, beta=beta, cut=find_cut(c, a)
+    )
+    assert c.tolist() == [[np.inf]]
+
+
 def test_alpha_zero_reads_neither_a_nor_b(pipeline: GpuPipeline) -> None:
     a, c = make_output(64, 64, "float32"), np.ones((64, 64), np.float32)
-    pipeline.multiply(KERNELS[0], a, a.copy(), c, alpha=0.0, beta=2.0)
+    pipeline.multiply(KERNELS[0], a, a.copy(), c, alpha=0.0, beta=2.0, cut=find_cut(c, a))
     assert np.all(c == 2)
-    pipeline.multiply(KERNELS[0], a, a.copy(), c, alpha=0.0)
+    pipeline.multiply(KERNELS[0], a, a.copy(), c, alpha=0.0, cut=find_cut(c, a))
     assert np.all(c == 0)
 
 
@@ -203,12 +228,13 @@ def test_a_cancelled_product_ends_early_and_the_pipeline_goes_on(kernel_cache: P
         with pytest.raises(PipelineCancelled):
             pipeline.multiply(
                 *(spec, a, b, make_output(4000, 3000, "float32")),
+                cut=find_cut(make_output(4000, 3000, "float32"), a),
                 progress=rows.append,
                 cancelled=lambda: bool(rows),
             )
         assert 0 < sum(rows) < 4000
         c = make_output(4000, 3000, "float32")
-        pipeline.multiply(spec, a, b, c)
+        pipeline.multiply(spec, a, b, c, cut=find_cut(c, a))
         assert_product(c[:200], a[:200], b)
     finally:
         pipeline.close()
@@ -222,8 +248,8 @@ def test_an_error_of_the_caller_leaves_the_pipeline_usable(pipeline: GpuPipeline
         raise LookupError("the caller's own error")
 
     with pytest.raises(LookupError, match="own error"):
-        pipeline.multiply(KERNELS[0], a, b, c, progress=fail)
-    pipeline.multiply(KERNELS[0], a, b, c)
+        pipeline.multiply(KERNELS[0], a, b, c, progress=fail, cut=find_cut(c, a))
+    pipeline.multiply(KERNELS[0], a, b, c, cut=find_cut(c, a))
     assert_product(c, a, b)
 
 
@@ -235,9 +261,11 @@ def test_panels_shrink_to_the_memory_that_others_leave_free(kernel_cache: Path) 
     pipeline = GpuPipeline(cache_dir=kernel_cache)
     others: list[object] = []
     try:
-        pipeline.multiply(KERNELS[0], a[:8], b[:, :8].copy(), c[:8, :8])  # loads modules
+        pipeline.multiply(
+            KERNELS[0], a[:8], b[:, :8].copy(), c[:8, :8], cut=find_cut(c, a)
+        )  # loads modules
         others.append(cupy.cuda.Memory(cupy.cuda.runtime.memGetInfo()[0] - (160 << 20)))
-        pipeline.multiply(KERNELS[0], a, b, c)
+        pipeline.multiply(KERNELS[0], a, b, c, cut=find_cut(c, a))
         assert_product(c, a, b)
     finally:
         others.clear()  # a failure's traceback would keep the memory from the next tests
@@ -252,7 +280,7 @@ def test_callers_take_turns(pipeline: GpuPipeline) -> None:
             a, b = draw(size, size + 1, size + 2, "float32")
             for _ in range(5):
                 c = make_output(size, size + 1, "float32")
-                pipeline.multiply(KERNELS[0], a, b, c)
+                pipeline.multiply(KERNELS[0], a, b, c, cut=find_cut(c, a))
                 assert_product(c, a, b)
         except BaseException as error:
             failures.append(error)
@@ -268,8 +296,8 @@ def test_callers_take_turns(pipeline: GpuPipeline) -> None:
 def test_timings_are_those_of_the_device(pipeline: GpuPipeline) -> None:
     a, b = draw(2048, 2048, 2048, "float32")
     c = make_output(2048, 2048, "float32")
-    pipeline.multiply(KERNELS[0], a, b, c)
-    timings = pipeline.multiply(KERNELS[0], a, b, c)
+    pipeline.multiply(KERNELS[0], a, b, c, cut=find_cut(c, a))
+    timings = pipeline.multiply(KERNELS[0], a, b, c, cut=find_cut(c, a))
     assert 0 < timings.kernel_seconds < timings.gpu_seconds
     # 48 MiB cross a link of at most 128 GB/s each way.
     assert 48 * 2**20 / 256e9 < timings.transfer_seconds < 2 * timings.gpu_seconds
@@ -287,17 +315,33 @@ def test_timings_are_those_of_the_device(pipeline: GpuPipeline) -> None:
 def test_operands_that_do_not_fit_are_refused(
     pipeline: GpuPipeline, a: Array, b: Array, c: Array, said: str
 ) -> None:
+    some = np.ones((2, 2), "f4")
     with pytest.raises(OperandError, match=said):
-        pipeline.multiply(KERNELS[0], a, b, c)
+        pipeline.multiply(KERNELS[0], a, b, c, cut=find_cut(some, some))
 
 
 def test_a_result_in_the_memory_of_an_operand_is_refused(pipeline: GpuPipeline) -> None:
     a = np.ones((8, 8), np.float32)
     with pytest.raises(OperandError, match="shares memory with A"):
-        pipeline.multiply(KERNELS[0], a, a.copy(), a)
+        pipeline.multiply(KERNELS[0], a, a.copy(), a, cut=find_cut(a, a))
 
 
 def _pin(matrix: Array) -> Array:
     pinned = pin_matrix(*matrix.shape, matrix.dtype)
     pinned[:] = matrix
     return pinned
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_without_a_c_library_cuda_copies_pageable_memory(
+    kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    monkeypatch.setattr(
+        "wavetrim.kernels.pipeline.pipeline.open_copiers", lambda *_args, **_names: None
+    )
+    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=STREAMING["rows"])
+    a, b = (np.asarray(matrix, order=order) for matrix in draw(1100, 900, 1000, "float32"))
+    c = np.asarray(make_output(1100, 900, "float32"), order=order)
+    pipeline.multiply(find_kernel("cublas", "float32"), a, b, c, cut=find_cut(c, a))
+    assert_product(c, a, b)
+    pipeline.close()

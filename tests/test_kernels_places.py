@@ -4,9 +4,8 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 
-from tests.test_kernels_steps import budgets, problems
-from wavetrim.kernels.places import place_steps
-from wavetrim.kernels.steps import plan_steps
+from tests.test_kernels_steps import budgets, plan_steps, problems
+from wavetrim.kernels.pipeline.places import place_steps
 
 START = 1 << 30
 

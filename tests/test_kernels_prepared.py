@@ -12,19 +12,20 @@ import numpy as np
 import pytest
 
 from tests.matrices import assert_product, make_matrix, make_output
+from tests.rates import RATES, find_cut
 from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
 from wavetrim.kernels.device import list_devices
-from wavetrim.kernels.gemm import multiply_on_device
-from wavetrim.kernels.host_product import HostProduct
-from wavetrim.kernels.kept_launches import MOST_KEPT, KeptLaunches
-from wavetrim.kernels.memory import Matrix
-from wavetrim.kernels.panels import PanelProblem
-from wavetrim.kernels.partials import FLAG_SETS, count_sums_bytes
-from wavetrim.kernels.pinned import lock_matrix, pin_matrix
-from wavetrim.kernels.pipeline import GpuPipeline
-from wavetrim.kernels.places import place_steps
-from wavetrim.kernels.prepared import DriverCall, PreparedLaunch, pack_arguments
-from wavetrim.kernels.steps import plan_steps
+from wavetrim.kernels.gemm.partials import FLAG_SETS, count_sums_bytes
+from wavetrim.kernels.gemm.prepared import DriverCall, PreparedLaunch, pack_arguments
+from wavetrim.kernels.gemm.resident import multiply_on_device
+from wavetrim.kernels.pipeline.cuts import plan_steps
+from wavetrim.kernels.pipeline.host_product import HostProduct
+from wavetrim.kernels.pipeline.launch_cache import MOST_KEPT, KeptLaunches
+from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.pipeline.places import place_steps
+from wavetrim.kernels.transfer.pinned import lock_matrix, pin_matrix
+from wavetrim.kernels.transfer.slabs import Matrix
 
 HERE = {device.compute_capability for device in list_devices()[:1]} or {(9, 0)}
 KERNELS = [
@@ -67,7 +68,7 @@ def multiply(
     a, b = make_matrix(m, k, spec.dtype, seed), make_matrix(k, n, spec.dtype, seed + 1)
     before = make_matrix(m, n, spec.dtype, seed + 2)
     c = pin_copy(before if options.get("beta") else make_output(m, n, spec.dtype))
-    pipeline.multiply(spec, pin_copy(a), pin_copy(b), c, **options)
+    pipeline.multiply(spec, pin_copy(a), pin_copy(b), c, **options, cut=find_cut(c, a))
     options.pop("sms", None)
     assert_product(c, a, b, before, **options)
 
@@ -106,7 +107,7 @@ def test_calls_are_made_in_order_in_the_stream_at_hand_each_time() -> None:
 
 
 def test_placed_steps_are_told_apart_even_where_they_are_alike() -> None:
-    plan = plan_steps(PanelProblem(1000, 500, 300, 4, 128, 128, 16, 132), 1 << 26)
+    plan = plan_steps(PanelProblem(1000, 500, 300, 4, 128, 128, 16, 132), RATES, 1 << 26)
     first, second = place_steps(plan, 0), place_steps(plan, 0)
     assert first[0].a == second[0].a
     assert first[0] != second[0]
@@ -195,7 +196,7 @@ def test_more_launches_than_sets_of_flags_find_theirs_cleared(
     shape, limit = ((FLAG_SETS * 3 + 5) * BULK.tile.m - 3, 256, 512), 3 << 19
     slots = list_devices()[0].sm_count
     problem = PanelProblem(*shape, 4, **BULK_PANELS, slots=slots, splits_tail=True)
-    assert len(plan_steps(problem, limit).steps) > 2 * FLAG_SETS
+    assert len(plan_steps(problem, RATES, limit).steps) > 2 * FLAG_SETS
     pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit)
     try:
         for seed in range(3):
@@ -233,17 +234,19 @@ def test_memory_that_is_no_longer_locked_is_staged(pipeline: GpuPipeline) -> Non
     for _ in range(2):
         c = make_output(900, 500, "float32")
         with lock_matrix(a), lock_matrix(b), lock_matrix(c):
-            pipeline.multiply(spec, a, b, c)
+            pipeline.multiply(spec, a, b, c, cut=find_cut(c, a))
         assert_product(c, a, b)
         c[...] = np.nan
-        pipeline.multiply(spec, a, b, c)
+        pipeline.multiply(spec, a, b, c, cut=find_cut(c, a))
         assert_product(c, a, b)
 
 
 @pytest.mark.gpu
 def test_operands_are_let_go_of_after_the_product(pipeline: GpuPipeline) -> None:
     operands = [pin_copy(make_matrix(300, 300, "float32", seed)) for seed in range(3)]
-    pipeline.multiply(find_kernel("register", "float32"), *operands)
+    pipeline.multiply(
+        find_kernel("register", "float32"), *operands, cut=find_cut(operands[2], operands[0])
+    )
     alive = [weakref.ref(operand) for operand in operands]
     operands.clear()
     gc.collect()

@@ -4,10 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from wavetrim.kernels.compile import ARCHITECTURES, CompiledKernel, compile_kernel
-from wavetrim.kernels.probe_catalog import REGISTERS, TRANSPOSES, ProbeSpec, list_probe_kernels
+from wavetrim.kernels.catalog import list_kernels
+from wavetrim.kernels.compile import (
+    ARCHITECTURES,
+    KERNEL_SOURCES,
+    CompiledKernel,
+    compile_kernel,
+)
+from wavetrim.lab.gpu.catalog import REGISTERS, TRANSPOSES, ProbeSpec, list_probe_kernels
 
-CUDA = Path(__file__).parents[1] / "kernels" / "cuda"
+CUDA = TRANSPOSES["naive"].folder
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +66,7 @@ def test_probes_that_differ_have_labels_that_differ() -> None:
 
 
 def test_every_source_is_of_a_probe_or_of_a_product() -> None:
-    from wavetrim.kernels.catalog import list_kernels
-
-    used = {spec.source for spec in (*list_probe_kernels(), *list_kernels())} - {None}
-    assert {path.name for path in CUDA.glob("*.cu")} == used
+    specs = [spec for spec in (*list_probe_kernels(), *list_kernels()) if spec.source]
+    for folder in (CUDA, KERNEL_SOURCES):
+        used = {spec.source for spec in specs if spec.folder == folder}
+        assert {path.name for path in folder.glob("*.cu")} == used

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.rates import make_rates
 from wavetrim.kernels.errors import OperandError
-from wavetrim.kernels.feeding import streams_a
-from wavetrim.kernels.panels import PanelProblem
-from wavetrim.kernels.steps import Step, StepPlan, plan_steps
+from wavetrim.kernels.pipeline import cuts
+from wavetrim.kernels.pipeline.buffers import fit_buffers
+from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.kernels.pipeline.steps import Cut, Step, StepPlan, list_steps
 
 sizes = st.one_of(
     st.tuples(*3 * [st.integers(1, 1200)]),
@@ -30,6 +32,10 @@ problems = st.builds(
     staged=st.booleans(),
 )
 budgets = st.one_of(st.integers(1 << 20, 1 << 26), st.just(1 << 32))
+
+
+def plan_steps(problem: PanelProblem, budget: int, **changes: Any) -> StepPlan:
+    return cuts.plan_steps(problem, make_rates(problem, **changes), budget)
 
 
 def count_coverage(problem: PanelProblem, plan: StepPlan) -> int:
@@ -144,135 +150,23 @@ def test_b_that_fits_is_loaded_once() -> None:
     assert {step.buffer_columns for step in plan.steps} == {range(8192)}
 
 
-@pytest.mark.parametrize(
-    ("shape", "item_bytes", "lead"),
-    [
-        ((4096, 4096, 4096), 4, (3072, 2816)),
-        ((8192, 8192, 8192), 4, (4224, 4096)),
-        ((4096, 11_008, 4096), 4, (3072, 5632)),
-        ((1531, 7919, 3001), 4, (1531, 4096)),
-        ((16_384, 16_384, 16_384), 8, (8448, 8192)),
-    ],
-)
-def test_a_first_panel_begins_with_about_as_many_columns_of_b_as_it_has_rows(
-    shape: tuple[int, int, int], item_bytes: int, lead: tuple[int, int]
-) -> None:
-    m, n, k = shape
-    problem = PanelProblem(*shape, item_bytes, 128, 256, 16, 132, splits_tail=True)
-    first = [step for step in plan_steps(problem, 1 << 36).steps if step.rows.start == 0]
-    assert (len(first[0].rows), len(first[0].columns)) == lead
-    *through_k, one, other = first
-    assert {step.columns for step in through_k} == {range(lead[1])}
-    assert through_k[-1].last
-    assert all(step.first and step.last and len(step.depth) == k for step in (one, other))
-    assert not one.a_depth
-    assert not other.a_depth
-    assert range(one.columns.start, other.columns.stop) == range(lead[1], n)
-    assert lead[0] * lead[1] < 0.65 * m * n
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"staged": True},
-        {"split_item_bytes": 6},
-        {"gpu_share": 0.2},
-        {"n": 32_768},  # few rows of all columns are enough
-        {"item_bytes": 2},
-        {"m": 512},
-        {"item_bytes": 8},  # parts of its columns would be slow to copy
-    ],
-    ids=str,
-)
-def test_a_first_panel_begins_with_all_columns_where_some_are_no_gain(
-    changes: dict[str, Any],
-) -> None:
-    problem = PanelProblem(8192, 8192, 8192, 4, 128, 256, 16, 132, splits_tail=True)
-    assert len(plan_steps(problem, 1 << 36).steps[0].columns) == 4096
-    problem = replace(problem, **changes)
-    assert len(plan_steps(problem, 1 << 36).steps[0].columns) == problem.n
-
-
-def test_where_c_is_what_goes_out_its_first_columns_wait_for_those_of_b_only() -> None:
-    steps = plan_steps(PanelProblem(16384, 16384, 256, 4, 128, 256, 16, 132), 1 << 34).steps
-    halves = [step for step in steps if step.rows.start == 0]
-    assert [step.columns for step in halves] == [range(8192), range(8192, 16384)]
-    assert [len(step.a_depth) for step in halves] == [256, 0]
-    assert all(step.first and step.last and len(step.rows) == 256 for step in halves)
-    assert {step.columns for step in steps[2:]} == {range(16384)}
-    assert not any(step.loads_b for step in steps[2:])
-
-
-def test_where_b_does_not_fit_a_first_panel_goes_through_k_even_if_c_takes_long_to_leave() -> None:
-    problem = PanelProblem(2048, 16_384, 3000, 8, 64, 128, 16, 132)
-    assert problem.leading_parts > 1
-    assert {len(step.depth) for step in plan_steps(problem, 1 << 30).steps} == {3000}
-    plan = plan_steps(problem, 1 << 28)
-    assert plan.buffers.columns < problem.n
-    assert len(plan.steps[0].depth) < plan.buffers.depth == problem.k
-
-
 @pytest.mark.parametrize(("k", "item_bytes"), [(8192, 8), (16384, 4)])
 @pytest.mark.parametrize("staged", [False, True])
 def test_parts_of_rows_that_lie_far_apart_arrive_in_long_ones_unless_staged(
     k: int, item_bytes: int, staged: bool
 ) -> None:
     problem = PanelProblem(8192, 8192, k, item_bytes, 64, 128, 16, 132, staged=staged)
-    steps = [step for step in plan_steps(problem, 1 << 34).steps if step.rows.start == 0]
-    steps = [step for step in steps if step.columns.start == 0]
-    assert len(steps) == 6
+    cut = Cut(
+        first_rows=4096, panel_rows=512, last_rows=128, depth=1408, columns=8192, rest_columns=128
+    )
+    buffers = fit_buffers(problem, 512, 4096, 1 << 34)
+    steps = [step for step in list_steps(problem, cut, buffers) if step.rows.start == 0]
+    assert len(steps) == -(-k // 1408)
+    assert sum(len(step.a_depth) for step in steps) == k
     if staged:
         assert all(step.a_depth == step.depth for step in steps)
     else:
-        arriving = [len(step.a_depth) * item_bytes for step in steps]
-        assert arriving == [32768, 0, 32768, 0, 0, 0]
-
-
-def test_the_first_panel_starts_before_all_of_b_has_arrived() -> None:
-    steps = plan_steps(PanelProblem(8192, 8192, 8192, 4, 128, 128, 8, 132), 1 << 34).steps
-    assert len(steps[0].depth) <= 8192 // 4
-    assert steps[0].rows == steps[1].rows
-
-
-def test_where_a_is_what_comes_in_the_first_panel_waits_for_b() -> None:
-    steps = plan_steps(PanelProblem(8192, 1024, 8192, 8, 64, 128, 16, 132), 1 << 34).steps
-    assert [step.loads_b for step in steps] == [True] + [False] * (len(steps) - 1)
-    assert {len(step.depth) for step in steps} == {8192}
-
-
-@pytest.mark.parametrize(
-    ("m", "n", "item_bytes", "streams"),
-    [
-        (8192, 1024, 4, True),
-        (4096, 4096, 8, True),
-        (3456, 4096, 8, True),  # A is little smaller than B
-        (2700, 4096, 8, False),
-        (65536, 256, 4, True),
-        (8192, 8192, 4, False),  # the kernels take longer
-        (256, 8192, 4, False),  # B is what comes in
-        (16384, 16384, 4, False),
-    ],
-)
-def test_whether_a_is_what_comes_in(m: int, n: int, item_bytes: int, streams: bool) -> None:
-    assert streams_a(m, n, item_bytes) is streams
-
-
-@pytest.mark.parametrize("shape", [(512, 512, 65536), (333, 257, 40_009)])
-def test_a_small_c_is_one_panel_that_goes_through_k_in_steps(shape: tuple[int, int, int]) -> None:
-    steps = plan_steps(PanelProblem(*shape, 4, 64, 64, 32, 132), 1 << 34).steps
-    assert {step.rows for step in steps} == {range(shape[0])}
-    assert all(step.loads_b for step in steps)
-    assert 3 <= len(steps) <= 7
-    assert steps[0].first
-    assert steps[-1].last
-
-
-@pytest.mark.parametrize("shape", [(8192, 8192, 64), (8192, 64, 8192), (20_000, 64, 8192)])
-def test_a_large_c_several_waves_or_short_rows_of_a_have_several_panels(
-    shape: tuple[int, int, int],
-) -> None:
-    steps = plan_steps(PanelProblem(*shape, 4, 64, 64, 32, 132), 1 << 34).steps
-    assert len({step.rows for step in steps}) > 3
+        assert all(len(step.a_depth) * item_bytes % 32768 == 0 for step in steps)
 
 
 def test_float16_is_summed_in_one_launch_while_it_fits() -> None:

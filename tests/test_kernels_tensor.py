@@ -10,22 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.matrices import Array, assert_product, make_matrix, make_output
-from wavetrim.kernels import tensor
+from tests.rates import RATES, find_cut
 from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
 from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.device import list_devices
-from wavetrim.kernels.gemm import multiply_on_device
-from wavetrim.kernels.launch import count_sms, hold
-from wavetrim.kernels.panels import PanelProblem
-from wavetrim.kernels.splits import (
+from wavetrim.kernels.gemm import tensor
+from wavetrim.kernels.gemm.launch import count_sms, hold
+from wavetrim.kernels.gemm.resident import multiply_on_device
+from wavetrim.kernels.gemm.splits import (
     VERDICT_BYTES,
     choose_cut,
     count_split_bytes,
     count_split_item_bytes,
 )
-from wavetrim.kernels.steps import plan_steps
-from wavetrim.kernels.strict import STRICT, STRICT_HELD
-from wavetrim.kernels.tensor import SHORT, SHORT_HELD
+from wavetrim.kernels.gemm.strict import STRICT, STRICT_HELD
+from wavetrim.kernels.gemm.tensor import SHORT, SHORT_HELD
+from wavetrim.kernels.pipeline.cuts import plan_steps
+from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.tiling import LEAST_SPLIT_K, RegisterTiling
 
 TENSOR = find_kernel("tensor", "float32")
@@ -318,7 +319,7 @@ def test_products_on_streams_of_their_own_do_not_disturb_one_another(
 @pytest.mark.gpu
 @on_hopper
 def test_the_pipeline_streams_through_it(kernel_cache: Path) -> None:
-    from wavetrim.kernels.pipeline import GpuPipeline
+    from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 
     a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
     before = make_matrix(1100, 900, "float32", 3)
@@ -327,7 +328,7 @@ def test_the_pipeline_streams_through_it(kernel_cache: Path) -> None:
         try:
             for beta in (0.0, 2.0):
                 c = before.copy() if beta else make_output(1100, 900, "float32")
-                pipeline.multiply(TENSOR, a, b, c, beta=beta)
+                pipeline.multiply(TENSOR, a, b, c, beta=beta, cut=find_cut(c, a))
                 assert_product(c, a, b, before, beta=beta)
         finally:
             pipeline.close()
@@ -338,7 +339,7 @@ def test_the_pipeline_streams_through_it(kernel_cache: Path) -> None:
 def test_the_pipeline_takes_no_memory_beside_its_own(kernel_cache: Path) -> None:
     import cupy
 
-    from wavetrim.kernels.pipeline import GpuPipeline
+    from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 
     a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
     c = make_output(1100, 900, "float32")
@@ -347,7 +348,7 @@ def test_the_pipeline_takes_no_memory_beside_its_own(kernel_cache: Path) -> None
     before = pool.total_bytes()
     pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=3 << 20)
     try:
-        pipeline.multiply(TENSOR, a, b, c)
+        pipeline.multiply(TENSOR, a, b, c, cut=find_cut(c, a))
         assert pool.total_bytes() == before
     finally:
         pipeline.close()
@@ -356,15 +357,19 @@ def test_the_pipeline_takes_no_memory_beside_its_own(kernel_cache: Path) -> None
 @pytest.mark.gpu
 @on_hopper
 @pytest.mark.parametrize("row", [0, 1500])
-@pytest.mark.parametrize(("shape", "steps_of_b"), [((4000, 300, 2000), 1), ((2000, 4100, 2000), 3)])
+@pytest.mark.parametrize(
+    ("shape", "stretch", "steps_of_b"), [((4000, 300, 2000), 10.0, 1), ((2000, 4100, 2000), 1.0, 6)]
+)
 def test_an_infinity_in_b_reaches_every_panel(
-    shape: tuple[int, int, int], steps_of_b: int, row: int, kernel_cache: Path
+    shape: tuple[int, int, int], stretch: float, steps_of_b: int, row: int, kernel_cache: Path
 ) -> None:
-    from wavetrim.kernels.pipeline import GpuPipeline
+    from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 
     m, n, k = shape
     problem = PanelProblem(m, n, k, 4, 128, 128, 32, 7, count_split_item_bytes(TENSOR))
-    steps = plan_steps(problem, 1 << 30).steps
+    rates = RATES.stretch(stretch)
+    plan = plan_steps(problem, rates, 1 << 30)
+    steps = plan.steps
     assert len({step.rows for step in steps}) > 1
     assert [step.loads_b for step in steps].count(True) == steps_of_b
     a, b = make_matrix(m, k, "float32", 1), make_matrix(k, n, "float32", 2)
@@ -372,7 +377,7 @@ def test_an_infinity_in_b_reaches_every_panel(
     c = make_output(m, n, "float32")
     pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=1 << 30)
     try:
-        pipeline.multiply(TENSOR, a, b, c, sms=7)
+        pipeline.multiply(TENSOR, a, b, c, sms=7, cut=plan.cut)
     finally:
         pipeline.close()
     np.testing.assert_array_equal(c[:, 5], np.where(a[:, row] > 0, np.inf, -np.inf))

@@ -6,8 +6,8 @@ import pytest
 from tests.matrices import assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
-from wavetrim.kernels.probes import KernelProbe
-from wavetrim.kernels.timing import ResidentProduct
+from wavetrim.kernels.timing.seconds import ResidentProduct
+from wavetrim.kernels.timing.whole_tiles import KernelProbe
 
 pytestmark = pytest.mark.gpu
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wavetrim.kernels.tails import divide_tiles
+from wavetrim.kernels.gemm.tails import divide_tiles
 
 ROOT = Path(__file__).parent.parent
 COMPILER = shutil.which("c++")

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from tests.leases import Lease, fetch_descriptor, unix_client
+from tests.processes import wait_until
 from tests.server import NPY, RunningServer, decode_npy, encode_npy
-from tests.wire_server import wait_until
 
 MIB = 2**20
 PUNCH_HOLE = 0x02 | 0x01
@@ -289,10 +289,12 @@ def test_a_lease_is_one_of_the_arenas_bytes_or_refused(client: httpx.Client) -> 
 def test_with_an_api_key_leases_ask_for_it(
     start_server: Callable[..., RunningServer], tmp_path: Path
 ) -> None:
-    server = start_server(unix_socket=tmp_path / "socket", api_key="key", arena_bytes=0)
+    server = start_server(
+        unix_socket=tmp_path / "socket", api_key="a-key-of-these-tests", arena_bytes=0
+    )
     with unix_client(tmp_path / "socket") as client:
         assert client.post("/v1/leases", json={"bytes": 1}).status_code == 401
-        client.headers["Authorization"] = "Bearer key"
+        client.headers["Authorization"] = "Bearer a-key-of-these-tests"
         answer = client.post("/v1/leases", json={"bytes": 1})
         assert answer.status_code == 507, "there is no arena"
         assert "WAVETRIM_ARENA_BYTES" in answer.json()["limit"]
@@ -477,7 +479,7 @@ def test_a_client_that_is_killed_in_a_product_gives_its_lease_back(
 def find_engine(server: RunningServer) -> int:
     children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
     for pid in map(int, children.read_text().split()):
-        if "wavetrim.scheduler.worker" in Path(f"/proc/{pid}/cmdline").read_text():
+        if "wavetrim.scheduler.engine" in Path(f"/proc/{pid}/cmdline").read_text():
             return pid
     raise AssertionError("no engine")
 

@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError, Future
 
 import pytest
 
-from tests.wire_server import wait_until
+from tests.processes import wait_until
 from wavetrim.native.call_threads import CallThreads
 
 

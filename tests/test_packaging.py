@@ -9,7 +9,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 REPOSITORY = Path(__file__).parents[1]
-FOLDERS = ("service", "scheduler", "kernels", "cpu", "native")
+FOLDERS = ("service", "lab", "scheduler", "kernels", "cpu", "native")
 LOCKS = sorted((REPOSITORY / "requirements").glob("*.lock"))
 
 
@@ -65,8 +65,8 @@ def test_locks_hold_every_dependency_of_the_project() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     wanted = {
-        "base": [*project["dependencies"], *extras["postgres"]],
-        "gpu": [*project["dependencies"], *extras["postgres"], *extras["gpu"]],
+        "base": [*project["dependencies"], *extras["postgres"], *extras["jwt"]],
+        "gpu": [*project["dependencies"], *extras["postgres"], *extras["jwt"], *extras["gpu"]],
     }
     for lock, requirements in wanted.items():
         text = (REPOSITORY / "requirements" / f"{lock}.lock").read_text()

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 from tests.nginx import COMMAND, run_nginx
+from tests.processes import wait_until
 from tests.server import NPY, RunningServer, decode_npy, encode_npy
 from tests.test_service_uploads import cut, digest
-from tests.wire_server import make_head, read_answer, wait_until
+from tests.wire_server import make_head, read_answer
 
 pytestmark = pytest.mark.skipif(COMMAND is None, reason="nginx is not installed")
 
-KEY = "a-key"
+KEY = "a-key-of-these-tests"
 ACCESS = f"Authorization: Bearer {KEY}"
 MIB = 2**20
 A = np.random.default_rng(0).random((700, 900))

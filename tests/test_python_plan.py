@@ -14,13 +14,13 @@ import wavetrim
 from tests.matrices import assert_product, make_matrix
 from tests.profiles import make_reference_profile
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.scheduler.cpu_survey import measure_cpu_briefly
+from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
 from wavetrim.scheduler.errors import FieldError, PlanError
-from wavetrim.scheduler.plan import choose_plan
-from wavetrim.scheduler.plan_cache import PlanCache
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
-from wavetrim.scheduler.profile import find_calibration, find_profile, store_profile
-from wavetrim.scheduler.provider import ProfileProvider
+from wavetrim.scheduler.profile.provider import ProfileProvider
+from wavetrim.scheduler.profile.store import find_calibration, find_profile, store_profile
 from wavetrim.scheduler.wishes import Wishes
 
 
@@ -98,7 +98,7 @@ def test_an_array_that_cannot_be_made_is_refused(shape: Any, dtype: Any, message
 
 @pytest.mark.gpu
 def test_empty_arrays_are_page_locked_and_planned_so() -> None:
-    from wavetrim.kernels.pinned import is_pinned
+    from wavetrim.kernels.transfer.pinned import is_pinned
 
     a, b, c = (wavetrim.empty(shape) for shape in ((900, 800), (800, 700), (900, 700)))
     assert all(map(is_pinned, (a, b, c)))

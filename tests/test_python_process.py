@@ -11,7 +11,7 @@ import pytest
 import wavetrim
 from tests.environment import clear_environment
 from tests.matrices import make_matrix
-from wavetrim.scheduler.local_process import FORKED
+from wavetrim.scheduler.local.process import FORKED
 
 
 def run_python(program: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -201,10 +201,10 @@ def test_what_is_compiled_is_kept_in_the_users_cache_unless_a_folder_is_named(
     program = "import numpy, wavetrim; a = numpy.ones((500, 500)); wavetrim.matmul(a, a)"
     cache, data = tmp_path / "cache", tmp_path / "data"
     run_python(program, tmp_path, XDG_CACHE_HOME=str(cache), WAVETRIM_DATA_DIR="")
-    assert list((cache / "wavetrim").glob("pool-*.so"))
+    assert list((cache / "wavetrim").glob("cpu-*.so"))
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
     run_python(program, tmp_path, XDG_CACHE_HOME=str(cache), WAVETRIM_DATA_DIR=str(data))
-    assert list((data / "kernels").glob("pool-*.so"))
+    assert list((data / "kernels").glob("cpu-*.so"))
 
 
 def test_a_setting_that_cannot_be_taken_is_named(tmp_path: Path) -> None:

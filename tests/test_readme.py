@@ -9,13 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.tables import RESULTS, SETTINGS, fill_section, render_main_job, render_settings
+from benchmarks.common.tables import (
+    RESULTS,
+    SETTINGS,
+    fill_section,
+    render_measured,
+    render_settings,
+)
+from benchmarks.host.results import read_host_results
 from docs.session import find_exchanges, run_commands
 
 REPOSITORY = Path(__file__).parents[1]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
-FOLDERS = "service|scheduler|kernels|cpu|tests|benchmarks|deploy|docs|requirements"
+FOLDERS = "service|scheduler|kernels|cpu|lab|tests|benchmarks|deploy|docs|requirements"
 
 
 def normalise(output: str) -> str:
@@ -52,7 +59,7 @@ def test_make_demo_checks_its_product() -> None:
     demo = subprocess.run(
         ["make", "demo", f"PYTHON={sys.executable}"],
         cwd=REPOSITORY,
-        env={k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MFLAGS"}},
+        env={k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MFLAGS", "ARGS"}},
         capture_output=True,
         text=True,
         timeout=120,
@@ -68,7 +75,7 @@ def test_settings_table_matches_settings() -> None:
 
 
 def test_measured_table_matches_results() -> None:
-    assert fill_section(README, "main-job", render_main_job(RESULTS)) == README
+    assert fill_section(README, "measured", render_measured(read_host_results(RESULTS))) == README
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -10,11 +10,12 @@ from queue import Queue
 import numpy as np
 import pytest
 
-from wavetrim.kernels.pinned import is_pinned
-from wavetrim.scheduler.arena import MappedSlabs
+from tests.limit import allow
+from wavetrim.kernels.transfer.pinned import is_pinned
+from wavetrim.scheduler.engine.arena import MappedSlabs
+from wavetrim.scheduler.engine.mapping import map_shared
 from wavetrim.scheduler.errors import SlabError
-from wavetrim.scheduler.mapping import map_shared
-from wavetrim.scheduler.pages import collapse_range
+from wavetrim.scheduler.execution.pages import collapse_range
 
 MIB = 2**20
 
@@ -168,12 +169,13 @@ def test_a_matrix_in_a_cycle_does_not_keep_its_slab(slabs: MappedSlabs) -> None:
     assert count_mappings() == 1
 
 
+@pytest.mark.serial
 def test_locating_takes_microseconds(slabs: MappedSlabs) -> None:
     """About 2 µs where this was written."""
     begin = time.perf_counter()
     for _ in range(10_000):
         slabs.locate(2, 4096, 64, 64, "float32")
-    assert (time.perf_counter() - begin) / 10_000 < 50e-6
+    assert (time.perf_counter() - begin) / 10_000 < allow(50e-6)
 
 
 def test_without_a_gpu_nothing_is_locked() -> None:

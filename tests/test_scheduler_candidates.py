@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from tests.profiles import make_links
 from wavetrim.kernels.catalog import list_kernels
-from wavetrim.scheduler.candidates import find_candidates
-from wavetrim.scheduler.description import describe_plan
 from wavetrim.scheduler.errors import PlanError
-from wavetrim.scheduler.machine import KernelModel
-from wavetrim.scheduler.plan import SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
-from wavetrim.scheduler.presets import PRESETS
+from wavetrim.scheduler.planning.candidates import find_candidates
+from wavetrim.scheduler.planning.description import describe_plan
+from wavetrim.scheduler.planning.plan import SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile import build_preset_profile, find_profile
+from wavetrim.scheduler.profile.machine import KernelModel
+from wavetrim.scheduler.profile.presets import PRESETS
+from wavetrim.scheduler.profile.store import build_preset_profile, find_profile
 from wavetrim.scheduler.wishes import Wishes
 
 CPU_ONLY = find_profile(None, devices=(), directory=None, cpu_threads=8)

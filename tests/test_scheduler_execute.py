@@ -7,15 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.limit import allow
 from tests.matrices import make_matrix, poison
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import list_devices
+from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.errors import ExecutionCancelled, ProblemError
-from wavetrim.scheduler.execute import Executor
-from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile import find_profile
-from wavetrim.scheduler.verify import verify_product
+from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.scheduler.wishes import Wishes
 
 
@@ -138,7 +139,7 @@ def test_a_cancelled_execution_ends_soon(cpu_executor):
     start = time.perf_counter()
     with pytest.raises(ExecutionCancelled):
         cpu_executor.run(plan, a, a, np.empty_like(a), cancelled=stop.is_set)
-    assert time.perf_counter() - start < 2.0
+    assert time.perf_counter() - start < allow(2)
 
 
 def test_arrays_of_another_problem_are_refused(cpu_executor):

@@ -23,9 +23,7 @@ from tests.reports import (
     split_rows,
 )
 from wavetrim.kernels.errors import DeviceUnavailable
-from wavetrim.scheduler.errors import FieldError
-from wavetrim.scheduler.execute import Executor
-from wavetrim.scheduler.experiments import (
+from wavetrim.lab.experiments import (
     compara_kernels,
     hybrid_f,
     matmatgpu,
@@ -33,26 +31,28 @@ from wavetrim.scheduler.experiments import (
     mulmatcua,
     sdk_multiply,
 )
-from wavetrim.scheduler.experiments.bench import pick_device
-from wavetrim.scheduler.experiments.operands import draw_matrix, draw_operands, pad_matrix
-from wavetrim.scheduler.experiments.plot import draw_plot
-from wavetrim.scheduler.experiments.reference import (
+from wavetrim.lab.experiments.operands import draw_matrix, draw_operands, pad_matrix
+from wavetrim.lab.experiments.reference import (
     SQUARE_SIZES,
     TABLE_10,
     TABLE_17,
     TILE_WIDTHS,
 )
-from wavetrim.scheduler.experiments.report import Report, format_report, write_report
-from wavetrim.scheduler.experiments.table import (
+from wavetrim.lab.reports.bench import pick_device
+from wavetrim.lab.reports.plot import draw_plot
+from wavetrim.lab.reports.report import Report, format_report, write_report
+from wavetrim.lab.reports.table import (
     Table,
     format_csv,
     format_gflops,
     format_markdown,
     format_milliseconds,
 )
-from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile import find_profile
+from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.scheduler.wishes import Wishes
 
 PAGE = Path(__file__).parents[1] / "docs" / "reproduce.md"
@@ -301,8 +301,8 @@ def test_plots_have_honest_axes_and_name_the_hardware(
 
 def test_matplotlib_is_imported_only_to_draw() -> None:
     program = (
-        "import sys, wavetrim.service.cli.main, wavetrim.scheduler.experiments.report, "
-        "wavetrim.scheduler.experiments.hybrid_f; "
+        "import sys, wavetrim.service.cli.main, wavetrim.lab.reports.report, "
+        "wavetrim.lab.experiments.hybrid_f; "
         "print('matplotlib' in sys.modules)"
     )
     answer = subprocess.run(

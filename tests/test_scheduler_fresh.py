@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from wavetrim.scheduler import fresh
-from wavetrim.scheduler.fresh import LEAST_BYTES, FreshResults, is_fresh
+from wavetrim.scheduler.execution import prefault as fresh
+from wavetrim.scheduler.execution.prefault import LEAST_BYTES, FreshResults, is_fresh
 
 ROWS, COLUMNS = 1031, 4099
 """About 17 MB of float32."""

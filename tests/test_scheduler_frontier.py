@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.scheduler.cost import CpuCurve
-from wavetrim.scheduler.frontier import Frontier
-from wavetrim.scheduler.pieces import Pieces
+from wavetrim.scheduler.execution.pieces import Pieces
+from wavetrim.scheduler.execution.row_queue import Frontier
+from wavetrim.scheduler.model.cost import CpuCurve
 
 ROWS = st.integers(1, 3000)
 

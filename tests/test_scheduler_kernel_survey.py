@@ -3,8 +3,8 @@
 import pytest
 
 from wavetrim.kernels.catalog import list_kernels
-from wavetrim.scheduler.kernel_survey import order_kernels
-from wavetrim.scheduler.presets import PRESETS
+from wavetrim.scheduler.calibration.kernels import order_kernels
+from wavetrim.scheduler.profile.presets import PRESETS
 
 TEXTBOOK = {"naive", "simple", "coalesced", "shared"}
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.scheduler.messages import (
+from wavetrim.scheduler.engine.messages import (
     PACKET_BYTES,
     MessageError,
     Operand,

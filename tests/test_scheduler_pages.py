@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.scheduler.pages import cut_range, populate_range, touch_range
+from wavetrim.scheduler.execution.pages import cut_range, populate_range, touch_range
 
 SIZE_BYTES = 17_000_000
 """Some pieces, the last of them ragged."""

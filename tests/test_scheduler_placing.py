@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wavetrim.scheduler.engine.placing import check_place, find_strides
 from wavetrim.scheduler.errors import SlabError
-from wavetrim.scheduler.placing import check_place, find_strides
 
 COUNTS = st.integers(0, 5)
 STRIDES = st.tuples(st.integers(-40, 80), st.integers(-40, 80))

@@ -9,17 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.host_suite import ALL_SHAPES
+from benchmarks.host.suite import ALL_SHAPES
+from tests.limit import allow
 from tests.profiles import make_links, make_reference_profile
-from wavetrim.scheduler.cpu_model import DEEP_K, LEAST_COPYING, NARROW, SHALLOW_K, CpuShare
-from wavetrim.scheduler.curves import build_cpu_curve
-from wavetrim.scheduler.description import describe_curve, describe_plan
 from wavetrim.scheduler.errors import PlanError, ProblemError
-from wavetrim.scheduler.machine import MachineProfile
-from wavetrim.scheduler.plan import GPU_GAINS, SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
-from wavetrim.scheduler.presets import PRESETS, find_preset
+from wavetrim.scheduler.model.cpu import DEEP_K, LEAST_COPYING, NARROW, SHALLOW_K, CpuShare
+from wavetrim.scheduler.model.curves import build_cpu_curve
+from wavetrim.scheduler.planning.description import describe_curve, describe_plan
+from wavetrim.scheduler.planning.plan import GPU_GAINS, SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
-from wavetrim.scheduler.profile import build_preset_profile, find_profile
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.presets import PRESETS, find_preset
+from wavetrim.scheduler.profile.store import build_preset_profile, find_profile
 from wavetrim.scheduler.wishes import Wishes
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
@@ -96,14 +97,16 @@ def test_a_plan_is_never_slower_than_one_device_alone(m, n, k, dtype, memory, pr
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("sms", [None, 32, 8])
 def test_splits_promise_their_gain_over_the_best_kernel_alone_on_a_measured_machine(sms, dtype):
-    measured = json.loads((RESULTS / "main-job-h200.json").read_text())
+    measured = json.loads((RESULTS / "host-h200.json").read_text())
     profile = MachineProfile.from_dict(measured["profile"])
-    for shape in ALL_SHAPES:
-        problem = GemmProblem(*shape, dtype)
-        plan = choose_plan(problem, profile, Wishes(sms=sms))
+    problems = [GemmProblem(*shape, dtype, way) for shape in ALL_SHAPES for way in MEMORIES]
+    plans = [(one, choose_plan(one, profile, Wishes(sms=sms))) for one in problems]
+    splits = [(problem, plan) for problem, plan in plans if 0 < plan.f < problem.m]
+    assert len(splits) >= 2
+    for problem, plan in splits:
         alone = choose_plan(problem, profile, Wishes(f=0, sms=sms)).predicted.gpu_seconds
-        if 0 < plan.f < problem.m:
-            assert plan.predicted.total_seconds <= alone * (1 - SPLIT_GAINS["pageable"]), shape
+        promised = alone * (1 - SPLIT_GAINS[problem.memory])
+        assert plan.predicted.total_seconds <= promised, problem
 
 
 def allow_for_splits(seconds):
@@ -231,15 +234,17 @@ def test_the_curve_is_thinned_to_512_points(m, n, k):
     assert 1 <= len(points) <= 512
 
 
+@pytest.mark.serial
 def test_a_plan_for_a_million_rows_is_made_at_once():
     profile: MachineProfile = build_preset_profile(PRESETS[0], "test", 16)
     problem = GemmProblem(10**6, 4096, 4096)
     choose_plan(problem, profile)
     start = time.perf_counter()
     choose_plan(problem, profile)
-    assert time.perf_counter() - start < 0.5
+    assert time.perf_counter() - start < allow(0.5)
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize(
     "shape", [(10**6, 4096, 4096), (10**6, 64, 64), (65536, 256, 256), (4224,) * 3]
@@ -251,15 +256,16 @@ def test_a_plan_takes_less_than_a_millisecond(shape, memory):
         start = time.thread_time()
         choose_plan(GemmProblem(*shape, memory=memory), profile)
         seconds.append(time.thread_time() - start)
-    assert min(seconds) < 2e-3  # less than half of it on an idle machine
+    assert min(seconds) < allow(2e-3)  # less than half of it on an idle machine
 
 
+@pytest.mark.serial
 def test_the_curve_of_a_giant_product_is_drawn_at_once():
     profile = build_preset_profile(PRESETS[0], "test", 16)
     problem = GemmProblem(10**7, 10**7, 100)
     start = time.perf_counter()
     points = describe_curve(choose_plan(problem, profile, Wishes("simple", "8")))
-    assert time.perf_counter() - start < 2.0
+    assert time.perf_counter() - start < allow(2)
     assert len(points) <= 512
 
 
@@ -268,7 +274,7 @@ def test_a_split_tail_makes_finer_steps_than_a_wave():
     plan = choose_plan(GemmProblem(4224, 4224, 4224), profile, Wishes("bulk", "128x256", f=0))
     curve = plan.gpu_curve
     assert (plan.waves, plan.tail_utilization, plan.tail_split) == (5, 0.25, True)
-    waves = (curve.kernel_seconds(4224) - curve.launch_seconds) / curve.wave_seconds
+    waves = (curve.kernel_seconds(4224) - curve.rates.launch_seconds) / curve.wave_seconds
     assert 4.25 < waves < 4.3
     seconds = [curve.kernel_seconds(rows) for rows in range(4096, 4224 + 1, 128)]
     assert seconds[0] < seconds[1]

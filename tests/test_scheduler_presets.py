@@ -2,7 +2,7 @@
 
 import pytest
 
-from wavetrim.scheduler.presets import CUDA_NAMES, PRESETS, find_preset
+from wavetrim.scheduler.profile.presets import CUDA_NAMES, PRESETS, find_preset
 
 PROMISED = {
     "H200", "H100 SXM", "H100 PCIe", "A100 SXM 40", "A100 SXM 80", "L4", "L40S", "A10", "T4",

@@ -36,16 +36,16 @@ from tests.reports import HARDWARE
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.device import DeviceInfo, list_devices
 from wavetrim.kernels.errors import DeviceUnavailable
-from wavetrim.kernels.memory_probes import COPY_ELEMENTS, expect_elements
-from wavetrim.kernels.overlap_probes import StreamReading, Timeline
+from wavetrim.lab.gpu.memory import COPY_ELEMENTS, expect_elements
+from wavetrim.lab.gpu.overlap import StreamReading, Timeline
+from wavetrim.lab.probes import copies, cpu_rows, cycles, loads, transfers, waves
+from wavetrim.lab.probes.catalog import PROBES, find_probe
+from wavetrim.lab.probes.copies import OFFSET_GBYTES, STRIDED_GBYTES
+from wavetrim.lab.probes.links import format_size
+from wavetrim.lab.reports.bench import Bench, CpuBench
+from wavetrim.lab.reports.report import Report, format_report, write_report
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.scheduler.experiments.bench import Bench, CpuBench
-from wavetrim.scheduler.experiments.report import Report, format_report, write_report
-from wavetrim.scheduler.machine import KernelModel
-from wavetrim.scheduler.probes import banks, cpu_rows, loads, peers, strides, waves
-from wavetrim.scheduler.probes.catalog import PROBES, find_probe
-from wavetrim.scheduler.probes.links import format_size
-from wavetrim.scheduler.probes.reference import OFFSET_GBYTES, STRIDED_GBYTES
+from wavetrim.scheduler.profile.machine import KernelModel
 
 PAGE = Path(__file__).parents[1] / "docs" / "probes.md"
 
@@ -107,24 +107,26 @@ def test_offset_copies_stand_beside_the_references(tmp_path: Path) -> None:
 
 @given(st.integers(1, 2**40))
 def test_strides_whose_arrays_do_not_fit_are_left_out(memory_bytes: int) -> None:
-    fitting = strides.fit_strides(COPY_ELEMENTS, memory_bytes)
-    assert fitting == strides.STRIDES[: len(fitting)]
+    fitting = copies.fit_strides(COPY_ELEMENTS, memory_bytes)
+    assert fitting == copies.STRIDES[: len(fitting)]
     assert fitting
-    for stride in strides.STRIDES[1:]:
+    for stride in copies.STRIDES[1:]:
         assert (stride in fitting) == (8 * COPY_ELEMENTS * stride <= memory_bytes)
 
 
 def test_strides_that_were_left_out_are_named() -> None:
     whole = stride_copies()
     assert not [line for line in whole.findings if "no room" in line]
-    short = strides.make_report([move("copy", stride, 9.0) for stride in (1, 2, 4)], HARDWARE)
+    short = copies.STRIDED.make_report(
+        [move("copy", stride, 9.0) for stride in (1, 2, 4)], HARDWARE
+    )
     assert "The GPU has no room for the strides [8, 16, 32]." in short.findings
 
 
 @given(st.integers(0, 64))
 def test_the_degree_of_a_conflict_is_the_most_words_of_one_bank(stride: int) -> None:
     words = {lane * stride for lane in range(32)}
-    assert banks.count_turns(stride) == max(Counter(word % 32 for word in words).values())
+    assert cycles.count_turns(stride) == max(Counter(word % 32 for word in words).values())
 
 
 def test_conflicts_stand_beside_their_degree() -> None:
@@ -287,7 +289,7 @@ def test_two_gpus_are_needed_for_copies_between_them(tmp_path: Path) -> None:
     gpu = DeviceInfo(0, "Abacus 9", "GPU-0", (9, 0), 12, 2**30, 1000, 1000, "1.2", "1.2")
     bench = Bench(device=gpu, cache_dir=tmp_path, cpu_threads=1)
     with pytest.raises(DeviceUnavailable, match="the probe peers measures two GPUs"):
-        peers.run_probe(bench)
+        transfers.run_peers(bench)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +311,7 @@ def test_the_expected_elements_are_those_of_the_source() -> None:
 
 def test_the_probes_import_neither_cupy_nor_matplotlib() -> None:
     program = (
-        "import sys, wavetrim.scheduler.probes.catalog; "
+        "import sys, wavetrim.lab.probes.catalog; "
         "print({'cupy', 'matplotlib'} & {name.partition('.')[0] for name in sys.modules})"
     )
     answer = subprocess.run(

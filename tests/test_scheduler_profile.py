@@ -8,9 +8,9 @@ import pytest
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.errors import PlanError, ProfileError
-from wavetrim.scheduler.machine import MachineProfile
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.scheduler.profile import find_profile, load_profile, read_key, store_profile
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.store import find_profile, load_profile, read_key, store_profile
 
 H200 = DeviceInfo(
     index=0,

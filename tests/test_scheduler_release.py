@@ -12,11 +12,11 @@ import pytest
 
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.device import list_devices
-from wavetrim.kernels.pinned import pin_matrix
-from wavetrim.scheduler.execute import Executor
-from wavetrim.scheduler.plan import choose_plan
+from wavetrim.kernels.transfer.pinned import pin_matrix
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile import find_profile
+from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.scheduler.wishes import Wishes
 
 

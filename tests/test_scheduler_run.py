@@ -1,17 +1,19 @@
 """One run of the engine: C copied, factors read, failures put into words."""
 
+import os
+
 import numpy as np
 import pytest
 
 from tests.matrices import make_matrix
+from wavetrim.scheduler.engine.messages import Operand
+from wavetrim.scheduler.engine.run import describe_failure, fill_rows, open_operand
 from wavetrim.scheduler.errors import (
     ExecutionCancelled,
     ExecutionError,
     PlanError,
     VerificationFailed,
 )
-from wavetrim.scheduler.messages import Operand
-from wavetrim.scheduler.run import describe_failure, fill_rows, open_operand
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -68,6 +70,15 @@ def test_an_operand_maps_the_elements_of_its_file(tmp_path, order):
     mapped = open_operand(Operand(str(path), offset, 3, 4, "float64", order == "F"), None)
     assert np.array_equal(mapped, array)
     assert not mapped.flags.writeable
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("writable", [False, True])
+def test_a_pipe_is_refused_without_waiting_for_its_other_end(tmp_path, writable):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match=r"seek"):
+        open_operand(Operand(str(path), 0, 3, 4, "float64"), None, writable=writable)
 
 
 def test_a_link_is_not_followed(tmp_path):

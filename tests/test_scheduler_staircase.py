@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.scheduler.staircase import Step, fit_staircase
-from wavetrim.scheduler.waves import divide_up
+from wavetrim.scheduler.model.staircase import Step, fit_staircase
+from wavetrim.scheduler.model.waves import divide_up
 
 
 @given(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.damage import (
+from benchmarks.verify.damage import (
     DAMAGES,
     DISTRIBUTIONS,
     TYPES,
@@ -12,8 +12,8 @@ from benchmarks.damage import (
     draw_special,
     measure_error,
 )
+from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.errors import VerificationFailed
-from wavetrim.scheduler.verify import verify_product
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -113,12 +113,39 @@ def test_float16_is_infinite_where_its_sums_exceed_it_and_nowhere_else() -> None
     assert verify_product(a, b, None, out).wrong_rows == (2,)
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_a_scaled_c_beyond_the_range_may_come_back_into_it(kind: str) -> None:
+    """A device that fuses βC and the sum rounds once; others overflow on their way."""
+    large = np.finfo(kind).max / 2
+    a, b, c = (np.full((1, 1), value, kind) for value in (-large, 1, large))
+    for value in (large * 2 * 0.75, np.inf):
+        assert verify_product(a, b, c, np.full((1, 1), value, kind), beta=2.5).passed
+    assert not verify_product(a, b, c, np.full((1, 1), large, kind), beta=0.5).passed
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_an_unwritten_product_fails_and_the_error_says_where(dtype: str) -> None:
     ones = np.ones((64, 64), dtype)
     outcome = verify_product(ones, ones, None, np.zeros_like(ones))
     with pytest.raises(VerificationFailed, match=r"4096 elements checked, .* rows wrong"):
         outcome.require()
+
+
+@pytest.mark.parametrize("wrong", ["all", "half", "one panel"])
+def test_a_large_product_that_is_wrong_from_end_to_end_does_not_pass(wrong: str) -> None:
+    """No block is compared where all are alike, unless rounding cannot explain how they are."""
+    random = np.random.default_rng(8)
+    a = random.standard_normal((128, 2304)).astype(np.float32)
+    b = random.standard_normal((2304, 4096)).astype(np.float32)
+    out = a @ b
+    outcome = verify_product(a, b, None, out)
+    assert outcome.passed
+    assert outcome.elements_compared < out.size / 1000  # by chance one block stands out
+    rows = {"all": slice(None), "half": slice(0, 64), "one panel": slice(96, 128)}[wrong]
+    for damaged in (np.zeros_like(out), random.standard_normal(out.shape).astype(np.float32) * 48):
+        unwritten = out.copy()
+        unwritten[rows] = damaged[rows]
+        assert not verify_product(a, b, None, unwritten).passed
 
 
 def test_the_answer_says_how_much_was_checked_and_what_would_be_caught() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.scheduler.waves import WaveGrid
+from wavetrim.scheduler.model.waves import WaveGrid
 
 GRIDS = st.builds(
     WaveGrid,

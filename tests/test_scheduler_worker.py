@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.limit import allow
 from tests.matrices import make_matrix, poison
-from wavetrim.scheduler.messages import (
+from wavetrim.scheduler.engine.messages import (
     PACKET_BYTES,
     Operand,
     RunRequest,
@@ -35,7 +36,7 @@ class WorkerProcess:
         files = [connection.fileno() for connection in theirs]
         self.process = subprocess.Popen(
             [
-                sys.executable, "-m", "wavetrim.scheduler.worker", "--fds", *map(str, files),
+                sys.executable, "-m", "wavetrim.scheduler.engine", "--fds", *map(str, files),
                 "--cache-dir", str(cache), "--profile-dir", str(folder), "--device", device,
                 *arguments,
             ],
@@ -93,6 +94,17 @@ def worker(start):
     return started
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory, kernel_cache):
+    """One worker for all tests that only have it compute, and hear all that it says of that."""
+    folder = tmp_path_factory.mktemp("shared")
+    started = WorkerProcess(folder, "--cpu-threads", "2", cache=kernel_cache)
+    assert started.receive()["type"] == "ready"
+    yield started
+    started.close()
+    started.process.wait(10)
+
+
 def write(folder, name, array):
     path = folder / name
     np.save(path, array)
@@ -132,10 +144,10 @@ def test_the_worker_introduces_itself(start):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64"])
-def test_a_run_writes_the_product_into_the_file(worker, tmp_path, dtype):
+def test_a_run_writes_the_product_into_the_file(shared, tmp_path, dtype):
     a, b = make_matrix(37, 53, dtype, seed=1), make_matrix(53, 29, dtype, seed=2)
     request = make_request(tmp_path, a, b, verify=True)
-    planned, *_, succeeded = worker.run(request)
+    planned, *_, succeeded = shared.run(request)
     assert planned["type"] == "planned"
     assert planned["plan"]["f"] == 37
     assert succeeded["type"] == "succeeded"
@@ -148,55 +160,55 @@ def test_a_run_writes_the_product_into_the_file(worker, tmp_path, dtype):
     assert np.allclose(read(request.out), expected, rtol=2e-3, atol=2e-3 * 53)
 
 
-def test_beta_adds_c_in_any_order(worker, tmp_path):
+def test_beta_adds_c_in_any_order(shared, tmp_path):
     a = make_matrix(31, 17, "float64", seed=1, order="F")
     b = make_matrix(17, 23, "float64", seed=2, order="F")
     c = make_matrix(31, 23, "float64", seed=3, order="F")
     request = make_request(tmp_path, a, b, c, alpha=0.5, beta=-2.0, verify=True)
-    assert worker.run(request)[-1]["type"] == "succeeded"
+    assert shared.run(request)[-1]["type"] == "succeeded"
     assert np.allclose(read(request.out), 0.5 * a @ b - 2 * c)
     assert np.array_equal(read(request.c), c)
 
 
-def test_a_c_of_nan_is_not_read_while_beta_is_zero(worker, tmp_path):
+def test_a_c_of_nan_is_not_read_while_beta_is_zero(shared, tmp_path):
     a = make_matrix(8, 8, "float32", seed=1)
     request = make_request(tmp_path, a, a, np.full((8, 8), np.nan, "float32"), beta=0.0)
-    assert worker.run(request)[-1]["type"] == "succeeded"
+    assert shared.run(request)[-1]["type"] == "succeeded"
     assert np.allclose(read(request.out), a @ a, atol=1e-5)
 
 
-def test_a_request_that_cannot_be_planned_is_not_worth_another_try(worker, tmp_path):
+def test_a_request_that_cannot_be_planned_is_not_worth_another_try(shared, tmp_path):
     a = make_matrix(8, 8, "float32", seed=1)
-    failed = worker.run(make_request(tmp_path, a, a, wishes=Wishes(f=9)))[-1]
+    failed = shared.run(make_request(tmp_path, a, a, wishes=Wishes(f=9)))[-1]
     assert (failed["type"], failed["kind"], failed["retryable"]) == ("failed", "plan", False)
     assert "f is 9" in failed["message"]
-    assert worker.run(make_request(tmp_path, a, a))[-1]["type"] == "succeeded"
+    assert shared.run(make_request(tmp_path, a, a))[-1]["type"] == "succeeded"
 
 
-def test_wishes_are_fields_of_the_message_and_may_be_left_out(worker, tmp_path):
+def test_wishes_are_fields_of_the_message_and_may_be_left_out(shared, tmp_path):
     a = make_matrix(8, 8, "float32", seed=1)
     message = make_request(tmp_path, a, a).as_message()
-    worker.send(message)
-    assert worker.receive_until("succeeded", "failed")[-1]["type"] == "succeeded"
-    worker.send({**message, "accuracy": "float64"})
-    failed = worker.receive_until("succeeded", "failed")[-1]
+    shared.send(message)
+    assert shared.receive_until("succeeded", "failed")[-1]["type"] == "succeeded"
+    shared.send({**message, "accuracy": "float64"})
+    failed = shared.receive_until("succeeded", "failed")[-1]
     assert "accuracy is 'float64'; it must be one of" in failed["message"]
 
 
-def test_the_cpu_alone_needs_no_kernel(worker, tmp_path):
+def test_the_cpu_alone_needs_no_kernel(shared, tmp_path):
     a = make_matrix(8, 8, "float32", seed=1)
     request = make_request(tmp_path, a, a, wishes=Wishes("unknown", f=9), cpu_only=True)
-    assert worker.run(request)[-1]["type"] == "succeeded"
+    assert shared.run(request)[-1]["type"] == "succeeded"
 
 
-def test_a_missing_file_is_an_answer_without_its_path(worker, tmp_path):
+def test_a_missing_file_is_an_answer_without_its_path(shared, tmp_path):
     a = make_matrix(8, 8, "float32", seed=1)
     request = make_request(tmp_path, a, a)
     Path(request.b.slab).unlink()
-    failed = worker.run(request)[-1]
+    failed = shared.run(request)[-1]
     assert (failed["type"], failed["kind"]) == ("failed", "internal")
     assert str(tmp_path) not in failed["message"]
-    assert worker.run(make_request(tmp_path, a, a))[-1]["type"] == "succeeded"
+    assert shared.run(make_request(tmp_path, a, a))[-1]["type"] == "succeeded"
 
 
 def test_what_is_no_message_is_skipped(worker):
@@ -211,20 +223,20 @@ def test_pings_and_a_cancel_are_heard_while_a_product_runs(worker, tmp_path):
     began = time.monotonic()
     worker.tell({"type": "ping"})
     assert worker.receive(worker.control) == {"type": "pong"}
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < allow(2)
     worker.tell({"type": "cancel", "job": "another"})
     worker.tell({"type": "ping"})
     assert worker.receive(worker.control) == {"type": "pong"}
     worker.tell({"type": "cancel", "job": "job-1"})
     final = worker.receive_until("succeeded", "failed", "cancelled")[-1]
     assert final == {"type": "cancelled", "job": "job-1"}
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < allow(5)
 
 
-def test_progress_comes_at_most_twenty_times_a_second(worker, tmp_path):
+def test_progress_comes_at_most_twenty_times_a_second(shared, tmp_path):
     a = make_matrix(1500, 1500, "int64", seed=1)
     began = time.monotonic()
-    messages = worker.run(make_request(tmp_path, a, a))
+    messages = shared.run(make_request(tmp_path, a, a))
     seconds = time.monotonic() - began
     shares = [message["progress"] for message in messages if message["type"] == "progress"]
     assert 1 <= len(shares) <= 20 * seconds + 1
@@ -232,24 +244,43 @@ def test_progress_comes_at_most_twenty_times_a_second(worker, tmp_path):
     assert all(0 < share <= 1 for share in shares)
 
 
-def test_rows_that_are_final_are_told_of_as_often_as_is_wished(worker, tmp_path):
+def test_rows_that_are_final_are_told_of_as_often_as_is_wished(shared, tmp_path):
     a = make_matrix(2000, 2000, "float64", seed=1)
     request = make_request(tmp_path, a, a, row_step=300)
-    worker.send(request.as_message())
-    *_, first = worker.receive_until("rows")
+    shared.send(request.as_message())
+    *_, first = shared.receive_until("rows")
     product = np.load(request.out.slab, mmap_mode="r")
     for start, stop in first["final"]:
         assert np.allclose(product[start:stop], a[start:stop] @ a)
-    rest = worker.receive_until("succeeded", "failed", "cancelled")
+    rest = shared.receive_until("succeeded", "failed", "cancelled")
     told = [message["final"] for message in (first, *rest) if message["type"] == "rows"]
     counts = [0, *(sum(stop - start for start, stop in final) for final in told)]
     assert all(after - before >= 300 for before, after in pairwise(counts))
     assert rest[-1]["type"] == "succeeded"
 
 
-def test_rows_are_not_told_of_unless_that_is_wished(worker, tmp_path):
+def test_a_row_that_changes_after_it_was_final_is_computed_again_and_told_of(shared, tmp_path):
+    a = make_matrix(2500, 2500, "float64", seed=1)
+    request = make_request(tmp_path, a, a, row_step=300, verify=True)
+    shared.send(request.as_message())
+    *_, first = shared.receive_until("rows")
+    product = np.load(request.out.slab, mmap_mode="r+")
+    (start, _), *_ = first["final"]
+    product[start, 77] += 1e-3
+    rest = shared.receive_until("succeeded", "failed", "cancelled")
+    types = [message["type"] for message in rest]
+    assert types.index("again") > max(
+        (place for place, one in enumerate(types) if one == "rows"), default=-1
+    )
+    check = rest[-1]["verification"]
+    assert check["passed"]
+    assert (check["wrong_rows"], check["recomputed_on"]) == (1, "cpu")
+    assert np.allclose(product[start], a[start] @ a, rtol=1e-9, atol=1e-9)
+
+
+def test_rows_are_not_told_of_unless_that_is_wished(shared, tmp_path):
     a = make_matrix(1500, 1500, "float32", seed=1)
-    types = {message["type"] for message in worker.run(make_request(tmp_path, a, a))}
+    types = {message["type"] for message in shared.run(make_request(tmp_path, a, a))}
     assert types <= {"planned", "progress", "succeeded"}
 
 
@@ -281,13 +312,13 @@ def test_products_are_computed_in_a_slab_by_its_id(worker):
     os.close(file)
 
 
-def test_operands_become_the_type_of_the_result(worker, tmp_path):
+def test_operands_become_the_type_of_the_result(shared, tmp_path):
     a, b = make_matrix(9, 5, "float16", seed=1), make_matrix(5, 7, "float16", seed=2)
     out = write(tmp_path, "out.npy", poison(np.empty((9, 7), np.float64)))
     request = RunRequest(
         "j", write(tmp_path, "a.npy", a), write(tmp_path, "b.npy", b), None, out, verify=True
     )
-    assert worker.run(request)[-1]["type"] == "succeeded"
+    assert shared.run(request)[-1]["type"] == "succeeded"
     assert np.allclose(read(out), a.astype(np.float64) @ b.astype(np.float64), rtol=1e-14)
 
 
@@ -298,6 +329,17 @@ def test_a_matrix_beyond_its_slab_is_an_answer(worker):
     failed = worker.run(RunRequest("j", inside, inside, None, beyond))[-1]
     assert failed["type"] == "failed"
     assert not failed["retryable"]
+    os.close(file)
+
+
+def test_a_descriptor_that_comes_with_a_slab_is_not_kept(worker):
+    file, _ = make_slab(2**20)
+    for slab in (1, 2):
+        worker.send({"type": "slab", "slab": slab, "size_bytes": 2**20}, files=[file])
+    worker.send({"type": "drop", "slab": 2})
+    assert worker.receive() == {"type": "dropped", "slab": 2}
+    kept = [str(fd.readlink()) for fd in Path(f"/proc/{worker.process.pid}/fd").iterdir()]
+    assert not [target for target in kept if "memfd" in target]
     os.close(file)
 
 
@@ -330,7 +372,7 @@ def test_the_worker_ends_when_the_service_is_gone_even_in_the_middle_of_a_produc
     worker.close()
     began = time.monotonic()
     worker.process.wait(timeout=10)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < allow(2)
 
 
 def test_signals_from_the_terminal_or_the_control_group_do_not_end_it(worker):

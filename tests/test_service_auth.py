@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Callable, Iterator
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
 import httpx
@@ -106,6 +107,42 @@ def test_two_host_headers_are_refused_with_a_key_and_without(
             assert response.status == 400
             assert json.loads(response.read())["value"] == ["localhost", "evil.example"]
             connection.close()
+
+
+def ask_raw(server: RunningServer, head: str) -> tuple[int, dict[str, Any]]:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        connection.sendall(f"{head}\r\n\r\n".encode())
+        response = HTTPResponse(connection)
+        response.begin()
+        return response.status, json.loads(response.read())
+
+
+def test_http_1_1_without_a_host_is_refused_with_a_key_and_without(
+    locked: RunningServer, shared_server: RunningServer
+) -> None:
+    for server, status_of_1_0 in ((locked, 200), (shared_server, 403)):
+        for target in ("/healthz/live", "http://localhost/healthz/live"):
+            status, problem = ask_raw(server, f"GET {target} HTTP/1.1")
+            assert (status, problem["field"], problem["value"]) == (400, "Host", [])
+        assert ask_raw(server, "GET /healthz/live HTTP/1.0")[0] == status_of_1_0
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "status"),
+    [
+        ("http://evil.example/v1/devices", "localhost", 403),
+        ("http://evil.example:80/v1/devices?://localhost/", "localhost", 403),
+        ("http://me@localhost/v1/devices", "localhost", 403),
+        ("https://localhost.evil/v1/devices", "localhost", 403),
+        ("http://localhost/v1/devices", "evil.example", 200),
+        ("HTTP://[::1]:80/v1/devices", "evil.example", 200),
+        ("/v1/devices?http://evil.example/", "localhost", 200),
+    ],
+)
+def test_the_host_of_a_whole_url_is_checked_in_the_headers_place(
+    shared_server: RunningServer, url: str, host: str, status: int
+) -> None:
+    assert ask_raw(shared_server, f"GET {url} HTTP/1.1\r\nHost: {host}")[0] == status
 
 
 @pytest.mark.parametrize("path", ["/v1/matrices/", "/v1/devices/", "/metrics/", "/docs/"])

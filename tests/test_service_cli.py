@@ -3,16 +3,21 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import wavetrim.service.cli.main
 from tests.command import invoke_command, make_environment, run_command
 from tests.environment import ROOT
-from wavetrim.scheduler.description import describe_curve, describe_plan
-from wavetrim.scheduler.plan import choose_plan
-from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile import find_profile
+from wavetrim.scheduler.calibration.calibrate import calibrate
+from wavetrim.scheduler.calibration.kernels import Report
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.planning.description import describe_curve, describe_plan
+from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.scheduler.wishes import Wishes
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.version import find_version
@@ -197,16 +202,41 @@ def test_devices_lists_presets_and_threads(tmp_path: Path) -> None:
     assert document["presets"][0]["sm_count"] == 132
 
 
-def test_a_calibration_is_stored_and_used(tmp_path: Path) -> None:
-    before = invoke_command("plan", 512, 512, 512, "--json", folder=tmp_path)
+def test_a_calibration_is_stored_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares: list[float] = []
+    profiles: list[MachineProfile] = []
+    home, other = tmp_path / "home", tmp_path / "other"
+    home.mkdir()
+
+    def calibrate_watched(executor: Executor, *, report: Report, **options: Any) -> MachineProfile:
+        def tell(what: str, share: float) -> None:
+            shares.append(share)
+            report(what, share)
+
+        profiles.append(calibrate(executor, report=tell, **options | {"directory": other}))
+        return profiles[0]
+
+    before = invoke_command("plan", 512, 512, 512, "--json", folder=home)
     assert "estimate" in json.loads(before.stdout)["profile"]["source"]
-    measured = invoke_command("calibrate", folder=tmp_path)
+    monkeypatch.setattr("wavetrim.scheduler.calibration.calibrate.calibrate", calibrate_watched)
+    two = {"WAVETRIM_CPU_THREADS": "2"}
+    measured = invoke_command("calibrate", folder=home, **two)
     assert measured.exit_code == 0, measured.stderr
-    (stored,) = tmp_path.rglob("*.json")
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    (profile,) = profiles
+    assert {rate.dtype for rate in profile.cpu.rates} == set(ITEM_BYTES)
+    for rate in profile.cpu.rates:
+        assert rate.gflops > 0
+        assert rate.source.startswith("measured")
+    (stored,) = home.rglob("*.json")
     assert f"stored in {stored}" in measured.stdout
-    after = json.loads(invoke_command("plan", 512, 512, 512, "--json", folder=tmp_path).stdout)
-    assert "measured on this machine" in after["profile"]["source"]
-    assert after["profile"]["cpu"]["gflops"] > 0
+    for directory in (stored.parent, other):
+        assert find_profile(None, devices=(), directory=directory, cpu_threads=2) == profile
+    after = invoke_command("plan", 512, 512, 512, "--json", folder=home, **two)
+    found = json.loads(after.stdout)["profile"]
+    assert "measured on this machine" in found["source"]
+    assert found["cpu"]["gflops"] > 0
 
 
 def test_the_module_and_the_command_are_the_same() -> None:

@@ -1,19 +1,40 @@
 """The database: SQLite's settings, transactions that lose nothing, and a real PostgreSQL."""
 
+import asyncio
+import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, func, insert, inspect, select, text
+from sqlalchemy.exc import OperationalError
 
 from tests.postgres import running_postgres
-from wavetrim.service.errors import SettingRefused, UploadKeyTaken
+from wavetrim.service.api.job_schemas import JobRequest
+from wavetrim.service.errors import (
+    JobNotFound,
+    MatrixNotFound,
+    QuotaReached,
+    SettingRefused,
+    StoredQuotaReached,
+    UploadKeyTaken,
+)
+from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.storage.api_keys import (
+    add_key,
+    digest_key,
+    limit_key,
+    list_keys,
+    renew_key,
+    revoke_key,
+)
 from wavetrim.service.storage.database import open_database, reading, unsynced
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.tables import matrices
-from wavetrim.service.storage.upload_keys import AlreadyUploaded, KeptUpload, UploadKey
+from wavetrim.service.storage.upload_keys import AlreadyUploaded, UploadKey
+from wavetrim.service.tenants.tenant import Quota, Tenant
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +120,35 @@ def test_a_sqlite_reader_does_not_wait_for_a_writer(sqlite: Engine) -> None:
             assert reader.scalar(select(func.count()).select_from(matrices)) == 1
 
 
+def test_a_database_goes_on_when_its_pool_has_lost_every_connection(
+    sqlite: Engine, tmp_path: Path
+) -> None:
+    add_matrix(sqlite, "before")
+    with sqlite.connect() as connection:
+        connection.invalidate()
+    with closing(sqlite3.connect(tmp_path / "wavetrim.db")) as other:  # would be the last one
+        other.execute("SELECT * FROM matrices").fetchall()
+    add_matrix(sqlite, "behind")
+    with reading(sqlite) as connection:
+        assert len(connection.execute(select(matrices)).all()) == 2
+
+
+def test_what_is_committed_is_in_the_file_that_was_moved_away(
+    sqlite: Engine, tmp_path: Path
+) -> None:
+    path = tmp_path / "wavetrim.db"
+    add_matrix(sqlite, "kept")
+    aside = path.rename(tmp_path / "aside.db")
+    for _ in range(2):
+        with pytest.raises(OperationalError, match="is gone while"), sqlite.begin():
+            pass
+    assert not path.exists()
+    with closing(sqlite3.connect(aside)) as other:
+        assert other.execute("SELECT id FROM matrices").fetchall() == [("kept",)]
+    aside.rename(path)
+    add_matrix(sqlite, "behind")
+
+
 def test_what_a_sqlite_writer_has_read_stays_true_until_it_commits(sqlite: Engine) -> None:
     rounds = 25
 
@@ -146,11 +196,11 @@ def test_an_upload_key_names_one_matrix_and_goes_with_it(url: str, tmp_path: Pat
     database = open_database(url)
     folder = tmp_path / "matrices"
     store = MatrixStore(database, folder, max_matrix_bytes=10**6, max_storage_bytes=10**6)
-    key = UploadKey("once", database)
+    key = UploadKey("once", "", database)
 
     def publish(digest: str) -> str:
         pending = store.allocate(2, 2, "float32")
-        return store.publish(pending, settle=KeptUpload("once", pending.id, digest).add_row).id
+        return store.publish(pending, settle=key.keep(pending.id, digest).add_row).id
 
     first = publish("a" * 64)
     with pytest.raises(AlreadyUploaded) as lost:
@@ -186,4 +236,59 @@ def test_only_what_a_power_cut_may_undo_is_committed_without_a_sync(url: str) ->
         raise ZeroDivisionError
     with database.begin() as connection:
         assert not inspect(connection).has_table("undone")
+    database.dispose()
+
+
+def test_owners_and_quotas_hold_in_both_databases(url: str, tmp_path: Path) -> None:
+    database = open_database(url)
+    store = MatrixStore(
+        database, tmp_path / "matrices", max_matrix_bytes=10**6, max_storage_bytes=10**6
+    )
+    jobs = JobStore(database)
+    quota = Quota(stored_bytes=600, queued_jobs=2)
+    first = add_key(database, "ada", ["read"], quota)
+    mine, other, nameless = (
+        store.publish(store.allocate(8, 8, "float32", owner=owner)).id
+        for owner in ("ada", "bob", "")
+    )
+    assert [store.stored.count(owner) for owner in ("ada", "bob", "eve")] == [384, 384, 0]
+    assert store.stored.count("") >= 384
+    assert store.get(mine, "ada").owner == store.get(mine).owner == "ada"
+    for matrix_id, owner in ((other, "ada"), (mine, ""), (nameless, "ada")):
+        with pytest.raises(MatrixNotFound):
+            store.get(matrix_id, owner)
+        with pytest.raises(MatrixNotFound):
+            store.delete(matrix_id, owner)
+    assert [matrix.id for (matrix, _) in store.page(owner="ada")[0]] == [mine]
+
+    async def reserve_twice() -> None:
+        async with store.stored.reserve("ada", 216), store.stored.reserve("bob", 10**9):
+            with pytest.raises(StoredQuotaReached, match="stored bytes is 601"):
+                async with store.stored.reserve("ada", 1):
+                    pass
+        async with store.stored.reserve("ada", 216):
+            pass
+
+    asyncio.run(reserve_twice())
+
+    def add(key: str, owner: str = "ada") -> str:
+        request = JobRequest(a=mine, b=mine).model_dump()
+        return jobs.add(request, owner=owner, idempotency_key=key, max_queued=9)[0].id
+
+    posted = [add("once"), add("twice"), add("once", "bob"), add("once", "")]
+    assert len(set(posted)) == 4
+    assert add("twice") == posted[1]
+    with pytest.raises(QuotaReached, match="queued jobs would be 3"):
+        add("thrice")
+    assert [jobs.count_queued(owner) for owner in ("ada", "bob", "")] == [2, 1, 1]
+    with pytest.raises(JobNotFound):
+        jobs.request_cancel(posted[2], "ada")
+    limit_key(database, "ada", {"queued_jobs": None})
+    assert add("thrice")
+    revoke_key(database, "ada")
+    renewed = renew_key(database, "ada")
+    (key,) = list_keys(database)
+    assert key.digest_sha256 == digest_key(renewed.encode()) != digest_key(first.encode())
+    assert key.tenant == Tenant("ada", frozenset({"read"}), Quota(stored_bytes=600))
+    assert key.revoked_at is None
     database.dispose()

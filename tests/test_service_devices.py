@@ -1,7 +1,7 @@
 """The list of devices over HTTP."""
 
 from tests.server import RunningServer
-from wavetrim.scheduler.profile import list_presets
+from wavetrim.scheduler.profile.store import list_presets
 
 
 def test_a_machine_without_a_gpu_says_so_and_where_its_figures_come_from(

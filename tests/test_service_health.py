@@ -2,12 +2,12 @@
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from tests.processes import wait_until
 from tests.server import NPY, RunningServer, encode_npy
 
 Start = Callable[..., RunningServer]
@@ -89,10 +89,3 @@ def test_metrics_count_jobs_seconds_bytes_and_requests(server: RunningServer) ->
         'wavetrim_http_requests_total{method="POST",route="/v1/matmul",status="200"} 1.0',
     ):
         assert line in lines
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)

@@ -14,10 +14,10 @@ import pytest
 
 import tests.server
 from tests.matrices import Array, make_matrix
+from tests.processes import wait_until
 from tests.server import RunningServer
 from tests.test_service_restart import find_engine
 from tests.test_storage_draft import count_written
-from tests.wire_server import wait_until
 from wavetrim.service.storage.draft import WRITE_BYTES
 
 start_server = tests.server.start_server

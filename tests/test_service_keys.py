@@ -1,6 +1,5 @@
 """Keys of several callers: made and revoked beside the running service, each with its scopes."""
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,10 +7,10 @@ import numpy as np
 import pytest
 
 from tests.command import invoke_command
+from tests.processes import wait_until
 from tests.server import NPY, RunningServer, encode_npy
-from wavetrim.service.key_ring import PERIOD_SECONDS
-
-OWN = "the-service's-own-key"
+from tests.tenants import OWN_KEY as OWN
+from tests.tenants import manage_keys as keys
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +21,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     running.stop()
 
 
-def keys(server: RunningServer, *arguments: object) -> str:
-    done = invoke_command(
-        "keys", *arguments, "--data-dir", server.data_dir, folder=server.data_dir.parent
-    )
-    assert done.exit_code == 0, done.output
-    return done.stdout.strip()
-
-
 def ask(server: RunningServer, key: str, method: str = "GET", path: str = "/v1/matrices") -> int:
     content = encode_npy(np.ones((2, 2))) if method == "POST" else b""
     headers = {**NPY, "Authorization": f"Bearer {key}"}
@@ -37,10 +28,7 @@ def ask(server: RunningServer, key: str, method: str = "GET", path: str = "/v1/m
 
 
 def wait_for(answer: Callable[[], int], status: int) -> None:
-    end = time.monotonic() + PERIOD_SECONDS + 10
-    while answer() != status:
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_until(lambda: answer() == status)
 
 
 def test_a_key_is_taken_until_it_is_revoked(server: RunningServer) -> None:

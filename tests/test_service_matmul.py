@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.processes import wait_until
 from tests.server import NPY, RunningServer, decode_npy, encode_npy
 
 Array = NDArray[Any]
@@ -186,13 +187,8 @@ def test_a_caller_who_leaves_cancels_the_job(server: RunningServer) -> None:
     # int64 has no fast product: this one takes seconds.
     size = 2000
     content = 2 * encode_npy(np.ones((size, size), np.int64))
-    head = (
-        f"POST /v1/matmul HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-        f"Content-Type: application/x-npy\r\nContent-Length: {len(content)}\r\n\r\n"
-    )
     before = read_count(server, 'wavetrim_jobs_finished_total{state="cancelled"}')
-    with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        connection.sendall(head.encode() + content)
+    with send_product(server, content):
         wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 1)
     finished = 'wavetrim_jobs_finished_total{state="cancelled"}'
     wait_until(lambda: read_count(server, finished) == before + 1)
@@ -201,18 +197,56 @@ def test_a_caller_who_leaves_cancels_the_job(server: RunningServer) -> None:
     assert multiply(server, make_array(3, 4), make_array(4, 5)).status_code == 200
 
 
+@pytest.mark.parametrize("arena_bytes", [0, 256 * 2**20])
+def test_nothing_is_left_of_a_product_whose_caller_leaves_at_any_moment(
+    start_server: Callable[..., RunningServer], arena_bytes: int
+) -> None:
+    server = start_server(arena_bytes=arena_bytes)
+    server.wait_ready()
+    slow = 2 * encode_npy(np.ones((1500, 1500), np.int64))
+    wide = encode_npy(np.ones((3000, 1))) + encode_npy(np.ones((1, 3000)))
+    with send_product(server, slow):
+        wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 1)
+        with send_product(server, slow), send_product(server, wide):
+            wait_until(lambda: read_count(server, 'wavetrim_products{state="waiting"}') == 2)
+        wait_until(lambda: read_count(server, 'wavetrim_products{state="waiting"}') == 0)
+    with send_product(server, wide) as reading:
+        assert reading.recv(12) == b"HTTP/1.1 200"
+    with send_product(server, slow[: len(slow) * 3 // 4], declared=len(slow)):
+        wait_until(lambda: count_in_flight(server) > 0)
+    with send_product(server, slow):
+        wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 1)
+    wait_until(lambda: count_in_flight(server) == 0 and not server.list_matrix_files())
+    wait_until(lambda: read_count(server, 'wavetrim_arena{what="used_bytes"}') == 0)
+    wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 0)
+    assert not server.list_matrix_files()
+    assert "incident" not in server.read_log()
+
+
+def send_product(
+    server: RunningServer, content: bytes, declared: int | None = None
+) -> socket.socket:
+    """A connection that has posted a product, or the beginning of one."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    head = (
+        f"POST /v1/matmul HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+        f"Content-Type: application/x-npy\r\nContent-Length: {declared or len(content)}\r\n\r\n"
+    )
+    connection.sendall(head.encode() + content)
+    return connection
+
+
+def count_in_flight(server: RunningServer) -> int:
+    used: int = server.client.get("/v1/me").json()["bytes_in_flight"]["used"]
+    return used
+
+
 def test_a_service_that_is_killed_forgets_the_call(
     start_server: Callable[..., RunningServer],
 ) -> None:
     server = start_server()
     server.wait_ready()
-    content = 2 * encode_npy(np.ones((2000, 2000), np.int64))
-    head = (
-        f"POST /v1/matmul HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-        f"Content-Type: application/x-npy\r\nContent-Length: {len(content)}\r\n\r\n"
-    )
-    with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        connection.sendall(head.encode() + content)
+    with send_product(server, 2 * encode_npy(np.ones((2000, 2000), np.int64))):
         wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 1)
         server.kill()
     server.restart()
@@ -225,10 +259,3 @@ def read_count(server: RunningServer, name: str) -> float:
     lines = server.client.get("/metrics").text.splitlines()
     found = (float(line.split(" ")[-1]) for line in lines if line.startswith(name))
     return next(found, 0.0)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)

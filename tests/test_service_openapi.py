@@ -39,6 +39,7 @@ def test_every_operation_of_the_api_is_there(document: dict[str, Any]) -> None:
         "post /v1/matmul",
         "get /v1/plan",
         "get /v1/devices",
+        "get /v1/me",
         "get /healthz/live",
         "get /healthz/ready",
         "get /metrics",
@@ -59,7 +60,9 @@ def test_refusals_are_problem_documents(document: dict[str, Any]) -> None:
         refusals = {s: r for s, r in operation["responses"].items() if s >= "400"}
         assert refusals or "/healthz/live" in name or "/metrics" in name
         for refusal in refusals.values():
-            assert list(refusal["content"]) == ["application/problem+json"], name
+            ((media_type, content),) = refusal["content"].items()
+            assert media_type == "application/problem+json", name
+            assert content["schema"] == {"$ref": "#/components/schemas/Problem"}, name
 
 
 def test_every_v1_operation_names_the_api_key(document: dict[str, Any]) -> None:
@@ -69,7 +72,7 @@ def test_every_v1_operation_names_the_api_key(document: dict[str, Any]) -> None:
 
 def test_answers_and_bodies_have_examples(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
-    views = ("MatrixView", "JobView", "PlanView", "DevicesView", "HealthView")
+    views = ("MatrixView", "JobView", "PlanView", "DevicesView", "HealthView", "MeView")
     for name in (*views, "JobRequest", "Problem"):
         assert schemas[name]["examples"], name
 
@@ -82,5 +85,8 @@ def test_npy_files_go_in_and_out(document: dict[str, Any]) -> None:
     leased = paths["/v1/matmul"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert set(leased["required"]) == {"a", "b", "out"}
     assert set(leased["properties"]["a"]["required"]) == {"lease", "shape", "dtype"}
-    for operation in (paths["/v1/matmul"]["post"], paths["/v1/matrices/{matrix_id}/data"]["get"]):
-        assert list(operation["responses"]["200"]["content"]) == ["application/x-npy"]
+    sent = paths["/v1/matrices/{matrix_id}/data"]["get"]["responses"]["200"]["content"]
+    assert list(sent) == ["application/x-npy"]
+    computed = paths["/v1/matmul"]["post"]["responses"]["200"]["content"]
+    assert list(computed) == ["application/x-npy", "application/json"]
+    assert set(computed["application/json"]["schema"]["required"]) >= {"f", "timings"}

@@ -4,11 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.scheduler.cost import CpuCurve
-from wavetrim.scheduler.gpu_curve import GpuCurve
-from wavetrim.scheduler.plan import Prediction
-from wavetrim.scheduler.split import split_rows
-from wavetrim.scheduler.waves import WaveGrid
+from tests.rates import make_rates
+from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.scheduler.model.cost import CpuCurve
+from wavetrim.scheduler.model.gpu_curve import GpuCurve
+from wavetrim.scheduler.model.waves import WaveGrid
+from wavetrim.scheduler.planning.plan import Prediction
+from wavetrim.scheduler.planning.split import split_rows
 from wavetrim.service.cli.plot import ASCII, SHORTEST_WIDTH, UNICODE, draw_curve
 
 Predict = Callable[[int], Prediction]
@@ -18,17 +20,13 @@ Predict = Callable[[int], Prediction]
 def splits(draw: st.DrawFn) -> tuple[Predict, int, int]:
     """A product's curves, its best F, and M."""
     m = draw(st.integers(1, 3000))
-    gpu = GpuCurve(
-        WaveGrid(
-            draw(st.integers(1, 2000)),
-            draw(st.integers(1, 200)),
-            draw(st.integers(1, 200)),
-            draw(st.integers(1, 300)),
-        ),
-        wave_seconds=draw(st.floats(1e-6, 1.0)),
-        row_in_seconds=draw(st.floats(0, 1e-3)),
-        row_out_seconds=draw(st.floats(0, 1e-3)),
+    tile_m = draw(st.integers(1, 200))
+    problem = PanelProblem(
+        *(m, draw(st.integers(1, 2000)), 64, 4),
+        *(tile_m, draw(st.integers(1, 200)), 16, draw(st.integers(1, 300))),
     )
+    rates = make_rates(problem, depth_seconds=draw(st.floats(1e-8, 1e-2)))
+    gpu = GpuCurve(problem, rates, 1 << 40)
     cpu = CpuCurve(draw(st.floats(1e-7, 1e-1)), row_quantum=draw(st.integers(1, 64)))
 
     def predict(f: int) -> Prediction:

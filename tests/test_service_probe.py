@@ -8,7 +8,7 @@ import pytest
 from tests.command import invoke_command, run_command
 from tests.probe_reports import list_probe_reports, stride_copies
 from wavetrim.kernels.device import list_devices
-from wavetrim.scheduler.probes.catalog import PROBES
+from wavetrim.lab.probes.catalog import PROBES
 from wavetrim.service.cli.commands.reproduce import finish_report
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import socket
 import struct
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from fastapi import FastAPI
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message
 
+from tests.processes import wait_until
 from tests.server import NPY, RunningServer, encode_npy
 from wavetrim.kernels.errors import KernelsError
 from wavetrim.scheduler.errors import PlanError
@@ -172,10 +172,8 @@ def test_clients_that_leave_in_the_middle_are_no_incidents(shared_server: Runnin
             connection.sendall(request.encode())
             if request.startswith("GET"):
                 connection.recv(1000)
-    end = time.monotonic() + 10
-    while not all(f"[gone-{number}] " in shared_server.read_log() for number in range(3)):
-        assert time.monotonic() < end, shared_server.read_log()[-4000:]
-        time.sleep(0.02)
+    names = [f"[gone-{number}] " for number in range(3)]
+    wait_until(lambda: all(name in shared_server.read_log() for name in names))
     log = shared_server.read_log()
     lines = [line for line in log.splitlines() if "[gone-" in line]
     assert len(lines) == 3, lines

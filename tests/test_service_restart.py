@@ -4,9 +4,7 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,6 +13,7 @@ import pytest
 
 import tests.server
 from tests.matrices import Array, make_matrix
+from tests.processes import find_engine, is_gone, wait_until
 from tests.server import RunningServer
 
 start_server = tests.server.start_server
@@ -26,41 +25,6 @@ SIZE = 1300
 @pytest.fixture
 def slow() -> Array:
     return make_matrix(SIZE, SIZE, "int64", seed=1)
-
-
-def find_engine(service_pid: int) -> int:
-    """The engine process of a service."""
-    engines = [
-        int(folder.name)
-        for folder in Path("/proc").iterdir()
-        if folder.name.isdigit() and read_parent(folder) == service_pid
-    ]
-    assert len(engines) == 1, engines
-    return engines[0]
-
-
-def read_parent(folder: Path) -> int | None:
-    try:
-        status = (folder / "stat").read_text()
-    except OSError:
-        return None
-    return int(status.rpartition(")")[2].split()[1])
-
-
-def wait_until(condition: Callable[[], bool], seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
-
-
-def is_gone(pid: int) -> bool:
-    """True when the process has ended, whether or not somebody has collected it."""
-    try:
-        status = (Path("/proc") / str(pid) / "stat").read_text()
-    except OSError:
-        return True
-    return status.rpartition(")")[2].split()[0] == "Z"
 
 
 def post(running: RunningServer, a: str, **wishes: Any) -> str:

@@ -5,9 +5,11 @@ import socket
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
+from tests.command import invoke_command
 from wavetrim.service.app import create_app
+from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.settings import Settings
@@ -76,12 +78,22 @@ def test_values_out_of_range_are_refused_by_name(
 
 
 def test_the_api_key_is_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WAVETRIM_API_KEY", "the-secret-key")
-    assert "the-secret-key" not in repr(Settings())
+    monkeypatch.setenv("WAVETRIM_API_KEY", "the-services-own-secret-key")
+    assert "the-services-own-secret-key" not in repr(Settings())
     monkeypatch.setenv("WAVETRIM_PORT", "x")
     with pytest.raises(ValidationError) as refusal:
         Settings()
-    assert "the-secret-key" not in str(refusal.value)
+    assert "the-services-own-secret-key" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("key", ["k" * 15, "k" * 15 + "\n", " " + "k" * 20, "k" * 20 + "\x7f"])
+def test_an_api_key_that_can_be_guessed_or_typed_wrong_is_refused(tmp_path: Path, key: str) -> None:
+    refused = invoke_command("serve", "--port", 0, folder=tmp_path, WAVETRIM_API_KEY=key)
+    assert refused.exit_code == ExitCode.REFUSED
+    for words in ("WAVETRIM_API_KEY", f"has {len(key)} characters", "at least 16"):
+        assert words in refused.stderr
+    assert key.strip() not in refused.stderr
+    assert Settings(api_key=SecretStr("schlüssel-0123456")).api_key is not None
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
@@ -93,7 +105,7 @@ def test_loopback_needs_no_key(host: str) -> None:
 def test_other_addresses_need_a_key(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingRefused, match=r"host is .*WAVETRIM_API_KEY"):
         create_app(Settings(host=host))
-    monkeypatch.setenv("WAVETRIM_API_KEY", "the-secret-key")
+    monkeypatch.setenv("WAVETRIM_API_KEY", "the-services-own-secret-key")
     create_app(Settings(host=host))
 
 

@@ -6,7 +6,6 @@ import io
 import json
 import random
 import socket
-import time
 from collections.abc import Callable, Iterator
 from http.client import HTTPResponse
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.processes import wait_until
 from tests.server import NPY, RunningServer, decode_npy, encode_npy
 from wavetrim.service.storage.npy import DTYPES
 
@@ -294,10 +294,3 @@ def test_a_caller_who_falls_silent_is_told_so(tight_server: RunningServer) -> No
         status, problem = read_answer(connection)
     assert (status, problem["value"]) == (408, "silent after 150 bytes")
     assert server.list_matrix_files() == set()
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)

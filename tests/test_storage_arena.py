@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.limit import allow
 from tests.test_storage_arena_memory import build_v2
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.storage.arena.arena import Arena, ArenaState
@@ -352,6 +353,7 @@ def time_pairs(arena: Arena, pairs: int = 20_000) -> float:
     return min(rounds)
 
 
+@pytest.mark.serial
 @on_loop
 async def test_obtaining_and_releasing_takes_microseconds_beside_thousands_of_extents() -> None:
     """6 to 9 µs a pair where this was written, on a busy machine with two cores."""
@@ -365,7 +367,7 @@ async def test_obtaining_and_releasing_takes_microseconds_beside_thousands_of_ex
             hold.release()
         assert arena.describe().extents > 10_000
         beside_10000 = time_pairs(arena)
-    assert beside_10000 < 50e-6
+    assert beside_10000 < allow(50e-6)
     assert beside_10000 < 4 * beside_100
 
 

@@ -233,6 +233,7 @@ def time_pairs(live: int, pairs: int = 20_000) -> float:
     return best
 
 
+@pytest.mark.serial
 def test_10000_live_extents_cost_a_request_hardly_more_than_100() -> None:
     assert time_pairs(10_000) < 4 * time_pairs(100)
 

@@ -2,30 +2,24 @@
 
 import asyncio
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.command import run_command
+from tests.matrices import make_matrix
 from tests.parts import make_parts
 from tests.postgres import running_postgres
+from tests.processes import wait_until
 from tests.server import NPY, RunningServer, encode_npy
 from wavetrim.service.engine.supervisor import Engine
 
 Start = Callable[..., RunningServer]
 CONTENT = encode_npy(np.ones((3, 3)))
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 40) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def is_ready(server: RunningServer) -> bool:
@@ -69,7 +63,7 @@ def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(
         assert unready.status_code == 503
         assert "the last write failed" in unready.json()["missing"]["database"]
     assert server.list_matrix_files() == {f"{matrix_id}.npy"}
-    wait_until(lambda: is_ready(server))
+    wait_until(lambda: is_ready(server), 40)
     assert server.client.post("/v1/jobs", json=job).status_code == 202
 
 
@@ -95,9 +89,49 @@ def test_a_database_out_of_reach_is_told_and_comes_back(start_server: Start) -> 
             assert server.list_matrix_files() == {f"{matrix_id}.npy"}
         finally:
             postgres.start()
-        wait_until(lambda: is_ready(server))
+        wait_until(lambda: is_ready(server), 40)
         assert server.client.get(f"/v1/matrices/{matrix_id}").status_code == 200
         server.stop()
+
+
+def post_slow(server: RunningServer, size: int) -> str:
+    """A job that runs."""
+    server.wait_ready()
+    slow = server.upload(make_matrix(size, size, "int64", seed=1))
+    job_id = str(server.client.post("/v1/jobs", json={"a": slow, "b": slow}).json()["id"])
+    wait_until(lambda: server.client.get(f"/v1/jobs/{job_id}").json()["progress"] > 0)
+    return job_id
+
+
+def test_a_database_whose_file_is_gone_is_not_made_anew_and_comes_back(start_server: Start) -> None:
+    server = start_server(drain_seconds=1)
+    job_id = post_slow(server, 1300)
+    path = server.data_dir / "wavetrim.db"
+    aside = path.rename(server.data_dir / "aside.db")
+    refused = server.client.get("/v1/jobs")
+    assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
+    assert not is_ready(server)
+    assert not path.exists()
+    with closing(sqlite3.connect(path)) as other:  # what another service has there
+        other.execute("CREATE TABLE jobs (a INTEGER)")
+    assert server.client.post("/v1/matrices", content=CONTENT, headers=NPY).status_code == 503
+    assert f"{path} was replaced" in server.read_log()
+    aside.rename(path)
+    server.stop()
+    server.restart()
+    job = server.client.get(f"/v1/jobs/{job_id}?wait_seconds=60").json()
+    assert (job["state"], job["error"]) == ("succeeded", None)
+
+
+def test_a_service_without_its_database_ends_when_it_is_told_to(start_server: Start) -> None:
+    server = start_server(drain_seconds=0)
+    job_id = post_slow(server, 2500)
+    path = server.data_dir / "wavetrim.db"
+    aside = path.rename(server.data_dir / "aside.db")
+    assert server.stop(12) == 0
+    aside.rename(path)
+    server.restart()
+    assert server.client.get(f"/v1/jobs/{job_id}").json()["state"] in ("queued", "running")
 
 
 def test_a_server_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:

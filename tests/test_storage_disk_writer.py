@@ -8,18 +8,27 @@ import threading
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.mounts import mounted_tmpfs
+from wavetrim.service.errors import StorageFull
 from wavetrim.service.storage.checksum import combine
 from wavetrim.service.storage.commit_gate import CommitGate
 from wavetrim.service.storage.database import open_database
 from wavetrim.service.storage.direct_file import BLOCK_BYTES, DirectFile
 from wavetrim.service.storage.disk_writer import DiskWriter, WriteAborted
+from wavetrim.service.storage.growth import (
+    FIRST_STEP_BYTES,
+    MOST_STEP_BYTES,
+    find_next_length,
+)
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.npy import DISK_ALIGNMENT_BYTES, format_header, parse_header
 
@@ -186,6 +195,60 @@ def test_a_full_disk_is_met_when_the_file_is_made(writer: DiskWriter, memory: me
         assert list(folder.iterdir()) == []
 
 
+@given(size=st.integers(1, 2**40), made=st.integers(0, 2**40), more=st.integers(1, 2**24))
+def test_a_file_is_made_a_step_ahead_and_never_beyond_its_end(
+    size: int, made: int, more: int
+) -> None:
+    made = min(made, size - 1)
+    end = min(made + more, size)
+    length = find_next_length(made, end, size)
+    assert end <= length <= size
+    assert length - end <= min(max(made, FIRST_STEP_BYTES), MOST_STEP_BYTES)
+    assert length in (size, end) or length - made >= FIRST_STEP_BYTES
+
+
+@pytest.mark.parametrize("seed", [None, 4])
+def test_a_growing_file_takes_its_blocks_before_they_are_written(
+    writer: DiskWriter, memory: memoryview, tmp_path: Path, seed: int | None
+) -> None:
+    lengths: list[int] = []
+
+    @contextmanager
+    def extending(length: int) -> Iterator[None]:
+        lengths.append(length)
+        yield
+
+    path = tmp_path / "a"
+    file = writer.begin(path, HEADER, SIZE_BYTES, extending=extending)
+    pieces = [range(n, min(n + 10**6, DATA_BYTES)) for n in range(0, DATA_BYTES, 10**6)]
+    if seed is not None:
+        random.Random(seed).shuffle(pieces)
+    for piece in pieces:
+        file.write(len(HEADER) + piece.start, memory[piece.start : piece.stop])
+    expect_written(path, memory, file.finish().result(SECONDS))
+    assert lengths == sorted(set(lengths))
+    assert lengths[-1] == SIZE_BYTES
+    assert seed is not None or lengths[0] == FIRST_STEP_BYTES
+
+
+def test_a_growing_file_that_finds_no_room_is_given_up(
+    writer: DiskWriter, memory: memoryview, tmp_path: Path
+) -> None:
+    @contextmanager
+    def extending(length: int) -> Iterator[None]:
+        if length > FIRST_STEP_BYTES:
+            raise StorageFull("matrix size", SIZE_BYTES, "at most 4 MiB")
+        yield
+
+    file = writer.begin(tmp_path / "a", HEADER, SIZE_BYTES, extending=extending)
+    assert file.write(len(HEADER), memory[: 10**6]).result(SECONDS) is None
+    assert file.error is None
+    with pytest.raises(StorageFull):
+        file.write(len(HEADER) + 10**6, memory[10**6 :]).result(SECONDS)
+    assert isinstance(file.error, StorageFull)
+    assert list(tmp_path.iterdir()) == []
+
+
 class FailingSync:
     """fsync that fails so many times, as a disk does that has lost what was written to it."""
 
@@ -225,6 +288,33 @@ def test_a_sync_that_fails_again_is_told_and_leaves_no_file(
     with pytest.raises(OSError, match="Input/output"):
         file.finish().result(SECONDS)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "pipe", "nothing"])
+def test_what_takes_the_place_of_a_file_is_not_stored_in_its_stead(
+    writer: DiskWriter, memory: memoryview, tmp_path: Path, kind: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    path, foreign = tmp_path / "folder" / "a", tmp_path / "foreign"
+    foreign.write_bytes(bytes(SIZE_BYTES))
+    for keeps_memory in (True, False):
+        file = writer.begin(path, HEADER, SIZE_BYTES, keeps_memory=keeps_memory)
+        file.write(len(HEADER), memory).result(SECONDS)
+        path.unlink()
+        if kind == "file":
+            path.write_bytes(bytes(SIZE_BYTES))
+        elif kind == "link":
+            path.symlink_to(foreign)
+        elif kind == "pipe":
+            os.mkfifo(path)
+        if keeps_memory:
+            expect_written(path, memory, file.finish().result(SECONDS))
+            path.unlink()
+        else:
+            with pytest.raises(OSError, match=r"taken its place|No such file"):
+                file.finish().result(SECONDS)
+            assert list(path.parent.iterdir()) == []
+    assert foreign.read_bytes() == bytes(SIZE_BYTES)
 
 
 def test_who_brings_more_than_may_wait_waits(memory: memoryview, tmp_path: Path) -> None:

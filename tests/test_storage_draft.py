@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.wire_server import wait_until
+from tests.processes import wait_until
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.database import open_database
 from wavetrim.service.storage.disk_writer import DiskWriter

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.limit import allow
 from tests.wire_app import MIB, PLACES
 from tests.wire_server import (
     LOOPS,
@@ -155,7 +156,7 @@ def test_who_is_refused_and_says_nothing_more_is_not_waited_for(server: WireServ
         assert read_answer(connection) == (413, b"too much")
         began = time.monotonic()
         assert connection.recv(1) == b""
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < allow(8)
 
 
 def test_a_drop_in_mid_body_ends_the_call(server: WireServer) -> None:
@@ -243,7 +244,7 @@ def test_idle_connections_are_closed_behind_a_pulled_body(server: WireServer) ->
         assert read_answer(connection) == (200, body)
         began = time.monotonic()
         assert connection.recv(1) == b""
-        assert 0.5 < time.monotonic() - began < 10
+        assert 0.5 < time.monotonic() - began < allow(10)
 
 
 def test_a_slow_reader_gets_its_own_bytes(server: WireServer) -> None:
@@ -272,11 +273,13 @@ def test_a_reader_who_stops_or_leaves_gives_the_memory_back(server: WireServer) 
         connection.sendall(make_head(path, None, method="GET"))
         connection.recv(1000)
         server.wait_event("lost")
-    with server.connect(receive_buffer=100_000) as connection:
-        path = f"/large?count={24 * MIB}&patience=60"
-        connection.sendall(make_head(path, None, method="GET"))
-        connection.recv(1000)
-    server.wait_event("lost")
+    for moment in range(20):  # some before the server writes, some while it does
+        with server.connect(receive_buffer=100_000) as connection:
+            path = f"/large?count={24 * MIB}&patience=60"
+            connection.sendall(make_head(path, None, method="GET"))
+            connection.recv(1000)
+            time.sleep(moment / 5000)
+        server.wait_event("lost")
 
 
 def test_many_clients_who_come_and_drop_see_no_bytes_of_each_other(server: WireServer) -> None:

@@ -8,8 +8,9 @@ from http.client import HTTPResponse
 import numpy as np
 import pytest
 
+from tests.processes import wait_until
 from tests.server import RunningServer, decode_npy, encode_npy
-from tests.wire_server import make_head, read_answer, wait_until
+from tests.wire_server import make_head, read_answer
 
 CONTENT = encode_npy(np.random.default_rng(0).random((1500, 1000)))
 
@@ -21,7 +22,7 @@ def connect(server: RunningServer) -> socket.socket:
 def test_a_body_without_a_key_is_refused_and_the_client_sees_it(
     start_server: Callable[..., RunningServer],
 ) -> None:
-    server = start_server(api_key="secret")
+    server = start_server(api_key="a-key-of-these-tests")
     with connect(server) as connection:
         connection.sendall(make_head("/v1/matrices", len(CONTENT)) + CONTENT)
         status, problem = read_answer(connection)

@@ -3,16 +3,19 @@
 import asyncio
 import contextlib
 import json
+import os
 import re
 import signal
 import socket
 import ssl
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.client import HTTPResponse
 from pathlib import Path
+
+from tests.preloaded import ForkedProcess
+from tests.processes import wait_until
 
 ROOT = Path(__file__).parents[1]
 WAYS = ("tcp", "tls", "unix")
@@ -45,13 +48,15 @@ class WireServer:
             where = [*make_certificate(folder)]
         elif way == "unix":
             where = [folder / "socket"]
-        command = [sys.executable, "-m", "tests.wire_app", loop, way, *map(str, where), *options]
+        read, written = os.pipe()
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
-            )
-        assert self.process.stdout is not None
-        self.address = self.process.stdout.readline().decode().strip()
+            self.process = ForkedProcess(
+                "tests.wire_app", [loop, way, *map(str, where), *options],
+                folder=ROOT, environment=os.environ, output=written, errors=log.fileno(),
+            )  # fmt: skip
+        os.close(written)
+        with os.fdopen(read) as output:
+            self.address = output.readline().strip()
         assert self.address, self.read_log()
 
     def read_log(self) -> str:
@@ -91,8 +96,7 @@ class WireServer:
 
     def wait_event(self, wanted: str, seconds: float = 20) -> None:
         """Waits until the application has seen something."""
-        events: list[str] = []
-        wait_until(lambda: wanted in events or events.extend(self.list_events()) or False, seconds)
+        wait_until(lambda: wanted in self.list_events(), seconds)
 
     def stop(self, seconds: float = 30) -> float:
         """Ends it by SIGTERM; returns how long that took."""
@@ -104,8 +108,6 @@ class WireServer:
         finally:
             self.process.kill()
             self.process.wait()
-            assert self.process.stdout is not None
-            self.process.stdout.close()
         return time.monotonic() - began
 
 
@@ -146,14 +148,6 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
     command = ["openssl", "req", "-x509", *kind, *subject, *files]
     subprocess.run(command, check=True, capture_output=True)
     return certificate, key
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Waits until something is so."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager

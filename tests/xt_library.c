@@ -1,4 +1,4 @@
-/* What benchmarks/contenders/xt_library.py calls, with the prototypes of NVIDIA's cublasXt.h.
+/* What benchmarks/host/baselines/xt_library.py calls, with the prototypes of NVIDIA's cublasXt.h.
  * The product is computed by the CPU routine that was set, or by a triple loop, column-major. */
 #include <stddef.h>
 

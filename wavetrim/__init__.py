@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from wavetrim.client import AsyncClient, Client
-    from wavetrim.scheduler.local_machine import LocalMachine
-    from wavetrim.scheduler.plan import Plan
+    from wavetrim.scheduler.local.machine import LocalMachine
+    from wavetrim.scheduler.planning.plan import Plan
 
     __version__: str
 
@@ -85,7 +85,7 @@ def matmul(
         wavetrim.scheduler.errors.ProblemError: shape of b is (2, 3); it must be (…, 3, N), as a has
         3 columns
     """
-    from wavetrim.scheduler.matmul import multiply
+    from wavetrim.scheduler.local.matmul import multiply
 
     result: NDArray[Any] = multiply(
         _find_machine, a, b, alpha=alpha, beta=beta, c=c, out=out,
@@ -143,7 +143,7 @@ def plan(
         Traceback (most recent call last):
         wavetrim.scheduler.errors.ProblemError: k is 0; it must be at least 1
     """
-    from wavetrim.scheduler.local_plan import plan_locally
+    from wavetrim.scheduler.local.plan import plan_locally
 
     return plan_locally(
         _find_machine, _read_options,
@@ -178,14 +178,14 @@ def empty(shape: int | tuple[int, ...], dtype: "DTypeLike" = "float32") -> "NDAr
         wavetrim.scheduler.errors.ProblemError: dtype is 'complex64'; it must be one of float16,
         float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
     """
-    from wavetrim.scheduler.local_arrays import make_array
+    from wavetrim.scheduler.local.empty import make_array
 
     # A forked process whose parent used the GPU has none: its arrays are ordinary.
     return make_array(_find_machine(False), shape, dtype)
 
 
 def _find_machine(needs_gpu: bool) -> "LocalMachine":
-    from wavetrim.scheduler.local_process import find_machine
+    from wavetrim.scheduler.local.process import find_machine
 
     return find_machine(_read_options, needs_gpu=needs_gpu)
 

@@ -1,8 +1,7 @@
 """Measures the service beside its peers and its floor, in turns, and writes what was found.
 
 Run `make bench-http ARGS="..."`, or `python -m benchmarks.http`. Rows are written as soon as they
-are measured; with --keep a run goes on where an earlier one ended. It ends with 1 where an answer
-was wrong, or the service failed.
+are measured. It ends with 1 where an answer was wrong, or the service failed.
 """
 
 import argparse
@@ -15,23 +14,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from benchmarks.environment import describe_environment, name_host
+from benchmarks.common.environment import describe_environment, name_host
+from benchmarks.http.baselines.baseline import Setup
+from benchmarks.http.baselines.lineup import make_baselines
+from benchmarks.http.baselines.service import Service
 from benchmarks.http.cases import CLIENTS, SIZE_ON_FEW_CORES, SIZES
 from benchmarks.http.clients.product import DTYPES, WrongAnswer
-from benchmarks.http.contenders.contender import Setup
-from benchmarks.http.contenders.field import make_contenders
-from benchmarks.http.contenders.service import Service
 from benchmarks.http.record import Record
 from benchmarks.http.run import PARTS, Run
 from benchmarks.http.transfers import SIZE as TRANSFER_SIZE
-from benchmarks.kernels import read_shape
-from benchmarks.measured import ResultsError
+from benchmarks.kernels.__main__ import read_shape
 
 SECONDS: Final = 540.0
 SECONDS_ON_FEW_CORES: Final = 390.0
 """Without a GPU; calibration and starts come on top."""
 
-DEFAULT_KEEP: Final = Path()
 _SERVERS: Final = ("fastapi", "starlette", "uvicorn", "uvloop", "httptools")
 
 
@@ -46,15 +43,10 @@ def main() -> int:
     out: Path = arguments.out or Path(f"benchmarks/results/http-{host}.json")
     record = Record(out, environment)
     try:
-        profile: Path | None = arguments.profile
-        if arguments.keep is not None:
-            kept = out if arguments.keep == DEFAULT_KEEP else arguments.keep
-            if record.keep(kept) and profile is None:
-                profile = kept
         with TemporaryDirectory(prefix="wavetrim-", dir=arguments.folder) as name, ExitStack() as s:
-            setup = Setup(Path(name), profile, arguments.pytriton_python)
+            setup = Setup(Path(name), arguments.profile, arguments.pytriton_python)
             Run(setup, arguments, record, with_gpu=with_gpu, at_end=s.callback).measure()
-    except (ResultsError, WrongAnswer, OSError) as error:
+    except (WrongAnswer, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 1 if record.broken else 0
@@ -76,7 +68,7 @@ def read_arguments() -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     nowhere = Setup(Path())
-    names = list(make_contenders(nowhere, Service(nowhere)))
+    names = list(make_baselines(nowhere, Service(nowhere)))
     add = parser.add_argument
     add("--seconds", type=float, help=f"what all turns together may take; default: {SECONDS:g},"
         f" {SECONDS_ON_FEW_CORES:g} without a GPU")  # fmt: skip
@@ -90,7 +82,7 @@ def read_arguments() -> argparse.Namespace:
         f" up to {SIZE_ON_FEW_CORES}")  # fmt: skip
     add("--dtypes", type=read_list(str, DTYPES), metavar="NAME,...", help=f"of {', '.join(DTYPES)}")
     add("--clients", type=read_list(int), metavar="N,...", help=f"default: {CLIENTS}")
-    add("--contenders", type=read_list(str, names), default=names, metavar="NAME,...",
+    add("--baselines", type=read_list(str, names), default=names, metavar="NAME,...",
         help=f"of {', '.join(names)}")  # fmt: skip
     add(
         "--transfer-size",
@@ -110,8 +102,6 @@ def read_arguments() -> argparse.Namespace:
     add("--profile", type=Path, help="a profile, or a results file that has one")
     add("--pytriton-python", default=sys.executable, help="an interpreter that has PyTriton")
     add("--folder", type=Path, help="where servers keep their files; default: as TMPDIR says")
-    add("--keep", type=Path, nargs="?", const=DEFAULT_KEEP, metavar="FILE",
-        help="begin with what earlier runs wrote to the results file, or to this one")  # fmt: skip
     add("--out", type=Path)
     arguments = parser.parse_args()
     picked = arguments.sizes or arguments.dtypes or arguments.clients

@@ -15,14 +15,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from benchmarks.http.baselines.baseline import Setup
+from benchmarks.http.baselines.lineup import ask_service
+from benchmarks.http.baselines.service import Service
+from benchmarks.http.baselines.wire import make_call
 from benchmarks.http.clients.connection import Address
 from benchmarks.http.clients.load import apply_load
 from benchmarks.http.clients.product import Product
 from benchmarks.http.clients.service_calls import ServiceCalls
-from benchmarks.http.contenders.contender import Setup
-from benchmarks.http.contenders.field import ask_service
-from benchmarks.http.contenders.service import Service
-from benchmarks.http.contenders.wire import make_call
 from benchmarks.http.own_memory import list_family, measure_own
 
 PRODUCTS: Final = 100_000

@@ -9,16 +9,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.common.operands import Matrix, draw_operands
+from benchmarks.http.baselines.baseline import EXECUTOR, OURS
+from benchmarks.http.baselines.executor import ExecutorBaseline
+from benchmarks.http.baselines.service import Service
 from benchmarks.http.clients.message import encode_npy
 from benchmarks.http.clients.service_calls import ServiceCalls
-from benchmarks.http.contenders.contender import EXECUTOR, OURS
-from benchmarks.http.contenders.executor import ExecutorContender
-from benchmarks.http.contenders.service import Service
 from benchmarks.http.disk import time_write
 from benchmarks.http.rows import Case, Row, summarize_turns
 from benchmarks.http.transfers import store_matrix
-from benchmarks.measured import Shape
-from benchmarks.operands import Matrix, draw_operands
+from benchmarks.kernels.measured import Shape
 
 SIZES: Final = (4096, 8192)
 SIZES_ON_FEW_CORES: Final = (1024, 2048)
@@ -44,7 +44,7 @@ PAUSE_SECONDS: Final = 0.2
 
 @dataclass(slots=True)
 class _Turns:
-    """What a contender's turns found."""
+    """What a baseline's turns found."""
 
     seconds: list[float] = field(default_factory=list)
     server: list[float] = field(default_factory=list)
@@ -60,7 +60,7 @@ class JobBench:
         folder: On the service's file system.
     """
 
-    def __init__(self, service: Service, executor: ExecutorContender, folder: Path) -> None:
+    def __init__(self, service: Service, executor: ExecutorBaseline, folder: Path) -> None:
         self._service, self._executor, self._folder = service, executor, folder
 
     def measure_squares(self, size: int, dtype: str, until: float) -> tuple[list[Row], str | None]:
@@ -179,11 +179,11 @@ def _count_seconds(job: dict[str, Any]) -> float:
     return (end - begin).total_seconds()
 
 
-def _describe(case: Case, contender: str, turns: _Turns, floor: float, waiting: str) -> Row:
+def _describe(case: Case, baseline: str, turns: _Turns, floor: float, waiting: str) -> Row:
     plan, timings = turns.last.get("plan") or {}, turns.last.get("timings") or {}
     actual = timings.get("f_actual")
     return replace(
-        summarize_turns(case, contender, turns.seconds, floor),
+        summarize_turns(case, baseline, turns.seconds, floor),
         server_seconds=statistics.median(turns.server),
         f=plan.get("f"),
         f_actual=None if actual is None else int(actual),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.http.contenders.contender import CUPY, EXECUTOR, NUMPY, OURS, OURS_LEASE
+from benchmarks.http.baselines.baseline import CUPY, EXECUTOR, NUMPY, OURS, OURS_LEASE
 from benchmarks.http.jobs import WITHOUT_SPLIT
 from benchmarks.http.rows import Case, HttpResults, Row
 from benchmarks.http.transfers import SINK
@@ -141,12 +141,12 @@ def judge_gpu(results: HttpResults) -> list[Judgement]:
     ]  # fmt: skip
 
 
-def list_ours(results: HttpResults, contender: str = OURS) -> Iterator[tuple[Row, dict[str, Row]]]:
+def list_ours(results: HttpResults, baseline: str = OURS) -> Iterator[tuple[Row, dict[str, Row]]]:
     """Our rows of products, each with all rows of its case."""
     for case in results.list_cases("product"):
         rows = results.find_case(case)
-        if contender in rows:
-            yield rows[contender], rows
+        if baseline in rows:
+            yield rows[baseline], rows
 
 
 def compare_floor(results: HttpResults) -> Iterator[Figure]:
@@ -200,7 +200,7 @@ def compare_transfer(results: HttpResults, what: str, asked: float) -> Iterator[
 def compare_memory(results: HttpResults) -> Iterator[Figure]:
     """What the service grew while matrices came and went."""
     for row in results.rows:
-        if row.own_bytes is not None and row.contender == OURS:
+        if row.own_bytes is not None and row.baseline == OURS:
             yield Figure(str(row.case), row.own_bytes / 2**20, OWN_BYTES / 2**20)
 
 

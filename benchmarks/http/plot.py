@@ -4,20 +4,15 @@ Run `make figures`, or `python -m benchmarks.http.plot`; it needs matplotlib. Th
 the same file, which names them.
 """
 
-import hashlib
-import io
-import json
 import sys
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.host_plots import read_digest
-from benchmarks.http.contenders.contender import CUPY, FLOOR, NUMPY, OURS, OURS_LEASE, PYTRITON
+from benchmarks.common.plots import digest, save_plot
+from benchmarks.common.results import ResultsError
+from benchmarks.common.tables import RESULTS, ROOT
+from benchmarks.http.baselines.baseline import CUPY, FLOOR, NUMPY, OURS, OURS_LEASE, PYTRITON
 from benchmarks.http.rows import HttpResults, read_all_http_results
-from benchmarks.measured import ResultsError
-from benchmarks.tables import RESULTS, ROOT
-
-__all__ = ["digest_figures", "draw_sizes", "find_plot", "pick_lines", "read_digest"]
 
 DOCS: Final = ROOT / "docs"
 DRAWN_DTYPE: Final = "float32"
@@ -30,8 +25,6 @@ _STYLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     PYTRITON: ("PyTriton", {"color": "#cc79a7", "marker": ".", "ms": 7}),
 }
 _DOTS_PER_INCH: Final = 130
-_KEY: Final = "Figures"
-"""Of the PNG's text that names what was drawn."""
 
 
 def main() -> int:
@@ -53,25 +46,25 @@ def find_plot(results: HttpResults) -> Path:
 
 
 def pick_lines(results: HttpResults) -> dict[str, list[tuple[int, float]]]:
-    """What is drawn: sizes and milliseconds of one client's requests, by contender."""
+    """What is drawn: sizes and milliseconds of one client's requests, by baseline."""
     lines: dict[str, list[tuple[int, float]]] = {}
     for row in results.rows:
         drawn = (row.what, row.clients, row.dtype) == ("product", 1, DRAWN_DTYPE)
-        if not drawn or row.contender not in _STYLES or isinstance(row.size, str):
+        if not drawn or row.baseline not in _STYLES or isinstance(row.size, str):
             continue
-        seconds = row.floor_seconds if row.contender == FLOOR else row.p50_seconds
+        seconds = row.floor_seconds if row.baseline == FLOOR else row.p50_seconds
         if seconds is not None:
-            lines.setdefault(row.contender, []).append((row.size, 1e3 * seconds))
+            lines.setdefault(row.baseline, []).append((row.size, 1e3 * seconds))
     return {name: sorted(lines[name]) for name in _STYLES if name in lines}
 
 
 def digest_figures(results: HttpResults) -> str:
     """Names what the plot shows, so that one of other figures is told from it."""
-    return hashlib.sha256(json.dumps([results.caption, pick_lines(results)]).encode()).hexdigest()
+    return digest([results.caption, pick_lines(results)])
 
 
 def draw_sizes(results: HttpResults) -> bytes:
-    """Milliseconds over size, one line a contender, as a PNG."""
+    """Milliseconds over size, one line a baseline, as a PNG."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 4.4), dpi=_DOTS_PER_INCH, layout="constrained")
@@ -93,10 +86,7 @@ def draw_sizes(results: HttpResults) -> bytes:
     machine = hardware["gpu"] or f"{hardware['cores']} cores, no GPU"
     title = f"A product in one request, {DRAWN_DTYPE}, one client, {machine}"
     axes.set_title(f"{title}\ncommit {results.document['commit']}", fontsize=10)
-    data = io.BytesIO()
-    metadata = {"Software": None, _KEY: digest_figures(results)}
-    figure.savefig(data, format="png", metadata=metadata)
-    return data.getvalue()
+    return save_plot(figure, digest_figures(results))
 
 
 if __name__ == "__main__":

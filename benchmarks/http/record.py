@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.host_merge import check_environments
-from benchmarks.http.rows import Case, HttpResults, Row, read_http_results
+from benchmarks.http.rows import HttpResults, Row
 
 
 class Record:
@@ -24,32 +23,9 @@ class Record:
     def __init__(self, out: Path, environment: Mapping[str, Any]) -> None:
         self._out = out
         self.broken = False
-        self._commit: str = environment["commit"]
         name = out.stem.removeprefix("http-")
         self.results = HttpResults(name, dict(environment), (), ())
         out.parent.mkdir(parents=True, exist_ok=True)
-
-    def keep(self, file: Path) -> bool:
-        """Begin with what earlier runs found.
-
-        Returns:
-            Whether the file has the profile that this commit was measured with.
-
-        Raises:
-            ResultsError: They ran on other hardware, or beside other versions.
-            OSError: The file cannot be read.
-        """
-        earlier = read_http_results(file)
-        check_environments(earlier.document, self.results.document)
-        same = earlier.document["commit"] == self._commit
-        absent = earlier.absent if same else ()
-        self.results = replace(self.results, rows=earlier.rows, absent=absent)
-        return same and "profile" in earlier.document
-
-    def find_measured(self, case: Case) -> set[str]:
-        """Contenders that this commit has measured at a case already."""
-        return {row.contender for row in self.results.rows
-                if row.case == case and row.commit == self._commit}  # fmt: skip
 
     def describe(self, **about: Any) -> None:
         """Add to what stands above the rows."""
@@ -57,32 +33,22 @@ class Record:
 
     def add(self, rows: Sequence[Row]) -> None:
         """Add the rows of a case, print and write them."""
-        marked = [replace(row, commit=self._commit) for row in rows]
-        self.results = self.results.add(marked)
-        for row in marked:
-            self.forget(str(row.case))
-            self.forget(f"{row.contender} at {row.case}")
+        self.results = replace(self.results, rows=(*self.results.rows, *rows))
         self.results.write(self._out)
-        for row in marked:
+        for row in rows:
             print(describe_row(row), flush=True)
-
-    def forget(self, what: str) -> None:
-        """What an earlier run lacked is there."""
-        absent = (line for line in self.results.absent if not line.startswith(f"{what}: "))
-        self.results = replace(self.results, absent=tuple(absent))
 
     def leave_out(self, what: str, why: str) -> None:
         """Note what does not run here, or was not measured, and write it."""
         line = f"{what}: {why}"
         if line not in self.results.absent:
-            self.forget(what)
             self.results = replace(self.results, absent=(*self.results.absent, line))
             self.results.write(self._out)
             print(f"absent: {line}", flush=True)
 
 
 HEADER = (
-    f"{'case':<36} {'contender':<15} {'p50 ms':>9} {'p95 ms':>9} {'p99 ms':>9} {'per s':>8}"
+    f"{'case':<36} {'baseline':<15} {'p50 ms':>9} {'p95 ms':>9} {'p99 ms':>9} {'per s':>8}"
     f" {'floor ms':>9} {'spread':>7} {'refused':>7} {'client':>6}"
 )
 
@@ -95,6 +61,6 @@ def describe_row(row: Row) -> str:
         f"{1e3 * seconds:9.3f}" for seconds in (row.p50_seconds, row.p95_seconds, row.p99_seconds)
     )
     return (
-        f"{row.case!s:<36} {row.contender:<15} {times} {row.rate:8.1f} {floor:>9}"
+        f"{row.case!s:<36} {row.baseline:<15} {times} {row.rate:8.1f} {floor:>9}"
         f" {row.spread:7.2f} {row.refused:7d} {client:>6}"
     )

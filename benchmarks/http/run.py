@@ -1,4 +1,4 @@
-"""A run: contenders are started once, and then its parts are measured."""
+"""A run: baselines are started once, and then its parts are measured."""
 
 import argparse
 import time
@@ -6,7 +6,21 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from benchmarks.executor_process import ExecutorFailed
+from benchmarks.http.baselines.baseline import (
+    EXECUTOR,
+    FLOOR,
+    FLOOR_UNIX,
+    OURS,
+    OURS_LEASE,
+    OURS_NEW_LEASE,
+    Baseline,
+    Setup,
+)
+from benchmarks.http.baselines.executor import ExecutorBaseline
+from benchmarks.http.baselines.executor_process import ExecutorFailed
+from benchmarks.http.baselines.lineup import make_baselines
+from benchmarks.http.baselines.server_process import ServerAbsent
+from benchmarks.http.baselines.service import Service
 from benchmarks.http.cases import (
     SIZE_ON_FEW_CORES,
     SIZES,
@@ -18,20 +32,6 @@ from benchmarks.http.cases import (
 from benchmarks.http.clients.message import AnswerMalformed
 from benchmarks.http.clients.product import Product
 from benchmarks.http.clients.service_calls import CallFailed
-from benchmarks.http.contenders.contender import (
-    EXECUTOR,
-    FLOOR,
-    FLOOR_UNIX,
-    OURS,
-    OURS_LEASE,
-    OURS_NEW_LEASE,
-    Contender,
-    Setup,
-)
-from benchmarks.http.contenders.executor import ExecutorContender
-from benchmarks.http.contenders.field import make_contenders
-from benchmarks.http.contenders.server_process import ServerAbsent
-from benchmarks.http.contenders.service import Service
 from benchmarks.http.contest import measure_case
 from benchmarks.http.jobs import SIZES as JOB_SIZES
 from benchmarks.http.jobs import SIZES_ON_FEW_CORES as JOB_SIZES_ON_FEW_CORES
@@ -39,17 +39,17 @@ from benchmarks.http.jobs import SPLIT_SHAPES, JobBench, find_split
 from benchmarks.http.record import HEADER, Record
 from benchmarks.http.rows import Case
 from benchmarks.http.transfers import measure_transfers
-from benchmarks.kernels import read_shape
+from benchmarks.kernels.__main__ import read_shape
 
 PARTS: Final = {"transfers": 1.0, "jobs": 3.0, "products": 6.0}
 """What is measured, in this order, and how the time of a run is shared among it."""
 
 
 class Run:
-    """One run: its contenders, which are started once, and its parts.
+    """One run: its baselines, which are started once, and its parts.
 
     Args:
-        setup: What contenders know.
+        setup: What baselines know.
         arguments: What the command line says.
         record: Is told of all that is found.
         with_gpu: Whether the machine has one.
@@ -69,11 +69,9 @@ class Run:
         self._folder = setup.folder
         self._service = Service(setup)
         at_end(self._service.stop)
-        known = make_contenders(setup, self._service)
-        self._contenders = start_contenders(known, arguments.contenders, record, at_end)
-        self._executor = next(
-            (x for x in self._contenders if isinstance(x, ExecutorContender)), None
-        )
+        known = make_baselines(setup, self._service)
+        self._baselines = start_baselines(known, arguments.baselines, record, at_end)
+        self._executor = next((x for x in self._baselines if isinstance(x, ExecutorBaseline)), None)
         if self._executor is not None:
             record.describe(profile=self._executor.profile)
 
@@ -109,12 +107,10 @@ class Run:
             else:
                 room = f"it wants {wanted / 2**30:.1f} GiB free, and {free / 2**30:.1f} are"
                 self._record.leave_out(str(case), room)
-        measure_products(self._contenders, cases, self._record, until)
+        measure_products(self._baselines, cases, self._record, until)
 
     def _measure_transfers(self, until: float) -> None:
         size = self._arguments.transfer_size
-        if self._record.find_measured(Case("upload", size, "float32", clients=1)):
-            return
         with self._leaving_out("transfers"):
             self._service.start()
             self._record.add(measure_transfers(self._service, self._folder, size, until))
@@ -123,7 +119,7 @@ class Run:
         with self._leaving_out("jobs"):
             self._service.start()
             if self._executor is None:
-                raise ServerAbsent("the executor does not run, or is not among --contenders")
+                raise ServerAbsent("the executor does not run, or is not among --baselines")
             bench = JobBench(self._service, self._executor, self._folder)
             usual = JOB_SIZES if self._with_gpu else JOB_SIZES_ON_FEW_CORES
             sizes = self._arguments.job_sizes or usual
@@ -133,9 +129,8 @@ class Run:
             dtypes = self._arguments.dtypes
             cases = [Case("job", size, dtype, 1) for size in sizes for dtype in dtypes]
             cases += [find_split(shape) for shape in shapes]
-            todo = [case for case in cases if not self._record.find_measured(case)]
-            for place, case in enumerate(todo):
-                seconds = (until - time.perf_counter()) / (len(todo) - place)
+            for place, case in enumerate(cases):
+                seconds = (until - time.perf_counter()) / (len(cases) - place)
                 if seconds <= 0:
                     self._record.leave_out(str(case), "time ran out")
                     continue
@@ -147,9 +142,7 @@ class Run:
             return
         rows, why = bench.measure_squares(case.size, case.dtype, until)
         self._record.add(rows)
-        if why is None:
-            self._record.forget("job-memory")
-        else:
+        if why is not None:
             self._record.leave_out("job-memory", why)
 
     @contextmanager
@@ -160,16 +153,14 @@ class Run:
         except (ServerAbsent, CallFailed, ExecutorFailed, AnswerMalformed, OSError) as error:
             self._record.leave_out(part, f"{type(error).__name__}: {error}")
             self._record.broken |= not isinstance(error, ServerAbsent)
-        else:
-            self._record.forget(part)
 
 
-def start_contenders(
-    known: Mapping[str, Contender],
+def start_baselines(
+    known: Mapping[str, Baseline],
     names: Collection[str],
     record: Record,
     at_end: Callable[..., object],
-) -> list[Contender]:
+) -> list[Baseline]:
     """Start those that run here; the others are noted with their reasons.
 
     Args:
@@ -188,33 +179,19 @@ def start_contenders(
         except ServerAbsent as error:
             record.leave_out(name, str(error))
         else:
-            record.forget(name)
             started.append(known[name])
     return started
 
 
-def order_cases(
-    contenders: Sequence[Contender], cases: Sequence[Case], record: Record
-) -> list[Case]:
-    """Cases that lack a contender's row of this commit, those first that have none at all."""
-
-    def lacks(case: Case) -> bool:
-        there = record.find_measured(case)
-        return any(x.abstain(case) is None and x.name not in there for x in contenders)
-
-    return sorted(filter(lacks, cases), key=lambda case: bool(record.find_measured(case)))
-
-
 def measure_products(
-    contenders: Sequence[Contender], cases: Sequence[Case], record: Record, until: float
+    baselines: Sequence[Baseline], cases: Sequence[Case], record: Record, until: float
 ) -> None:
     """Measure case after case; those that time does not reach are noted.
 
     Raises:
-        WrongAnswer: A contender's answer is not its product.
+        WrongAnswer: A baseline's answer is not its product.
     """
-    todo = order_cases(contenders, cases, record)
-    for place, case in enumerate(todo):
+    for place, case in enumerate(cases):
         left = until - time.perf_counter()
         if left <= 0:
             record.leave_out(str(case), "time ran out")
@@ -222,8 +199,8 @@ def measure_products(
         assert isinstance(case.size, int), "products are square"
         variants = count_variants(case.size, case.dtype)
         products = [Product.draw(case.size, case.dtype, seed) for seed in range(variants)]
-        seconds = share_seconds(left, todo[place:])
-        there = [one for one in contenders if one.abstain(case) is None]
+        seconds = share_seconds(left, cases[place:])
+        there = [one for one in baselines if one.abstain(case) is None]
         rows, failures = measure_case(case, there, products, seconds)
         for name, why in failures.items():
             record.leave_out(f"{name} at {case}", why)

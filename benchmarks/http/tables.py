@@ -8,8 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from benchmarks.http.clients.product import DTYPES
-from benchmarks.http.contenders.contender import (
+from benchmarks.common.results import ResultsError
+from benchmarks.common.tables import RESULTS, ROOT, fill_section, render_table
+from benchmarks.http.baselines.baseline import (
     CUPY,
     EXECUTOR,
     FLOOR,
@@ -22,15 +23,14 @@ from benchmarks.http.contenders.contender import (
     OURS_UNIX,
     PYTRITON,
 )
+from benchmarks.http.clients.product import DTYPES
 from benchmarks.http.judged import Judgement, judge
 from benchmarks.http.rows import Case, HttpResults, Row, read_all_http_results
-from benchmarks.measured import ResultsError
-from benchmarks.tables import RESULTS, ROOT, fill_section, render_table
 
 PAGE: Final = ROOT / "docs" / "http.md"
 NOT_MEASURED: Final = "Not measured yet: there is no results/http-<machine>.json."
 NOTHING: Final = "These results do not hold it."
-CONTENDERS: Final = (
+BASELINES: Final = (
     FLOOR,
     OURS,
     FLOOR_UNIX,
@@ -86,8 +86,8 @@ def _list_judgement(judgement: Judgement) -> list[str]:
 
 
 def render_products(results: HttpResults) -> str:
-    """For each element type: medians of all contenders, by number of clients and size."""
-    there = [x for x in CONTENDERS if any(row.contender == x for row in results.rows)]
+    """For each element type: medians of all baselines, by number of clients and size."""
+    there = [x for x in BASELINES if any(row.baseline == x for row in results.rows)]
     tables = []
     for dtype in DTYPES:
         cases = [case for case in results.list_cases("product") if case.dtype == dtype]
@@ -100,27 +100,26 @@ def render_products(results: HttpResults) -> str:
 def _list_times(case: Case, results: HttpResults, there: Sequence[str]) -> list[str]:
     rows = results.find_case(case)
     cells = [_show_ms(_find_seconds(rows[name])) if name in rows else "" for name in there]
-    mark = max((results.mark(row) for row in rows.values()), default="")
-    return [str(case.clients), f"{case.size}²{mark}", *cells]
+    return [str(case.clients), f"{case.size}²", *cells]
 
 
 def _find_seconds(row: Row) -> float:
     """The median; of a floor, the floor."""
-    if row.contender in {FLOOR, FLOOR_UNIX} and row.floor_seconds is not None:
+    if row.baseline in {FLOOR, FLOOR_UNIX} and row.floor_seconds is not None:
         return row.floor_seconds
     return row.p50_seconds
 
 
 def render_rates(results: HttpResults) -> str:
     """Requests a second, and percentiles, where many clients ask."""
-    head = ("clients", "size", "type", "contender", "a second", "p50", "p95", "p99", "refused",
+    head = ("clients", "size", "type", "baseline", "a second", "p50", "p95", "p99", "refused",
             "client, µs a request")  # fmt: skip
     lines = [
         [
             str(row.clients),
             f"{row.size}²",
             row.dtype,
-            row.contender,
+            row.baseline,
             _show(row.rate),
             *map(_show_ms, (row.p50_seconds, row.p95_seconds, row.p99_seconds)),
             str(row.refused),
@@ -128,7 +127,7 @@ def render_rates(results: HttpResults) -> str:
         ]
         for case in results.list_cases("product")
         for row in results.find_case(case).values()
-        if case.size == 64 and case.dtype == "float32" and row.contender != EXECUTOR
+        if case.size == 64 and case.dtype == "float32" and row.baseline != EXECUTOR
     ]
     return render_table(head, lines) if lines else ""
 
@@ -142,8 +141,7 @@ def render_transfers(results: HttpResults) -> str:
                 size_bytes = 4 * int(case.size) ** 2
                 own = "" if row.own_bytes is None else f"{row.own_bytes / 2**20:.1f}"
                 rate = f"{size_bytes / row.p50_seconds / 1e9:.2f}"
-                who = f"{row.contender}{results.mark(row)}"
-                lines.append([what, f"{size_bytes / 2**20:g}", who, rate, own])
+                lines.append([what, f"{size_bytes / 2**20:g}", row.baseline, rate, own])
     head = ("way", "MiB", "", "GB/s", "own memory's growth, MiB")
     return render_table(head, lines) if lines else ""
 
@@ -154,7 +152,7 @@ def render_jobs(results: HttpResults) -> str:
             "by")  # fmt: skip
     lines = [
         [
-            f"{row.what}, {row.contender}{results.mark(row)}",
+            f"{row.what}, {row.baseline}",
             str(row.size),
             row.dtype,
             _show_ms(row.p50_seconds),
@@ -165,7 +163,7 @@ def render_jobs(results: HttpResults) -> str:
             row.note or "",
         ]
         for row in results.rows
-        if row.what in {"job", "job-memory", "split"} and row.contender != EXECUTOR
+        if row.what in {"job", "job-memory", "split"} and row.baseline != EXECUTOR
     ]
     return render_table(head, lines) if lines else ""
 

@@ -11,16 +11,16 @@ from typing import Final
 
 import numpy as np
 
+from benchmarks.common.operands import draw_operands
+from benchmarks.http.baselines.baseline import OURS
+from benchmarks.http.baselines.server_process import ServerProcess, find_free_port, run_module
+from benchmarks.http.baselines.service import Service
 from benchmarks.http.clients.connection import Address, connect, receive_answer
 from benchmarks.http.clients.message import encode_npy, make_request
 from benchmarks.http.clients.product import WrongAnswer
 from benchmarks.http.clients.service_calls import ServiceCalls
-from benchmarks.http.contenders.contender import OURS
-from benchmarks.http.contenders.server_process import ServerProcess, find_free_port, run_module
-from benchmarks.http.contenders.service import Service
 from benchmarks.http.own_memory import watch_growth
 from benchmarks.http.rows import Case, Row, summarize_turns
-from benchmarks.operands import draw_operands
 
 SIZE: Final = 16384
 """Rows and columns of float32: 1 GiB."""

@@ -1,5 +1,5 @@
 // One block of a product by BLAS: as a matrix, or as a vector where it has one row or one column.
-#include "pool.h"
+#include "calls.h"
 
 #include <string.h>
 
@@ -17,7 +17,7 @@ typedef struct {
     double alpha, beta;
     void* gemm;
     void* gemv;
-} Task;
+} Work;
 
 static int is_by_rows(View view) { return view.column == 1; }
 
@@ -30,7 +30,7 @@ static int turn(View view, int order) { return order_of(view) == order ? PLAIN :
 
 // y is cleared first where β is 0: not every gemv leaves alone what was there, NaN for instance.
 #define DEFINE_MULTIPLY(NAME, REAL, INTEGER)                                                            \
-    static void NAME(const Task* task)                                                                  \
+    static void NAME(const Work* work)                                                                  \
     {                                                                                                   \
         typedef void Gemm(                                                                              \
             int, int, int, INTEGER, INTEGER, INTEGER, REAL, const REAL*, INTEGER, const REAL*, INTEGER, \
@@ -38,24 +38,24 @@ static int turn(View view, int order) { return order_of(view) == order ? PLAIN :
         typedef void Gemv(                                                                              \
             int, int, INTEGER, INTEGER, REAL, const REAL*, INTEGER, const REAL*, INTEGER, REAL, REAL*,  \
             INTEGER);                                                                                   \
-        const View a = task->a, b = task->b, c = task->c;                                               \
-        const REAL alpha = (REAL)task->alpha, beta = (REAL)task->beta;                                  \
-        if (task->m > 1 && task->n > 1) {                                                               \
+        const View a = work->a, b = work->b, c = work->c;                                               \
+        const REAL alpha = (REAL)work->alpha, beta = (REAL)work->beta;                                  \
+        if (work->m > 1 && work->n > 1) {                                                               \
             const int order = order_of(c);                                                              \
-            ((Gemm*)task->gemm)(                                                                        \
-                order, turn(a, order), turn(b, order), (INTEGER)task->m, (INTEGER)task->n,              \
-                (INTEGER)task->k, alpha, (const REAL*)a.data, (INTEGER)leading_dimension(a),            \
+            ((Gemm*)work->gemm)(                                                                        \
+                order, turn(a, order), turn(b, order), (INTEGER)work->m, (INTEGER)work->n,              \
+                (INTEGER)work->k, alpha, (const REAL*)a.data, (INTEGER)leading_dimension(a),            \
                 (const REAL*)b.data, (INTEGER)leading_dimension(b), beta, (REAL*)c.data,                \
                 (INTEGER)leading_dimension(c));                                                         \
             return;                                                                                     \
         }                                                                                               \
-        const int is_row = task->m == 1; /* xᵀB, else A·x */                                            \
-        const int64_t length = is_row ? task->n : task->m, step = is_row ? c.column : c.row;            \
+        const int is_row = work->m == 1; /* xᵀB, else A·x */                                            \
+        const int64_t length = is_row ? work->n : work->m, step = is_row ? c.column : c.row;            \
         for (int64_t i = 0; beta == 0 && i < length; ++i) ((REAL*)c.data)[i * step] = 0;                \
         const View matrix = is_row ? b : a;                                                             \
-        ((Gemv*)task->gemv)(                                                                            \
-            order_of(matrix), is_row ? TRANSPOSED : PLAIN, (INTEGER)(is_row ? task->k : task->m),       \
-            (INTEGER)(is_row ? task->n : task->k), alpha, (const REAL*)matrix.data,                     \
+        ((Gemv*)work->gemv)(                                                                            \
+            order_of(matrix), is_row ? TRANSPOSED : PLAIN, (INTEGER)(is_row ? work->k : work->m),       \
+            (INTEGER)(is_row ? work->n : work->k), alpha, (const REAL*)matrix.data,                     \
             (INTEGER)leading_dimension(matrix), (const REAL*)(is_row ? a : b).data,                     \
             (INTEGER)(is_row ? a.column : b.row), beta, (REAL*)c.data, (INTEGER)step);                  \
     }
@@ -76,7 +76,7 @@ void multiply_block(
     const int64_t top = first_row + block->row_start, left = block->column_start;
     const int64_t columns = block->column_stop - left, item = product->item;
     const int is_double = item == sizeof(double);
-    Task task = {
+    Work work = {
         .a = view(product->a, product->a_row, product->a_column, item, top, block->depth_start),
         .b = view(product->b, product->b_row, product->b_column, item, block->depth_start, left),
         .c = view(product->c, product->c_row, product->c_column, item, top, left),
@@ -85,13 +85,13 @@ void multiply_block(
         .gemm = blas->gemm[is_double], .gemv = blas->gemv[is_double],
     };
     if (sum != NULL) {
-        task.c = (View){sum, columns, 1};
-        task.alpha = 1;
-        task.beta = 0;
+        work.c = (View){sum, columns, 1};
+        work.alpha = 1;
+        work.beta = 0;
     }
     if (blas->integer_bytes == sizeof(int64_t)) {
-        (is_double ? multiply_doubles_64 : multiply_floats_64)(&task);
+        (is_double ? multiply_doubles_64 : multiply_floats_64)(&work);
     } else {
-        (is_double ? multiply_doubles_32 : multiply_floats_32)(&task);
+        (is_double ? multiply_doubles_32 : multiply_floats_32)(&work);
     }
 }

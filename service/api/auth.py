@@ -1,4 +1,4 @@
-"""Who may call /v1: whoever has the service's key, or a caller's key with the scope for it.
+"""Who may call /v1: whoever has the service's key, or a key or token with the scope for it.
 
 Without any key only this machine reaches the service, under loopback's names (`host_check.py`).
 """
@@ -8,12 +8,18 @@ from typing import Any, Final
 
 from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers
+from starlette.types import Scope
 
 from wavetrim.service.errors import ScopeMissing, Unauthorized
+from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 
-bearer: Final = HTTPBearer(auto_error=False, description="An API key, where the service has one.")
+bearer: Final = HTTPBearer(auto_error=False, description="An API key or a token.")
 """FastAPI's dependency of every /v1 call: it describes in the OpenAPI document what `check_access`
 has looked at, before any byte of a body was taken."""
+
+
+_TENANT: Final = "wavetrim.tenant"
+"""Where in a call's ASGI scope its tenant is."""
 
 
 def find_scope(method: str, path: str) -> str:
@@ -23,30 +29,53 @@ def find_scope(method: str, path: str) -> str:
     return "read" if method in ("GET", "HEAD") else "compute"
 
 
-def check_access(headers: Headers, state: Any, scope: str) -> None:
-    """Make sure that a call may be made.
+async def check_access(scope: Scope, headers: Headers) -> None:
+    """Make sure that a call may be made; `find_tenant` knows from then on who calls.
 
     Args:
-        headers: The call's headers.
-        state: The application's state: settings and keys.
-        scope: What the call needs; the service's own key has all.
+        scope: The call.
+        headers: Its headers.
 
     Raises:
-        Unauthorized: There are keys, and the call has none of them.
-        ScopeMissing: Its key is not for such calls.
+        Unauthorized: There are keys, and the call has none of them, and no token.
+        ScopeMissing: Its key or token is not for such calls.
+        IssuerAway: Its token cannot be looked at now.
+    """
+    tenant = await _read_tenant(headers, scope["app"].state)
+    needed = find_scope(scope["method"], scope["path"])
+    if not tenant.allows(needed):
+        raise ScopeMissing("scope", ",".join(sorted(tenant.scopes)), f"{needed} or admin")
+    scope[_TENANT] = tenant
+
+
+def find_tenant(scope: Scope) -> Tenant:
+    """Who makes a call whose access was checked."""
+    tenant: Tenant = scope[_TENANT]
+    return tenant
+
+
+async def _read_tenant(headers: Headers, state: Any) -> Tenant:
+    """Who calls, by the key or the token that is sent.
+
+    Raises:
+        Unauthorized: There are keys, and the call has none of them, and no token.
+        IssuerAway: Its token cannot be looked at now.
     """
     own = state.settings.api_key
-    if own is None and state.keys.empty:
-        return
+    if not state.settings.names_callers and state.keys.empty:
+        return ONE_TENANT
     scheme, _, text = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not text:
         raise Unauthorized("the call needs the header Authorization: Bearer <API key>")
     # Header values are decoded as Latin-1; the key's own bytes are compared.
     sent = text.encode("latin-1", "replace")
     if own is not None and hmac.compare_digest(sent, own.get_secret_value().encode()):
-        return
+        return ONE_TENANT
     key = state.keys.find(sent)
+    if key is None and state.tokens is not None and text.count(".") == 2:
+        token_tenant: Tenant = await state.tokens.read(text)
+        return token_tenant
     if key is None or key.revoked_at is not None:
         raise Unauthorized("the API key is not the service's, nor any caller's")
-    if not key.allows(scope):
-        raise ScopeMissing("scope", ",".join(sorted(key.scopes)), f"{scope} or admin")
+    tenant: Tenant = key.tenant
+    return tenant

@@ -7,7 +7,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wavetrim.service.api.auth import check_access, find_scope
+from wavetrim.service.api.auth import check_access
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.errors import BodyTooLarge, ServiceError, UploadStalled
 from wavetrim.service.settings import Settings
@@ -34,13 +34,12 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        state, path = scope["app"].state, scope["path"]
-        if not _needs_access(path, state.settings):
+        if not _needs_access(scope["path"], scope["app"].state.settings):
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
         try:
-            check_access(headers, state, find_scope(scope["method"], path))
+            await check_access(scope, headers)
             body = await _receive_document(headers, receive) if _has_body(headers) else None
         except ServiceError as error:
             await describe_error(error)(scope, receive, send)

@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wavetrim.service.api.auth import check_access, find_scope
+from wavetrim.service.api.auth import check_access
 from wavetrim.service.api.problems import REFUSALS, describe_refusal
 
 Answer = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -88,8 +88,7 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self._route  # its path is counted; FastAPI's own routes do the same
-        needed = find_scope(scope["method"], scope["path"])
-        check_access(Headers(scope=scope), scope["app"].state, needed)
+        await check_access(scope, Headers(scope=scope))
         await self._answer(scope, receive, send)
 
 

@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 from fastapi import APIRouter
 
-from wavetrim.scheduler.machine import GpuModel, MachineProfile
-from wavetrim.scheduler.profile import list_presets
+from wavetrim.scheduler.profile.machine import GpuModel, MachineProfile
+from wavetrim.scheduler.profile.store import list_presets
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.parts import ArenaPart, EnginePart
 from wavetrim.service.api.plan_schemas import (

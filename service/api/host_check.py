@@ -1,4 +1,7 @@
-"""Under which name the service may be called: one Host header, loopback's where there is no key."""
+"""Under which name the service may be called: one Host header, loopback's where there is no key.
+
+Of a request whose target is a whole URL the wire has put the URL's host in the header's place.
+"""
 
 import re
 from functools import lru_cache
@@ -37,27 +40,29 @@ class HostCheck:
         if scope["type"] == "http":
             hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
             try:
-                check_hosts(hosts, self._settings)
+                check_hosts(hosts, self._settings, is_needed=scope["http_version"] == "1.1")
             except (HostAmbiguous, HostRefused) as error:
                 await describe_error(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
 
-def check_hosts(hosts: list[str], settings: Settings) -> None:
+def check_hosts(hosts: list[str], settings: Settings, *, is_needed: bool) -> None:
     """Make sure that a request names one host, and that it may (pure).
 
     Args:
         hosts: The request's Host headers.
         settings: The service's settings.
+        is_needed: Whether the request's version of HTTP asks for the header, as 1.1 does.
 
     Raises:
         HostAmbiguous: There are several: proxies and caches would not agree on which one counts.
+            Or there is none that must be (RFC 9112, section 3.2).
         HostRefused: The service has no API key, and the header does not name this machine.
     """
-    if len(hosts) > 1:
+    if len(hosts) > 1 or (is_needed and not hosts):
         raise HostAmbiguous("Host", hosts, "one header")
-    if settings.api_key is not None:
+    if settings.names_callers:
         return
     host = hosts[0] if hosts else ""
     if not _names_loopback(host, settings.host):

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from wavetrim.scheduler.wishes import Wishes
+from wavetrim.service.api.schemas import Owner
 from wavetrim.service.api.wish_schemas import AccuracyName, JsonRows, KernelName, SmCount, TileName
 from wavetrim.service.jobs.job import Job, JobState
 
@@ -129,6 +130,7 @@ class JobView(BaseModel):
                     "created_at": "2026-03-01T12:00:00.125000Z",
                     "started_at": "2026-03-01T12:00:00.130000Z",
                     "finished_at": "2026-03-01T12:00:00.171000Z",
+                    "owner": "ada",
                 }
             ]
         }
@@ -155,7 +157,9 @@ class JobView(BaseModel):
             "computed again, in units of the tolerance; elements_checked: elements that checksums "
             "cover; detectable_change: a larger change of one element is caught, in units of its "
             "row's root mean square; caught_probability: with which two equal changes in a row "
-            "are, if each is four times as large; wrong_rows: how many rows are wrong."
+            "are, if each is four times as large; wrong_rows: how many rows were wrong, and are "
+            "right since they were computed again on the devices of recomputed_on; seconds: what "
+            "the check took after the product."
         )
     )
     result: str | None = Field(description="Id of the product, a matrix as any other.")
@@ -165,6 +169,7 @@ class JobView(BaseModel):
     created_at: datetime = Field(description="When the job was posted.")
     started_at: datetime | None = Field(description="When its first try began.")
     finished_at: datetime | None = Field(description="When it ended.")
+    owner: Owner
 
 
 class JobPage(BaseModel):
@@ -192,6 +197,7 @@ def show_job(job: Job) -> JobView:
         created_at=_show_time(job.created_at),
         started_at=None if job.started_at is None else _show_time(job.started_at),
         finished_at=None if job.finished_at is None else _show_time(job.finished_at),
+        owner=job.owner,
     )
 
 

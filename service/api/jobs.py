@@ -3,15 +3,16 @@
 import contextlib
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 from starlette.types import Receive, Scope, Send
 
+from wavetrim.service.api.auth import find_tenant
 from wavetrim.service.api.body_route import DESCRIBES, BodyRoute
-from wavetrim.service.api.idempotency import check_key
+from wavetrim.service.api.idempotency import IdempotencyKey, check_key
 from wavetrim.service.api.job_schemas import JobPage, JobRequest, JobView, show_job
 from wavetrim.service.api.matrix_body import send_kept
 from wavetrim.service.api.openapi import describe_npy_answer, list_refusals
-from wavetrim.service.api.parts import DispatcherPart, JobsPart
+from wavetrim.service.api.parts import DispatcherPart, JobsPart, TenantPart
 from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.errors import ResultMissing
 from wavetrim.service.jobs.job import JobState
@@ -41,20 +42,18 @@ _RESULT: Final[dict[str, Any]] = {
     responses={
         200: {"model": JobView, "description": "The job that the first POST made.", **_LOCATION},
         202: {"description": "The job is queued.", **_LOCATION},
-        **list_refusals(404, 408, 413, 422, 429, 503),
+        **list_refusals(404, 408, 413, 422, 429),
     },
 )
 async def post_job(
     job_request: JobRequest,
     response: Response,
     dispatcher: DispatcherPart,
-    idempotency_key: Annotated[
-        str | None,
-        Header(description="A retried POST with the same key returns the first job."),
-    ] = None,
+    tenant: TenantPart,
+    idempotency_key: IdempotencyKey = None,
 ) -> JobView:
     """Post a product: alpha · A·B + beta · C."""
-    job, created = await dispatcher.submit(job_request, check_key(idempotency_key))
+    job, created = await dispatcher.submit(job_request, check_key(idempotency_key), tenant)
     if not created:
         response.status_code = 200
     response.headers["Location"] = f"/v1/jobs/{job.id}"
@@ -64,22 +63,24 @@ async def post_job(
 @router.get("", responses=list_refusals(422))
 def list_jobs(
     jobs: JobsPart,
+    tenant: TenantPart,
     state: Annotated[JobState | None, Query(description="Only jobs in this state.")] = None,
     limit: Annotated[int, Query(ge=1, le=200, description="The most jobs to return.")] = 50,
     cursor: Annotated[
         str | None, Query(max_length=64, description="next_cursor of the page before.")
     ] = None,
 ) -> JobPage:
-    """List jobs, newest first."""
-    found, next_cursor = jobs.page(state=state, limit=limit, cursor=cursor)
+    """List the caller's jobs, newest first; to a caller with the scope admin, everybody's."""
+    found, next_cursor = jobs.page(state=state, limit=limit, cursor=cursor, owner=tenant.sees)
     return JobPage(jobs=[show_job(job) for job in found], next_cursor=next_cursor)
 
 
-@router.get("/{job_id}", responses=list_refusals(404))
+@router.get("/{job_id}", responses=list_refusals(404, 422))
 async def describe_job(
     job_id: JobId,
     jobs: JobsPart,
     dispatcher: DispatcherPart,
+    tenant: TenantPart,
     wait_seconds: Annotated[
         float, Query(ge=0, le=60, description="How long to wait for the job's end, at most.")
     ] = 0.0,
@@ -87,8 +88,9 @@ async def describe_job(
     """Look at a job: its state, progress, plan, timings and result."""
     if wait_seconds:
         with contextlib.suppress(Draining):  # the service ends; the job is where it is
-            return show_job(await dispatcher.wait(job_id, most_seconds=wait_seconds))
-    return show_job(await run_to_end(jobs.get, job_id))
+            waited = dispatcher.wait(job_id, owner=tenant.sees, most_seconds=wait_seconds)
+            return show_job(await waited)
+    return show_job(await run_to_end(jobs.get, job_id, tenant.sees))
 
 
 @router.get("/{job_id}/result", **_RESULT)
@@ -100,7 +102,8 @@ async def send_result(job_id: JobId) -> Response:
 
 async def answer_result(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers GET and HEAD /v1/jobs/{job_id}/result."""
-    job = await run_to_end(scope["app"].state.jobs.get, scope["path_params"]["job_id"])
+    job_id, sees = scope["path_params"]["job_id"], find_tenant(scope).sees
+    job = await run_to_end(scope["app"].state.jobs.get, job_id, sees)
     if job.result is None:
         raise ResultMissing(job.id, job.state)
     await send_kept(scope, receive, send, job.result)
@@ -115,9 +118,11 @@ async def answer_result(scope: Scope, receive: Receive, send: Send) -> None:
         **list_refusals(404, 409),
     },
 )
-async def cancel_job(job_id: JobId, response: Response, dispatcher: DispatcherPart) -> JobView:
+async def cancel_job(
+    job_id: JobId, response: Response, dispatcher: DispatcherPart, tenant: TenantPart
+) -> JobView:
     """Cancel a job: a queued one at once, a running one as soon as the engine lets it go."""
-    job = await dispatcher.cancel(job_id)
+    job = await dispatcher.cancel(job_id, tenant.sees)
     if job.state.finished:
         response.status_code = 200
     return show_job(job)

@@ -10,11 +10,12 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
 
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.engine.placing import check_place
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.scheduler.messages import Operand, RunRequest
-from wavetrim.scheduler.placing import check_place
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.scheduler.wishes import NO_WISHES
+from wavetrim.service.api.auth import find_tenant
 from wavetrim.service.api.body_limit import receive_document
 from wavetrim.service.api.body_route import refuse
 from wavetrim.service.api.leased_schemas import LeasedMatrix, LeasedProduct
@@ -37,7 +38,7 @@ async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
     state.products.check_admission()
     product = read_product(await receive_document(receive))
     with ExitStack() as stack:
-        request, rooms = place_product(product, state.leases)
+        request, rooms = place_product(product, state.leases, find_tenant(scope).sees)
         for room in rooms:
             stack.callback(room.hold("request").release)
         check_wishes(state.engine, request)
@@ -64,8 +65,15 @@ def read_product(content: bytes) -> LeasedProduct:
         raise refuse(error, "body") from error
 
 
-def place_product(product: LeasedProduct, leases: Leases) -> tuple[RunRequest, tuple[Lease, ...]]:
+def place_product(
+    product: LeasedProduct, leases: Leases, owner: str | None = None
+) -> tuple[RunRequest, tuple[Lease, ...]]:
     """Find a product's matrices in their leases, and check that they fit; nothing waits.
+
+    Args:
+        product: What is asked for.
+        leases: The leases.
+        owner: Whose they must be; None for anybody's.
 
     Returns:
         The product, and the leases that it lies in, each once.
@@ -75,13 +83,14 @@ def place_product(product: LeasedProduct, leases: Leases) -> tuple[RunRequest, t
         FieldProblem: A matrix does not lie in its lease, they do not fit together, or the result
             overlaps an operand.
     """
-    used: dict[str, Lease] = {}
     named = {"a": product.a, "b": product.b, "c": product.c if product.beta != 0 else None}
     operands: dict[str, Operand | None] = dict.fromkeys(named)
-    out, target = _place("out", product.out, leases, used)
+    matrices = (product.out, *named.values())
+    used = {one.lease: leases.get(one.lease, owner) for one in matrices if one is not None}
+    out, target = _place("out", product.out, used[product.out.lease])
     for name, matrix in named.items():
         if matrix is not None:
-            operands[name], elements = _place(name, matrix, leases, used)
+            operands[name], elements = _place(name, matrix, used[matrix.lease])
             if used[matrix.lease] is used[product.out.lease] and _overlap(target, elements):
                 raise FieldProblem("out", _show(product.out), f"apart from {name}, {_show(matrix)}")
     a, b, c = operands.values()
@@ -100,13 +109,8 @@ def place_product(product: LeasedProduct, leases: Leases) -> tuple[RunRequest, t
     return request, tuple(used.values())
 
 
-def _place(
-    name: str, matrix: LeasedMatrix, leases: Leases, used: dict[str, Lease]
-) -> tuple[Operand, NDArray[Any]]:
+def _place(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operand, NDArray[Any]]:
     """A matrix as the engine finds it, and as this process would."""
-    lease = used.get(matrix.lease)
-    if lease is None:
-        lease = used[matrix.lease] = leases.get(matrix.lease)
     rows, columns = matrix.shape
     try:
         strides = check_place(

@@ -1,12 +1,12 @@
 """A product in leases, on the wire."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from wavetrim.scheduler.wishes import Wishes
-from wavetrim.service.api.schemas import DtypeName
+from wavetrim.service.api.schemas import DtypeName, Pair, describe_pair
 from wavetrim.service.api.wish_schemas import AccuracyName, JsonRows, KernelName, SmCount, TileName
 
 Factor = Annotated[float, Field(allow_inf_nan=False)]
@@ -35,9 +35,11 @@ class LeasedMatrix(BaseModel):
     offset_bytes: int = Field(
         0, ge=0, description="Where the first element begins: a multiple of an element's size."
     )
-    shape: tuple[Count, Count] = Field(description="Rows and columns.", strict=False)
+    shape: Annotated[tuple[Count, Count], describe_pair(minimum=1)] = Field(
+        description="Rows and columns.", strict=False
+    )
     dtype: DtypeName = Field(description="Element type.")
-    strides_bytes: tuple[int, int] | None = Field(
+    strides_bytes: Pair | None = Field(
         None,
         strict=False,
         description="From one row, and from one column, to the next: positive multiples of an "
@@ -86,3 +88,18 @@ class LeasedProduct(BaseModel):
         return Wishes(
             kernel=self.kernel, tile=self.tile, f=self.f, accuracy=self.accuracy, sms=self.sms
         )
+
+
+class LeasedAnswer(BaseModel):
+    """How a product was computed whose result lies in its lease."""
+
+    f: int = Field(description="Rows of C that the CPU was planned to compute.")
+    f_actual: int = Field(description="Rows of C that the CPU has computed.")
+    accuracy: str | None = Field(description="How exact the sums of the GPU's kernel are.")
+    kernel: str | None = Field(description="That kernel; null where none has run.")
+    timings: dict[str, float | None] = Field(
+        description="Seconds: kernel, transfer, gpu, cpu, total and queue."
+    )
+    verification: dict[str, Any] | None = Field(
+        description="Outcome of the check, as a job has it; null where none was asked for."
+    )

@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Scope
 
 from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.parts import LeasesPart, SettingsPart
+from wavetrim.service.api.parts import LeasesPart, SettingsPart, TenantPart
+from wavetrim.service.api.schemas import Owner
 from wavetrim.service.errors import LeaseRefused
 from wavetrim.service.lease_socket import find_lease_socket
 from wavetrim.service.storage.leases import Lease
@@ -81,7 +82,13 @@ class LeaseView(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
-                {"id": _EXAMPLE_ID, "bytes": 268435456, "age_seconds": 12.5, "locked": True}
+                {
+                    "id": _EXAMPLE_ID,
+                    "bytes": 268435456,
+                    "age_seconds": 12.5,
+                    "locked": True,
+                    "owner": "ada",
+                }
             ]
         }
     )
@@ -93,6 +100,7 @@ class LeaseView(BaseModel):
         description="Whether all of it is page-locked. Until then, a second or so for each GiB, a "
         "GPU's part of its products is staged; where there is no GPU nothing is ever locked."
     )
+    owner: Owner
 
 
 class LeaseList(BaseModel):
@@ -101,33 +109,33 @@ class LeaseList(BaseModel):
     leases: list[LeaseView] = Field(description="The oldest first.")
 
 
-@router.post("", status_code=201, responses=list_refusals(400, 408, 413, 422, 507))
+@router.post("", status_code=201, responses=list_refusals(400, 408, 413, 422, 429, 507))
 async def make_lease(
-    request: LeaseRequest, leases: LeasesPart, settings: SettingsPart
+    request: LeaseRequest, leases: LeasesPart, settings: SettingsPart, tenant: TenantPart
 ) -> LeaseGrant:
     """Make memory for a caller, which counts against the arena's."""
     assert settings.unix_socket is not None, "the call has come over it"
-    lease, token = await leases.make(request.bytes)
+    lease, token = await leases.make(request.bytes, tenant)
     socket = str(find_lease_socket(settings.unix_socket))
     return LeaseGrant(id=lease.id, bytes=lease.size_bytes, socket=socket, token=token)
 
 
 @router.get("", responses=list_refusals())
-async def list_leases(leases: LeasesPart) -> LeaseList:
-    """List the leases that there are."""
-    return LeaseList(leases=[_show(lease) for lease in leases.list()])
+async def list_leases(leases: LeasesPart, tenant: TenantPart) -> LeaseList:
+    """List the caller's leases; to a caller with the scope admin, everybody's."""
+    return LeaseList(leases=[_show(lease) for lease in leases.list(tenant.sees)])
 
 
 @router.get("/{lease_id}", responses=list_refusals(404))
-async def show_lease(lease_id: LeaseId, leases: LeasesPart) -> LeaseView:
+async def show_lease(lease_id: LeaseId, leases: LeasesPart, tenant: TenantPart) -> LeaseView:
     """Show a lease, and whether it is page-locked yet."""
-    return _show(leases.get(lease_id))
+    return _show(leases.get(lease_id, tenant.sees))
 
 
 @router.delete("/{lease_id}", status_code=204, responses=list_refusals(404))
-async def end_lease(lease_id: LeaseId, leases: LeasesPart) -> None:
+async def end_lease(lease_id: LeaseId, leases: LeasesPart, tenant: TenantPart) -> None:
     """End a lease; its memory is given back when no product needs it any more."""
-    leases.end(leases.get(lease_id))
+    leases.end(leases.get(lease_id, tenant.sees))
 
 
 def _show(lease: Lease) -> LeaseView:
@@ -136,4 +144,5 @@ def _show(lease: Lease) -> LeaseView:
         bytes=lease.size_bytes,
         age_seconds=time.monotonic() - lease.made_at,
         locked=lease.slab.locked,
+        owner=lease.owner,
     )

@@ -4,18 +4,19 @@
 """
 
 from contextlib import AsyncExitStack
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from wavetrim.scheduler.messages import RunRequest
+from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.wishes import NO_WISHES, Wishes
+from wavetrim.service.api.auth import find_tenant
 from wavetrim.service.api.body_route import DESCRIBES, BodyRoute, read_query
 from wavetrim.service.api.leased_matmul import MEDIA_TYPE, answer_leased
-from wavetrim.service.api.leased_schemas import LeasedProduct
+from wavetrim.service.api.leased_schemas import LeasedAnswer, LeasedProduct
 from wavetrim.service.api.matmul_body import ProductReceiver, Received
 from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
 from wavetrim.service.api.product_answer import Caller, check_wishes, describe_product
@@ -32,13 +33,14 @@ router = APIRouter(prefix="/v1/matmul", tags=["matmul"])
     response_class=Response,
     responses={
         200: describe_npy_answer(
-            "The product.",
+            "The product; where it was written into its lease, how it was computed.",
+            LeasedAnswer,
             Server_Timing="kernel, transfer, gpu, cpu, total and queue, in milliseconds.",
             Wavetrim_F="Rows of C that the CPU was planned to compute.",
             Wavetrim_F_Actual="Rows of C that the CPU has computed.",
             Wavetrim_Accuracy="How exact the sums of the GPU's kernel are, if one has run.",
         ),
-        **list_refusals(404, 408, 409, 413, 415, 422, 429, 500, 503, 504, 507),
+        **list_refusals(404, 408, 409, 413, 415, 422, 429, 500, 504, 507),
     },
     openapi_extra=describe_npy_body(
         "Two .npy files, A and then B, one directly behind the other: "
@@ -76,7 +78,10 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     )
     async with AsyncExitStack() as stack:
         try:
-            receiver = ProductReceiver(body, query, state.rooms, stack, limit_bytes=limit_bytes)
+            take = partial(state.in_flight.take, find_tenant(scope))
+            receiver = ProductReceiver(
+                body, query, state.rooms, stack, limit_bytes=limit_bytes, take=take
+            )
             async with state.bodies.place_for(body.length_bytes):
                 received = await receiver.receive()
         finally:

@@ -4,21 +4,24 @@ A short body is there at once: all its matrices and the result share one piece o
 longer one each matrix has memory of its own, into which its elements are received.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from wavetrim.scheduler.messages import Operand
+from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.api.schemas import MatmulQuery
 from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge
 from wavetrim.service.jobs.operands import check_operands
+from wavetrim.service.storage.arena.errors import ArenaFull
+from wavetrim.service.storage.intake import Intake, copy_bytes
 from wavetrim.service.storage.npy import NpyHeader, format_header, parse_header
 from wavetrim.service.storage.room import Room, RoomHold, Rooms
+from wavetrim.service.threads import run_to_end
 
 NAMES: Final = ("first matrix, A", "second matrix, B", "third matrix, C (beta is not 0)")
 """What the matrices of a body are called in a refusal."""
@@ -56,6 +59,7 @@ class ProductReceiver:
         rooms: Where memory comes from.
         stack: Gets the memory's release.
         limit_bytes: The largest .npy file that is taken, and made.
+        take: Counts bytes of the caller's, and returns what ends that.
     """
 
     def __init__(
@@ -66,12 +70,14 @@ class ProductReceiver:
         stack: AsyncExitStack,
         *,
         limit_bytes: int,
+        take: Callable[[int], Callable[[], None]],
     ) -> None:
         self._body = body
         self._query = query
         self._rooms = rooms
         self._stack = stack
         self._limit_bytes = limit_bytes
+        self._take = take
         self._names = NAMES if query.beta != 0 else NAMES[:2]
 
     async def receive(self) -> Received:
@@ -82,6 +88,7 @@ class ProductReceiver:
             BodyLengthWrong: The body is shorter or longer than its headers say.
             FieldProblem: The matrices do not fit together, or one is too large.
             StorageFull: There is no memory for them.
+            QuotaReached: The caller may not have so much at once.
         """
         length = self._body.length_bytes
         if length is None or length > SMALL_BODY_BYTES:
@@ -92,7 +99,7 @@ class ProductReceiver:
 
     async def _place_small(self, content: bytes) -> Received:
         """Copy all matrices into one piece of memory."""
-        headers, begins = _read_headers(content, self._names)
+        headers, begins = read_headers(content, self._names)
         problem = self._check(headers)
         places, total_bytes = _lay_out([header.data_bytes for header in headers])
         head = make_result_header(problem.m, problem.n, problem.dtype)
@@ -120,8 +127,7 @@ class ProductReceiver:
                 total_bytes = sum(header.file_bytes for header in headers)
                 described = ", ".join(map(str, headers))
                 self._body.expect_length(total_bytes, f".npy headers ({described})")
-            room = await self._obtain(header.data_bytes)
-            await self._body.read_into(room.view)
+            room = await self._receive(header.data_bytes)
             operands.append(_describe(room, 0, header))
             used.append(room)
         await self._body.finish(total_bytes)
@@ -154,8 +160,47 @@ class ProductReceiver:
             limit = f"at most {self._limit_bytes} bytes (max_matrix_bytes)"
             raise BodyTooLarge(field, size_bytes, limit)
 
+    async def _receive(self, size_bytes: int) -> Room:
+        """Receive the next bytes of the body into memory of their own, which grows with them.
+
+        Raises:
+            QuotaReached: The caller may not have so much at once.
+        """
+        self._stack.callback(self._take(size_bytes))
+        with self._rooms.open_intake(size_bytes, "request") as intake:
+            try:
+                await intake.open(self._body.read_into)
+            except ArenaFull:
+                return await self._receive_in_file(size_bytes, intake)
+            await intake.fill_rest(self._body.read_into)
+            hold = intake.give_hold()
+            self._stack.callback(hold.release)
+            return hold.extent
+
+    async def _receive_in_file(self, size_bytes: int, intake: Intake) -> Room:
+        """Receive what is left into a mapped file, behind what has come already."""
+        hold = await self._rooms.make_growing(size_bytes, "request")
+        self._stack.callback(hold.release)
+        file, filled = hold.extent, intake.filled_bytes
+        if intake.hold is not None:
+            await run_to_end(file.make_more, filled)
+            start = intake.hold.extent.view[:filled]
+            await run_to_end(copy_bytes, file.view[:filled], start)
+        while filled < size_bytes:
+            if file.made_bytes <= filled:
+                await run_to_end(file.make_more, filled)
+            await self._body.read_into(file.view[filled : file.made_bytes])
+            filled = file.made_bytes
+        return file
+
     async def _obtain(self, size_bytes: int) -> Room:
-        """Memory until the request has its answer."""
+        """Memory until the request has its answer.
+
+        Raises:
+            QuotaReached: The caller may not have so much at once.
+            StorageFull: There is none.
+        """
+        self._stack.callback(self._take(size_bytes))
         hold: RoomHold | None = self._rooms.try_obtain(size_bytes, "request")
         if hold is None:
             hold = await self._rooms.obtain(size_bytes, "request")
@@ -181,7 +226,7 @@ class _Result:
         return Received(tuple(operands), out, answer, rooms)
 
 
-def _read_headers(content: bytes, names: Sequence[str]) -> tuple[list[NpyHeader], list[int]]:
+def read_headers(content: bytes, names: Sequence[str]) -> tuple[list[NpyHeader], list[int]]:
     """The headers of .npy files that lie behind each other, and where their elements begin."""
     headers, begins, begin = [], [], 0
     for name in names:

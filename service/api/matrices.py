@@ -3,16 +3,17 @@
 import time
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import TypeAdapter
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
+from wavetrim.service.api.auth import find_tenant
 from wavetrim.service.api.body_route import DESCRIBES, BodyRoute, read_path, read_query
-from wavetrim.service.api.idempotency import check_key
+from wavetrim.service.api.idempotency import IdempotencyKey, check_key
 from wavetrim.service.api.matrix_body import receive_kept, send_kept
 from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
-from wavetrim.service.api.parts import MatricesPart
+from wavetrim.service.api.parts import MatricesPart, TenantPart
 from wavetrim.service.api.schemas import (
     ContentDigest,
     MatrixPage,
@@ -66,7 +67,7 @@ _DATA: Final[dict[str, Any]] = {
             **_LOCATION,
         },
         201: {"description": "It is stored.", **_LOCATION},
-        **list_refusals(408, 413, 415, 422, 503, 507),
+        **list_refusals(408, 413, 415, 422, 429, 507),
     },
     openapi_extra=describe_npy_body(
         "A .npy file (versions 1.0 to 3.0) with 2 dimensions, as `numpy.save` writes it: "
@@ -76,13 +77,7 @@ _DATA: Final[dict[str, Any]] = {
 async def store_matrix(
     _query: Annotated[StoreQuery, Query()],
     _content_digest: ContentDigest = None,
-    _idempotency_key: Annotated[
-        str | None,
-        Header(
-            alias="idempotency-key",
-            description="A retried POST of the same matrix with the same key finds the first one.",
-        ),
-    ] = None,
+    _idempotency_key: IdempotencyKey = None,
 ) -> MatrixView:
     """Store a matrix; when this is answered it outlives a power cut, unless it is for memory."""
     raise AssertionError(DESCRIBES)
@@ -94,6 +89,7 @@ async def answer_upload(scope: Scope, receive: Receive, send: Send) -> None:
     query = read_query(StoreQuery, scope["query_string"])
     headers = Headers(scope=scope)
     key = check_key(headers.get("idempotency-key"))
+    tenant = find_tenant(scope)
     body = BodyReader(
         scope,
         receive,
@@ -109,7 +105,9 @@ async def answer_upload(scope: Scope, receive: Receive, send: Send) -> None:
                 state.matrices,
                 state.kept,
                 on_disk=on_disk,
-                key=None if key is None else UploadKey(key, state.database),
+                tenant=tenant,
+                in_flight=state.in_flight,
+                key=None if key is None else UploadKey(key, tenant.name, state.database),
             )
     finally:
         state.metrics.received_bytes.inc(body.received_bytes)
@@ -119,25 +117,29 @@ async def answer_upload(scope: Scope, receive: Receive, send: Send) -> None:
     await response(scope, receive, send)
 
 
-@router.get("", responses=list_refusals(422, 503))
+@router.get("", responses=list_refusals(422))
 def list_matrices(
     matrices: MatricesPart,
+    tenant: TenantPart,
     limit: Annotated[int, Query(ge=1, le=200, description="The most matrices to return.")] = 50,
     cursor: Annotated[
         str | None, Query(max_length=120, description="next_cursor of the page before.")
     ] = None,
 ) -> MatrixPage:
-    """List matrices, newest first, with their age and the unfinished jobs that use them."""
-    found, next_cursor = matrices.page(limit=limit, cursor=cursor)
+    """List the caller's matrices, newest first, each with its age and the jobs that wait for it.
+
+    To a caller with the scope admin, everybody's.
+    """
+    found, next_cursor = matrices.page(limit=limit, cursor=cursor, owner=tenant.sees)
     now = time.time()
     entries = [show_entry(matrix, used_by, now) for matrix, used_by in found]
     return MatrixPage(matrices=entries, next_cursor=next_cursor)
 
 
 @router.get("/{matrix_id}", responses=list_refusals(404, 422))
-def describe_matrix(matrix_id: MatrixId, matrices: MatricesPart) -> MatrixView:
+def describe_matrix(matrix_id: MatrixId, matrices: MatricesPart, tenant: TenantPart) -> MatrixView:
     """Describe a matrix."""
-    return show_matrix(matrices.get(matrix_id))
+    return show_matrix(matrices.get(matrix_id, tenant.sees))
 
 
 @router.get("/{matrix_id}/data", **_DATA)
@@ -154,9 +156,9 @@ async def answer_download(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @router.delete("/{matrix_id}", status_code=204, responses=list_refusals(404, 409, 422))
-def delete_matrix(matrix_id: MatrixId, matrices: MatricesPart) -> None:
+def delete_matrix(matrix_id: MatrixId, matrices: MatricesPart, tenant: TenantPart) -> None:
     """Remove a matrix that no queued or running job needs; downloads under way go on."""
-    matrices.delete(matrix_id)
+    matrices.delete(matrix_id, tenant.sees)
 
 
 routes: Final = (

@@ -10,28 +10,30 @@ from wavetrim.service.api.wire.reader import MEDIA_TYPES
 
 _REFUSALS: Final = {
     400: "Malformed: a .npy header, a length, a digest, JSON or the Host header.",
-    401: "The API key is missing or wrong.",
+    401: "The API key or token is missing or wrong.",
     403: "Called under a foreign name, or with a key that is not for such calls.",
-    404: "There is none with this id.",
+    404: "There is none with this id, or it is another caller's.",
     408: "The body stalled, or came too slowly.",
     409: "In use, finished or cancelled.",
     413: "Larger than the service takes.",
     415: "Media type, encoding or element type not taken.",
     416: "The range begins behind the end.",
     422: "A field that cannot be taken, or shapes that do not fit.",
-    429: "The queue is full; see Retry-After.",
+    429: "The queue is full, or the key's quota used up; see Retry-After.",
     500: "The computation failed.",
-    503: "Too much at once, or the service is stopping; see Retry-After.",
+    503: "Too much at once, the service is stopping, or what it needs is away; see Retry-After.",
     504: "The job ran out of time.",
-    507: "There is no room for another matrix.",
+    507: "There is no room for another matrix, or the key's quota has none.",
 }
+
+_FASTAPIS_REFUSAL: Final = "HTTPValidationError"
 
 _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 
 
 def list_refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """FastAPI's `responses`: problem documents for these statuses, and those of every /v1 call."""
-    return {status: describe_refusal(status) for status in sorted({*statuses, 400, 401, 403})}
+    return {status: describe_refusal(status) for status in sorted({*statuses, 400, 401, 403, 503})}
 
 
 def describe_refusal(status: int) -> dict[str, Any]:
@@ -47,11 +49,16 @@ def describe_npy_body(description: str, document: type[BaseModel] | None = None)
     return {"requestBody": {"required": True, "description": description, "content": content}}
 
 
-def describe_npy_answer(description: str, **headers: str) -> dict[str, Any]:
-    """One of FastAPI's `responses`: a .npy file, and headers with their meaning."""
+def describe_npy_answer(
+    description: str, document: type[BaseModel] | None = None, **headers: str
+) -> dict[str, Any]:
+    """One of FastAPI's `responses`: a .npy file or a JSON document, headers with their meaning."""
+    content: dict[str, Any] = {"application/x-npy": _BINARY}
+    if document is not None:
+        content["application/json"] = {"schema": _inline(document)}
     return {
         "description": description,
-        "content": {"application/x-npy": _BINARY},
+        "content": content,
         "headers": {
             name.replace("_", "-"): {"description": meaning, "schema": {"type": "string"}}
             for name, meaning in headers.items()
@@ -77,11 +84,19 @@ def _inline(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def use_problem_type(document: dict[str, Any]) -> dict[str, Any]:
-    """Gives every refusal of an OpenAPI document the media type that it has on the wire."""
+    """Gives every refusal of an OpenAPI document the form and media type that it has on the wire.
+
+    FastAPI's own form of a refused field is left out: no answer has it.
+    """
     for path in document["paths"].values():
         for operation in path.values():
-            for status, response in operation["responses"].items():
+            responses = operation["responses"]
+            if _FASTAPIS_REFUSAL in str(responses.get("422")):
+                del responses["422"]  # none of the operation's fields can be refused
+            for status, response in responses.items():
                 content = response.get("content", {})
                 if status >= "400" and "application/json" in content:
                     content[MEDIA_TYPE] = content.pop("application/json")
+    for name in (_FASTAPIS_REFUSAL, "ValidationError"):
+        document["components"]["schemas"].pop(name, None)
     return document

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import sqlalchemy
 from fastapi import Depends, Request
 
+from wavetrim.service.api.auth import find_tenant
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
@@ -15,6 +16,8 @@ from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.leases import Leases
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.write_record import WriteRecord
+from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
+from wavetrim.service.tenants.tenant import Tenant
 
 
 def _find_part(name: str) -> Any:
@@ -26,6 +29,13 @@ def _find_part(name: str) -> Any:
     return Depends(find)
 
 
+async def _find_tenant(request: Request) -> Tenant:
+    return find_tenant(request.scope)
+
+
+TenantPart = Annotated[Tenant, Depends(_find_tenant)]
+"""Who calls."""
+
 SettingsPart = Annotated[Settings, _find_part("settings")]
 DatabasePart = Annotated[sqlalchemy.Engine, _find_part("database")]
 MatricesPart = Annotated[MatrixStore, _find_part("matrices")]
@@ -34,6 +44,7 @@ EnginePart = Annotated[Engine, _find_part("engine")]
 DispatcherPart = Annotated[Dispatcher, _find_part("dispatcher")]
 MetricsPart = Annotated[Metrics, _find_part("metrics")]
 ArenaPart = Annotated[Arena | None, _find_part("arena")]
+InFlightPart = Annotated[BytesInFlight, _find_part("in_flight")]
 LeasesPart = Annotated[Leases, _find_part("leases")]
 LanePart = Annotated[Lane, _find_part("lane")]
 WritesPart = Annotated[WriteRecord, _find_part("writes")]

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from wavetrim.scheduler.description import describe_curve, describe_plan
-from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.planning.description import describe_curve, describe_plan
+from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.parts import EnginePart

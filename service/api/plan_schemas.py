@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from wavetrim.scheduler.problem import Memory
-from wavetrim.service.api.schemas import DtypeName
+from wavetrim.service.api.schemas import DtypeName, Pair
 from wavetrim.service.api.wish_schemas import WishQuery
 
 MAX_SIZE: Final = 10_000_000
@@ -124,7 +124,7 @@ class DeviceView(BaseModel):
     index: int = Field(description="CUDA's number of the device.")
     name: str = Field(description="The vendor's name.")
     uuid: str = Field(description="The same in every process.")
-    compute_capability: tuple[int, int] = Field(description="Major and minor number.")
+    compute_capability: Pair = Field(description="Major and minor number.")
     sm_count: int = Field(description="Streaming multiprocessors.")
     memory_bytes: int = Field(description="Device memory.")
     clock_mhz: int = Field(description="Highest clock of the multiprocessors.")
@@ -138,7 +138,7 @@ class PresetView(BaseModel):
 
     name: str = Field(description="What to name it in `device`.")
     sm_count: int = Field(description="Streaming multiprocessors.")
-    compute_capability: tuple[int, int] = Field(description="Major and minor number.")
+    compute_capability: Pair = Field(description="Major and minor number.")
     memory_bytes: int = Field(description="Device memory.")
     source: str = Field(description="Where its figures come from.")
 

@@ -50,7 +50,8 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     errors.BodyLengthWrong: ProblemKind(400, "body-length", "Body of the wrong length"),
     errors.DigestMalformed: ProblemKind(400, "digest-malformed", "Malformed Content-Digest"),
     errors.DigestMismatch: ProblemKind(400, "digest-mismatch", "The body differs from its digest"),
-    errors.HostAmbiguous: ProblemKind(400, "host-ambiguous", "Called under several names"),
+    errors.RequestMalformed: ProblemKind(400, "request-malformed", "Not an HTTP/1.1 request"),
+    errors.HostAmbiguous: ProblemKind(400, "host-ambiguous", "Called under no or several names"),
     errors.Unauthorized: ProblemKind(401, "unauthorized", "API key needed"),
     errors.HostRefused: ProblemKind(403, "host-refused", "Called under a foreign name"),
     errors.ScopeMissing: ProblemKind(403, "scope-missing", "The API key is not for such calls"),
@@ -71,13 +72,16 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     errors.FieldProblem: ProblemKind(422, "field", "A field cannot be taken"),
     FieldError: ProblemKind(422, "field", "A field cannot be taken"),
     errors.QueueFull: ProblemKind(429, "queue-full", "The queue is full"),
+    errors.QuotaReached: ProblemKind(429, "quota-reached", "The key's quota is used up"),
     errors.HeadTooLarge: ProblemKind(431, "head-too-large", "Request line and headers too large"),
     errors.JobFailed: ProblemKind(500, "job-failed", "The job failed"),
     errors.RetryLater: ProblemKind(503, "unavailable", "Not available now"),
     errors.Crowded: ProblemKind(503, "crowded", "Too many at once"),
+    errors.IssuerAway: ProblemKind(503, "issuer-away", "The token's issuer is away"),
     errors.Draining: ProblemKind(503, "draining", "The service is stopping"),
     **dict.fromkeys(DATABASE_AWAY, ProblemKind(503, "unavailable", "Not available now")),
     errors.StorageFull: ProblemKind(507, "storage-full", "No room for another matrix"),
+    errors.StoredQuotaReached: ProblemKind(507, "quota-reached", "The key's quota is used up"),
 }
 """The one table: the entry of the nearest base class holds."""
 

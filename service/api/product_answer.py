@@ -5,8 +5,8 @@ from typing import Any
 
 from starlette.types import Receive
 
-from wavetrim.scheduler.messages import RunRequest
-from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.wishes import NO_WISHES
 from wavetrim.service.engine.supervisor import Engine

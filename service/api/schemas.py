@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Header
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic.json_schema import SkipJsonSchema
 
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.wish_schemas import WishQuery
@@ -23,12 +24,30 @@ DtypeName = Annotated[
 ]
 
 
+def describe_pair(**limits: int) -> WithJsonSchema:
+    """The JSON schema of two whole numbers within the same limits."""
+    item = {"type": "integer", **limits}
+    return WithJsonSchema({"type": "array", "items": item, "minItems": 2, "maxItems": 2})
+
+
+Pair = Annotated[tuple[int, int], describe_pair()]
+"""Two whole numbers."""
+
 ContentDigest = Annotated[
-    list[str] | None,
+    str | SkipJsonSchema[None],
     Header(
         alias="content-digest",
         description="SHA-256 of the body (RFC 9530); checked when it is sent.",
         examples=["sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"],
+    ),
+]
+
+
+Owner = Annotated[
+    str,
+    Field(
+        description="Name of the key whose it is; empty for the service's own key, and where none "
+        "is asked for."
     ),
 ]
 
@@ -48,13 +67,14 @@ class MatrixView(BaseModel):
                     "created_at": "2026-03-01T12:00:00.125000Z",
                     "where": "disk",
                     "state": "stored",
+                    "owner": "ada",
                 }
             ]
         }
     )
 
     id: str = Field(description="Opaque id.")
-    shape: tuple[int, int] = Field(description="Rows and columns.")
+    shape: Pair = Field(description="Rows and columns.")
     dtype: DtypeName = Field(description="Element type.")
     fortran_order: bool = Field(description="True when the elements lie column after column.")
     bytes: int = Field(description="Length of the .npy file.")
@@ -65,6 +85,7 @@ class MatrixView(BaseModel):
     state: Literal["stored", "damaged"] = Field(
         description="stored, or damaged: its file has changed and is not sent or computed with."
     )
+    owner: Owner
 
 
 class MatrixEntry(MatrixView):
@@ -170,4 +191,5 @@ def _show(matrix: Matrix) -> dict[str, Any]:
         "created_at": datetime.fromtimestamp(matrix.created_at, UTC),
         "where": matrix.place,
         "state": "stored" if matrix.damaged_at is None else "damaged",
+        "owner": matrix.owner,
     }

@@ -1,16 +1,12 @@
 """An upload: stored, or compared with what was stored under its Idempotency-Key."""
 
-import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
 from sqlalchemy import Connection
 
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.errors import RetryLater
-from wavetrim.service.storage.draft import WRITE_BYTES, Draft
-from wavetrim.service.storage.matrix import PendingMatrix
 from wavetrim.service.storage.npy import NpyHeader
 from wavetrim.service.storage.upload_keys import KeptUpload, UploadKey
 from wavetrim.service.threads import run_to_end
@@ -18,22 +14,43 @@ from wavetrim.service.threads import run_to_end
 Settle = Callable[[Connection], None]
 """Changes more rows in the transaction that publishes a matrix."""
 
+_READ_BYTES: Final = 4 * 2**20
 
-@dataclass(frozen=True, slots=True)
+
 class Upload:
     """One matrix on its way in.
 
-    Attributes:
-        body: Its body.
-        header: The body's header, which has been read.
+    Args:
+        body: Its body, whose header and nothing else has been read.
+        header: The body's header.
         on_disk: False if it is to be kept in memory only.
+        owner: Name of the tenant whose it will be.
         key: Its Idempotency-Key, if it has one.
+
+    Attributes:
+        body: As given.
+        header: As given.
+        on_disk: As given.
+        owner: As given.
     """
 
-    body: BodyReader
-    header: NpyHeader
-    on_disk: bool
-    key: UploadKey | None
+    def __init__(
+        self,
+        body: BodyReader,
+        header: NpyHeader,
+        *,
+        on_disk: bool,
+        owner: str,
+        key: UploadKey | None,
+    ) -> None:
+        self.body = body
+        self.header = header
+        self.on_disk = on_disk
+        self.owner = owner
+        self._key = key
+        # All that the matrix is, however its header is written.
+        about = (header.rows, header.columns, header.dtype, header.fortran_order, on_disk)
+        self._digest = None if key is None else body.hash_rest(repr(about).encode())
 
     async def find_first(self) -> str | None:
         """The id of the matrix that an earlier upload with the key has stored, None without one.
@@ -44,19 +61,18 @@ class Upload:
         Raises:
             UploadKeyTaken: The body is of another matrix.
         """
-        first = None if self.key is None else await run_to_end(self.key.find)
+        first = None if self._key is None else await run_to_end(self._key.find)
         if first is None:
             return None
-        digest = self._begin_digest()
-        buffer = memoryview(bytearray(min(self.header.data_bytes, WRITE_BYTES)))
+        assert self._digest is not None
+        buffer = memoryview(bytearray(min(self.header.data_bytes, _READ_BYTES)))
         left = self.header.data_bytes
         while left:
             piece = buffer[:left]
             left -= len(piece)
             await self.body.read_into(piece, behind_bytes=left)
-            await run_to_end(digest.update, piece)
         await self.body.finish(self.header.file_bytes)
-        first.expect_same(digest.hexdigest())
+        first.expect_same(self._digest.hexdigest())
         return first.matrix
 
     async def find_winner(self, lost: KeptUpload) -> str:
@@ -66,37 +82,15 @@ class Upload:
             UploadKeyTaken: That is another matrix.
             RetryLater: It is deleted already.
         """
-        assert self.key is not None, "only keys are lost to another upload"
-        first = await run_to_end(self.key.find)
+        assert self._key is not None, "only keys are lost to another upload"
+        first = await run_to_end(self._key.find)
         if first is None:
             raise RetryLater("the matrix under this Idempotency-Key was just deleted", 1)
         first.expect_same(lost.digest_sha256)
         return first.matrix
 
-    async def settle_draft(self, draft: Draft) -> Settle | None:
-        """What keeps the key when a draft whose elements are there is published."""
-        if self.key is None:
+    def settle(self, matrix_id: str) -> Settle | None:
+        """What keeps the key when the matrix, whose elements have all been read, is published."""
+        if self._key is None or self._digest is None:
             return None
-        digest = self._begin_digest()
-        await run_to_end(digest.update, draft.view[draft.pending.offset_bytes :])
-        return KeptUpload(self.key.text, draft.pending.id, digest.hexdigest()).add_row
-
-    async def settle_file(self, pending: PendingMatrix) -> Settle | None:
-        """What keeps the key when a file whose elements are there is published."""
-        if self.key is None:
-            return None
-        digest = self._begin_digest()
-        await run_to_end(_read_elements, pending, digest)
-        return KeptUpload(self.key.text, pending.id, digest.hexdigest()).add_row
-
-    def _begin_digest(self) -> Any:
-        """SHA-256 of what the matrix is without its elements, however its header is written."""
-        header = self.header
-        about = (header.rows, header.columns, header.dtype, header.fortran_order, self.on_disk)
-        return hashlib.sha256(repr(about).encode())
-
-
-def _read_elements(pending: PendingMatrix, digest: Any) -> None:
-    with pending.path.open("rb") as file:
-        file.seek(pending.offset_bytes)
-        hashlib.file_digest(file, lambda: digest)
+        return self._key.keep(matrix_id, self._digest.hexdigest()).add_row

@@ -31,7 +31,7 @@ def open_notes() -> Console:
 
 
 def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
-    """A plan as `wavetrim.scheduler.description` describes it, m being the rows of C."""
+    """A plan as `wavetrim.scheduler.planning.description` describes it, m being the rows of C."""
     table = Table(show_header=False, title_justify="left")
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
@@ -127,3 +127,13 @@ def _describe_speedup(plan: Mapping[str, Any]) -> str:
     if plan["speedup_over_gpu"] is None:
         return f"{over_cpu}; no GPU runs this product"
     return f"{plan['speedup_over_gpu']:.2f} over the GPU alone, {over_cpu}"
+
+
+def describe_check(verification: Mapping[str, Any]) -> str:
+    """How far off a product was, and which rows had to be computed again."""
+    error, allowed = verification["max_error"], verification["tolerance"]
+    text = f"error {error:.3g} of {allowed:.3g} allowed"
+    if (device := verification.get("recomputed_on")) is None:
+        return text
+    rows = verification["wrong_rows"]
+    return f"{text}, after {rows} wrong row(s) were computed again on the {device}"

@@ -5,14 +5,17 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import cast
 
 import typer
 import uvicorn
 from fastapi import FastAPI
 
-from wavetrim.service.api.wire.head import HEAD_SECONDS, WireLimits
+from wavetrim.service.api.wire.head import HEAD_SECONDS, LINGERING_CONNECTIONS, WireLimits
 from wavetrim.service.api.wire.protocol import choose_protocol
+from wavetrim.service.api.wire.refusal import CLOSED, Refusals
 from wavetrim.service.cli.listening import Listeners
+from wavetrim.service.cli.tls_server import TlsServer
 from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.settings import Settings
@@ -39,7 +42,8 @@ class ForegroundServer(uvicorn.Server):
         self, app: FastAPI, listeners: Listeners, *, timeout_graceful_shutdown: int
     ) -> None:
         most = limit_connections(app.state.settings.max_connections)
-        protocol = choose_protocol(WireLimits(connections=most))
+        refusals = Refusals(app.state.metrics.record_wire_refusal)
+        protocol = choose_protocol(WireLimits(connections=most, note_refusal=refusals.note))
         config = uvicorn.Config(
             app,
             loop="uvloop",
@@ -54,6 +58,8 @@ class ForegroundServer(uvicorn.Server):
             timeout_graceful_shutdown=timeout_graceful_shutdown,
         )
         super().__init__(config)
+        self._most_connections = most
+        self._refusals = refusals
         self._app = app
         self._listeners = listeners
         self._parts = contextlib.AsyncExitStack()
@@ -91,7 +97,7 @@ class ForegroundServer(uvicorn.Server):
             self.force_exit = self._signals > 2
 
     async def _accept(self) -> None:
-        """Let connections come: uvicorn knows no time limits of TLS, and one kind of address."""
+        """Let connections come: uvicorn counts none before they are encrypted."""
         loop = asyncio.get_running_loop()
 
         def make_protocol() -> asyncio.Protocol:
@@ -102,20 +108,28 @@ class ForegroundServer(uvicorn.Server):
 
         # Without its backlog asyncio would listen anew, with one of 100.
         tcp, tls, unix = self._listeners.tcp, self._listeners.tls, self._listeners.unix
-        if tcp is not None:
-            seconds = None if tls is None else HEAD_SECONDS
-            server = await loop.create_server(
+        if tcp is not None and tls is not None:
+            server = TlsServer(
+                tcp,
+                tls,
                 make_protocol,
-                sock=tcp,
-                ssl=tls,
-                backlog=BACKLOG,
-                ssl_handshake_timeout=seconds,
-                ssl_shutdown_timeout=seconds,
+                has_place=self._has_place,
+                on_refused=lambda: self._refusals.note(CLOSED, "too many connections"),
+                seconds=HEAD_SECONDS,
             )
-            self.servers.append(server)
+            server.start()
+            self.servers.append(cast("asyncio.Server", server))
+        elif tcp is not None:
+            self.servers.append(await loop.create_server(make_protocol, sock=tcp, backlog=BACKLOG))
         if unix is not None:
-            server = await loop.create_unix_server(make_protocol, sock=unix, backlog=BACKLOG)
-            self.servers.append(server)
+            self.servers.append(
+                await loop.create_unix_server(make_protocol, sock=unix, backlog=BACKLOG)
+            )
+
+    def _has_place(self, shaking: int) -> bool:
+        """Whether one more connection may shake hands: a few more than are served, to be told."""
+        open_connections = len(self.server_state.connections) + shaking
+        return open_connections < self._most_connections + LINGERING_CONNECTIONS
 
     def _begin_drain(self) -> None:
         self._drain = asyncio.create_task(self._drain_then_exit())

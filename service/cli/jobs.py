@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from wavetrim.service.cli.display import (
+    describe_check,
     make_plan_table,
     make_timings_table,
     show_share,
@@ -56,8 +57,7 @@ def print_job(job: "JobStatus", console: "Console") -> None:
         console.print(make_timings_table(job.timings, job.plan))
     if job.verification is not None:
         outcome = "passed" if job.verification["passed"] else "failed"
-        error, allowed = job.verification["max_error"], job.verification["tolerance"]
-        console.print(f"verification {outcome}: error {error:.3g} of {allowed:.3g} allowed")
+        console.print(f"verification {outcome}: {describe_check(job.verification)}")
     if job.result is not None:
         console.print(f"result: matrix {job.result}", markup=False)
     if job.error is not None:

@@ -6,7 +6,7 @@ from wavetrim.service.cli.exits import CommandFailed, ExitCode
 
 if TYPE_CHECKING:
     from wavetrim.kernels.device import DeviceInfo
-    from wavetrim.scheduler.plan import Plan
+    from wavetrim.scheduler.planning.plan import Plan
     from wavetrim.scheduler.problem import GemmProblem
     from wavetrim.scheduler.wishes import Wishes
     from wavetrim.service.settings import Settings
@@ -55,8 +55,8 @@ def plan_here(
     Raises:
         FieldError: The plan cannot be made; names the field, its value and its limit.
     """
-    from wavetrim.scheduler.plan import choose_plan
-    from wavetrim.scheduler.profile import find_profile
+    from wavetrim.scheduler.planning.plan import choose_plan
+    from wavetrim.scheduler.profile.store import find_profile
 
     profile = find_profile(
         device,

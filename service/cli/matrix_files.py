@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from wavetrim.client.partial_file import write_partial
+from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.scheduler.messages import Operand
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.cli.exits import CommandFailed
 from wavetrim.service.errors import BodyLengthWrong, FieldProblem, NpyError

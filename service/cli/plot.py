@@ -10,7 +10,7 @@ from typing import Final
 
 from rich.text import Text
 
-from wavetrim.scheduler.plan import Prediction
+from wavetrim.scheduler.planning.plan import Prediction
 from wavetrim.service.units import format_seconds
 
 SHORTEST_WIDTH: Final = 24

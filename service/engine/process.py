@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
-import wavetrim.scheduler.messages
-from wavetrim.scheduler.messages import (
+import wavetrim.scheduler.engine.messages
+from wavetrim.scheduler.engine.messages import (
     PACKET_BYTES,
     MessageError,
     decode_message,
@@ -25,7 +25,7 @@ from wavetrim.service.settings import Settings
 logger = logging.getLogger(__name__)
 engine_log = logging.getLogger("wavetrim.service.engine.output")
 
-_ROOT: Final = Path(wavetrim.scheduler.messages.__file__).parents[2]
+_ROOT: Final = Path(wavetrim.scheduler.engine.messages.__file__).parents[2]
 _LINE_BYTES: Final = 2**16
 _BUFFER_BYTES: Final = 2**22
 """Asked of the sockets, so that a message rarely waits for the other side."""
@@ -42,6 +42,7 @@ def list_arguments(settings: Settings, *, use_devices: bool = True) -> list[str]
     options = {
         "--gpu-memory-bytes": settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
         "--cpu-threads": settings.cpu_threads,
+        "--stall-seconds": settings.stall_seconds,
         "--device": device,
     }
     for name, value in options.items():
@@ -155,7 +156,7 @@ class EngineProcess:
 
     @classmethod
     async def launch(cls, arguments: Sequence[str], take: Callable[[Message], None]) -> Self:
-        """Start `python -m wavetrim.scheduler.worker` with one end of each of two socket pairs.
+        """Start `python -m wavetrim.scheduler.engine` with one end of each of two socket pairs.
 
         Args:
             arguments: Its command line, but for the descriptors.
@@ -169,7 +170,7 @@ class EngineProcess:
         files = [connection.fileno() for connection in theirs]
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-P", "-m", "wavetrim.scheduler.worker",
+                sys.executable, "-P", "-m", "wavetrim.scheduler.engine",
                 "--fds", *map(str, files), *arguments,
                 stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, limit=_LINE_BYTES,
                 pass_fds=files, start_new_session=True, env=_environment(),

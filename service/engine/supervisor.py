@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import DeviceInfo
+from wavetrim.scheduler.engine.messages import FINAL_TYPES
 from wavetrim.scheduler.errors import ProfileError
-from wavetrim.scheduler.machine import MachineProfile
-from wavetrim.scheduler.messages import FINAL_TYPES
-from wavetrim.scheduler.provider import ProfileProvider
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.provider import ProfileProvider
 from wavetrim.service.engine.process import EngineProcess, list_arguments
 from wavetrim.service.settings import Settings
 

@@ -13,7 +13,7 @@ from typing import Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.scheduler.plan import choose_plan
+from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.service.api.job_schemas import JobRequest
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import Draining, ServiceError
@@ -28,6 +28,7 @@ from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
@@ -85,13 +86,17 @@ class Dispatcher:
         self._task = asyncio.create_task(self._serve(), name="dispatcher")
 
     async def submit(
-        self, request: JobRequest, idempotency_key: str | None = None
+        self,
+        request: JobRequest,
+        idempotency_key: str | None = None,
+        tenant: Tenant = ONE_TENANT,
     ) -> tuple[Job, bool]:
         """Take a job in.
 
         Args:
             request: What is to be computed.
-            idempotency_key: Makes a repeated call return the first job.
+            idempotency_key: Makes a repeated call of the tenant's return the first job.
+            tenant: Whose it is.
 
         Returns:
             The job, and whether this call made it.
@@ -106,7 +111,7 @@ class Dispatcher:
         if self._draining:
             raise self._refuse()
         try:
-            job, operands = await run_to_end(self._add, request, idempotency_key)
+            job, operands = await run_to_end(self._add, request, idempotency_key, tenant)
         except BaseException as error:
             if not isinstance(error, ServiceError | FieldError):  # it may be there all the same
                 self._queue.doubt()
@@ -118,8 +123,12 @@ class Dispatcher:
         self._wake.set()
         return job, True
 
-    async def cancel(self, job_id: str) -> Job:
+    async def cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancel a job: a queued one at once, the running one as soon as the engine lets go.
+
+        Args:
+            job_id: The job.
+            owner: Whose it must be; None for anybody's.
 
         Returns:
             The job as it is now.
@@ -128,7 +137,7 @@ class Dispatcher:
             JobNotFound: There is no job of that id.
             JobFinished: The job has succeeded or failed already.
         """
-        job = await run_to_end(self._jobs.request_cancel, job_id)
+        job = await run_to_end(self._jobs.request_cancel, job_id, owner)
         if self._run is not None and self._run.job.id == job_id:
             self._run.cancel()
         if job.state is JobState.CANCELLED:
@@ -137,11 +146,14 @@ class Dispatcher:
             self._notify(job_id, job)
         return job
 
-    async def wait(self, job_id: str, *, most_seconds: float | None = None) -> Job:
+    async def wait(
+        self, job_id: str, *, owner: str | None = None, most_seconds: float | None = None
+    ) -> Job:
         """Wait until a job has finished.
 
         Args:
             job_id: The job.
+            owner: Whose it must be; None for anybody's.
             most_seconds: How long to wait; None for as long as it takes.
 
         Returns:
@@ -159,8 +171,8 @@ class Dispatcher:
             self._waiters.setdefault(job_id, set()).add(future)
             try:
                 job = self._find_running(job_id)
-                if job is None:
-                    job = await run_to_end(self._jobs.get, job_id)
+                if job is None or owner not in (None, job.owner):
+                    job = await run_to_end(self._jobs.get, job_id, owner)
                 left_seconds = None if until is None else until - loop.time()
                 if job.state.finished or (left_seconds is not None and left_seconds <= 0):
                     return job
@@ -199,14 +211,16 @@ class Dispatcher:
         for job_id in list(self._waiters):
             self._notify(job_id, self._refuse())
 
-    def _add(self, request: JobRequest, idempotency_key: str | None) -> tuple[Job, Operands | None]:
+    def _add(
+        self, request: JobRequest, idempotency_key: str | None, tenant: Tenant
+    ) -> tuple[Job, Operands | None]:
         """A job and its matrices; without them if it was there before."""
         asked = request.model_dump()
         # A repeated POST gets its job even when an operand is gone by now.
-        first = self._jobs.find_repeated(asked, idempotency_key)
+        first = self._jobs.find_repeated(asked, idempotency_key, tenant.name)
         if first is not None:
             return first, None
-        operands = find_operands(asked, self._matrices)
+        operands = find_operands(asked, self._matrices, tenant.sees)
         problem = check_operands(*operands, alpha=request.alpha, beta=request.beta)
         if self._engine.cpu_threads is not None:
             choose_plan(problem, self._engine.profiles.find(), request.wishes)
@@ -214,6 +228,7 @@ class Dispatcher:
             asked,
             priority=request.priority,
             idempotency_key=idempotency_key,
+            owner=tenant.name,
             max_queued=self._settings.max_queued_jobs,
             retry_after_seconds=min(60, math.ceil(self._last_job_seconds)),
         )

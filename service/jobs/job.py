@@ -48,10 +48,11 @@ class Job:
         timings: Measured seconds of the successful try.
         verification: Outcome of the check, if one was asked for.
         error: Kind, message and attempts of a failed job.
-        idempotency_key: The key of the POST that made the job.
+        idempotency_key: The key of the POST that made the job, as `scope_key` has it.
         created_at: UTC seconds since the epoch.
         started_at: Start of the first try, in the same unit.
         finished_at: End of the last try, in the same unit.
+        owner: Name of the tenant whose job it is, and its product.
     """
 
     sequence: int
@@ -74,6 +75,7 @@ class Job:
     created_at: float
     started_at: float | None
     finished_at: float | None
+    owner: str
 
     def begin_try(self, now: float) -> "Job":
         """The job as its next try begins."""

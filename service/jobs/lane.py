@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from wavetrim.scheduler.messages import FINAL_TYPES, RunRequest
+from wavetrim.scheduler.engine.messages import FINAL_TYPES, RunRequest
 from wavetrim.service.engine.supervisor import Engine, Event
 from wavetrim.service.storage.room import Room, RoomHold
 

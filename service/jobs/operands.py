@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 
 
 def find_operands(
-    request: Mapping[str, Any], matrices: "MatrixStore"
+    request: Mapping[str, Any], matrices: "MatrixStore", owner: str | None = None
 ) -> tuple[Matrix, Matrix, Matrix | None]:
     """A, B and C of a request; no C where it names none.
+
+    Args:
+        request: The request; `a`, `b` and `c` are matrix ids.
+        matrices: The matrices.
+        owner: Whose they must be; None for anybody's.
 
     Raises:
         OperandNotFound: One of them does not exist.
@@ -32,7 +37,7 @@ def find_operands(
 
     def find(field: str) -> Matrix:
         try:
-            matrix = matrices.get(request[field])
+            matrix = matrices.get(request[field], owner)
         except MatrixNotFound as error:
             raise OperandNotFound(field, request[field]) from error
         if matrix.damaged_at is not None:

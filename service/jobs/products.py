@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
 
-from wavetrim.scheduler.messages import RunRequest
+from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import Draining, JobFailed, QueueFull
 from wavetrim.service.jobs.lane import Lane, Turn, describe_timeout

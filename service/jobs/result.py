@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from sqlalchemy import Connection
 
-from wavetrim.scheduler.messages import Operand, RunRequest
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.service.storage.draft import Draft
 from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.matrices import MatrixStore
@@ -125,7 +125,12 @@ class FileResult:
 
 
 async def begin_result(
-    store: MatrixStore, kept: KeptMatrices, shape: tuple[int, int, str], storage: str
+    store: MatrixStore,
+    kept: KeptMatrices,
+    shape: tuple[int, int, str],
+    *,
+    storage: str,
+    owner: str,
 ) -> Result:
     """Make room for a product.
 
@@ -134,12 +139,13 @@ async def begin_result(
         kept: The arena.
         shape: Rows, columns, and name of the element type.
         storage: Where it is kept: "disk" or "memory".
+        owner: Name of the tenant whose it will be.
 
     Raises:
         StorageFull: There is none.
         BodyTooLarge: It would be larger than one matrix may be.
     """
-    draft = await kept.begin(*shape, on_disk=storage == "disk")
+    draft = await kept.begin(*shape, on_disk=storage == "disk", owner=owner)
     if draft is not None:
         return ArenaResult(store, kept, draft)
-    return FileResult(store, await run_to_end(store.allocate, *shape))
+    return FileResult(store, await run_to_end(store.allocate, *shape, owner=owner))

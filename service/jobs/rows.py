@@ -1,16 +1,17 @@
 """The statements behind JobStore: each runs inside a transaction of its caller."""
 
-import time
 from collections.abc import Mapping
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, null, or_, select, update
 
 from wavetrim.scheduler.wishes import NO_WISHES
-from wavetrim.service.errors import QueueFull
+from wavetrim.service.clock import wall_clock
+from wavetrim.service.errors import QueueFull, QuotaReached
 from wavetrim.service.jobs.errors import IdempotencyConflict, OperandNotFound
 from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
-from wavetrim.service.storage.tables import jobs, matrices
+from wavetrim.service.storage.ownership import is_owned, read_owner, scope_key
+from wavetrim.service.storage.tables import api_keys, jobs, matrices
 
 _ADD_LOCK: Final = 0x7761_7666
 """Key of the PostgreSQL advisory lock under which jobs are added, one at a time."""
@@ -26,7 +27,7 @@ def read_job(row: Row[Any]) -> Job:
     A request that was stored before it could have all of today's wishes has the others left open,
     as if it were posted now.
     """
-    columns = dict(row._mapping)
+    columns = read_owner(dict(row._mapping))
     columns["state"] = JobState(columns["state"])
     columns["request"] = NO_WISHES.as_dict() | columns["request"]
     return Job(**columns)
@@ -48,23 +49,23 @@ def lock_adding(connection: Connection) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(_ADD_LOCK)))
 
 
-def find_by_key(connection: Connection, idempotency_key: str | None) -> Job | None:
-    """The job that was made under an idempotency key."""
-    if idempotency_key is None:
-        return None
-    wanted = select(jobs).where(jobs.c.idempotency_key == idempotency_key)
-    row = connection.execute(wanted).one_or_none()
-    return None if row is None else read_job(row)
-
-
-def expect_same_request(first: Job, request: Mapping[str, Any]) -> Job:
-    """The first job, if it was made by the same request.
+def find_first(
+    connection: Connection, request: Mapping[str, Any], owner: str, idempotency_key: str | None
+) -> Job | None:
+    """The job that the same request has made before; None without one, or without a key.
 
     Raises:
-        IdempotencyConflict: It has another request.
+        IdempotencyConflict: That job has another request.
     """
+    if idempotency_key is None:
+        return None
+    kept = scope_key(owner, idempotency_key)
+    row = connection.execute(select(jobs).where(jobs.c.idempotency_key == kept)).one_or_none()
+    if row is None:
+        return None
+    first = read_job(row)
     if _OPTIONAL | first.request != _OPTIONAL | dict(request):
-        raise IdempotencyConflict(str(first.idempotency_key), first.id)
+        raise IdempotencyConflict(idempotency_key, first.id)
     return first
 
 
@@ -106,9 +107,29 @@ def check_room(
     Raises:
         QueueFull: `max_queued` jobs wait already.
     """
-    waiting = select(func.count()).where(is_in_state(JobState.QUEUED, running))
-    if connection.execute(waiting).scalar_one() >= max_queued:
+    if count_queued(connection, None, running) >= max_queued:
         raise QueueFull(retry_after_seconds)
+
+
+def check_quota(connection: Connection, owner: str, running: Job | None) -> None:
+    """Refuse one more job when enough of an owner's wait.
+
+    Raises:
+        QuotaReached: As many wait as its key's quota lets it have.
+    """
+    most = connection.scalar(select(api_keys.c.max_queued_jobs).where(api_keys.c.name == owner))
+    if most is None:
+        return
+    queued = count_queued(connection, owner, running)
+    if queued >= most:
+        limit = f"at most {most}, the key's quota (--max-queued-jobs)"
+        raise QuotaReached("queued jobs", queued + 1, limit)
+
+
+def count_queued(connection: Connection, owner: str | None, running: Job | None) -> int:
+    """How many jobs of an owner wait, without the one that runs; None for everybody's."""
+    waiting = is_in_state(JobState.QUEUED, running), is_owned(jobs, owner)
+    return connection.execute(select(func.count()).where(*waiting)).scalar_one()
 
 
 def is_in_state(state: JobState, running: Job | None) -> ColumnElement[bool]:
@@ -124,7 +145,7 @@ def is_in_state(state: JobState, running: Job | None) -> ColumnElement[bool]:
 def fail_job(connection: Connection, job: Job, kind: str, message: str) -> Job | None:
     """Unfinished → failed; None when the job has ended before."""
     error = {"kind": kind, "message": message, "attempts": job.attempts}
-    changes = {"state": JobState.FAILED, "error": error, "finished_at": time.time()}
+    changes = {"state": JobState.FAILED, "error": error, "finished_at": wall_clock.stamp()}
     return update_job(connection, job.id, UNFINISHED, describe_run(job) | changes)
 
 
@@ -136,7 +157,7 @@ def settle_job(connection: Connection, job_id: str, max_attempts: int) -> Job | 
         return None
     job = read_job(row)
     if job.cancel_requested:
-        changes = {"state": JobState.CANCELLED, "finished_at": time.time()}
+        changes = {"state": JobState.CANCELLED, "finished_at": wall_clock.stamp()}
     elif job.attempts >= max_attempts:
         return fail_job(connection, job, "interrupted", "every try of the job was interrupted")
     else:

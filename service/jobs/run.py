@@ -6,22 +6,23 @@ is soon done is written when it is accepted and when it has ended, and not in be
 
 import asyncio
 import logging
-import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.scheduler.messages import Operand, RunRequest
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.wishes import Wishes
+from wavetrim.service.clock import wall_clock
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import ServiceError, StorageFull
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.lane import Lane, describe_timeout
+from wavetrim.service.jobs.mapped import MappedOperands
 from wavetrim.service.jobs.queue import Operands
 from wavetrim.service.jobs.result import Result, Work, begin_result
 from wavetrim.service.jobs.store import JobStore
@@ -83,6 +84,7 @@ class JobRun:
         self._lane = lane
         self._kept = kept
         self._settings = settings
+        self._mapped = MappedOperands(matrices.checks)
         self._cancelled = asyncio.Event()
         self._written: Job | None = None
 
@@ -100,7 +102,7 @@ class JobRun:
             asyncio.CancelledError: The caller was cancelled; the job is in the queue again.
         """
         try:
-            job = self.job.begin_try(time.time())
+            job = self.job.begin_try(wall_clock.stamp())
             if self._counted and await run_to_end(self._jobs.keep_run, job) is None:
                 return None
             self._update(job)
@@ -108,13 +110,17 @@ class JobRun:
         except JobStateConflict:
             return None
         except asyncio.CancelledError:
-            await run_to_end(self._jobs.release, self.job)
+            try:
+                await run_to_end(self._jobs.release, self.job)
+            except SQLAlchemyError:
+                # Its row says that it runs, or waits: the next start runs it again either way.
+                logger.exception("job %s is left to the next start as it is", self.job.id)
             raise
         finally:
             self._jobs.running = None
 
     async def _run_started(self) -> Job | None:
-        with ExitStack() as stack:
+        async with AsyncExitStack() as stack:
             try:
                 if isinstance(self._operands, ServiceError):
                     raise self._operands
@@ -142,7 +148,7 @@ class JobRun:
             except ServiceError as error:
                 return await self._fail("storage", str(error))
             logger.warning("job %s, try %d: %s: %s", self.job.id, self.job.attempts, kind, message)
-            self._update(self.job.begin_try(time.time()))
+            self._update(self.job.begin_try(wall_clock.stamp()))
             if not await self._write():
                 return None
 
@@ -174,7 +180,10 @@ class JobRun:
             news.cancel()
             await asyncio.wait({news})
         event = turn.final.result()
-        if event["type"] != "succeeded" and timed_out:
+        if event["type"] == "succeeded":
+            same = self._expect_same_files
+            return await run_to_end(same, event) if self._mapped else event
+        if timed_out:
             limit = self._settings.job_timeout_seconds
             return describe_timeout(limit, has_gpu=bool(self._engine.devices), job=self.job.id)
         return event
@@ -198,6 +207,8 @@ class JobRun:
                 self._update(replace(self.job, progress=event["progress"]))
             case "rows":
                 result.take_final([range(*rows) for rows in event["final"]])
+            case "again":
+                result.begin_try()
 
     def _update(self, job: Job) -> None:
         self.job = self._jobs.running = job
@@ -223,11 +234,11 @@ class JobRun:
         self._written = self.job
         return await run_to_end(self._jobs.keep_run, self.job) is not None
 
-    async def _prepare(self, stack: ExitStack, matrices: Operands) -> Work:
+    async def _prepare(self, stack: AsyncExitStack, matrices: Operands) -> Work:
         """Bring the operands into memory and make room for the product.
 
         Args:
-            stack: Lets go of the operands.
+            stack: Lets go of the operands, and of the room in the owner's quota.
             matrices: The operands.
 
         Raises:
@@ -245,8 +256,16 @@ class JobRun:
         a, b, c = operands
         assert a is not None
         assert b is not None
+        shape = a.rows, b.columns, a.dtype
+        planned, _ = self._matrices.describe(*shape)
+        quota = self._matrices.stored.reserve(job.owner, planned.size_bytes)
+        await stack.enter_async_context(quota)
         result = await begin_result(
-            self._matrices, self._kept, (a.rows, b.columns, a.dtype), asked.get("storage", "disk")
+            self._matrices,
+            self._kept,
+            shape,
+            storage=asked.get("storage", "disk"),
+            owner=job.owner,
         )
         request = RunRequest(
             job=job.id,
@@ -265,12 +284,21 @@ class JobRun:
         for matrix in find_matrices(self.job, self._matrices):
             if matrix is not None and matrix.place == "disk":
                 self._matrices.checks.verify(matrix)
+        self._mapped.check_again()
+
+    def _expect_same_files(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The event of success; one of failure if the product may be that of other operands."""
+        changed = self._mapped.find_changed()
+        if changed is None:
+            return event
+        message = f"the file of matrix {changed.id} was changed while the product was computed"
+        return {"type": "failed", "kind": "storage", "message": message, "retryable": True}
 
     async def _locate(self, matrix: Matrix, hold: Hold | None) -> Operand:
         """Where the engine finds a matrix: in the arena, or its file, which is checked."""
         if hold is not None:
             return locate(matrix, hold)
-        await run_to_end(self._matrices.checks.verify, matrix)
+        await run_to_end(self._mapped.add, matrix)
         return Operand(**matrix.operand())
 
     async def _succeed(self, result: Result, event: Mapping[str, Any]) -> Job | None:

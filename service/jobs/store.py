@@ -9,18 +9,20 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, case, delete, func, insert, null, or_, select
+from sqlalchemy import Connection, Engine, case, delete, func, insert, null, select
 
+from wavetrim.service.clock import wall_clock
 from wavetrim.service.errors import JobNotFound
 from wavetrim.service.jobs.cursor import decode_cursor, encode_cursor
 from wavetrim.service.jobs.errors import JobFinished, JobStateConflict
 from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
 from wavetrim.service.jobs.rows import (
+    check_quota,
     check_room,
+    count_queued,
     describe_run,
-    expect_same_request,
     fail_job,
-    find_by_key,
+    find_first,
     hold_operands,
     is_in_state,
     lock_adding,
@@ -29,12 +31,15 @@ from wavetrim.service.jobs.rows import (
     update_job,
 )
 from wavetrim.service.storage.database import reading, unsynced
+from wavetrim.service.storage.ownership import is_owned, scope_key
 from wavetrim.service.storage.tables import jobs
 
 __all__ = ["Job", "JobState", "JobStore"]
 
 _EXPIRED_BATCH: Final = 500
 """So many jobs are forgotten in one transaction."""
+
+_FINISHED: Final = jobs.c.state.in_([state for state in JobState if state.finished])
 
 
 class JobStore:
@@ -55,6 +60,7 @@ class JobStore:
         *,
         priority: int = 0,
         idempotency_key: str | None = None,
+        owner: str = "",
         max_queued: int,
         retry_after_seconds: int = 1,
     ) -> tuple[Job, bool]:
@@ -63,7 +69,8 @@ class JobStore:
         Args:
             request: The request, ready for JSON; `a`, `b` and `c` are matrix ids.
             priority: The higher one runs first.
-            idempotency_key: Makes a repeated call return the first job.
+            idempotency_key: Makes a repeated call of the owner's return the first job.
+            owner: Name of the tenant whose it is.
             max_queued: The most jobs that may wait.
             retry_after_seconds: What to tell a caller who finds the queue full.
 
@@ -74,6 +81,7 @@ class JobStore:
             IdempotencyConflict: The key belongs to a job with another request.
             OperandNotFound: An operand does not exist (any more).
             QueueFull: `max_queued` jobs wait already.
+            QuotaReached: As many of the owner's wait as its key's quota lets it have.
         """
         row = {
             "id": uuid.uuid4().hex,
@@ -83,45 +91,58 @@ class JobStore:
             "a": request["a"],
             "b": request["b"],
             "c": request.get("c"),
-            "idempotency_key": idempotency_key,
-            "created_at": time.time(),
+            "idempotency_key": idempotency_key and scope_key(owner, idempotency_key),
+            "created_at": wall_clock.stamp(),
+            "owner": owner or None,
         }
         with self._database.begin() as connection:
             lock_adding(connection)
-            first = find_by_key(connection, idempotency_key)
+            first = find_first(connection, request, owner, idempotency_key)
             if first is not None:
-                return expect_same_request(first, request), False
+                return first, False
             hold_operands(connection, request)
             check_room(connection, max_queued, retry_after_seconds, self.running)
+            check_quota(connection, owner, self.running)
             return read_job(
                 connection.execute(insert(jobs).values(row).returning(jobs)).one()
             ), True
 
-    def find_repeated(self, request: Mapping[str, Any], idempotency_key: str | None) -> Job | None:
-        """The job that an earlier POST with the same key made, or None.
+    def find_repeated(
+        self, request: Mapping[str, Any], idempotency_key: str | None, owner: str = ""
+    ) -> Job | None:
+        """The job that an earlier POST of the owner's with the same key made, or None.
 
         Raises:
             IdempotencyConflict: That job has another request.
         """
         with reading(self._database) as connection:
-            first = find_by_key(connection, idempotency_key)
-        return None if first is None else expect_same_request(first, request)
+            return find_first(connection, request, owner, idempotency_key)
 
-    def get(self, job_id: str) -> Job:
+    def get(self, job_id: str, owner: str | None = None) -> Job:
         """Reads a job.
+
+        Args:
+            job_id: Its id.
+            owner: Whose it must be; None for anybody's.
 
         Raises:
             JobNotFound: There is no job of that id.
         """
         _expect_id(job_id)
+        wanted = select(jobs).where(jobs.c.id == job_id, is_owned(jobs, owner))
         with reading(self._database) as connection:
-            row = connection.execute(select(jobs).where(jobs.c.id == job_id)).one_or_none()
+            row = connection.execute(wanted).one_or_none()
         if row is None:
             raise JobNotFound(job_id)
         return self._show(read_job(row))
 
     def page(
-        self, *, state: JobState | None = None, limit: int = 50, cursor: str | None = None
+        self,
+        *,
+        state: JobState | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+        owner: str | None = None,
     ) -> tuple[tuple[Job, ...], str | None]:
         """Reads some jobs, newest first.
 
@@ -129,6 +150,7 @@ class JobStore:
             state: Only jobs in this state.
             limit: The most jobs to return.
             cursor: Where an earlier page ended.
+            owner: Whose they are; None for everybody's.
 
         Returns:
             The jobs, and the cursor of the next page (None after the last one). Jobs added
@@ -137,7 +159,8 @@ class JobStore:
         Raises:
             CursorUnknown: The cursor was not made by this method.
         """
-        wanted = select(jobs).order_by(jobs.c.sequence.desc()).limit(limit + 1)
+        wanted = select(jobs).where(is_owned(jobs, owner))
+        wanted = wanted.order_by(jobs.c.sequence.desc()).limit(limit + 1)
         if state is not None:
             wanted = wanted.where(is_in_state(state, self.running))
         if cursor is not None:
@@ -173,6 +196,11 @@ class JobStore:
         counts[JobState.QUEUED] -= begun or 0
         counts[JobState.RUNNING] += begun or 0
         return counts
+
+    def count_queued(self, owner: str) -> int:
+        """How many jobs of an owner wait."""
+        with reading(self._database) as connection:
+            return count_queued(connection, owner, self.running)
 
     def find_newest(self) -> int:
         """The highest sequence number so far; 0 if there is no job."""
@@ -220,7 +248,7 @@ class JobStore:
             "plan": dict(plan),
             "timings": dict(timings),
             "verification": null() if verification is None else dict(verification),
-            "finished_at": time.time(),
+            "finished_at": wall_clock.stamp(),
         }
         ended = update_job(connection, job.id, UNFINISHED, changes)
         if ended is None:
@@ -234,7 +262,7 @@ class JobStore:
 
     def cancel(self, job: Job) -> Job | None:
         """Unfinished → cancelled. None when the job has ended before."""
-        changes = {"state": JobState.CANCELLED, "finished_at": time.time()}
+        changes = {"state": JobState.CANCELLED, "finished_at": wall_clock.stamp()}
         return self._change(job.id, **describe_run(job) | changes)
 
     def release(self, job: Job) -> Job | None:
@@ -243,8 +271,12 @@ class JobStore:
         changes = {"state": JobState.QUEUED, "attempts": attempts, "progress": 0.0, "plan": null()}
         return self._change(job.id, **changes)
 
-    def request_cancel(self, job_id: str) -> Job:
+    def request_cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancels a queued job at once and marks a running one; a cancelled job stays as it is.
+
+        Args:
+            job_id: The job.
+            owner: Whose it must be; None for anybody's.
 
         Raises:
             JobNotFound: There is no job of that id.
@@ -258,8 +290,9 @@ class JobStore:
             queued = jobs.c.state == JobState.QUEUED
             changes = {
                 "state": case((queued, JobState.CANCELLED), else_=jobs.c.state),
-                "finished_at": case((queued, time.time()), else_=jobs.c.finished_at),
+                "finished_at": case((queued, wall_clock.stamp()), else_=jobs.c.finished_at),
             }
+        self.get(job_id, owner)  # an owner never changes
         job = self._change(job_id, **changes, cancel_requested=True) or self.get(job_id)
         if job.state in (JobState.SUCCEEDED, JobState.FAILED):
             raise JobFinished(job_id, job.state)
@@ -304,22 +337,30 @@ class JobStore:
             How many were forgotten.
         """
         before = time.time() - ttl_seconds
+        if not ttl_seconds or start >= before:
+            before = 0.0
+        last_sequence = self._find_last_beyond(most)
         forgotten = 0
-        while count := self._expire_batch(before if ttl_seconds and start < before else 0.0, most):
+        while count := self._expire_batch(before, last_sequence):
             forgotten += count
         return forgotten
 
-    def _expire_batch(self, before: float, most: int) -> int:
-        finished = jobs.c.state.in_([state for state in JobState if state.finished])
-        newest = select(jobs.c.sequence).where(finished).order_by(jobs.c.sequence.desc())
+    def _find_last_beyond(self, most: int) -> int:
+        """The newest finished job beyond so many; 0 if there is none."""
+        newest = select(jobs.c.sequence).where(_FINISHED).order_by(jobs.c.sequence.desc())
         with reading(self._database) as connection:
-            first_kept = connection.scalar(newest.offset(most).limit(1)) or 0
-            old = or_(jobs.c.finished_at < before, jobs.c.sequence <= first_kept)
-            wanted = select(jobs.c.sequence).where(finished, old).order_by(jobs.c.sequence)
-            batch = list(connection.scalars(wanted.limit(_EXPIRED_BATCH)))
+            return connection.scalar(newest.offset(most).limit(1)) or 0
+
+    def _expire_batch(self, before: float, last_sequence: int) -> int:
+        wanted = select(jobs.c.sequence).limit(_EXPIRED_BATCH)
+        # Two questions, each answered from an index; only what is finished has an end.
+        old = wanted.where(jobs.c.finished_at < before).order_by(jobs.c.finished_at)
+        many = wanted.where(jobs.c.sequence <= last_sequence, _FINISHED).order_by(jobs.c.sequence)
+        with reading(self._database) as connection:
+            batch = [*connection.scalars(old)] or [*connection.scalars(many)]
         if batch:
             with self._database.begin() as connection:
-                connection.execute(delete(jobs).where(jobs.c.sequence.in_(batch), finished))
+                connection.execute(delete(jobs).where(jobs.c.sequence.in_(batch), _FINISHED))
         return len(batch)
 
     def _show(self, row: Job) -> Job:

@@ -7,22 +7,23 @@ guessing what a slow hash would slow down.
 import hashlib
 import secrets
 import time
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
-from sqlalchemy import Engine, Row, insert, select, update
+from sqlalchemy import Engine, Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from wavetrim.service.errors import KeyNameTaken, KeyNotFound
 from wavetrim.service.storage.database import reading
 from wavetrim.service.storage.tables import api_keys
-
-SCOPES: Final = ("read", "compute", "admin")
-"""read: whatever only looks. compute: whatever makes, computes or removes. admin: all, /metrics."""
+from wavetrim.service.tenants.tenant import NO_QUOTA, SCOPES, Quota, Tenant
 
 _PREFIX: Final = "wavetrim_"
 _SECRET_BYTES: Final = 32
+
+_QUOTAS: Final = {field.name: f"max_{field.name}" for field in fields(Quota)}
+"""The columns of quotas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +31,16 @@ class ApiKey:
     """A key, as far as it is known after it was made.
 
     Attributes:
-        name: Its caller's name.
-        scopes: What it may be used for, of `SCOPES`.
+        tenant: Whoever calls with it; the key has its name.
         digest_sha256: SHA-256 of the key, in hexadecimal.
         created_at: UTC seconds since the epoch.
         revoked_at: The same, once it is not taken any more.
     """
 
-    name: str
-    scopes: frozenset[str]
+    tenant: Tenant
     digest_sha256: str
     created_at: float
     revoked_at: float | None
-
-    def allows(self, scope: str) -> bool:
-        """Whether it may be used for something that needs a scope."""
-        return self.revoked_at is None and (scope in self.scopes or "admin" in self.scopes)
 
 
 def digest_key(secret: bytes) -> str:
@@ -53,18 +48,25 @@ def digest_key(secret: bytes) -> str:
     return hashlib.sha256(secret).hexdigest()
 
 
-def add_key(database: Engine, name: str, scopes: Collection[str]) -> str:
+def add_key(database: Engine, name: str, scopes: Collection[str], quota: Quota = NO_QUOTA) -> str:
     """Makes a key and returns it: nobody can read it later.
+
+    Args:
+        database: The service's database.
+        name: The tenant's name.
+        scopes: What it may do.
+        quota: The most that it may have.
 
     Raises:
         KeyNameTaken: The name had a key before. Names are not used again, so logs stay clear.
     """
-    secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+    secret = _make_secret()
     row = {
         "name": name,
         "scopes": ",".join(scope for scope in SCOPES if scope in scopes),
         "digest_sha256": digest_key(secret.encode()),
         "created_at": time.time(),
+        **{_QUOTAS[field]: most for field, most in asdict(quota).items()},
     }
     try:
         with database.begin() as connection:
@@ -72,6 +74,28 @@ def add_key(database: Engine, name: str, scopes: Collection[str]) -> str:
     except IntegrityError as error:
         raise KeyNameTaken("name", name, "one that has no key, and had none") from error
     return secret
+
+
+def renew_key(database: Engine, name: str) -> str:
+    """Makes another key for a name that has one, revoked or not, and returns it.
+
+    The one before is not taken any more; what belongs to the name still does.
+
+    Raises:
+        KeyNotFound: The name has no key.
+    """
+    secret = _make_secret()
+    _change_key(database, name, digest_sha256=digest_key(secret.encode()), revoked_at=None)
+    return secret
+
+
+def limit_key(database: Engine, name: str, most: Mapping[str, int | None]) -> None:
+    """Changes quotas of a key: those that are named, by the fields of `Quota`.
+
+    Raises:
+        KeyNotFound: The name has no key.
+    """
+    _change_key(database, name, **{_QUOTAS[field]: count for field, count in most.items()})
 
 
 def list_keys(database: Engine) -> list[ApiKey]:
@@ -87,18 +111,27 @@ def revoke_key(database: Engine, name: str) -> None:
     Raises:
         KeyNotFound: The name has no key.
     """
-    found = api_keys.c.name == name
+    now = func.coalesce(api_keys.c.revoked_at, time.time())
+    _change_key(database, name, revoked_at=now)
+
+
+def _change_key(database: Engine, name: str, **columns: Any) -> None:
+    """Changes columns of a key's row.
+
+    Raises:
+        KeyNotFound: The name has no key.
+    """
+    changed = update(api_keys).where(api_keys.c.name == name).values(**columns)
     with database.begin() as connection:
-        if connection.execute(select(api_keys.c.name).where(found)).first() is None:
+        if connection.execute(changed).rowcount == 0:
             raise KeyNotFound("name", name, "that of a key")
-        connection.execute(
-            update(api_keys)
-            .where(found, api_keys.c.revoked_at.is_(None))
-            .values(revoked_at=time.time())
-        )
+
+
+def _make_secret() -> str:
+    return _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
 
 
 def _read_row(row: Row[Any]) -> ApiKey:
-    described = dict(row._mapping)
-    described["scopes"] = frozenset(row.scopes.split(","))
-    return ApiKey(**described)
+    quota = Quota(**{field: getattr(row, column) for field, column in _QUOTAS.items()})
+    tenant = Tenant(row.name, frozenset(row.scopes.split(",")), quota)
+    return ApiKey(tenant, row.digest_sha256, row.created_at, row.revoked_at)

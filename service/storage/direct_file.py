@@ -11,10 +11,17 @@ import fcntl
 import mmap
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+
+from wavetrim.service.storage.growth import find_next_length
+from wavetrim.service.storage.new_file import write_whole
+
+Extending = Callable[[int], AbstractContextManager[None]]
+"""Takes room for a file of a length, for a block that makes it as long."""
 
 BLOCK_BYTES: Final = 4096
 CHUNK_BYTES: Final = 4 * 2**20
@@ -22,39 +29,58 @@ CHUNK_BYTES: Final = 4 * 2**20
 
 
 class DirectFile:
-    """One file, made at once with all its blocks; to be used by one thread.
+    """One file, whose blocks are taken before they are written; to be used by one thread.
 
     Args:
         path: The file; must not be there.
         size_bytes: Its length.
         bounce: Memory of `CHUNK_BYTES` at a multiple of 4096, for what does not lie at one.
         step_aside: Called before each chunk.
+        extending: Its blocks are taken as it is written, each time for a block of this with the
+            length up to which they are; without it, all of them at once.
 
     Raises:
         OSError: It is there already, or there is no room; then no file is left.
     """
 
     def __init__(
-        self, path: Path, size_bytes: int, bounce: mmap.mmap, step_aside: Callable[[], object]
+        self,
+        path: Path,
+        size_bytes: int,
+        bounce: mmap.mmap,
+        step_aside: Callable[[], object],
+        *,
+        extending: Extending | None = None,
     ) -> None:
         self._path = path
         self._size_bytes = size_bytes
         self._bounce = bounce
         self._step_aside = step_aside
+        self._extending = extending
+        self._made_bytes = 0
         self._edges: dict[int, tuple[bytearray, int]] = {}
         self._file, self.direct = _create(path)
-        try:
-            os.posix_fallocate(self._file, 0, size_bytes)
-        except BaseException:
-            self.remove()
-            raise
+        if extending is None:
+            try:
+                self._take_blocks(size_bytes)
+            except BaseException:
+                self.remove()
+                raise
 
     def write(self, offset: int, view: memoryview) -> None:
         """Writes bytes at an offset; when it returns, the memory is not needed any more.
 
         No byte of the file may be written twice.
+
+        Raises:
+            OSError: It cannot be written, or there is no room.
+            StorageFull: `extending` has no room.
         """
         end = offset + len(view)
+        if self._extending is not None and end > self._made_bytes:
+            length = find_next_length(self._made_bytes, end, self._size_bytes)
+            with self._extending(length):
+                self._take_blocks(length)
         first = min(_round_up(offset), end)
         last = max(end // BLOCK_BYTES * BLOCK_BYTES, first)
         if first > offset:
@@ -65,15 +91,21 @@ class DirectFile:
             self._add_edge(last, view[last - offset :])
 
     def sync(self) -> None:
-        """Writes the last block and has the file outlive a power cut."""
+        """Writes the last block and has the file outlive a power cut.
+
+        Raises:
+            OSError: It cannot be written, or its name leads to another file by now.
+        """
         self._stop_direct()
         for block, (content, filled) in self._edges.items():
             begin = block * BLOCK_BYTES
             if begin + filled != self._size_bytes:
                 raise OSError(errno.EIO, f"bytes behind {begin} were not written", str(self._path))
-            _write_whole(self._file, memoryview(content)[:filled], begin)
+            write_whole(self._file, memoryview(content)[:filled], begin)
         self._edges.clear()
         os.fsync(self._file)
+        if not os.path.samestat(os.fstat(self._file), self._path.lstat()):
+            raise OSError(errno.ESTALE, "another file has taken its place", str(self._path))
 
     def close(self) -> None:
         """Closes the file."""
@@ -86,18 +118,22 @@ class DirectFile:
         self.close()
         self._path.unlink(missing_ok=True)
 
+    def _take_blocks(self, length: int) -> None:
+        os.posix_fallocate(self._file, self._made_bytes, length - self._made_bytes)
+        self._made_bytes = length
+
     def _write_chunk(self, offset: int, view: memoryview) -> None:
         self._step_aside()
         if self.direct and _find_address(view) % BLOCK_BYTES:
             self._bounce[: len(view)] = view
             view = memoryview(self._bounce)[: len(view)]
         try:
-            _write_whole(self._file, view, offset)
+            write_whole(self._file, view, offset)
         except OSError as error:
             if error.errno != errno.EINVAL or not self.direct:
                 raise
             self._stop_direct()  # this disk wants larger blocks
-            _write_whole(self._file, view, offset)
+            write_whole(self._file, view, offset)
 
     def _add_edge(self, offset: int, view: memoryview) -> None:
         """Keep a part of a block; write the block when it is whole."""
@@ -127,12 +163,6 @@ def _create(path: Path) -> tuple[int, bool]:
             raise
     path.unlink(missing_ok=True)  # it was made before it was refused
     return os.open(path, flags, 0o600), False
-
-
-def _write_whole(file: int, view: memoryview, offset: int) -> None:
-    while view:
-        count = os.pwrite(file, view, offset)
-        view, offset = view[count:], offset + count
 
 
 def _find_address(view: memoryview) -> int:

@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.service.storage.checksum import combine, update_crc32
 from wavetrim.service.storage.commit_gate import CommitGate
-from wavetrim.service.storage.direct_file import CHUNK_BYTES, DirectFile
+from wavetrim.service.storage.direct_file import CHUNK_BYTES, DirectFile, Extending
 from wavetrim.service.storage.new_file import flush
 
 T = TypeVar("T")
@@ -68,7 +68,13 @@ class DiskWriter:
         self._thread.start()
 
     def begin(
-        self, path: Path, header: bytes, size_bytes: int, *, keeps_memory: bool = True
+        self,
+        path: Path,
+        header: bytes,
+        size_bytes: int,
+        *,
+        keeps_memory: bool = True,
+        extending: Extending | None = None,
     ) -> "FileWrite":
         """Begins a file.
 
@@ -79,8 +85,12 @@ class DiskWriter:
                 copy.
             size_bytes: Length of the whole file.
             keeps_memory: True if the caller leaves all pieces as they are until `finish` is done.
+            extending: Takes room for it as it is written, best from its front to its end; without
+                it, it has all its blocks at once.
         """
-        return FileWrite(self, path, header, size_bytes, keeps_memory=keeps_memory)
+        return FileWrite(
+            self, path, header, size_bytes, keeps_memory=keeps_memory, extending=extending
+        )
 
     def close(self) -> None:
         """Writes what waits, then ends all threads."""
@@ -109,9 +119,13 @@ class DiskWriter:
 
         self._tasks.put(run)
 
-    def make_file(self, path: Path, size_bytes: int) -> DirectFile:
+    def make_file(self, path: Path, size_bytes: int, extending: Extending | None) -> DirectFile:
         """A new file; to be called by the thread only."""
-        return DirectFile(path, size_bytes, self._bounce, lambda: self._gate.wait(_YIELD_SECONDS))
+
+        def step_aside() -> None:
+            self._gate.wait(_YIELD_SECONDS)
+
+        return DirectFile(path, size_bytes, self._bounce, step_aside, extending=extending)
 
     def begin_checksum(self, view: memoryview) -> Callable[[], int]:
         """Computes a checksum in the other threads; returns what waits for it."""
@@ -135,16 +149,25 @@ class FileWrite:
     """One file on its way to the disk. Its methods may be called from every thread.
 
     Attributes:
-        made: Done when the file is there with all its blocks, or could not be made.
+        made: Done when the file is there, with all its blocks unless it takes them as it is
+            written, or could not be made.
     """
 
     def __init__(
-        self, writer: DiskWriter, path: Path, header: bytes, size_bytes: int, *, keeps_memory: bool
+        self,
+        writer: DiskWriter,
+        path: Path,
+        header: bytes,
+        size_bytes: int,
+        *,
+        keeps_memory: bool,
+        extending: Extending | None,
     ) -> None:
         self._writer = writer
         self._path = path
         self._size_bytes = size_bytes
         self._keeps_memory = keeps_memory
+        self._extending = extending
         self._file: DirectFile | None = None
         self._error: BaseException | None = None
         self._checksums: dict[int, tuple[int, int]] = {}
@@ -159,6 +182,11 @@ class FileWrite:
     def has_room(self) -> bool:
         """Whether `write` would return at once."""
         return self._writer.has_room
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the file was given up; None as long as it was not. `finish` raises it."""
+        return self._error
 
     def write(
         self, offset: int, view: memoryview, on_disk: Callable[[], None] | None = None
@@ -218,7 +246,7 @@ class FileWrite:
         self._writer.add(lambda: _fulfil(done, run), size_bytes)
 
     def _make(self) -> None:
-        self._file = self._writer.make_file(self._path, self._size_bytes)
+        self._file = self._writer.make_file(self._path, self._size_bytes, self._extending)
 
     def _write(self, offset: int, view: memoryview) -> None:
         assert self._file is not None, "a file is made before it is written"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Final
 
-from wavetrim.scheduler.messages import Operand
+from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.service.storage.arena.extent import Hold
 from wavetrim.service.storage.disk_writer import FileWrite
 from wavetrim.service.storage.matrix import Matrix, PendingMatrix

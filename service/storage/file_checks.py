@@ -77,12 +77,22 @@ class FileChecks:
             raise self.mark_damaged(matrix, f"its file has {length} bytes")
         return file
 
-    def verify(self, matrix: Matrix, file: int | None = None) -> None:
+    def sign(self, matrix: Matrix) -> Signature | None:
+        """What tells a matrix's file from every other and from every change; None without one."""
+        try:
+            return _sign(matrix.path.lstat())
+        except OSError:
+            return None
+
+    def verify(self, matrix: Matrix, file: int | None = None) -> Signature:
         """Reads a matrix's file whole and compares its CRC-32, unless it is known to be right.
 
         Args:
             matrix: The matrix.
             file: Its open file; opened and closed here without it.
+
+        Returns:
+            What tells this file from every other and from every change.
 
         Raises:
             MatrixDamaged: The file is not the one that was stored; the matrix is marked.
@@ -93,10 +103,10 @@ class FileChecks:
             found = os.fstat(opened)
             with self._lock:
                 known = self._intact.get(matrix.id) == _sign(found)
-            if known or matrix.crc32 is None:
-                return
-            self.judge(matrix, compute_crc32(opened, matrix.size_bytes))
-            self.note_intact(matrix.id, found)
+            if not known and matrix.crc32 is not None:
+                self.judge(matrix, compute_crc32(opened, matrix.size_bytes))
+                self.note_intact(matrix.id, found)
+            return _sign(found)
         finally:
             if file is None:
                 os.close(opened)

@@ -89,9 +89,15 @@ def read_folder_id(data_dir: Path) -> str | None:
 
 
 def read_start(database: Engine) -> float:
-    """When this version first used the database; no age is counted from before."""
+    """No age is counted from before this time: the first use, or the clock's last step."""
     with reading(database) as connection:
         return connection.scalar(select(identity.c.created_at)) or 0.0
+
+
+def begin_ages(database: Engine, now: float) -> None:
+    """Counts no age from before this time any more: the clock has stepped."""
+    with database.begin() as connection:
+        connection.execute(update(identity).values(created_at=now))
 
 
 def try_write(database: Engine) -> None:

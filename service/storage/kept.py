@@ -8,6 +8,7 @@ Where the arena has no room, a matrix goes the way of mapped files.
 import asyncio
 import os
 from collections.abc import Callable
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -17,6 +18,7 @@ from wavetrim.service.storage.arena.extent import Hold
 from wavetrim.service.storage.checksum import PIECE_BYTES, update_crc32
 from wavetrim.service.storage.disk_writer import DiskWriter, FileWrite
 from wavetrim.service.storage.draft import Draft
+from wavetrim.service.storage.intake import Intake
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.matrix import Matrix, PendingMatrix
 from wavetrim.service.storage.residents import Residents
@@ -54,8 +56,9 @@ class KeptMatrices:
         *,
         fortran_order: bool = False,
         on_disk: bool = True,
+        owner: str = "",
     ) -> Draft | None:
-        """Begin a matrix in the arena.
+        """Begin a matrix that is computed in the arena, and will be its owner's.
 
         Returns:
             The draft, to be ended by `publish` or by its `discard`. None where the arena has no
@@ -68,11 +71,16 @@ class KeptMatrices:
         """
         if on_disk:
             pending, header = await run_to_end(
-                self._store.reserve, rows, columns, dtype, fortran_order=fortran_order
+                self._store.reserve,
+                rows,
+                columns,
+                dtype,
+                fortran_order=fortran_order,
+                owner=owner,
             )
         else:
             pending, header = self._store.describe(
-                rows, columns, dtype, fortran_order=fortran_order
+                rows, columns, dtype, fortran_order=fortran_order, owner=owner
             )
         try:
             hold = await self._obtain(pending.size_bytes, on_disk=on_disk)
@@ -83,6 +91,36 @@ class KeptMatrices:
             self._store.release(pending)
             return None
         return Draft(pending, header, hold, self._begin_file if on_disk else None)
+
+    def open_intake(self, pending: PendingMatrix) -> Intake:
+        """Memory of the arena for a matrix that is received, which `begin_received` then takes."""
+        return Intake(self._arena, pending.size_bytes, "storage", begin_bytes=pending.offset_bytes)
+
+    def begin_received(
+        self, pending: PendingMatrix, header: bytes, hold: Hold, *, on_disk: bool
+    ) -> Draft:
+        """Begin a matrix whose elements come bit by bit, as its file takes room on the disk.
+
+        Args:
+            pending: From the store's `begin`.
+            header: The first bytes of its file.
+            hold: Its memory, which is the draft's from now on.
+            on_disk: False if it stays in memory.
+        """
+        return Draft(pending, header, hold, self._begin_growing_file if on_disk else None)
+
+    def expect_written(self, draft: Draft) -> None:
+        """Make sure that nothing keeps a draft from being written so far.
+
+        Raises:
+            StorageFull: The disk has no room.
+            OSError: The file cannot be written.
+        """
+        error = None if draft.file is None else draft.file.error
+        if isinstance(error, OSError):
+            raise self._store.explain(error, draft.pending.size_bytes) from error
+        if error is not None:
+            raise error
 
     async def publish(
         self,
@@ -162,6 +200,10 @@ class KeptMatrices:
         file = self._writer.begin(pending.path, b"", pending.size_bytes)
         file.made.add_done_callback(lambda _: self._store.note_made(pending))
         return file
+
+    def _begin_growing_file(self, pending: PendingMatrix) -> FileWrite:
+        extending = partial(self._store.extending, pending)
+        return self._writer.begin(pending.path, b"", pending.size_bytes, extending=extending)
 
     async def _finish(self, draft: Draft) -> int:
         """Make a draft's file durable under its name; returns its CRC-32."""

@@ -10,11 +10,16 @@ import secrets
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
+from wavetrim.scheduler.engine.mapping import HUGE_PAGE_BYTES
 from wavetrim.service.errors import LeaseNotFound, StorageFull
 from wavetrim.service.storage.arena.arena import Arena
+from wavetrim.service.storage.arena.placement import round_up
 from wavetrim.service.storage.arena.slab import Slab
+from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
+from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 
 FETCH_SECONDS: Final = 10.0
 """A lease whose descriptor nobody has fetched by then ends."""
@@ -25,6 +30,7 @@ class Lease:
 
     Attributes:
         id: How requests name it.
+        owner: Name of the tenant whose it is.
         slab: The memory.
         offset_bytes: Where it begins in the slab.
         view: All of its bytes.
@@ -32,10 +38,21 @@ class Lease:
         on_end: Called once when it has ended.
     """
 
-    __slots__ = ("_holds", "_let_go", "ended", "id", "made_at", "offset_bytes", "on_end", "slab")
+    __slots__ = (
+        "_holds",
+        "_let_go",
+        "ended",
+        "id",
+        "made_at",
+        "offset_bytes",
+        "on_end",
+        "owner",
+        "slab",
+    )
 
-    def __init__(self, slab: Slab, let_go: Callable[[Slab], None]) -> None:
+    def __init__(self, slab: Slab, let_go: Callable[[Slab], None], owner: str) -> None:
         self.id = uuid.uuid4().hex
+        self.owner = owner
         self.slab = slab
         self.offset_bytes = 0
         self.made_at = time.monotonic()
@@ -107,24 +124,39 @@ class Leases:
 
     Args:
         arena: Makes their memory, and counts it; None where it is switched off.
+        in_flight: Counts it by tenants.
         fetch_seconds: How long a descriptor waits to be fetched.
     """
 
-    def __init__(self, arena: Arena | None, *, fetch_seconds: float = FETCH_SECONDS) -> None:
+    def __init__(
+        self,
+        arena: Arena | None,
+        in_flight: BytesInFlight,
+        *,
+        fetch_seconds: float = FETCH_SECONDS,
+    ) -> None:
         self._arena = arena
+        self._in_flight = in_flight
         self._fetch_seconds = fetch_seconds
         self._leases: dict[str, Lease] = {}
         self._waiting: dict[str, tuple[Lease, asyncio.TimerHandle]] = {}
 
-    async def make(self, size_bytes: int) -> tuple[Lease, str]:
-        """A new lease, and the secret by which its descriptor is fetched, once.
+    async def make(self, size_bytes: int, tenant: Tenant = ONE_TENANT) -> tuple[Lease, str]:
+        """A new lease of a tenant's, and the secret by which its descriptor is fetched, once.
 
         Raises:
+            QuotaReached: The tenant may not have so much at once.
             StorageFull: The arena may not take so much more.
         """
         if self._arena is None:
             raise StorageFull("bytes", size_bytes, "0: there is no arena (WAVETRIM_ARENA_BYTES)")
-        lease = Lease(await self._arena.lease(size_bytes), self._arena.give_leased_back)
+        give_back = self._in_flight.take(tenant, round_up(size_bytes, HUGE_PAGE_BYTES))
+        try:
+            slab = await self._arena.lease(size_bytes)
+        except BaseException:
+            give_back()
+            raise
+        lease = Lease(slab, partial(self._let_go, self._arena, give_back), tenant.name)
         token = secrets.token_urlsafe(32)
         timer = asyncio.get_running_loop().call_later(self._fetch_seconds, self._expire, token)
         self._leases[lease.id] = lease
@@ -138,14 +170,18 @@ class Leases:
             timer.cancel()
         return None if lease is None or lease.ended else lease
 
-    def get(self, lease_id: str) -> Lease:
+    def get(self, lease_id: str, owner: str | None = None) -> Lease:
         """The lease of this id.
+
+        Args:
+            lease_id: The id.
+            owner: Whose it must be; None for anybody's.
 
         Raises:
             LeaseNotFound: There is none, or it has ended.
         """
         lease = self._leases.get(lease_id)
-        if lease is None:
+        if lease is None or owner not in (None, lease.owner):
             raise LeaseNotFound(lease_id)
         return lease
 
@@ -154,9 +190,14 @@ class Leases:
         self._leases.pop(lease.id, None)
         lease.end()
 
-    def list(self) -> tuple[Lease, ...]:
-        """Those that there are, the oldest first."""
-        return tuple(self._leases.values())
+    def list(self, owner: str | None = None) -> tuple[Lease, ...]:
+        """Those of an owner, or of everybody, the oldest first."""
+        return tuple(lease for lease in self._leases.values() if owner in (None, lease.owner))
+
+    @staticmethod
+    def _let_go(arena: Arena, give_back: Callable[[], None], slab: Slab) -> None:
+        arena.give_leased_back(slab)
+        give_back()
 
     def _expire(self, token: str) -> None:
         lease, _ = self._waiting.pop(token)

@@ -11,17 +11,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, delete, select
+from sqlalchemy import Connection, Engine, Row, select
 
+from wavetrim.service.clock import wall_clock
 from wavetrim.service.errors import MatrixInUse, MatrixNotFound
 from wavetrim.service.storage.database import reading
 from wavetrim.service.storage.disk_room import DiskRoom
 from wavetrim.service.storage.file_checks import FileChecks
-from wavetrim.service.storage.listing import find_users, read_page, remove_unused
+from wavetrim.service.storage.listing import find_users, read_page, remove_row, remove_unused
 from wavetrim.service.storage.lost import LOST_FOLDER, count_lost_files
 from wavetrim.service.storage.matrix import Matrix, PendingMatrix
 from wavetrim.service.storage.matrix_files import MatrixFiles
+from wavetrim.service.storage.ownership import is_owned, read_owner
 from wavetrim.service.storage.publication import CommitUnclear, add_row, has_row
+from wavetrim.service.storage.stored_bytes import StoredBytes
 from wavetrim.service.storage.sweep import sweep_folder
 from wavetrim.service.storage.tables import matrices
 from wavetrim.service.storage.write_record import WriteRecord
@@ -43,6 +46,7 @@ class MatrixStore(MatrixFiles):
 
     Attributes:
         checks: Whether the files are as they were stored.
+        stored: How many bytes each owner has.
         on_removed: Called with the id of each matrix that is removed.
     """
 
@@ -66,28 +70,35 @@ class MatrixStore(MatrixFiles):
         self._lost_dir = folder.parent / LOST_FOLDER
         self._unclear: dict[str, Matrix] = {}
         self.checks = FileChecks(database)
+        self.stored = StoredBytes(database)
         self.on_removed: Callable[[str], None] = lambda _matrix_id: None
 
-    def get(self, matrix_id: str) -> Matrix:
+    def get(self, matrix_id: str, owner: str | None = None) -> Matrix:
         """The matrix with this id.
+
+        Args:
+            matrix_id: The id.
+            owner: Whose it must be; None for anybody's.
 
         Raises:
             MatrixNotFound: There is none.
         """
+        wanted = select(matrices).where(matrices.c.id == matrix_id, is_owned(matrices, owner))
         with reading(self._database) as connection:
-            row = connection.execute(select(matrices).where(matrices.c.id == matrix_id)).first()
+            row = connection.execute(wanted).first()
         if row is None:
             raise MatrixNotFound(matrix_id)
         return self._read_row(row)
 
     def page(
-        self, *, limit: int = 50, cursor: str | None = None
+        self, *, limit: int = 50, cursor: str | None = None, owner: str | None = None
     ) -> tuple[tuple[tuple[Matrix, tuple[str, ...]], ...], str | None]:
         """Reads some matrices, newest first.
 
         Args:
             limit: The most matrices to return.
             cursor: Where an earlier page ended.
+            owner: Whose they are; None for everybody's.
 
         Returns:
             The matrices, each with the ids of the unfinished jobs that use it, and the cursor of
@@ -96,7 +107,9 @@ class MatrixStore(MatrixFiles):
         Raises:
             CursorUnknown: The cursor was not made by this method.
         """
-        rows, users, next_cursor = read_page(self._database, limit=limit, cursor=cursor)
+        rows, users, next_cursor = read_page(
+            self._database, limit=limit, cursor=cursor, owner=owner
+        )
         shown = ((self._read_row(row), tuple(users.get(row.id, ()))) for row in rows)
         return tuple(shown), next_cursor
 
@@ -136,7 +149,7 @@ class MatrixStore(MatrixFiles):
             matrix.path.unlink(missing_ok=True)
             self._room.give(pending.id)
             raise
-        self._room.give(pending.id)
+        self._room.keep(pending.id, pending.size_bytes)
         self.checks.note_intact(matrix.id, written)
         return matrix
 
@@ -165,26 +178,35 @@ class MatrixStore(MatrixFiles):
             sqlalchemy.exc.SQLAlchemyError: The database does not answer; they stay unclear.
         """
         for matrix in list(self._unclear.values()):
-            if not has_row(self._database, _describe_row(matrix)):
+            if has_row(self._database, _describe_row(matrix)):
+                self._room.keep(matrix.id, matrix.size_bytes)
+            else:
                 logger.warning("matrix %s was not committed: its file is removed", matrix.id)
                 matrix.path.unlink(missing_ok=True)
+                self._room.give(matrix.id)
             del self._unclear[matrix.id]
-            self._room.give(matrix.id)
 
-    def delete(self, matrix_id: str) -> None:
+    def delete(self, matrix_id: str, owner: str | None = None) -> None:
         """Removes a matrix. Whoever reads its file at this moment reads on undisturbed.
+
+        Args:
+            matrix_id: The matrix.
+            owner: Whose it must be; None for anybody's.
 
         Raises:
             MatrixNotFound: There is none with this id.
             MatrixInUse: A queued or running job names it as an operand.
         """
-        with self._database.begin() as connection:
-            found = select(matrices.c.id).where(matrices.c.id == matrix_id).with_for_update()
-            if connection.execute(found).first() is None:
-                raise MatrixNotFound(matrix_id)
-            if job_ids := find_users(connection, [matrix_id]).get(matrix_id):
-                raise MatrixInUse(matrix_id, job_ids)
-            connection.execute(delete(matrices).where(matrices.c.id == matrix_id))
+        wanted = matrices.c.id == matrix_id, is_owned(matrices, owner)
+        with self._room.removing() as removal:
+            with self._database.begin() as connection:
+                found = select(matrices.c.id).where(*wanted).with_for_update()
+                if connection.execute(found).first() is None:
+                    raise MatrixNotFound(matrix_id)
+                if job_ids := find_users(connection, [matrix_id]).get(matrix_id):
+                    raise MatrixInUse(matrix_id, job_ids)
+                size_bytes = remove_row(connection, matrix_id)
+            removal.sizes_bytes[matrix_id] = size_bytes
         self._forget(matrix_id)
 
     def expire(self, ttl_seconds: float, *, start: float) -> list[str]:
@@ -203,12 +225,17 @@ class MatrixStore(MatrixFiles):
         before = time.time() - ttl_seconds
         if ttl_seconds == 0 or start >= before:
             return []
-        removed = []
-        for batch in remove_unused(self._database, before):
+        removed: list[str] = []
+        batches = remove_unused(self._database, before)
+        while True:
+            with self._room.removing() as removal:
+                batch = next(batches, None)
+                removal.sizes_bytes = batch or {}
+            if batch is None:
+                return removed
             for matrix_id in batch:
                 self._forget(matrix_id)
             removed += batch
-        return removed
 
     def sweep(self) -> None:
         """Clears up after an earlier run.
@@ -219,6 +246,7 @@ class MatrixStore(MatrixFiles):
         To be called once, before anything is allocated and before any job runs again.
         """
         sweep_folder(self._database, self._folder, self._lost_dir)
+        self._room.doubt()
 
     def count_lost_files(self) -> int:
         """How many files wait in `lost_dir`."""
@@ -231,7 +259,7 @@ class MatrixStore(MatrixFiles):
         described |= {
             "path": pending.path.with_suffix(".npy"),
             "digest_sha256": digest_sha256,
-            "created_at": time.time(),
+            "created_at": wall_clock.stamp(),
             "crc32": crc32,
             "place": place,
         }
@@ -244,12 +272,12 @@ class MatrixStore(MatrixFiles):
         self._locate(matrix_id).unlink(missing_ok=True)
 
     def _read_row(self, row: Row[Any]) -> Matrix:
-        described = dict(row._mapping)
+        described = read_owner(dict(row._mapping))
         described["place"] = described["place"] or "disk"
         return Matrix(**described, path=self._locate(row.id))
 
 
 def _describe_row(matrix: Matrix) -> dict[str, Any]:
-    row = asdict(matrix)
+    row = asdict(matrix) | {"owner": matrix.owner or None}
     del row["path"]
     return row

@@ -20,6 +20,7 @@ class PendingMatrix:
         offset_bytes: Where the elements begin in the file.
         size_bytes: Length of the whole file.
         path: The unfinished file.
+        owner: Name of the tenant whose it will be.
     """
 
     id: str
@@ -30,6 +31,7 @@ class PendingMatrix:
     offset_bytes: int
     size_bytes: int
     path: Path
+    owner: str = ""
 
     def operand(self) -> dict[str, Any]:
         """Where the engine finds the elements, ready for JSON."""
@@ -55,6 +57,7 @@ class Matrix:
         place: Where it is: "disk" or "memory".
         damaged_at: When the file was found to have changed, in UTC seconds; None as long as it has
             not.
+        owner: Name of the tenant whose it is.
     """
 
     id: str
@@ -70,6 +73,7 @@ class Matrix:
     crc32: int | None = None
     place: str = "disk"
     damaged_at: float | None = None
+    owner: str = ""
 
     @property
     def etag(self) -> str:

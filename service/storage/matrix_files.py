@@ -6,14 +6,22 @@ A file is written as `<id>.part` and becomes `<id>.npy` when it is complete.
 import errno
 import os
 import uuid
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
 from wavetrim.service.errors import BodyTooLarge, StorageFull
 from wavetrim.service.storage.checksum import read_crc32
 from wavetrim.service.storage.disk_room import DiskRoom
+from wavetrim.service.storage.growth import find_next_length
 from wavetrim.service.storage.matrix import PendingMatrix, count_data_bytes
-from wavetrim.service.storage.new_file import flush, make_file, write_start
+from wavetrim.service.storage.new_file import (
+    flush,
+    make_empty,
+    make_file,
+    open_for_writing,
+    write_whole,
+)
 from wavetrim.service.storage.npy import (
     DISK_ALIGNMENT_BYTES,
     HEADER_ALIGNMENT_BYTES,
@@ -52,7 +60,7 @@ class MatrixFiles:
         return self._folder
 
     def describe(
-        self, rows: int, columns: int, dtype: str, *, fortran_order: bool = False
+        self, rows: int, columns: int, dtype: str, *, fortran_order: bool = False, owner: str = ""
     ) -> tuple[PendingMatrix, bytes]:
         """A matrix that takes no room on the disk, and its header.
 
@@ -69,7 +77,8 @@ class MatrixFiles:
             fortran_order=fortran_order,
             alignment_bytes=DISK_ALIGNMENT_BYTES if is_large else HEADER_ALIGNMENT_BYTES,
         )
-        return self._plan(rows, columns, dtype, header, fortran_order=fortran_order), header
+        pending = self._plan(rows, columns, dtype, header, fortran_order=fortran_order, owner=owner)
+        return pending, header
 
     def allocate(
         self,
@@ -78,6 +87,7 @@ class MatrixFiles:
         dtype: str,
         *,
         fortran_order: bool = False,
+        owner: str = "",
     ) -> PendingMatrix:
         """Makes a file of the final length, with its header, for the elements to be written to.
 
@@ -86,13 +96,14 @@ class MatrixFiles:
             columns: Second size, at least 1.
             dtype: NumPy's name of the element type.
             fortran_order: True when the elements will lie column after column.
+            owner: Name of the tenant whose it will be.
 
         Raises:
             BodyTooLarge: The file would be larger than one matrix may be.
             StorageFull: There is no room: by the setting, or on the disk.
         """
         header = format_header(rows, columns, dtype, fortran_order=fortran_order)
-        pending = self._plan(rows, columns, dtype, header, fortran_order=fortran_order)
+        pending = self._plan(rows, columns, dtype, header, fortran_order=fortran_order, owner=owner)
         size_bytes = pending.size_bytes
         try:
             self._room.take(pending.id, size_bytes)
@@ -100,7 +111,8 @@ class MatrixFiles:
                 make_file(pending.path, size_bytes)
             finally:
                 self.note_made(pending)
-            write_start(pending.path, header)
+            with open_for_writing(pending.path) as file:
+                write_whole(file, memoryview(header), 0)
         except OSError as error:
             self.discard(pending)
             raise self.explain(error, size_bytes) from error
@@ -109,8 +121,68 @@ class MatrixFiles:
             raise
         return pending
 
+    def begin(
+        self,
+        rows: int,
+        columns: int,
+        dtype: str,
+        *,
+        fortran_order: bool = False,
+        on_disk: bool = True,
+        owner: str = "",
+    ) -> tuple[PendingMatrix, bytes]:
+        """Begins a matrix that comes bit by bit: room is taken as its file becomes longer.
+
+        `publish` or `release` ends it. Its file is made by `begin_file`, or by a `DiskWriter` that
+        makes it longer in blocks of `extending`.
+
+        Returns:
+            The matrix, and its header.
+
+        Raises:
+            BodyTooLarge: The file would be larger than one matrix may be.
+            StorageFull: The whole of it has no room on the disk.
+        """
+        pending, header = self.describe(
+            rows, columns, dtype, fortran_order=fortran_order, owner=owner
+        )
+        if on_disk:
+            self._room.begin(pending.id, pending.size_bytes)
+        return pending, header
+
+    def extending(self, pending: PendingMatrix, length_bytes: int) -> AbstractContextManager[None]:
+        """Takes room for more of a file, for a block that makes it so long.
+
+        Raises:
+            StorageFull: There is none.
+        """
+        return self._room.extending(pending.id, pending.size_bytes, length_bytes)
+
+    def begin_file(self, pending: PendingMatrix, header: bytes) -> None:
+        """Makes the file of a matrix that comes bit by bit, for `write_part`."""
+        make_empty(pending.path)
+        self.write_part(pending, 0, memoryview(header))
+
+    def write_part(self, pending: PendingMatrix, offset: int, content: memoryview) -> None:
+        """Writes the next part of a matrix that comes bit by bit.
+
+        Raises:
+            StorageFull: There is no room for it.
+            OSError: It cannot be written.
+        """
+        try:
+            with open_for_writing(pending.path) as file:
+                made_bytes, end = os.fstat(file).st_size, offset + len(content)
+                if end > made_bytes:
+                    length = find_next_length(made_bytes, end, pending.size_bytes)
+                    with self.extending(pending, length):
+                        os.posix_fallocate(file, made_bytes, length - made_bytes)
+                write_whole(file, content, offset)
+        except OSError as error:
+            raise self.explain(error, pending.size_bytes) from error
+
     def reserve(
-        self, rows: int, columns: int, dtype: str, *, fortran_order: bool = False
+        self, rows: int, columns: int, dtype: str, *, fortran_order: bool = False, owner: str = ""
     ) -> tuple[PendingMatrix, bytes]:
         """Takes room for a matrix whose file a `DiskWriter` makes and writes.
 
@@ -124,7 +196,9 @@ class MatrixFiles:
             BodyTooLarge: The file would be larger than one matrix may be.
             StorageFull: There is no room: by the setting, or on the disk.
         """
-        pending, header = self.describe(rows, columns, dtype, fortran_order=fortran_order)
+        pending, header = self.describe(
+            rows, columns, dtype, fortran_order=fortran_order, owner=owner
+        )
         self._room.take(pending.id, pending.size_bytes)
         return pending, header
 
@@ -163,6 +237,7 @@ class MatrixFiles:
         header: bytes,
         *,
         fortran_order: bool,
+        owner: str,
     ) -> PendingMatrix:
         """A new matrix, of which there is nothing yet."""
         size_bytes = len(header) + count_data_bytes(rows, columns, dtype)
@@ -179,6 +254,7 @@ class MatrixFiles:
             offset_bytes=len(header),
             size_bytes=size_bytes,
             path=self._folder / f"{matrix_id}.part",
+            owner=owner,
         )
 
     def _name_file(
@@ -205,7 +281,7 @@ class MatrixFiles:
                 flush(pending.path)
                 pending.path.rename(path)
                 flush(self._folder)
-            written = path.stat()
+            written = path.lstat()
         except OSError as error:
             path.unlink(missing_ok=True)
             self.discard(pending)

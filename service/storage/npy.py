@@ -44,14 +44,18 @@ _LENGTH_BYTES: Final = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
 _KEYS: Final = ("descr", "fortran_order", "shape")
 _MAX_SIZE_DIGITS: Final = 18
 
+# White space and numbers are those of Python's literals: what is taken here NumPy takes, too.
+_SPACE: Final = r"[ \t\n]*"
+_SIZE: Final = r"-?(?:0|[1-9][0-9]*)"
+
 # A value that begins with "[" is the descr of structured elements; it is never looked into.
 _STRING: Final = r"""(?:'[^'\\]*'|"[^"\\]*")"""
 _ENTRY: Final = re.compile(
-    rf"\s*(?P<key>{_STRING})\s*:\s*"
-    rf"(?P<value>{_STRING}|True|False|\([-\d,\s]*\)|\[.*\])\s*(?:,|(?=\}}))",
-    re.DOTALL | re.ASCII,
+    rf"{_SPACE}(?P<key>{_STRING}){_SPACE}:{_SPACE}"
+    rf"(?P<value>{_STRING}|True|False|\([-0-9, \t\n]*\)|\[.*\]){_SPACE}(?:,|(?=\}}))",
+    re.DOTALL,
 )
-_TUPLE: Final = re.compile(r"\(\s*(?:-?\d+\s*,\s*)*(?:-?\d+\s*)?\)", re.ASCII)
+_TUPLE: Final = re.compile(rf"\({_SPACE}(?:{_SIZE}{_SPACE},{_SPACE})*(?:{_SIZE}{_SPACE})?\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +184,7 @@ def _read_entries(text: str) -> dict[str, str]:
             raise NpyError("header", f"{_shorten(key)} twice", "each key once")
         entries[key] = match["value"]
         position = match.end()
-    if body[position:].strip() != "}":
+    if body[position:].strip(" \t\n") != "}":
         raise malformed
     if sorted(entries) != list(_KEYS):
         raise NpyError("header", _shorten(", ".join(entries)), f"exactly the keys {list(_KEYS)}")
@@ -196,7 +200,7 @@ def _read_descr(text: str) -> str:
 
 def _read_shape(text: str) -> tuple[int, int]:
     # "(5)" is a number in Python, "(5,)" a tuple.
-    if not _TUPLE.fullmatch(text) or ("," not in text and text.strip("() \n")):
+    if not _TUPLE.fullmatch(text) or ("," not in text and text.strip("() \t\n")):
         raise NpyError("shape", _shorten(text), "a tuple of sizes")
     sizes = [size.strip() for size in text.strip("()").split(",") if size.strip()]
     if len(sizes) != 2:

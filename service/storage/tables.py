@@ -17,9 +17,17 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    text,
 )
 
 metadata = MetaData()
+
+
+def _index_owned(name: str, *columns: str) -> Index:
+    """An index of what tenants with names own: a service with one tenant pays nothing for it."""
+    named = text("owner IS NOT NULL")
+    return Index(name, "owner", *columns, sqlite_where=named, postgresql_where=named)
+
 
 identity = Table(
     "identity",
@@ -44,7 +52,9 @@ matrices = Table(
     Column("crc32", BigInteger, nullable=True),  # of the whole file
     Column("place", String(8), nullable=True),  # "disk" or "memory"; NULL is the disk
     Column("damaged_at", Float, nullable=True),  # when its file was found to have changed
+    Column("owner", String(320), nullable=True),  # a tenant's name; NULL is the one without
     Index("matrices_age", "created_at", "id"),
+    _index_owned("matrices_owner", "created_at", "id", "size_bytes"),
 )
 
 upload_keys = Table(
@@ -64,6 +74,9 @@ api_keys = Table(
     Column("digest_sha256", String(64), nullable=False, unique=True),
     Column("created_at", Float, nullable=False),
     Column("revoked_at", Float, nullable=True),
+    Column("max_stored_bytes", BigInteger, nullable=True),  # quotas; NULL is none
+    Column("max_queued_jobs", BigInteger, nullable=True),
+    Column("max_bytes_in_flight", BigInteger, nullable=True),
 )
 
 jobs = Table(
@@ -89,6 +102,11 @@ jobs = Table(
     Column("created_at", Float, nullable=False),
     Column("started_at", Float, nullable=True),
     Column("finished_at", Float, nullable=True),
+    Column("owner", String(320), nullable=True),  # as a matrix's
     UniqueConstraint("idempotency_key", name="jobs_idempotency_key"),
     Index("jobs_queue", "state", "priority", "sequence"),
+    _index_owned("jobs_owner", "sequence"),
+    _index_owned("jobs_owner_state", "state", "sequence"),
+    Index("jobs_state", "state", "sequence"),  # pages of one state, newest first
+    Index("jobs_end", "finished_at"),  # those that ended long ago
 )

@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from wavetrim.service.errors import UploadKeyTaken
 from wavetrim.service.storage.database import reading
+from wavetrim.service.storage.ownership import scope_key
 from wavetrim.service.storage.tables import upload_keys
 
 
@@ -22,7 +23,7 @@ class AlreadyUploaded(Exception):
     """
 
     def __init__(self, upload: "KeptUpload") -> None:
-        super().__init__(upload.key)
+        super().__init__(upload.key.text)
         self.upload = upload
 
 
@@ -31,13 +32,13 @@ class KeptUpload:
     """What was stored under a key.
 
     Attributes:
-        key: The Idempotency-Key.
+        key: The upload's Idempotency-Key.
         matrix: Id of the matrix.
         digest_sha256: SHA-256 in hexadecimal of all that the matrix is: shape, type, order, place
             and elements.
     """
 
-    key: str
+    key: "UploadKey"
     matrix: str
     digest_sha256: str
 
@@ -47,7 +48,7 @@ class KeptUpload:
         Raises:
             AlreadyUploaded: It is kept of another matrix.
         """
-        row = {"key": self.key, "matrix": self.matrix, "digest_sha256": self.digest_sha256}
+        row = {"key": self.key.kept, "matrix": self.matrix, "digest_sha256": self.digest_sha256}
         try:
             connection.execute(insert(upload_keys).values(row))
         except IntegrityError as error:
@@ -60,7 +61,7 @@ class KeptUpload:
             UploadKeyTaken: It is not.
         """
         if digest_sha256 != self.digest_sha256:
-            raise UploadKeyTaken(self.key, self.matrix)
+            raise UploadKeyTaken(self.key.text, self.matrix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +70,26 @@ class UploadKey:
 
     Attributes:
         text: The key.
+        owner: Name of the tenant who has sent it: two tenants' are never the same one.
         database: Where keys are kept.
     """
 
     text: str
+    owner: str
     database: Engine
+
+    @property
+    def kept(self) -> str:
+        """The key as its row has it."""
+        return scope_key(self.owner, self.text)
+
+    def keep(self, matrix_id: str, digest_sha256: str) -> KeptUpload:
+        """What is to be kept of an upload with the key."""
+        return KeptUpload(self, matrix_id, digest_sha256)
 
     def find(self) -> KeptUpload | None:
         """What was stored under the key and is still there."""
         wanted = select(upload_keys.c.matrix, upload_keys.c.digest_sha256)
         with reading(self.database) as connection:
-            row = connection.execute(wanted.where(upload_keys.c.key == self.text)).one_or_none()
-        return None if row is None else KeptUpload(self.text, row.matrix, row.digest_sha256)
+            row = connection.execute(wanted.where(upload_keys.c.key == self.kept)).one_or_none()
+        return None if row is None else self.keep(row.matrix, row.digest_sha256)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.operands import Matrix
+from benchmarks.common.operands import Matrix
 
 HEAD_END: Final = b"\r\n\r\n"
 NPY_HEADER_BYTES: Final = 128

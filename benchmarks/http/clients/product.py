@@ -6,8 +6,8 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.operands import Matrix, draw_operands
-from benchmarks.projection import Projection
+from benchmarks.common.operands import Matrix, draw_operands
+from benchmarks.common.projection import Projection
 
 DTYPES: Final = ("float32", "float64")
 _SAFETY: Final = 16.0

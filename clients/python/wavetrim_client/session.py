@@ -77,9 +77,9 @@ class Session:
     async def put(
         self, source: Path | ArrayLike, *, digest: bool, on_progress: Progress | None
     ) -> Matrix:
-        """Store a matrix."""
+        """Store a matrix: one, however often it is sent."""
         body = await self._network.compute(lambda: describe_source(source))
-        headers = {"Content-Type": MEDIA_TYPE}
+        headers = {"Content-Type": MEDIA_TYPE, "Idempotency-Key": str(uuid.uuid4())}
         if digest:
             headers["Content-Digest"] = await self._network.compute(lambda: digest_body(body))
         request = Request(
@@ -88,6 +88,7 @@ class Session:
             headers=headers,
             body=body,
             on_progress=on_progress,
+            repeatable=True,
             undo=self._unstore,
         )
         return Matrix.read(await self._calls.ask(request))
@@ -295,8 +296,11 @@ class Session:
         return matrix.id
 
     async def _unstore(self, answer: Answer) -> None:
-        """Remove a matrix whose upload was interrupted when all of it had arrived."""
-        if answer.status == 201:
+        """Remove a matrix whose upload was interrupted when all of it had arrived.
+
+        The key is new for each, so a matrix that an earlier try has stored is it, too.
+        """
+        if answer.status in (200, 201):
             await self.delete(str(json.loads(await answer.read())["id"]))
 
     async def _unpost(self, answer: Answer) -> None:

@@ -16,8 +16,9 @@ from wavetrim.service.api.wire.body_pull import BodyPull
 from wavetrim.service.api.wire.body_source import RECEIVE_INTO
 from wavetrim.service.api.wire.exchange import CONTINUE, Exchange
 from wavetrim.service.api.wire.guard import GuardedProtocol
+from wavetrim.service.api.wire.head import check_codings
 from wavetrim.service.api.wire.sender import DRAINED
-from wavetrim.service.errors import ContentRefused
+from wavetrim.service.errors import ContentRefused, RequestMalformed
 
 _PROBE_SECONDS: Final = 1.0
 """How often it is tried whether a client that has said all is still there."""
@@ -66,7 +67,11 @@ class WireProtocol(GuardedProtocol):
 
     def on_headers_complete(self) -> None:
         """Starts a request, and gives it its exchange."""
-        length, has_body = _find_body(self.headers)
+        try:
+            length, has_body = _find_body(self.headers)
+        except RequestMalformed as error:
+            self._refusal = error
+            raise
         self._refusing = has_body and self.parser.should_upgrade()
         before, app = self.cycle, self.app
         if self._refusing:
@@ -106,7 +111,7 @@ class WireProtocol(GuardedProtocol):
             self.server_state.total_requests += 1
             return
         super().on_response_complete()
-        if self._half_closed and not self.pipeline:
+        if self._half_closed and self.cycle.response_complete:  # that of the last request
             self.transport.close()
 
     def lend(self, left_bytes: int, on_end: Callable[[], None]) -> BodyPull:
@@ -146,13 +151,21 @@ class WireProtocol(GuardedProtocol):
 
 
 def _find_body(headers: list[tuple[bytes, bytes]]) -> tuple[int | None, bool]:
-    """A body's length, where it is known, and whether there is a body."""
+    """A body's length, where it is known, and whether there is a body.
+
+    Raises:
+        RequestMalformed: It comes in a form that is not taken.
+    """
     length: int | None = None
+    codings: list[bytes] = []
     for name, value in headers:
         if name == b"content-length":
             length = int(value)
         elif name == b"transfer-encoding":
-            return None, True
+            codings.append(value)
+    if codings:
+        check_codings(codings)
+        return None, True
     return length, bool(length)
 
 

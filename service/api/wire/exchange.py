@@ -67,8 +67,9 @@ class Exchange(asyncio.Transport):
     def close(self) -> None:
         """Closes the connection; a client that still sends has time to see the answer."""
         self._flush()
-        if self._cycle.response_complete and self._cycle.more_body and not self.is_closing():
-            left_bytes = self._left_bytes
+        still_sends = self._cycle.more_body or self._connection.refusing
+        if self._cycle.response_complete and still_sends and not self.is_closing():
+            left_bytes = self._left_bytes if self._cycle.more_body else None
             if self._pull is not None:
                 self._pull.give_up()
                 left_bytes = self._pull.left_bytes
@@ -141,6 +142,8 @@ class Exchange(asyncio.Transport):
         Returns:
             True when it has; False when the connection was lost before.
         """
+        # Under TLS uvloop drops what is written to a lost connection, and only later says so.
+        await asyncio.sleep(0)
         transport, flow = self._connection.transport, self._connection.flow
         clock = asyncio.get_running_loop().time
         least_bytes, moved_at = transport.get_write_buffer_size(), clock()

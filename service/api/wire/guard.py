@@ -6,24 +6,29 @@ one timer a connection looks now and then whether a head is late; no request has
 """
 
 import asyncio
-from typing import Any
+import sys
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from wavetrim.service.api.problems import describe_error
 from wavetrim.service.api.wire.head import (
     LINGERING_CONNECTIONS,
     MAX_HEAD_BYTES,
     WireLimits,
     check_fields,
     check_length,
+    check_version,
     describe_crowd,
     describe_late,
+    describe_malformed,
     measure_head,
+    take_authority,
 )
 from wavetrim.service.api.wire.lingering import Lingering
 from wavetrim.service.api.wire.lost_transport import LOST
-from wavetrim.service.api.wire.refusal import format_refusal
-from wavetrim.service.errors import HeadTooLarge
+from wavetrim.service.api.wire.refusal import CLOSED, format_refusal
+from wavetrim.service.errors import FieldProblem, HeadTooLarge
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -41,8 +46,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self.lost = False
         self._lingering = False
         self._refusing = False
-        self._refusal: HeadTooLarge | None = None
+        self._refusal: FieldProblem | None = None
         self._uncounted_bytes = 0  # since the last end of a head or of a body's part
+        self._read_bytes = 0  # of the read that is being parsed
         self._in_head = True
         self._field_count = 0
         self._head_due: float | None = None
@@ -77,6 +83,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.timeout_keep_alive_task is not None:
             self._await_head()
         self._uncounted_bytes += len(data)
+        self._read_bytes = len(data)
         super().data_received(data)
         if self._uncounted_bytes and not self._refusing:
             self._check_unfinished()
@@ -88,9 +95,15 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = True
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Takes a field, without the white space behind its value: the parser leaves it there."""
+        super().on_header(name, value.rstrip(b" \t"))
+
     def on_headers_complete(self) -> None:
         """Starts a request whose head is within its limits."""
         self._check_head()
+        if not self.url.startswith(b"/"):
+            take_authority(self.url, self.headers)
         self._uncounted_bytes, self._head_due, self._in_head = 0, None, False
         self._field_count = len(self.headers)
         super().on_headers_complete()
@@ -107,13 +120,26 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuses a head that cannot be read, or is too large."""
-        if self._refusal is None:
-            super().send_400_response(msg)
-        else:
-            self._refuse(self._refusal)
+        """Refuses what cannot be read, or is too large."""
+        del msg  # the same for all
+        self._refuse(self._refusal or describe_malformed())
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Ignores an upgrade, and ends the connection where more has come in the same read.
+
+        The parser has lost that, and with it the borders of the requests in it.
+        """
+        super()._unsupported_upgrade_warning()
+        upgrade = sys.exception()
+        if not self._refusing and upgrade is not None and upgrade.args[0] < self._read_bytes:
+            self._refuse(describe_malformed())
 
     # The end.
+
+    @property
+    def refusing(self) -> bool:
+        """Whether what still comes is thrown away."""
+        return self._refusing
 
     def linger(self, left_bytes: int | None) -> None:
         """Closes the connection as soon as the client can be expected to have seen the answer.
@@ -134,10 +160,11 @@ class GuardedProtocol(HttpToolsProtocol):
     def _check_head(self) -> None:
         """Makes sure that a complete head is within its limits."""
         try:
+            check_version(self.parser.get_http_version())
             check_fields(len(self.headers))
             if self._uncounted_bytes > MAX_HEAD_BYTES:  # it, or what came with it
                 check_length(measure_head(self.url, self.headers))
-        except HeadTooLarge as error:
+        except FieldProblem as error:
             self._refusal = error
             raise
 
@@ -165,20 +192,44 @@ class GuardedProtocol(HttpToolsProtocol):
     def _refuse(self, error: Exception, *, waits: bool = True) -> None:
         """Answers in the application's place, and ends the connection.
 
+        Requests that came before are answered first: a refusal must not pass for the answer to one
+        of them, or for a part of it.
+
         Args:
             error: Says what is refused.
             waits: Whether the client has time to see the answer though it still sends.
         """
         self._refusing, self._head_due = True, None
-        if self.headers is not None:
+        if self.headers is not None and self._in_head:
             self.headers.clear()
         if self.transport.is_closing():
             return
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.transport.abort()  # another answer is under way
+        unanswered = self.cycle is not None and not self.cycle.response_complete
+        if unanswered and not self._end_request(error):
             return
-        self.transport.write(format_refusal(error))
+        status, answer = format_refusal(error)
+        self.limits.note_refusal(str(status), error)
+        self.transport.write(answer)
         if waits:
             self.linger(None)
         else:
             self.transport.close()
+
+    def _end_request(self, error: Exception) -> bool:
+        """Lets the connection end with the last request; returns whether to refuse it at once."""
+        cycle, status = self.cycle, CLOSED
+        if not cycle.more_body:
+            cycle.keep_alive = False
+        elif self.pipeline:  # it waits for those before it
+            refusal = describe_error(error)
+            status, cycle.waiting_for_100_continue = str(refusal.status_code), False
+            self.pipeline[0] = (cycle, cast("Any", refusal))
+        elif cycle.response_started:
+            self.transport.abort()
+        else:
+            # Whoever reads the body hears that it ends, and asks for no more of it.
+            cycle.disconnected, cycle.waiting_for_100_continue = True, False
+            cycle.message_event.set()
+            return True
+        self.limits.note_refusal(status, error)
+        return False

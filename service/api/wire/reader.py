@@ -62,6 +62,7 @@ class BodyReader:
         self.length_bytes = _read_length(headers, limit_bytes)
         self._expected = parse_digest(", ".join(digests)) if digests else None
         self._hash = hashlib.sha256() if self._expected is not None else None
+        self._hashes = [] if self._hash is None else [self._hash]
         self._source = BodySource(
             scope, receive, length_bytes=self.length_bytes, idle_seconds=idle_seconds
         )
@@ -75,6 +76,11 @@ class BodyReader:
     def digest(self) -> bytes | None:
         """SHA-256 of all that was read so far, where a Content-Digest field was sent."""
         return self._hash.digest() if self._hash is not None else None
+
+    def hash_rest(self, begin: bytes) -> "hashlib._Hash":
+        """SHA-256 of some bytes and of all that is read from now on."""
+        self._hashes.append(hashlib.sha256(begin))
+        return self._hashes[-1]
 
     async def read_header(self, name: str = "the matrix") -> tuple[NpyHeader, bytes]:
         """Reads the header of the next .npy file.
@@ -102,8 +108,7 @@ class BodyReader:
             ask = _HEADER_BYTES[1]
         raw = prefix[: header.offset_bytes]
         self._source.put_back(prefix[header.offset_bytes :])
-        if self._hash is not None:
-            self._hash.update(raw)
+        self._update(raw)
         return header, raw
 
     async def read_into(self, view: memoryview, *, behind_bytes: int = 0) -> None:
@@ -120,7 +125,7 @@ class BodyReader:
             UploadStalled: The sender fell silent.
             ClientDisconnect: The sender left.
         """
-        if self._hash is None:
+        if not self._hashes:
             await self._fill(view, behind_bytes)
             return
         hashing: Awaitable[None] | None = None
@@ -149,8 +154,7 @@ class BodyReader:
             content += chunk
             if len(content) > SMALL_BODY_BYTES:
                 raise BodyTooLarge("body", len(content), f"at most {SMALL_BODY_BYTES} bytes")
-        if self._hash is not None:
-            self._hash.update(content)
+        self._update(content)
         return content
 
     def expect_length(self, expected_bytes: int, reason: str) -> None:
@@ -188,11 +192,14 @@ class BodyReader:
             raise BodyLengthWrong("body", f"{self.received_bytes} bytes", limit)
 
     def _begin_hashing(self, piece: memoryview) -> Awaitable[None] | None:
-        assert self._hash is not None
         if len(piece) <= SMALL_BODY_BYTES:
-            self._hash.update(piece)
+            self._update(piece)
             return None
-        return asyncio.get_running_loop().run_in_executor(None, self._hash.update, piece)
+        return asyncio.get_running_loop().run_in_executor(None, self._update, piece)
+
+    def _update(self, piece: bytes | memoryview) -> None:
+        for one in self._hashes:
+            one.update(piece)
 
 
 def _check_content(headers: Headers) -> None:

@@ -1,13 +1,60 @@
 """Refusals that no application sends: of a head that is not taken, or of a connection."""
 
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from wavetrim.service.api.problems import describe_error
 
+logger = logging.getLogger(__name__)
 
-def format_refusal(error: Exception) -> bytes:
-    """A whole answer: the problem document of an error, and the news that the connection ends."""
+CLOSED: Final = "closed"
+"""Stands for the status where no answer could be given."""
+
+LINE_SECONDS: Final = 10.0
+"""Between two lines in the log, at least: who is refused may come again at once."""
+
+
+class Refusals:
+    """Counts what was refused, and tells of it in the log now and then.
+
+    Args:
+        count: Called with the status of each refusal, or `CLOSED`.
+    """
+
+    def __init__(self, count: Callable[[str], None]) -> None:
+        self._count = count
+        self._next_line_at = 0.0
+        self._untold = 0
+
+    def note(self, status: str, reason: object) -> None:
+        """A connection was refused.
+
+        Args:
+            status: The answer's status, or `CLOSED`.
+            reason: What was refused, for the log.
+        """
+        self._count(status)
+        now = time.monotonic()
+        if now < self._next_line_at:
+            self._untold += 1
+            return
+        more = f"; {self._untold} more before" if self._untold else ""
+        logger.warning("refused before the application: %s, %s%s", status, reason, more)
+        self._next_line_at, self._untold = now + LINE_SECONDS, 0
+
+
+def format_refusal(error: Exception) -> tuple[int, bytes]:
+    """A whole answer: the problem document of an error, and the news that the connection ends.
+
+    Returns:
+        The answer's status and its bytes.
+    """
     answer = describe_error(error)
     headers = [*answer.raw_headers, (b"connection", b"close")]
     fields = b"".join(b"%b: %b\r\n" % field for field in headers)
-    return b"%b%b\r\n%b" % (STATUS_LINE[answer.status_code], fields, bytes(answer.body))
+    head = STATUS_LINE[answer.status_code]
+    return answer.status_code, b"%b%b\r\n%b" % (head, fields, bytes(answer.body))

@@ -7,8 +7,8 @@ from wavetrim.service.cli import options
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from wavetrim.scheduler.machine import MachineProfile
     from wavetrim.scheduler.problem import Memory
+    from wavetrim.scheduler.profile.machine import MachineProfile
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -23,9 +23,9 @@ def calibrate(*, profile_dir: options.ProfileDir = None) -> None:
     Plans made from then on use it: those of the service from the next job on. The profile holds
     for this GPU, driver, libraries and number of threads.
     """
-    from wavetrim.scheduler.calibrate import calibrate as measure
-    from wavetrim.scheduler.execute import Executor
-    from wavetrim.scheduler.profile import store_profile
+    from wavetrim.scheduler.calibration.calibrate import calibrate as measure
+    from wavetrim.scheduler.execution.executor import Executor
+    from wavetrim.scheduler.profile.store import store_profile
     from wavetrim.service.cli.display import open_notes, open_output, show_share
     from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
 

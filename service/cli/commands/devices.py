@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from wavetrim.scheduler.machine import GpuModel
+    from wavetrim.scheduler.profile.machine import GpuModel
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -24,7 +24,7 @@ wavetrim devices --json
 
 def devices(*, as_json: options.Json = False) -> None:
     """List this machine's GPUs and CPU threads, and the presets that `plan --device` takes."""
-    from wavetrim.scheduler.profile import describe_gpu, find_profile, list_presets
+    from wavetrim.scheduler.profile.store import describe_gpu, find_profile, list_presets
     from wavetrim.service.cli.display import open_output
     from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
 

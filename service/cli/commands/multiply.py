@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from wavetrim.service.cli import options
 
 if TYPE_CHECKING:
-    from wavetrim.scheduler.messages import RunRequest
+    from wavetrim.scheduler.engine.messages import RunRequest
     from wavetrim.service.settings import Settings
 
 EXAMPLES: Final = """[bold]Examples[/]
@@ -42,8 +42,8 @@ def multiply(
     beside its place and takes it when it is complete (and, with --verify, found right): a file of
     that name is replaced then. It may be C0's own file, but neither A's nor B's.
     """
+    from wavetrim.scheduler.engine.messages import Operand, RunRequest
     from wavetrim.scheduler.errors import VerificationFailed
-    from wavetrim.scheduler.messages import Operand, RunRequest
     from wavetrim.service.cli.exits import CommandFailed, ExitCode
     from wavetrim.service.cli.interrupts import note_interrupts
     from wavetrim.service.cli.machine import load_settings, read_wishes
@@ -107,11 +107,11 @@ def _run_request(
     request: "RunRequest", settings: "Settings", interrupted: Callable[[], bool]
 ) -> None:
     """Run the product on this machine and show its plan, its progress and its timings."""
-    from wavetrim.scheduler.execute import Executor
-    from wavetrim.scheduler.plan_cache import PlanCache
-    from wavetrim.scheduler.provider import ProfileProvider
-    from wavetrim.scheduler.run import run_request
-    from wavetrim.service.cli.display import make_timings_table
+    from wavetrim.scheduler.engine.run import run_request
+    from wavetrim.scheduler.execution.executor import Executor
+    from wavetrim.scheduler.planning.cache import PlanCache
+    from wavetrim.scheduler.profile.provider import ProfileProvider
+    from wavetrim.service.cli.display import describe_check, make_timings_table
     from wavetrim.service.cli.machine import count_threads, find_devices
 
     devices, threads = find_devices(settings), count_threads(settings)
@@ -133,10 +133,9 @@ def _run_request(
             planned=screen.show_plan,
             progress=screen.show_progress,
             final=None,
+            changes=None,
             cancelled=interrupted,
         )
     screen.output.print(make_timings_table(done["timings"], done["plan"]))
     if (check := done["verification"]) is not None:
-        screen.output.print(
-            f"verified: error {check['max_error']:.3g} of {check['tolerance']:.3g} allowed"
-        )
+        screen.output.print(f"verified: {describe_check(check)}")

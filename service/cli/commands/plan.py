@@ -8,7 +8,7 @@ import typer
 from wavetrim.service.cli import options
 
 if TYPE_CHECKING:
-    from wavetrim.scheduler.plan import Plan
+    from wavetrim.scheduler.planning.plan import Plan
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -64,14 +64,14 @@ def plan(
 
 
 def _print_json(plan: "Plan") -> None:
-    from wavetrim.scheduler.description import describe_curve, describe_plan
+    from wavetrim.scheduler.planning.description import describe_curve, describe_plan
 
     document = {**describe_plan(plan), "curve": describe_curve(plan)}
     typer.echo(json.dumps(document, indent=2))
 
 
 def _print_tables(plan: "Plan") -> None:
-    from wavetrim.scheduler.description import describe_plan
+    from wavetrim.scheduler.planning.description import describe_plan
     from wavetrim.service.cli.display import make_plan_table, open_output
     from wavetrim.service.cli.plot import draw_curve
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 if TYPE_CHECKING:
-    from wavetrim.scheduler.experiments.bench import CpuBench
-    from wavetrim.scheduler.experiments.report import Report
+    from wavetrim.lab.reports.bench import CpuBench
+    from wavetrim.lab.reports.report import Report
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -42,7 +42,7 @@ def probe(
     Prints tables and writes them as Markdown, CSV and PNG, beside the reference's figures where
     there are some. Without NAME it lists what can be measured.
     """
-    from wavetrim.scheduler.probes.catalog import find_probe
+    from wavetrim.lab.probes.catalog import find_probe
     from wavetrim.service.cli.commands.reproduce import run_report
     from wavetrim.service.cli.machine import find_devices, load_settings
 
@@ -58,8 +58,8 @@ def probe(
 
 def _run_without_gpu(name: str, out: Path, measure: "Callable[[CpuBench], Report]") -> None:
     """Run a probe that needs no GPU behind a progress bar."""
-    from wavetrim.scheduler.experiments.bench import CpuBench
-    from wavetrim.scheduler.experiments.plot import require_drawing
+    from wavetrim.lab.reports.bench import CpuBench
+    from wavetrim.lab.reports.plot import require_drawing
     from wavetrim.service.cli.commands.reproduce import finish_report
     from wavetrim.service.cli.display import open_notes, show_share
     from wavetrim.service.cli.machine import count_threads, load_settings
@@ -75,7 +75,7 @@ def _list_probes() -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from wavetrim.scheduler.probes.catalog import PROBES
+    from wavetrim.lab.probes.catalog import PROBES
     from wavetrim.service.cli.display import open_output
 
     shown = Table(box=None, show_header=False, pad_edge=False)

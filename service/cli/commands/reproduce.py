@@ -9,9 +9,9 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-    from wavetrim.scheduler.experiments.bench import Bench
-    from wavetrim.scheduler.experiments.report import Report
-    from wavetrim.scheduler.experiments.table import Table
+    from wavetrim.lab.reports.bench import Bench
+    from wavetrim.lab.reports.report import Report
+    from wavetrim.lab.reports.table import Table
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -49,7 +49,7 @@ def compara_kernels(
     out: _Out = _OUT,
 ) -> None:
     """Compare the kernels simple, coalesced and shared on C[N,N] = A[N,W]·B[W,N]: Tables 1–9."""
-    from wavetrim.scheduler.experiments.compara_kernels import NAME, run_experiment
+    from wavetrim.lab.experiments.compara_kernels import NAME, run_experiment
 
     numbers = read_numbers("--sizes", sizes), read_numbers("--w", widths)
     run_report(NAME, out, lambda bench: run_experiment(bench, *numbers))
@@ -63,7 +63,7 @@ def mulmatcua(
     out: _Out = _OUT,
 ) -> None:
     """Multiply square matrices with tiles of each width: Tables 10–16, times and GFLOP/s."""
-    from wavetrim.scheduler.experiments.mulmatcua import NAME, run_experiment
+    from wavetrim.lab.experiments.mulmatcua import NAME, run_experiment
 
     numbers = read_numbers("--sizes", sizes), read_numbers("--w", widths)
     run_report(NAME, out, lambda bench: run_experiment(bench, *numbers, kernel))
@@ -79,7 +79,7 @@ def mulmat(
     out: _Out = _OUT,
 ) -> None:
     """Multiply rectangular matrices, and show the grid: S x T blocks that take R steps each."""
-    from wavetrim.scheduler.experiments.mulmat import NAME, run_experiment
+    from wavetrim.lab.experiments.mulmat import NAME, run_experiment
     from wavetrim.scheduler.problem import GemmProblem
 
     problem = GemmProblem(m, n, k)
@@ -99,7 +99,7 @@ def hybrid_f(
     out: _Out = _OUT,
 ) -> None:
     """Give the last F rows to the CPU: seconds of kernel, transfer, GPU and CPU: Table 17."""
-    from wavetrim.scheduler.experiments.hybrid_f import NAME, run_experiment
+    from wavetrim.lab.experiments.hybrid_f import NAME, run_experiment
     from wavetrim.scheduler.problem import GemmProblem
 
     problem, rows = GemmProblem(m, n, k), read_numbers("--f", f, least=0)
@@ -117,7 +117,7 @@ def matmatgpu(
     out: _Out = _OUT,
 ) -> None:
     """Add A·B to C in float64 with leading dimensions, by both kernels; padding stays untouched."""
-    from wavetrim.scheduler.experiments.matmatgpu import NAME, LeadingDimensions, run_experiment
+    from wavetrim.lab.experiments.matmatgpu import NAME, LeadingDimensions, run_experiment
     from wavetrim.scheduler.problem import GemmProblem
 
     problem, strides = GemmProblem(m, n, k, "float64"), LeadingDimensions(lda, ldb, ldc)
@@ -134,7 +134,7 @@ def sdk_multiply(
     out: _Out = _OUT,
 ) -> None:
     """Multiply random matrices and compare with the CPU's product: PASSED, or what differs."""
-    from wavetrim.scheduler.experiments.sdk_multiply import NAME, run_experiment
+    from wavetrim.lab.experiments.sdk_multiply import NAME, run_experiment
     from wavetrim.scheduler.problem import GemmProblem
 
     problem = GemmProblem(m, n, k)
@@ -177,7 +177,7 @@ def finish_report(report: "Report", out: Path, wrong: str = "the product is wron
     Raises:
         CommandFailed: A result was wrong.
     """
-    from wavetrim.scheduler.experiments.report import write_report
+    from wavetrim.lab.reports.report import write_report
     from wavetrim.service.cli.display import open_output
     from wavetrim.service.cli.exits import CommandFailed, ExitCode
 
@@ -217,7 +217,7 @@ def run_report(
     """
     from dataclasses import replace
 
-    from wavetrim.scheduler.experiments.plot import require_drawing
+    from wavetrim.lab.reports.plot import require_drawing
     from wavetrim.service.cli.display import open_notes, show_share
 
     bench = _open_bench()
@@ -233,7 +233,7 @@ def _open_bench() -> "Bench":
     Raises:
         DeviceUnavailable: It has none; the message says what is missing.
     """
-    from wavetrim.scheduler.experiments.bench import Bench, pick_device
+    from wavetrim.lab.reports.bench import Bench, pick_device
     from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
 
     settings = load_settings()

@@ -4,7 +4,8 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from wavetrim.scheduler.mapping import HUGE_PAGE_BYTES
+from wavetrim.scheduler.engine.mapping import HUGE_PAGE_BYTES
+from wavetrim.service.storage.arena.credit import Credit
 from wavetrim.service.storage.arena.errors import ArenaFull
 from wavetrim.service.storage.arena.extent import ExtentTable, Hold
 from wavetrim.service.storage.arena.memory_limit import read_room as read_memory_room
@@ -62,6 +63,10 @@ class Arena:
         read_room: Memory that may still be taken, in bytes. Called in threads.
         idle_seconds: How long a slab is kept that nobody uses.
         patience_seconds: How long one `obtain` may take.
+
+    Attributes:
+        limit_bytes: As given.
+        credit: What may be taken for bytes that have not come yet: as much as a usual slab has.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class Arena:
     ) -> None:
         self.limit_bytes = limit_bytes
         self._usual_bytes = slab_bytes or find_usual_bytes(limit_bytes)
+        self.credit = Credit(self._usual_bytes)
         self._patience_seconds = patience_seconds
         self._table = ExtentTable(poison=poison)
         self._supply = SlabSupply(

@@ -1,0 +1,1 @@
+"""What all benchmarks use: the `environment`, `operands`, exact references, tables in pages."""

@@ -1,0 +1,114 @@
+"""A, B and C in host memory, drawn, copied and overwritten by all cores: the GPU waits less."""
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.kernels.measured import Shape
+from wavetrim.cpu.threads import usable_cores
+from wavetrim.kernels.transfer.pinned import pin_matrix
+from wavetrim.scheduler.problem import GemmProblem, Memory
+
+Matrix = NDArray[Any]
+
+_LEAST_BYTES: Final = 4 * 2**20
+"""Rows of fewer bytes are not worth a thread of their own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operands:
+    """One product.
+
+    Attributes:
+        a: A[M, K], row-major, elements uniform in -1…1.
+        b: B[K, N], likewise.
+        c: C[M, N], row-major, for whoever writes where it is told to.
+        memory: Where all three lie.
+    """
+
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    memory: Memory
+
+    @property
+    def shape(self) -> Shape:
+        """M, N, K."""
+        return self.a.shape[0], self.b.shape[1], self.a.shape[1]
+
+    @property
+    def problem(self) -> GemmProblem:
+        """What is planned."""
+        return GemmProblem(*self.shape, self.dtype, self.memory)
+
+    @property
+    def dtype(self) -> str:
+        """Element type of all three."""
+        return self.c.dtype.name
+
+
+def draw_operands(shape: Shape, dtype: str, seed: int = 0) -> Operands:
+    """Random operands in pageable memory, whose pages are there already."""
+    m, n, k = shape
+    a, b, c = np.empty((m, k), dtype), np.empty((k, n), dtype), np.empty((m, n), dtype)
+    for place, matrix in enumerate((a, b)):
+        _fill_random(matrix, seed + place)
+    poison(c)
+    return Operands(a, b, c, "pageable")
+
+
+def pin_operands(operands: Operands) -> Operands:
+    """The same A and B in page-locked memory, and a C there.
+
+    Raises:
+        DeviceFailure: There is not that much memory to lock.
+    """
+    m, n, k = operands.shape
+    a, b, c = (pin_matrix(*size, operands.dtype) for size in ((m, k), (k, n), (m, n)))
+    copy_rows(a, operands.a)
+    copy_rows(b, operands.b)
+    poison(c)
+    return Operands(a, b, c, "pinned")
+
+
+def poison(matrix: Matrix) -> None:
+    """Fill with NaN, which no product here contains."""
+    map_rows(lambda rows: matrix[rows].fill(np.nan), matrix)
+
+
+def copy_rows(target: Matrix, source: Matrix, threads: int | None = None) -> None:
+    """Copy a matrix by several threads; by one for each usable core if nothing is said."""
+    map_rows(lambda rows: np.copyto(target[rows], source[rows]), target, threads)
+
+
+def map_rows(act: Callable[[slice], object], matrix: Matrix, threads: int | None = None) -> None:
+    """Call for some ranges of a matrix's rows, side by side, that together are all of them."""
+    ranges = cut_rows(matrix.shape[0], matrix.nbytes, threads or usable_cores())
+    if len(ranges) == 1:
+        act(ranges[0])
+        return
+    with ThreadPoolExecutor(len(ranges)) as pool:
+        list(pool.map(act, ranges))
+
+
+def cut_rows(rows: int, size_bytes: int, threads: int) -> list[slice]:
+    """Ranges of about as many rows each: at most `threads`, and not too small to be worth one."""
+    count = max(1, min(threads, rows, size_bytes // _LEAST_BYTES))
+    edges = [rows * part // count for part in range(count + 1)]
+    return [slice(*edge) for edge in itertools.pairwise(edges)]
+
+
+def _fill_random(matrix: Matrix, seed: int) -> None:
+    def fill(rows: slice) -> None:
+        part = matrix[rows]
+        generator = np.random.Generator(np.random.SFC64([seed, rows.start]))
+        generator.random(out=part, dtype=matrix.dtype.type)
+        part *= 2
+        part -= 1
+
+    map_rows(fill, matrix)

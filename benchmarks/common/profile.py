@@ -1,0 +1,35 @@
+"""The profile that plans are made from: of a file, or measured now."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from wavetrim.scheduler.calibration.calibrate import calibrate
+from wavetrim.scheduler.errors import ProfileError
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.profile.machine import MachineProfile
+
+
+def make_profile(executor: Executor, cache_dir: Path, file: Path | None) -> MachineProfile:
+    """The profile of a file, or measured now.
+
+    Args:
+        executor: Is calibrated.
+        cache_dir: Folder of compiled kernels.
+        file: A profile, or a results file that has one.
+
+    Raises:
+        ProfileError: What is there is no profile.
+        OSError: The file cannot be read.
+    """
+    if file is not None:
+        try:
+            document: Any = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ProfileError(f"{file} is not JSON: {error}") from error
+        return MachineProfile.from_dict(document.get("profile", document))
+    began = time.perf_counter()
+    profile = calibrate(executor, cache_dir=cache_dir, directory=None)
+    print(f"calibrated in {time.perf_counter() - began:.0f} s", flush=True)
+    return profile

@@ -1,0 +1,108 @@
+"""What becomes of accepted jobs and stored matrices under faults, each tried many times.
+
+Run `python -m benchmarks.faults`; no GPU is needed, and some faults need root, PostgreSQL or a C
+compiler. It writes benchmarks/results/faults.json: for each fault of `tests/faults` how often it
+was tried, how many jobs and matrices were accepted meanwhile, how many of them were lost, doubled
+or damaged, and how long the service took to compute again. It ends with 1 where any was.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import pytest
+
+from benchmarks.common.environment import describe_environment
+from benchmarks.common.results import write_document
+from benchmarks.common.tables import RESULTS
+from tests.faults.catalog import FAULTS, SIGNALS, SLOW
+from tests.faults.fault import Stage
+from tests.faults.ledger import Outcome
+
+ROUNDS: Final = 200
+"""Of all signals together."""
+
+_OTHERS: Final = 40
+_SLOW: Final = 100
+"""One fault of another kind is tried once in so many of these rounds."""
+
+WRONG: Final = ("lost", "doubled", "damaged", "unexplained")
+
+
+def main() -> int:
+    """Try all, and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="tries of all signals together")
+    parser.add_argument("--only", nargs="+", choices=FAULTS, default=list(FAULTS), metavar="NAME")
+    parser.add_argument("--seed", type=int, default=15)
+    parser.add_argument("--out", type=Path, default=RESULTS / "faults.json")
+    arguments = parser.parse_args()
+    document: dict[str, Any] = {**describe_environment(), "seed": arguments.seed, "rows": []}
+    for name in arguments.only:
+        row = try_fault(name, count_tries(name, arguments.rounds), arguments.seed)
+        document["rows"].append(row)
+        print(json.dumps(row), flush=True)
+        write_document(arguments.out, **document)
+    print(f"written to {arguments.out}")
+    return 1 if any(row["broken"] for row in document["rows"]) else 0
+
+
+def count_tries(name: str, rounds: int) -> int:
+    """How often a fault is tried when all signals together are tried so often."""
+    if name in SIGNALS:
+        return -(-rounds // len(SIGNALS))
+    return -(-rounds // (_SLOW if name in SLOW else _OTHERS))
+
+
+def try_fault(name: str, tries: int, seed: int) -> dict[str, Any]:
+    """Put one service through a fault, again and again; a row of the results."""
+    fault, chance = FAULTS[name](), random.Random(f"{seed} {name}")
+    outcomes: list[Outcome] = []
+    missing = broken = None
+    with TemporaryDirectory(prefix="wavetrim-faults-") as folder:
+        try:
+            with ExitStack() as stack:
+                stage = Stage(fault, Path(folder), stack)
+                for _ in range(tries):
+                    outcomes.append(stage.put_through(fault, chance))
+                    for note in outcomes[-1].notes:
+                        print(f"{name}: {note}", file=sys.stderr, flush=True)
+        except pytest.skip.Exception as skipped:
+            missing = str(skipped)
+        except Exception as error:
+            traceback.print_exc()
+            broken = f"{type(error).__name__}: {error}"
+    row = {"fault": name, "what": fault.told, "tries": len(outcomes), **sum_up(outcomes)}
+    if missing is not None:
+        row["not_tried"] = missing
+    wrong = [f"{row[what]} {what}" for what in WRONG if row[what]]
+    row["broken"] = broken or ", ".join(wrong) or None
+    return row
+
+
+def sum_up(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Counts of all tries, and the seconds that they took to recover."""
+    names = ("accepted", *WRONG, "failed")
+    counts = {name: sum(getattr(outcome, name) for outcome in outcomes) for name in names}
+    seconds = sorted(outcome.seconds for outcome in outcomes)
+    if not seconds:
+        return {**counts, "median_seconds": None, "worst_seconds": None, "spread": None}
+    median = statistics.median(seconds)
+    return {
+        **counts,
+        "median_seconds": round(median, 3),
+        "worst_seconds": round(seconds[-1], 3),
+        "spread": round((seconds[-1] - seconds[0]) / median, 3),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""This product beside others, from host memory back into host memory, turn by turn in one run.
+
+Two parts, each of which writes a file of its own, anew after every product:
+
+- `contests`, into results/host-<gpu>.json: all baselines multiply the same arrays, pageable ones
+  and page-locked ones, and each has its product checked. First the small products and those drawn
+  at random, whose seed is the date, then the suite.
+- `sweeps`, into results/host-<gpu>-sweeps.json: the time at the model's F over that of the best
+  one, its regret, and the plan as users run it, on free cores and on busy ones.
+
+Run `make bench-host`, or `python -m benchmarks.host [--parts contests sweeps] [--seconds 560]`. The
+seconds are those of each part; what did not fit is listed in its file. The second part can run by
+itself, with the profile of the first: `--parts sweeps --profile FILE`, and the same `--seed`.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from benchmarks.common.environment import describe_environment, name_host
+from benchmarks.common.profile import make_profile
+from benchmarks.host.baselines.baseline import Baseline
+from benchmarks.host.baselines.lineup import NAMES, make_baselines
+from benchmarks.host.bench import HostBench
+from benchmarks.host.limit import measure_link
+from benchmarks.host.results import HostRecord
+from benchmarks.host.suite import (
+    ALL_SHAPES,
+    RANDOM_SHAPES,
+    draw_products,
+    list_small,
+    list_suite,
+    list_sweeps,
+)
+from benchmarks.kernels.__main__ import read_shape
+from wavetrim.kernels.device import list_devices
+from wavetrim.scheduler.errors import ProfileError
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.problem import MEMORIES
+
+SECONDS: Final = 560.0
+FILES: Final = {"contests": "host-{}.json", "sweeps": "host-{}-sweeps.json"}
+"""The parts, and the file of each."""
+
+
+def main() -> int:
+    """Measure, and write the results."""
+    started = time.perf_counter()
+    arguments = read_arguments()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    environment = describe_environment()
+    wrong: list[str] = []
+    with TemporaryDirectory(prefix="wavetrim-") as folder:
+        cache_dir = Path(folder)
+        with Executor(cache_dir=cache_dir, devices=list_devices()) as executor:
+            try:
+                profile = make_profile(executor, cache_dir, arguments.profile)
+            except (ProfileError, OSError) as error:
+                print(error, file=sys.stderr)
+                return 1
+            link = measure_link(executor.devices[0].index) if executor.devices else None
+            environment |= {
+                "seed": arguments.seed,
+                "link": asdict(link) if link else None,
+                "profile": profile.as_dict(),
+            }
+            for part in arguments.parts:
+                out = arguments.out / FILES[part].format(name_host(environment))
+                record = HostRecord(out, environment)
+                until = started + arguments.seconds
+                bench = HostBench(
+                    executor, profile, link=link, cache_dir=cache_dir, record=record, until=until
+                )
+                names = arguments.baselines if part == "contests" else ()
+                baselines = make_baselines(executor, profile, names, record.leave_out)
+                measure_part(part, bench, baselines, arguments)
+                record.write()
+                wrong += record.wrong
+                print(f"written to {out} after {time.perf_counter() - started:.0f} s", flush=True)
+                started = time.perf_counter()
+    for one in wrong:
+        print(f"wrong product: {one}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def measure_part(
+    part: str, bench: HostBench, baselines: Sequence[Baseline], arguments: argparse.Namespace
+) -> None:
+    """All that one file holds, by importance."""
+    suite = list_suite(arguments.shapes)
+    drawn = draw_products(arguments.seed, arguments.random)
+    if part == "sweeps":
+        bench.sweep(list_sweeps(suite, drawn))
+        return
+    small = list_small() if arguments.shapes == ALL_SHAPES else []
+    bench.compare([*small, *drawn, *suite], baselines, arguments.memories)
+
+
+def read_arguments() -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--seconds", type=float, default=SECONDS, help="what each part may take")
+    add("--parts", nargs="+", choices=FILES, default=list(FILES))
+    today = datetime.now(UTC).date().isoformat()
+    add("--seed", default=today, help="of the random products; default: the date")
+    add("--random", type=int, default=RANDOM_SHAPES, help="how many of these there are")
+    add("--shapes", type=read_shape, nargs="+", default=ALL_SHAPES, metavar="MxNxK",
+        help="in place of the suite and the small products")  # fmt: skip
+    add("--baselines", nargs="+", choices=NAMES, default=NAMES)
+    add("--memories", nargs="+", choices=MEMORIES, default=MEMORIES)
+    add("--profile", type=Path, help="a profile, or a results file that has one")
+    add("--out", type=Path, default=Path("benchmarks/results"), help="folder of results")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

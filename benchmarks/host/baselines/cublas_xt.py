@@ -1,0 +1,188 @@
+"""cublasXt, tuned for each product."""
+
+import contextlib
+import math
+import multiprocessing
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Final
+
+from benchmarks.common.blas_threads import BlasThreads
+from benchmarks.common.operands import Matrix, Operands, draw_operands
+from benchmarks.common.projection import Projection
+from benchmarks.host.baselines.baseline import Baseline
+from benchmarks.host.baselines.xt_library import XtError, XtHandle
+
+BLOCKS: Final = (4096, 2048, 8192, 1024)
+"""Block sizes, the likely best first: time may run out."""
+
+CPU_RATIOS: Final = (0.05, 0.1, 0.2, 0.4)
+_BRIEF_SECONDS: Final = 0.25
+"""Trials that are shorter are taken twice, for the first allocates."""
+
+_PROBE_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class XtSettings:
+    """What can be set.
+
+    Attributes:
+        block: Side of the blocks that matrices are cut into.
+        pinning: Whether it page-locks the matrices itself.
+        cpu_ratio: The CPU's share of the product.
+    """
+
+    block: int
+    pinning: bool = False
+    cpu_ratio: float = 0.0
+
+
+class CublasXt(Baseline):
+    """`cublasXtSgemm` and `cublasXtDgemm` with the settings that are the fastest at each product.
+
+    All block sizes are tried, with its own page-locking and without; then, with the best of them,
+    larger and larger shares for the CPU, as long as they help.
+
+    Args:
+        device_index: CUDA's number of the GPU.
+        shares_with_cpu: Whether it may leave a share to the CPU, which computes it with SciPy.
+
+    Raises:
+        XtError: cublasXt cannot be used.
+        OSError: The library is not found.
+        ImportError: There is no SciPy.
+    """
+
+    name = "cublasxt"
+    groups: ClassVar = ("suite",)  # to tune it takes as long as all others' turns
+
+    def __init__(self, device_index: int, *, shares_with_cpu: bool) -> None:
+        self._handle = XtHandle(device_index)
+        self._shares_with_cpu = shares_with_cpu
+        if shares_with_cpu:
+            for dtype in ("float32", "float64"):
+                self._handle.set_cpu_routine(dtype)
+        self._blas = BlasThreads()
+        self._settings = XtSettings(BLOCKS[0])
+        self._tried = 0
+        self._refusal: XtError | None = None
+
+    def prepare(self, operands: Operands, until: float) -> bool:
+        """Find the best settings, or the best of those that there is time to try.
+
+        Raises:
+            XtError: All of them are refused.
+        """
+        candidates = list_settings(max(operands.shape), operands.memory)
+        best_seconds, best = math.inf, candidates[0]
+        self._tried, self._refusal = 0, None
+        for candidate in candidates:
+            if math.isfinite(best_seconds) and time.perf_counter() > until:
+                break
+            best_seconds, best = min(
+                (best_seconds, best), self._try(candidate, operands), key=_rank
+            )
+        if self._refusal is not None and not math.isfinite(best_seconds):
+            raise self._refusal
+        for ratio in CPU_RATIOS if self._shares_with_cpu else ():
+            if time.perf_counter() > until:
+                break
+            trial = self._try(replace(best, cpu_ratio=ratio), operands)
+            if trial[0] >= best_seconds:
+                break
+            best_seconds, best = trial
+        self._apply(best, operands.dtype)
+        return True
+
+    def multiply(self, operands: Operands) -> Matrix:
+        """A·B into C."""
+        self._handle.multiply(operands)
+        return operands.c
+
+    @property
+    def wakes_blas(self) -> bool:
+        """Where the CPU has a share."""
+        return self._settings.cpu_ratio > 0
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it is set to, and of how many settings that were tried this is the best."""
+        return {**asdict(self._settings), "tried": self._tried}
+
+    def _try(self, settings: XtSettings, operands: Operands) -> tuple[float, XtSettings]:
+        """Seconds with some settings; infinite where they are refused, as locked pages may be."""
+        self._tried += 1
+        try:
+            self._apply(settings, operands.dtype)
+            with self._blas.wake_all() if settings.cpu_ratio > 0 else contextlib.nullcontext():
+                seconds = self._time(operands)
+                if seconds < _BRIEF_SECONDS:
+                    seconds = min(seconds, self._time(operands))
+        except XtError as error:
+            self._refusal = error
+            return math.inf, settings
+        return seconds, settings
+
+    def _time(self, operands: Operands) -> float:
+        started = time.perf_counter()
+        self._handle.multiply(operands)
+        return time.perf_counter() - started
+
+    def _apply(self, settings: XtSettings, dtype: str) -> None:
+        self._handle.set_block(settings.block)
+        self._handle.set_pinning(settings.pinning)
+        if self._shares_with_cpu:
+            self._handle.set_cpu_ratio(dtype, settings.cpu_ratio)
+        self._settings = settings
+
+
+def list_settings(largest: int, memory: str) -> Sequence[XtSettings]:
+    """Settings without a share for the CPU that can differ at a product.
+
+    Blocks larger than the product are all the same, and matrices that are page-locked already
+    must not be locked again.
+
+    Args:
+        largest: The largest of M, N and K.
+        memory: Kind of host memory.
+    """
+    covering = min((block for block in BLOCKS if block >= largest), default=max(BLOCKS))
+    pinnings = (False,) if memory == "pinned" else (True, False)
+    blocks = [block for block in BLOCKS if block <= covering]
+    return [XtSettings(block, pinning) for block in blocks for pinning in pinnings]
+
+
+def can_share_with_cpu(device_index: int) -> bool:
+    """Whether products with a share for the CPU come out right.
+
+    Tried in a process of its own, which it may take down.
+    """
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_probe_sharing, args=(device_index,), daemon=True)
+    process.start()
+    process.join(_PROBE_SECONDS)
+    if process.is_alive():
+        process.kill()
+        process.join()
+    return process.exitcode == 0
+
+
+def _probe_sharing(device_index: int) -> None:
+    """Exit with 0 if a product in each element type is right."""
+    for dtype in ("float32", "float64"):
+        operands = draw_operands((1500, 1300, 1100), dtype)
+        handle = XtHandle(device_index)
+        handle.set_block(512)
+        handle.set_cpu_routine(dtype)
+        handle.set_cpu_ratio(dtype, 0.2)
+        handle.multiply(operands)
+        if not Projection(operands).find_error(operands.c) <= 1.0:
+            sys.exit(1)
+        handle.close()
+
+
+def _rank(trial: tuple[float, XtSettings]) -> float:
+    return trial[0]

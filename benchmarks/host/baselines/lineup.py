@@ -1,0 +1,93 @@
+"""Which baselines there are on this machine."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from benchmarks.host.baselines.baseline import Baseline
+from benchmarks.host.baselines.executor import SplitExecutor
+from benchmarks.host.baselines.plain_numpy import PlainNumpy
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.store import find_profile
+from wavetrim.scheduler.wishes import Wishes
+
+OURS: Final = "wavetrim"
+PRESET: Final = "wavetrim-preset"
+OTHERS: Final = ("cupy", "cupy-streams", "torch", "numpy")
+"""Never to be slower than the fastest of these."""
+
+NAMES: Final = (OURS, PRESET, "wavetrim-gpu", *OTHERS, "cublasxt")
+"""Who takes part where nothing else is said, if this machine has what they need."""
+
+Refuse = Callable[[str, str], None]
+
+
+def make_baselines(
+    executor: Executor, profile: MachineProfile, names: Sequence[str], refuse: Refuse
+) -> list[Baseline]:
+    """Baselines of these names; `refuse` is told of those that cannot be made, and why.
+
+    Args:
+        executor: This product's.
+        profile: What its plans are made from, but for those from a preset.
+        names: Some of `NAMES`.
+        refuse: Receives name and reason.
+    """
+    makers: dict[str, Callable[[], Baseline]] = {
+        OURS: lambda: SplitExecutor(OURS, executor, profile),
+        PRESET: lambda: SplitExecutor(PRESET, executor, find_preset_profile(executor)),
+        "numpy": PlainNumpy,
+    }
+    if executor.devices:
+        index = executor.devices[0].index
+        makers |= {
+            "wavetrim-gpu": lambda: SplitExecutor("wavetrim-gpu", executor, profile, Wishes(f=0)),
+            "cupy": _make_plain_cupy,
+            "cupy-streams": _make_streamed_cupy,
+            "torch": _make_pytorch,
+            "cublasxt": lambda: _make_cublas_xt(index, refuse),
+        }
+    baselines: list[Baseline] = []
+    for name in names:
+        if name not in makers:
+            refuse(name, "there is no GPU")
+            continue
+        try:
+            baselines.append(makers[name]())
+        except Exception as error:  # the others do not need what this one lacks
+            refuse(name, f"{type(error).__name__}: {error}")
+    return baselines
+
+
+def find_preset_profile(executor: Executor) -> MachineProfile:
+    """What plans are made from before a machine is calibrated: data sheets."""
+    return find_profile(
+        None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
+    )
+
+
+def _make_plain_cupy() -> Baseline:
+    from benchmarks.host.baselines.plain_cupy import PlainCupy
+
+    return PlainCupy()
+
+
+def _make_streamed_cupy() -> Baseline:
+    from benchmarks.host.baselines.streamed_cupy import StreamedCupy
+
+    return StreamedCupy()
+
+
+def _make_pytorch() -> Baseline:
+    from benchmarks.host.baselines.pytorch import PyTorch
+
+    return PyTorch()
+
+
+def _make_cublas_xt(device_index: int, refuse: Refuse) -> Baseline:
+    from benchmarks.host.baselines.cublas_xt import CublasXt, can_share_with_cpu
+
+    shares = can_share_with_cpu(device_index)
+    if not shares:
+        refuse("cublasxt", "takes part without its CPU ratio: products with one fail here")
+    return CublasXt(device_index, shares_with_cpu=shares)

@@ -1,0 +1,287 @@
+"""What is asked of the figures, and whether they have it."""
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Self
+
+from benchmarks.host.baselines.lineup import OTHERS, OURS, PRESET
+from benchmarks.host.results import HostResults
+from benchmarks.host.rows import HostRow, SweepRow
+from benchmarks.host.suite import ALL_SHAPES, DTYPES, SMALL_SIZES
+from benchmarks.kernels.measured import Shape
+from wavetrim.scheduler.problem import MEMORIES
+
+SLOWER_SHARE: Final = 0.03
+SLOWER_SECONDS: Final = 0.05e-3
+"""Over the fastest other's time by this share and these seconds, a product counts as slower."""
+
+LEAST_MEANS: Final = {"pinned": 1.10, "pageable": 4.0}
+"""Geometric means of the speed over the fastest other's, at the random products."""
+
+ERRORS: Final = {OURS: (0.03, 0.10), PRESET: (0.10, 0.30)}
+"""Of predicted seconds, median and 95th percentile: calibrated, and from a preset alone."""
+
+REGRETS: Final = {90: 1.02, 95: 1.06}
+MOVING_RATIO: Final = 1.0
+BUSY_SPEED: Final = 1.2
+
+KEPT_SHARE: Final = 0.98
+"""Of what was reached before: nothing may be slower by more than 2%."""
+
+REACHED_SHARES: Final[dict[Shape, float]] = {
+    (8192, 8192, 8192): 0.966,
+    (16384, 16384, 16384): 0.965,
+}
+"""Of the limit, page-locked float32, at commit 0407190."""
+
+REACHED_MEANS: Final = {"cublasxt": 3.0, "cupy": 6.8}
+"""Geometric means of the speed over theirs, over the suite, pageable float32, likewise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """All baselines at one product.
+
+    Attributes:
+        rows: By baseline.
+    """
+
+    rows: Mapping[str, HostRow]
+
+    @property
+    def ours(self) -> HostRow:
+        """This product's row."""
+        return self.rows[OURS]
+
+    @property
+    def fastest(self) -> HostRow:
+        """The fastest of the others."""
+        others = [self.rows[name] for name in OTHERS if name in self.rows]
+        return min(others, key=lambda row: row.seconds)
+
+    @property
+    def speed(self) -> float:
+        """Time of the fastest of the others over ours."""
+        return self.fastest.seconds / self.ours.seconds
+
+    @property
+    def excess(self) -> float:
+        """Our time over what it may be, at most 1."""
+        allowed = self.fastest.seconds * (1 + SLOWER_SHARE) + SLOWER_SECONDS
+        return self.ours.seconds / allowed
+
+    def find_speed_over(self, name: str) -> float | None:
+        """A baseline's time over ours; None where it was not measured."""
+        return self.rows[name].seconds / self.ours.seconds if name in self.rows else None
+
+
+def list_contests(rows: Iterable[HostRow]) -> list[Contest]:
+    """Contests of ours and at least one other.
+
+    To the CPU page-locked memory is like any other, so NumPy's time counts for both kinds.
+    """
+    found: dict[tuple[Shape, str, str], dict[str, HostRow]] = {}
+    for row in rows:
+        found.setdefault((row.shape, row.dtype, row.memory), {})[row.baseline] = row
+    for (shape, dtype, memory), by_name in found.items():
+        pageable = found.get((shape, dtype, "pageable"), {})
+        if memory == "pinned" and "numpy" in pageable:
+            by_name["numpy"] = pageable["numpy"]
+    return [
+        Contest(by_name)
+        for by_name in found.values()
+        if OURS in by_name and any(name in by_name for name in OTHERS)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Something that is asked of the figures.
+
+    Attributes:
+        what: The figure.
+        bound: What it should be at least, or at most.
+        found: What it is; None where it was not measured.
+        count: Contests or sweeps that it was found from.
+        at_least: Whether more is better.
+    """
+
+    what: str
+    bound: float
+    found: float | None
+    count: int
+    at_least: bool = False
+
+    @classmethod
+    def over(
+        cls,
+        what: str,
+        bound: float,
+        values: Iterable[float | None],
+        summarize: Callable[[Sequence[float]], float],
+        *,
+        at_least: bool = False,
+    ) -> Self:
+        """Of several values; None is one that was not measured."""
+        known = [value for value in values if value is not None]
+        return cls(what, bound, summarize(known) if known else None, len(known), at_least)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether it is as asked; None where that was not measured."""
+        if self.found is None:
+            return None
+        return self.found >= self.bound if self.at_least else self.found <= self.bound
+
+
+def judge(results: HostResults) -> list[Judgement]:
+    """All that is asked of what a file holds: contests, sweeps, or both."""
+    judgements = _judge_contests(results.rows) if results.rows else []
+    return judgements + (_judge_sweeps(results.regret) if results.regret else [])
+
+
+def find_percentile(values: Sequence[float], percent: int) -> float:
+    """The nearest-rank percentile: the least value with that many per cent at or below it."""
+    return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
+
+
+def list_errors(pairs: Iterable[tuple[float, float]]) -> list[float]:
+    """|predicted - measured| / measured, of pairs of both, where something was measured."""
+    return [abs(predicted - measured) / measured for predicted, measured in pairs if measured > 0]
+
+
+def _judge_contests(rows: Sequence[HostRow]) -> list[Judgement]:
+    contests = list_contests(rows)
+    judgements = [
+        Judgement.over(
+            f"products slower than the fastest other by {SLOWER_SHARE:.0%} + "
+            f"{SLOWER_SECONDS * 1e3:g} ms",
+            0,
+            (one.excess for one in contests),
+            lambda values: sum(value > 1 for value in values),
+        )
+    ]
+    for memory in reversed(MEMORIES):
+        of = [one for one in contests if one.ours.memory == memory]
+        judgements.append(
+            Judgement.over(
+                f"random products, {memory}: mean speed over the fastest other",
+                LEAST_MEANS[memory],
+                (one.speed for one in of if one.ours.group == "random"),
+                statistics.geometric_mean,
+                at_least=True,
+            )
+        )
+        judgements.append(
+            Judgement.over(
+                f"{SMALL_SIZES[0]}³ to {SMALL_SIZES[-1]}³, {memory}: largest time over "
+                "cupy-streams'",
+                1.0,
+                (_invert(one.find_speed_over("cupy-streams")) for one in of if _is_small(one.ours)),
+                max,
+            )
+        )
+    judgements += _judge_predictions(rows)
+    return judgements + _judge_reached(rows, contests)
+
+
+def _judge_predictions(rows: Sequence[HostRow]) -> list[Judgement]:
+    """Of plans that took their turns among others."""
+    judgements = []
+    for name, (middle, high) in ERRORS.items():
+        errors = list_errors(
+            (row.predicted_seconds, row.seconds)
+            for row in rows
+            if row.baseline == name and row.predicted_seconds is not None
+        )
+        of = "calibrated" if name == OURS else "from a preset alone"
+        judgements += _judge_percentiles(
+            f"error of predicted seconds, {of}", {50: middle, 95: high}, errors
+        )
+    return judgements
+
+
+def _judge_reached(rows: Sequence[HostRow], contests: Sequence[Contest]) -> list[Judgement]:
+    """What must not be lost."""
+    judgements = [
+        Judgement.over(
+            f"{shape[0]}³ float32, pinned: share of the limit",
+            round(KEPT_SHARE * reached, 3),
+            (
+                row.limit_share
+                for row in rows
+                if (row.baseline, row.dtype, row.memory) == (OURS, "float32", "pinned")
+                and row.shape == shape
+            ),
+            min,
+            at_least=True,
+        )
+        for shape, reached in REACHED_SHARES.items()
+    ]
+    judgements += [
+        Judgement.over(
+            f"suite, pageable, {dtype}: mean speed over {name}",
+            round(KEPT_SHARE * reached, 3),
+            (
+                one.find_speed_over(name)
+                for one in contests
+                if one.ours.shape in ALL_SHAPES
+                and (one.ours.dtype, one.ours.memory) == (dtype, "pageable")
+            ),
+            statistics.geometric_mean,
+            at_least=True,
+        )
+        for name, reached in REACHED_MEANS.items()
+        for dtype in DTYPES
+    ]
+    return judgements
+
+
+def _judge_sweeps(regret: Sequence[SweepRow]) -> list[Judgement]:
+    splits = [row for row in regret if row.is_split]
+    busy = (
+        row.busy_pinned_seconds / row.busy_moving_seconds
+        for row in splits
+        if row.busy_pinned_seconds is not None and row.busy_moving_seconds is not None
+    )
+    return [
+        *_judge_percentiles("regret of F", REGRETS, [row.regret for row in regret]),
+        Judgement.over(
+            "splits: mean time of the plan as it is over that of its F pinned",
+            MOVING_RATIO,
+            (row.moving_seconds / row.measured_seconds["total"] for row in splits),
+            statistics.geometric_mean,
+        ),
+        Judgement.over(
+            "splits, half of the cores busy: mean speed of the plan as it is over its F pinned",
+            BUSY_SPEED,
+            busy,
+            statistics.geometric_mean,
+            at_least=True,
+        ),
+    ]
+
+
+def _judge_percentiles(
+    what: str, bounds: Mapping[int, float], values: Sequence[float]
+) -> list[Judgement]:
+    return [
+        Judgement.over(
+            f"{what}, {'median' if percent == 50 else f'{percent}th percentile'}",
+            bound,
+            values,
+            partial(find_percentile, percent=percent),
+        )
+        for percent, bound in bounds.items()
+    ]
+
+
+def _is_small(row: HostRow) -> bool:
+    return row.m == row.n == row.k <= SMALL_SIZES[-1]
+
+
+def _invert(ratio: float | None) -> float | None:
+    return None if ratio is None else 1 / ratio

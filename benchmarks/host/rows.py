@@ -1,0 +1,125 @@
+"""What is measured of products in host memory: turns of baselines, and sweeps of F."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.host.suite import Group
+from benchmarks.kernels.measured import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """One baseline at one product.
+
+    Attributes:
+        m: Rows of C.
+        n: Columns of C.
+        k: Columns of A.
+        dtype: Element type.
+        memory: "pageable" or "pinned".
+        baseline: Who.
+        seconds: Median of the turns, from host memory back into host memory.
+        limit_seconds: The least time of the GPU alone, by the rates of the same run; None where it
+            was not measured.
+        f: Rows of C that the plan left to the CPU; None where there is no plan.
+        f_actual: Rows of C that the CPU computed.
+        spread: Slowest minus fastest turn, over the median.
+        turns: How many.
+        settings: What the baseline was tuned to.
+        group: Why the product is measured.
+    """
+
+    m: int
+    n: int
+    k: int
+    dtype: str
+    memory: str
+    baseline: str
+    seconds: float
+    limit_seconds: float | None
+    f: int | None
+    f_actual: int | None
+    spread: float
+    turns: int
+    settings: dict[str, Any] | None = None
+    group: Group = "suite"
+
+    @property
+    def shape(self) -> Shape:
+        """M, N, K."""
+        return self.m, self.n, self.k
+
+    @property
+    def limit_share(self) -> float | None:
+        """The limit over the time taken: 1 at the limit of the GPU alone."""
+        return None if self.limit_seconds is None else self.limit_seconds / self.seconds
+
+    @property
+    def predicted_seconds(self) -> float | None:
+        """What the plan said; None where there is no plan."""
+        return (self.settings or {}).get("predicted_seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRow:
+    """The model's F beside the best one that was found.
+
+    Attributes:
+        m: Rows of C.
+        n: Columns of C.
+        k: Columns of A.
+        dtype: Element type.
+        memory: "pageable" or "pinned".
+        sms: Multiprocessors that the GPU was held to, or all that it has.
+        f: The model's F.
+        best_f: The fastest F of the sweep.
+        regret: Time at `f` over time at `best_f`.
+        predicted_seconds: "gpu", "cpu" and "total", as the model has them at `f`.
+        measured_seconds: The same as measured with `f` pinned, medians.
+        kernel: Name and tile of the GPU's kernel.
+        gpu_alone_seconds: Time at F = 0.
+        cpu_alone_seconds: Time at F = M; None where the model finds that hopeless.
+        moving_seconds: Time with the plan as it is, whose boundary may move from `f`.
+        turns: Times that the best ones were measured.
+        busy_moving_seconds: As `moving_seconds` while half of the cores are taken by others; None
+            where one device computes all rows.
+        busy_pinned_seconds: The same with `f` pinned.
+        curve: (F, seconds, predicted seconds), one turn each.
+    """
+
+    m: int
+    n: int
+    k: int
+    dtype: str
+    memory: str
+    sms: int
+    f: int
+    best_f: int
+    regret: float
+    predicted_seconds: Mapping[str, float]
+    measured_seconds: Mapping[str, float]
+    kernel: str
+    gpu_alone_seconds: float
+    cpu_alone_seconds: float | None
+    moving_seconds: float
+    turns: int
+    busy_moving_seconds: float | None = None
+    busy_pinned_seconds: float | None = None
+    curve: Sequence[Sequence[float]] = field(default_factory=tuple)
+
+    @property
+    def shape(self) -> Shape:
+        """M, N, K."""
+        return self.m, self.n, self.k
+
+    @property
+    def is_split(self) -> bool:
+        """Whether both devices compute rows."""
+        return 0 < self.f < self.m
+
+    @property
+    def over_better_alone(self) -> float:
+        """Time with the plan, its boundary moving, over that of the better device alone."""
+        alone = [x for x in (self.gpu_alone_seconds, self.cpu_alone_seconds) if x is not None]
+        return self.moving_seconds / min(alone)

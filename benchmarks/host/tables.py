@@ -1,0 +1,230 @@
+"""Writes docs/performance.md's tables from results/host-<gpu>.json.
+
+Run `make figures`, or `python -m benchmarks.host.tables`. What stands between `<!-- NAME -->` and
+`<!-- /NAME -->` is replaced. A file has a part in those sections that it holds something for.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from benchmarks.common.results import ResultsError
+from benchmarks.common.tables import RESULTS, ROOT, fill_section, render_table
+from benchmarks.host.baselines.lineup import NAMES, OURS
+from benchmarks.host.judged import find_percentile, judge, list_contests, list_errors
+from benchmarks.host.plots import find_plot, list_plots
+from benchmarks.host.results import HostResults, read_host_results
+from benchmarks.host.rows import HostRow, SweepRow
+from benchmarks.host.suite import ALL_SHAPES, DTYPES, Group, name_shape
+from benchmarks.kernels.measured import Shape
+from wavetrim.scheduler.problem import MEMORIES
+
+PAGE: Final = ROOT / "docs" / "performance.md"
+NOT_MEASURED: Final = "Not measured yet: no results/host-<gpu>.json holds it."
+WORST: Final = 15
+"""Contests that are listed as the worst ones."""
+
+GROUPS: Final[tuple[Group, ...]] = ("suite", "random", "small")
+
+
+def main() -> int:
+    """Fills the page."""
+    try:
+        results = read_host_results(RESULTS)
+    except ResultsError as error:
+        print(error, file=sys.stderr)
+        return 1
+    PAGE.write_text(fill_page(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
+    return 0
+
+
+def fill_page(text: str, results: Sequence[HostResults]) -> str:
+    """The page with all tables as the results have them."""
+    for name, render in SECTIONS.items():
+        bodies = [f"{one.caption}:\n\n{body}" for one in results if (body := render(one))]
+        text = fill_section(text, f"host-{name}", "\n\n".join(bodies) or NOT_MEASURED)
+    return text
+
+
+def render_judged(results: HostResults) -> str:
+    """What is asked, and what was found."""
+    met = {True: "yes", False: "**no**", None: "not measured"}
+    lines = [
+        [
+            one.what,
+            f"{'≥' if one.at_least else '≤'} {one.bound:g}",
+            _show(one.found, ".3g" if one.bound == 0 else ".3f"),
+            str(one.count),
+            met[one.met],
+        ]
+        for one in judge(results)
+    ]
+    return render_table(("figure", "bound", "found", "of", "met"), lines)
+
+
+def render_worst(results: HostResults) -> str:
+    """The contests in which others are furthest ahead, or least behind."""
+    contests = sorted(list_contests(results.rows), key=lambda one: one.excess, reverse=True)
+    lines = [
+        [
+            name_shape(one.ours.shape),
+            one.ours.dtype,
+            one.ours.memory,
+            one.ours.group,
+            _show_ms(one.ours.seconds),
+            one.fastest.baseline,
+            _show_ms(one.fastest.seconds),
+            f"{one.ours.seconds / one.fastest.seconds:.3f}",
+            "**yes**" if one.excess > 1 else "no",
+        ]
+        for one in contests[:WORST]
+    ]
+    head = ("product", "type", "memory", "", OURS, "fastest other", "its time", "ratio", "slower")
+    return render_table(head, lines) if lines else ""
+
+
+def render_link(results: HostResults) -> str:
+    """The link's rates in the run."""
+    link = results.document.get("link")
+    if not link:
+        return ""
+    cells = [f"{link[f'{way}_gbytes_per_second']:.1f}" for way in ("in", "out")]
+    return render_table(("to the GPU, GB/s", "from it"), [cells])
+
+
+def render_times(results: HostResults) -> str:
+    """For each group, memory and element type: milliseconds of all baselines at every product."""
+    tables = []
+    for group in GROUPS:
+        for dtype in DTYPES:
+            for memory in MEMORIES:
+                rows = [
+                    row
+                    for row in results.rows
+                    if (row.group, row.dtype, row.memory) == (group, dtype, memory)
+                ]
+                if rows:
+                    tables.append(_render_baselines(f"{group}, {dtype}, {memory}", rows))
+    what = "Per cent of the GPU's limit at each product, wavetrim beside others"
+    return "\n\n".join([*_show_plot(results, "limit", what), *tables])
+
+
+def _render_baselines(title: str, rows: Sequence[HostRow]) -> str:
+    times = {(row.shape, row.baseline): row.seconds for row in rows}
+    shares = {row.shape: row.limit_share for row in rows if row.baseline == OURS}
+    with_limit = any(share is not None for share in shares.values())
+    there = [name for name in NAMES if any(row.baseline == name for row in rows)]
+    lines = [
+        [
+            name_shape(shape),
+            *([_show(shares.get(shape), ".0%")] if with_limit else []),
+            *(_show_ms(times.get((shape, name))) for name in there),
+        ]
+        for shape in sorted(dict.fromkeys(row.shape for row in rows), key=_find_place)
+    ]
+    return render_table((title, *(["of the limit"] if with_limit else []), *there), lines)
+
+
+def _find_place(shape: Shape) -> int:
+    """Where a product stands in the suite; behind it where it is none of it."""
+    return ALL_SHAPES.index(shape) if shape in ALL_SHAPES else len(ALL_SHAPES)
+
+
+def render_splits(results: HostResults) -> str:
+    """Both devices beside each of them alone, at the products that the model splits."""
+    lines = [
+        [
+            name_shape(row.shape),
+            row.dtype,
+            str(row.sms),
+            str(row.f),
+            *map(
+                _show_ms,
+                (
+                    row.moving_seconds,
+                    row.measured_seconds["total"],
+                    row.gpu_alone_seconds,
+                    row.cpu_alone_seconds,
+                ),
+            ),
+            f"{1 / row.over_better_alone:.2f}",
+            _show_ms(row.busy_moving_seconds),
+            _show_ms(row.busy_pinned_seconds),
+        ]
+        for row in results.regret
+        if row.is_split
+    ]
+    head = (
+        *("product", "type", "multiprocessors", "F", OURS, "F pinned", "GPU alone", "CPU alone"),
+        *("speed over the better one", f"{OURS}, busy cores", "F pinned, busy cores"),
+    )
+    return render_table(head, lines) if lines else ""
+
+
+def render_regret(results: HostResults) -> str:
+    """Regret and the errors of predictions, over all products that were swept."""
+    whole = max((row.sms for row in results.regret), default=0)
+    lines = []
+    for dtype in DTYPES:
+        for sms in sorted({row.sms for row in results.regret}, reverse=True):
+            rows = [row for row in results.regret if (row.dtype, row.sms) == (dtype, sms)]
+            if rows:
+                budget = "all" if sms == whole else str(sms)
+                lines.append([dtype, budget, str(len(rows)), *_list_regret_cells(rows)])
+    head = (
+        *("type", "multiprocessors", "products", "regret, median", "90th percentile", "95th"),
+        "most over the better device alone",
+        *(f"error of {part} seconds, median, 95th" for part in ("GPU", "CPU", "total")),
+    )
+    what = "Time over F with the model's choice"
+    return "\n\n".join(
+        [*_show_plot(results, "f", what), render_table(head, lines)] if lines else []
+    )
+
+
+def _show_plot(results: HostResults, name: str, what: str) -> list[str]:
+    """A line with the plot, where there is something to draw."""
+    return [f"![{what}]({find_plot(results, name).name})"] if name in list_plots(results) else []
+
+
+def _list_regret_cells(rows: Sequence[SweepRow]) -> Iterable[str]:
+    """Regret, time over the better device alone, and errors of predictions."""
+    regrets = [row.regret for row in rows]
+    yield from (f"{find_percentile(regrets, percent):.3f}" for percent in (50, 90, 95))
+    yield f"{max(row.over_better_alone for row in rows):.3f}"
+    for part in ("gpu", "cpu", "total"):
+        errors = list_errors(
+            (row.predicted_seconds[part], row.measured_seconds[part]) for row in rows
+        )
+        shown = (f"{find_percentile(errors, percent):.0%}" for percent in (50, 95) if errors)
+        yield ", ".join(shown)
+
+
+def render_left_out(results: HostResults) -> str:
+    """What was not measured, and why."""
+    return "\n".join(f"- {line}" for line in results.left_out)
+
+
+SECTIONS: Final[dict[str, Callable[[HostResults], str]]] = {
+    "judged": render_judged,
+    "worst": render_worst,
+    "link": render_link,
+    "times": render_times,
+    "splits": render_splits,
+    "regret": render_regret,
+    "left-out": render_left_out,
+}
+"""What fills each section of docs/performance.md, whose marks are called host-NAME."""
+
+
+def _show(value: float | None, form: str) -> str:
+    """A figure; empty for None."""
+    return "" if value is None else format(value, form)
+
+
+def _show_ms(seconds: float | None) -> str:
+    return _show(None if seconds is None else seconds * 1e3, ".3g")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""What every baseline can do, and what they are called."""
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.http.clients.load import Load
+from benchmarks.http.clients.product import Product
+from benchmarks.http.rows import Case
+
+FLOOR: Final = "floor"
+FLOOR_UNIX: Final = "floor-unix"
+EXECUTOR: Final = "executor"
+OURS: Final = "wavetrim"
+OURS_UNIX: Final = "wavetrim-unix"
+OURS_CLIENT: Final = "wavetrim-client"
+OURS_LEASE: Final = "wavetrim-lease"
+OURS_NEW_LEASE: Final = "wavetrim-lease-new"
+NUMPY: Final = "numpy"
+CUPY: Final = "cupy"
+PYTRITON: Final = "pytriton"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What all baselines know.
+
+    Attributes:
+        folder: For data, logs, sockets; removed at the end.
+        profile: A file with the machine's profile; without it, the machine is calibrated.
+        pytriton: The interpreter that has PyTriton.
+    """
+
+    folder: Path
+    profile: Path | None = None
+    pytriton: str = sys.executable
+
+
+class BaselineFailed(Exception):
+    """A baseline could not do what it took part in; the message says why."""
+
+
+class Baseline(ABC):
+    """One way to get a product.
+
+    Attributes:
+        name: What rows call it.
+    """
+
+    name: str
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start what it needs.
+
+        Raises:
+            ServerAbsent: It does not run here.
+        """
+
+    def abstain(self, case: Case) -> str | None:
+        """Why it does not take part in a case; None where it does."""
+        del case
+        return None
+
+    @abstractmethod
+    def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:
+        """Let clients ask for the products for some time.
+
+        Raises:
+            WrongAnswer: An answer is not its product.
+            BaselineFailed: It could not do it.
+            OSError: A connection broke.
+            AnswerMalformed: An answer is no HTTP.
+        """
+
+    def stop(self) -> None:
+        """End what was started; some start nothing of their own."""
+        return

@@ -1,0 +1,78 @@
+"""The service, as the benchmark starts it."""
+
+from collections.abc import Callable
+
+from benchmarks.http.baselines.baseline import Setup
+from benchmarks.http.baselines.executor_process import KERNELS, PROFILES
+from benchmarks.http.baselines.server_process import (
+    ServerAbsent,
+    ServerProcess,
+    find_free_port,
+    run_module,
+)
+from benchmarks.http.clients.connection import Address
+
+
+class Service:
+    """The service, started once for all the ways to it."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._process: ServerProcess | None = None
+        self._refusal: str | None = None
+        self.port = 0
+        self.unix = setup.folder / "wavetrim.sock"
+
+    @property
+    def pid(self) -> int:
+        """Of the service's process."""
+        assert self._process is not None, "it was started"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it, if it was not.
+
+        Raises:
+            ServerAbsent: It does not become ready.
+        """
+        if self._refusal is not None:
+            raise ServerAbsent(self._refusal)
+        if self._process is not None:
+            return
+        folder = self._setup.folder
+        self.port = find_free_port()
+        settings = {
+            "WAVETRIM_UNIX_SOCKET": str(self.unix),
+            "WAVETRIM_PROFILE_DIR": str(folder / PROFILES),
+            "WAVETRIM_KERNEL_CACHE_DIR": str(folder / KERNELS),
+            "WAVETRIM_API_KEY": None,
+            "WAVETRIM_DATABASE_URL": None,
+        }
+        command = ["serve", "--host", "127.0.0.1", "--port", str(self.port)]
+        command += ["--data-dir", str(folder / "data")]
+        self._process = ServerProcess(
+            run_module("wavetrim", *command), folder / "service.log", settings
+        )
+        try:
+            self._process.wait_answering(self.port, "/healthz/ready")
+        except ServerAbsent as error:
+            self._refusal = str(error)
+            raise
+
+    def start_tcp(self) -> tuple[Address, Callable[[], None]]:
+        """Start it, and say where it listens."""
+        self.start()
+        return ("127.0.0.1", self.port), self.stop
+
+    def start_unix(self) -> tuple[Address, Callable[[], None]]:
+        """Likewise, of its Unix socket."""
+        self.start()
+        if not self.unix.is_socket():
+            raise ServerAbsent("the service made no Unix socket")
+        return str(self.unix), self.stop
+
+    def stop(self) -> None:
+        """End it; a second call finds it ended."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None

@@ -1,1 +1,0 @@
-"""Who takes part: what each can do (`contender`), how it is asked, and all of them (`field`)."""

@@ -1,0 +1,255 @@
+"""Writes docs/kernels.md's tables and README.md's figures from results/kernels-<gpu>.json.
+
+Run `make figures`, or `python -m benchmarks.kernels.tables`. What stands between `<!-- NAME -->`
+and `<!-- /NAME -->` is replaced.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from benchmarks.common.results import ResultsError, read_rows
+from benchmarks.common.tables import README, RESULTS, ROOT, fill_section, render_table
+from benchmarks.kernels.measured import Results, Row, Shape, read_all_results
+from benchmarks.kernels.suite import ALL_SHAPES, SQUARES, SUITE, TAIL_HEAVY
+from benchmarks.kernels.summary import CLASSES, Ratios, find_mean, list_best_ratios, list_ratios
+from benchmarks.kernels.tile_choice import TileChoice
+
+PAGE: Final = ROOT / "docs" / "kernels.md"
+SIZES: Final = (1024, 2048, *SQUARES)
+NOTHING: Final = "These results do not hold it."
+UPPER: Final = ("register", "bulk", "tensor")
+"""Rungs of which every product of the suite is shown."""
+
+KINDS: Final = (
+    ("float32 strict", "float32", ("strict",)),
+    ("on tensor cores", "float32", ("float32",)),
+    ("float64", "float64", ("strict", "float64")),
+)
+"""What the README's sentence tells of: label, element type, accuracies."""
+
+Entry = tuple[str, str, str]
+
+
+def main() -> int:
+    """Fills the page and the README."""
+    try:
+        results = read_all_results(RESULTS)
+    except ResultsError as error:
+        print(error, file=sys.stderr)
+        return 1
+    PAGE.write_text(fill_page(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
+    README.write_text(fill_readme(README.read_text(encoding="utf-8"), results), encoding="utf-8")
+    return 0
+
+
+def fill_page(text: str, results: Sequence[Results]) -> str:
+    """The page with all tables as the results have them."""
+    for name, render in SECTIONS.items():
+        bodies = (f"{one.caption}:\n\n{render(one) or NOTHING}" for one in results)
+        text = fill_section(text, name, "\n\n".join(bodies))
+    return text
+
+
+def fill_readme(text: str, results: Sequence[Results]) -> str:
+    """README.md with the figures of its plot's caption."""
+    return fill_section(text, "ladder", render_caption(results[0]))
+
+
+def render_speed(results: Results) -> str:
+    """TFLOP/s of every kernel at each square, and the share of cuBLAS at the largest."""
+    head = ("kernel", "tile", "type", *(f"{size}³" for size in SIZES), "of cuBLAS at the largest")
+    return render_table(head, _list_speeds(results.rows))
+
+
+def render_suite(results: Results) -> str:
+    """Ratios to cuBLAS at every product, in a table for each element type."""
+    tables = []
+    for dtype in _list_dtypes(results.rows):
+        ratios = {
+            entry: of
+            for entry, of in list_ratios(results.rows).items()
+            if entry[0] in UPPER and entry[2] == dtype
+        }
+        rates = _list_peer_rates(results.rows, dtype)
+        lines = [
+            [_name_shape(x), _show(rates[x], ".1f"), *(_show(of.get(x)) for of in ratios.values())]
+            for x in ALL_SHAPES
+            if x in rates
+        ]
+        names = (f"{kernel} {tile}" for kernel, tile, _ in ratios)
+        tables.append(render_table((dtype, "cuBLAS, TFLOP/s", *names), lines))
+    return "\n\n".join(tables)
+
+
+def render_means(results: Results) -> str:
+    """Geometric means of each kernel, and of the best one for each product; errors and bits."""
+    means = ("suite", "tail-heavy", *(f"{size}³" for size in SQUARES))
+    head = ("kernel", "type", "accuracy", *means, "most error, of cuBLAS's", "same bits")
+    rows = [row for row in results.rows if not row.is_held]
+    lines = []
+    for entry, ratios in list_ratios(rows).items():
+        kernel, tile, dtype = entry
+        if kernel in UPPER:
+            own = [row for row in rows if row.entry == entry]
+            named = [f"{kernel} {tile}", dtype, own[0].accuracy]
+            lines.append([*named, *_list_means(ratios), *_list_verdicts(own)])
+    for dtype in _list_dtypes(rows):
+        for kind, accuracies in CLASSES.items():
+            best = list_best_ratios(rows, dtype, accuracies)
+            lines.append([f"best {kind} entry", dtype, "", *_list_means(best), "", ""])
+    return render_table(head, lines)
+
+
+def render_budgets(results: Results) -> str:
+    """Rates of kernels held to some multiprocessors, over their share of the full rate."""
+    rows = [row for row in results.rows if row.is_held]
+    if not rows:
+        return ""
+    budgets = sorted({row.sms for row in rows})
+    head = ("kernel", "type", "TFLOP/s of all", *(f"{sms} of {max(budgets)}" for sms in budgets))
+    lines = []
+    for entry in dict.fromkeys(row.entry for row in rows):
+        held = {row.sms: row for row in rows if row.entry == entry}
+        full = held.get(max(budgets))
+        shares = (_show_share(held[sms], full) if sms in held else "" for sms in budgets)
+        kernel, tile, dtype = entry
+        lines.append(
+            [f"{kernel} {tile}", dtype, _show(full.tflops if full else None, ".1f"), *shares]
+        )
+    return render_table(head, lines)
+
+
+def _show_share(row: Row, full: Row | None) -> str:
+    """A share of the full rate; in brackets what it would be at the clock of the full launch."""
+    share = _show(row.rate_share)
+    if row.rate_share is None or full is None or not row.clock_mhz or not full.clock_mhz:
+        return share
+    return f"{share} ({_show(row.rate_share * full.clock_mhz / row.clock_mhz)})"
+
+
+def render_power(results: Results) -> str:
+    """Clock and power at the squares."""
+    rows = [row for row in results.rows if row.clock_mhz is not None and not row.is_held]
+    if not rows:
+        return ""
+    head = ("kernel", "type", *(f"{size}³: {unit}" for size in SQUARES for unit in ("MHz", "W")))
+    lines = []
+    for entry in dict.fromkeys(row.entry for row in rows if row.kernel in (*UPPER, "cublas")):
+        sizes = {row.m: row for row in rows if row.entry == entry and row.m == row.n == row.k}
+        shown = [sizes.get(size) for size in SQUARES]
+        cells = (
+            _show(value, ".0f")
+            for row in shown
+            for value in ((row.clock_mhz, row.power_watts) if row else (None, None))
+        )
+        lines.append([f"{entry[0]} {entry[1]}", entry[2], *cells])
+    return render_table(head, lines)
+
+
+def render_compiled(results: Results) -> str:
+    """What the compiler reports of each kernel on one architecture."""
+    reports: list[dict[str, Any]] = results.document["compiled"]
+    head = ("kernel", "tile", "type", "threads", "registers", "spilled bytes", "shared bytes")
+    names = ("kernel", "tile", "dtype", "threads", "registers", "spill_bytes", "shared_bytes")
+    cells = ([str(report[name]) for name in names] for report in reports)
+    return f"For {reports[0]['arch']}:\n\n{render_table(head, cells)}"
+
+
+def render_choices(results: Results) -> str:
+    """Milliseconds with the planner's tile, with nvMatmulHeuristics', and with the fastest one."""
+    rows = {(row.entry, row.shape): row for row in results.rows if not row.is_held}
+    lines = []
+    for choice in read_rows(TileChoice, results.document.get("choices", ())):
+        shape, kernel, dtype = (choice.m, choice.n, choice.k), choice.kernel, choice.dtype
+        of = {
+            tile: row.median_seconds
+            for ((name, tile, of_dtype), where), row in rows.items()
+            if (name, of_dtype, where) == (kernel, dtype, shape)
+        }
+        if choice.planned in of:
+            tiles = (choice.planned, choice.heuristic, min(of, key=of.__getitem__))
+            cells = (f"{x}: {_show(of[x] * 1e3, '.3g')}" if x in of else "" for x in tiles)
+            lines.append([_name_shape(shape), kernel, dtype, *cells])
+    head = ("product", "kernel", "type", "planner", "nvMatmulHeuristics", "fastest")
+    return render_table(head, lines) if lines else ""
+
+
+def render_caption(results: Results) -> str:
+    """One sentence: speed over cuBLAS's at the squares, of the best entry of each kind."""
+    parts = []
+    for label, dtype, accuracies in KINDS:
+        ratios = list_best_ratios(results.rows, dtype, accuracies)
+        shown = [_show(ratios.get((size, size, size))) or "–" for size in SQUARES]
+        if ratios:
+            parts.append(f"{label} {', '.join(shown)}")
+    sizes = ", ".join(f"{size}³" for size in SQUARES)
+    hardware = results.document["hardware"]
+    return f"{hardware['gpu']}, times the speed of cuBLAS at {sizes}: {'; '.join(parts)}"
+
+
+SECTIONS: Final[dict[str, Callable[[Results], str]]] = {
+    "speed": render_speed,
+    "suite": render_suite,
+    "means": render_means,
+    "budgets": render_budgets,
+    "power": render_power,
+    "choices": render_choices,
+    "compiled": render_compiled,
+}
+"""What fills each section of docs/kernels.md."""
+
+
+def _list_speeds(rows: Iterable[Row]) -> Iterator[list[str]]:
+    """A line for each kernel, in the order of measurement."""
+    measured: dict[Entry, dict[int, Row]] = {}
+    for row in rows:
+        if row.m == row.n == row.k and not row.is_held:
+            measured.setdefault(row.entry, {})[row.m] = row
+    for key, sizes in measured.items():
+        speeds = (_show(sizes[size].tflops if size in sizes else None, ".1f") for size in SIZES)
+        yield [*key, *speeds, _show(sizes[max(sizes)].ratio_to_cublas, ".0%")]
+
+
+def _list_dtypes(rows: Iterable[Row]) -> list[str]:
+    return list(dict.fromkeys(row.dtype for row in rows))
+
+
+def _list_peer_rates(rows: Iterable[Row], dtype: str) -> dict[Shape, float]:
+    """TFLOP/s of cuBLAS by product."""
+    return {
+        row.shape: row.tflops
+        for row in rows
+        if row.kernel == "cublas" and row.dtype == dtype and not row.is_held
+    }
+
+
+def _list_means(ratios: Ratios) -> list[str]:
+    squares = (ratios.get((size, size, size)) for size in SQUARES)
+    return [_show(x) for x in (find_mean(ratios, SUITE), find_mean(ratios, TAIL_HEAVY), *squares)]
+
+
+def _list_verdicts(rows: Sequence[Row]) -> list[str]:
+    """The largest error over cuBLAS's at the same product; whether bits were the same twice."""
+    errors = [
+        row.max_relative_error / row.cublas_max_relative_error
+        for row in rows
+        if row.cublas_max_relative_error
+    ]
+    told = [row.same_bits for row in rows if row.same_bits is not None]
+    bits = "" if not told else "yes" if all(told) else f"no: {told.count(False)} of {len(told)}"
+    return [_show(max(errors, default=None)), bits]
+
+
+def _name_shape(shape: Shape) -> str:
+    m, n, k = shape
+    return f"{m}³" if m == n == k else f"{m}×{n}×{k}"
+
+
+def _show(value: float | None, form: str = ".2f") -> str:
+    """A figure; empty for None."""
+    return "" if value is None else format(value, form)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

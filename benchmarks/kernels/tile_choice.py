@@ -1,0 +1,124 @@
+"""Which tile of a kernel is chosen for a product: by the planner, and by nvMatmulHeuristics.
+
+nvMatmulHeuristics (PyPI: nvidia-matmul-heuristics) ranks tiles by an analytic model of the GPU. It
+is a baseline where it is installed, and needs no GPU.
+"""
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from benchmarks.common.environment import name_gpu
+from benchmarks.kernels.measured import Shape
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.wishes import Wishes
+
+KERNELS: Final = ("register", "bulk", "tensor")
+"""Kernels whose tiles differ in more than their use as lessons."""
+
+CANDIDATES: Final = 64
+_PRECISIONS: Final = {"float32": "SSS", "float64": "DDD"}
+
+
+@dataclass(frozen=True, slots=True)
+class TileChoice:
+    """The tiles that are chosen for one kernel at one product.
+
+    Attributes:
+        m: Rows of C.
+        n: Columns of C.
+        k: Columns of A.
+        dtype: Element type.
+        kernel: Its name in the catalog.
+        planned: The tile that the planner takes, from data sheets.
+        heuristic: The one that nvMatmulHeuristics ranks first; None where it names none of ours.
+    """
+
+    m: int
+    n: int
+    k: int
+    dtype: str
+    kernel: str
+    planned: str
+    heuristic: str | None
+
+
+class TileHeuristics:
+    """nvMatmulHeuristics for one GPU.
+
+    Args:
+        module: `nvMatmulHeuristics`.
+        gpu: One of its `NvMatmulHeuristicsNvidiaGpu`.
+    """
+
+    def __init__(self, module: Any, gpu: Any) -> None:
+        self._layout = module.NvMatmulHeuristicsMatmulLayout.NN_ROW_MAJOR
+        self._interface = module.NvMatmulHeuristicsInterfaceEx(gpu=gpu)
+
+    @classmethod
+    def find(cls, gpu_name: str) -> Self | None:
+        """For a GPU as CUDA names it; None where it is not installed or does not know that GPU."""
+        try:
+            module = importlib.import_module("nvMatmulHeuristics")
+        except (ImportError, OSError):
+            return None
+        wanted = name_gpu(gpu_name).upper()
+        known = [
+            gpu
+            for gpu in module.NvMatmulHeuristicsNvidiaGpu
+            if wanted in gpu.name.split("_")  # H200_SXM, RTX_4090
+        ]
+        return cls(module, known[0]) if known else None
+
+    def choose(self, shape: Shape, specs: Sequence[KernelSpec]) -> KernelSpec | None:
+        """The kernel of the first tile in its ranking that is one of these; K decides ties.
+
+        Args:
+            shape: M, N, K.
+            specs: Kernels of one element type.
+        """
+        problem = self._interface.makeNvMatmulHeuristicsProblem(*shape, self._layout)
+        precision = _PRECISIONS[specs[0].dtype]
+        for ranked in self._interface.get(problem, CANDIDATES, precision=precision):
+            found = ranked["kernel"]
+            alike = [
+                spec
+                for spec in specs
+                if (spec.tile.m, spec.tile.n) == (found.cta_tile_m, found.cta_tile_n)
+            ]
+            if alike:
+                return min(alike, key=lambda spec: abs(spec.tile.k - found.cta_tile_k))
+        return None
+
+
+def choose_tiles(
+    specs: Sequence[KernelSpec],
+    shapes: Sequence[Shape],
+    profile: MachineProfile,
+    heuristics: TileHeuristics | None,
+) -> list[TileChoice]:
+    """For every product and every kernel that has several tiles: which one is chosen.
+
+    Args:
+        specs: Kernels of the catalog.
+        shapes: Products.
+        profile: What plans are made from.
+        heuristics: The baseline; None where there is none.
+    """
+    choices = []
+    for name, dtype in dict.fromkeys((spec.name, spec.dtype) for spec in specs):
+        tiles = [spec for spec in specs if (spec.name, spec.dtype) == (name, dtype)]
+        if name not in KERNELS or len(tiles) < 2:
+            continue
+        for m, n, k in shapes:
+            problem = GemmProblem(m=m, n=n, k=k, dtype=dtype, memory="pinned")
+            planned = choose_plan(problem, profile, Wishes(kernel=name, f=0)).spec
+            assert planned is not None, "a GPU computes rows with a kernel"
+            found = heuristics.choose((m, n, k), tiles) if heuristics else None
+            heuristic = None if found is None else str(found.tile)
+            choices.append(TileChoice(m, n, k, dtype, name, str(planned.tile), heuristic))
+    return choices

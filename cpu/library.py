@@ -1,0 +1,95 @@
+"""The C library of cpu/native/: calls of products, and sums of rows."""
+
+import ctypes
+from ctypes import c_char_p, c_double, c_int, c_int64, c_void_p
+from pathlib import Path
+from typing import Final
+
+from wavetrim.native.library import Library, Signatures, declare_functions, load_library
+
+CPU_LIBRARY: Final = Library(
+    name="cpu",
+    folder=Path(__file__).parent / "native",
+    source_names=("calls.c", "blas.c", "sums.c"),
+    header_names=("calls.h",),
+    otherwise="products on the CPU run in Python threads, which is slower",
+)
+
+OVER: Final = 0
+TAKE: Final = 2
+"""What `compute_blocks` answers."""
+
+TAKER: Final = ctypes.CFUNCTYPE(c_int, c_int64, c_double)
+
+
+class BlasAddresses(ctypes.Structure):
+    """`Blas` of calls.h."""
+
+    _fields_ = (("gemm", c_void_p * 2), ("gemv", c_void_p * 2), ("integer_bytes", c_int64))
+
+
+class ProductFields(ctypes.Structure):
+    """`Product` of calls.h."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("a", "b", "c")),
+        *((f"{name}_{way}", c_int64) for name in ("a", "b", "c") for way in ("row", "column")),
+        *((name, c_int64) for name in ("n", "k", "item")),
+        *((name, c_double) for name in ("alpha", "beta")),
+    )
+
+
+class Report(ctypes.Structure):
+    """`Report` of calls.h."""
+
+    _fields_ = (
+        *(
+            (name, c_int64)
+            for name in (
+                "terms",
+                "taken_start",
+                "taken_stop",
+                "open_start",
+                "open_stop",
+            )
+        ),
+        ("rows_in_hand", c_double),
+    )
+
+
+class RowsFields(ctypes.Structure):
+    """`Rows` of sums.c."""
+
+    _fields_ = (
+        ("matrix", c_void_p),
+        *((name, c_int64) for name in ("row_bytes", "rows", "columns", "item")),
+        ("pool", c_void_p),
+        ("helpers", c_int64),
+        ("weights", c_void_p),
+        *((name, c_int64) for name in ("width", "magnitudes")),
+        ("out", c_void_p),
+    )
+
+
+def load_cpu_library(cache_dir: Path | None) -> ctypes.CDLL | None:
+    """The library, its functions declared; None, after a warning, where it cannot be had.
+
+    Args:
+        cache_dir: Folder of compiled code; None for the library beside its source, or none.
+    """
+    library = load_library(CPU_LIBRARY, cache_dir)
+    if library is None:
+        return None
+    signatures: Signatures = {
+        "begin_call": (c_void_p, (c_void_p, c_void_p, c_void_p, c_int, TAKER, c_int64)),
+        "add_part": (c_int, (c_void_p, c_int64, c_void_p, c_char_p, c_int64, c_int)),
+        "end_parts": (None, (c_void_p,)),
+        "compute_blocks": (c_int, (c_void_p, c_int64, c_int, c_void_p)),
+        "end_call": (None, (c_void_p,)),
+        "has_halves": (c_int, ()),
+        "widen_rows": (None, (c_void_p,)),
+        "sum_blocks": (None, (c_void_p,)),
+        "raise_maxima": (None, (c_void_p,)),
+    }
+    declare_functions(library, signatures)
+    return library

@@ -1,0 +1,263 @@
+// Calls: products whose blocks are computed by the caller and by threads of a pool.
+//
+// A call has one part at a time; who finds no block of it left takes the next one, while the others
+// finish theirs. All that is shared lies behind the call's lock, which is held for some nanoseconds:
+// blocks take a thousand times as long. Who waits spins for a moment, because most of what is waited
+// for follows soon, and then sleeps.
+//
+// A sleeping thread is woken by the caller, or by one that has just been: so a caller wakes few, and
+// begins its own block.
+#include "calls.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WOKEN_BY_CALLER = 3,
+    WOKEN_BY_HELPER = 2,
+};
+
+// A block that a thread has begun.
+typedef struct {
+    int64_t terms;  // 0 while there is none
+    int64_t begun;
+    int64_t row_start, row_stop;  // of C
+} Hand;
+
+struct Call {
+    Task task;  // first, as threads that join are given it
+    Pool* pool;
+    pthread_mutex_t lock;
+    Blas blas;
+    Product product;
+    Taker taker;
+    int64_t key;
+    int most, summoned;  // helpers: at most, and those asked for
+    int users;           // helpers that are there
+    int joined;          // helpers that ever were
+    int taking, ended;
+    int64_t first_row;
+    int64_t taken_start, taken_stop;  // of all parts
+    char* sums;
+    Block* blocks;  // of the last part
+    int64_t count, left;
+    int64_t done_terms, done_nanoseconds, told_terms;
+    Hand hand[];  // the caller's, then those of the helpers
+};
+
+static void lock(Call* call)
+{
+    for (int i = 0; i < LOOKS; ++i) {
+        if (pthread_mutex_trylock(&call->lock) == 0) return;
+        pause_briefly();
+    }
+    pthread_mutex_lock(&call->lock);
+}
+
+static void unlock(Call* call) { pthread_mutex_unlock(&call->lock); }
+
+static unsigned read_changes(const Call* call) { return read_word(find_changes(call->pool)); }
+
+// Wait until more has changed than was seen, with the lock let go meanwhile; 0 where the time is over.
+static int wait_for_change(Call* call, unsigned seen, int64_t until)
+{
+    unlock(call);
+    const int changed = await_word(find_changes(call->pool), seen, until);
+    lock(call);
+    return changed;
+}
+
+static void announce_change(Call* call) { change_word(find_changes(call->pool), EVERYONE); }
+
+// Rows left of the blocks in hand, if these go on at the pace of those before.
+static double count_rows_in_hand(const Call* call)
+{
+    const int64_t now = read_clock();
+    const double pace = call->done_nanoseconds ? (double)call->done_terms / call->done_nanoseconds : 0;
+    double terms = 0;
+    for (int i = 0; i <= call->joined; ++i) {
+        const Hand* hand = &call->hand[i];
+        const double left = hand->terms - pace * (now - hand->begun);
+        if (hand->terms && left > 0) terms += left;
+    }
+    return terms / ((double)call->product.n * call->product.k);
+}
+
+// Tell which rows are taken, and which of them may still be written: those of blocks in hand or left, and
+// what lies between them.
+static void report_rows(const Call* call, Report* report)
+{
+    int64_t start = INT64_MAX, stop = 0;
+    for (int i = 0; i <= call->joined; ++i) {
+        const Hand* hand = &call->hand[i];
+        if (hand->terms && hand->row_start < start) start = hand->row_start;
+        if (hand->terms && hand->row_stop > stop) stop = hand->row_stop;
+    }
+    if (call->left > 0) {  // blocks are in the order of their rows
+        const int64_t first = call->first_row + call->blocks[call->count - call->left].row_start;
+        const int64_t last = call->first_row + call->blocks[call->count - 1].row_stop;
+        if (first < start) start = first;
+        if (last > stop) stop = last;
+    }
+    report->taken_start = call->taken_start;
+    report->taken_stop = call->taken_stop;
+    report->open_start = start < stop ? start : call->taken_stop;
+    report->open_stop = start < stop ? stop : call->taken_stop;
+}
+
+// Compute a block that is left, with the lock let go meanwhile.
+static void compute_block(Call* call, Hand* hand)
+{
+    const int64_t index = call->count - call->left--;
+    const Block block = call->blocks[index];
+    const int64_t first_row = call->first_row, item = call->product.item;
+    const int64_t elements = (block.row_stop - block.row_start) * (block.column_stop - block.column_start);
+    char* sum = call->sums == NULL ? NULL : call->sums + index * elements * item;
+    hand->terms = elements * (block.depth_stop - block.depth_start);
+    hand->begun = read_clock();
+    hand->row_start = first_row + block.row_start;
+    hand->row_stop = first_row + block.row_stop;
+    unlock(call);
+    multiply_block(&call->blas, &call->product, &block, first_row, sum);
+    const int64_t now = read_clock();
+    lock(call);
+    call->done_terms += hand->terms;
+    call->done_nanoseconds += now - hand->begun;
+    hand->terms = 0;
+}
+
+static void have_part_taken(Call* call)
+{
+    const double rows = count_rows_in_hand(call);
+    call->taking = 1;
+    unlock(call);
+    const int taken = call->taker(call->key, rows);
+    lock(call);
+    if (taken) return;
+    call->ended = 1;
+    announce_change(call);
+}
+
+// What a thread of the pool does for a call.
+static void help_call(Task* task)
+{
+    Call* const call = (Call*)task;
+    call_others(call->pool, task, WOKEN_BY_HELPER);
+    lock(call);
+    ++call->users;
+    Hand* const hand = &call->hand[++call->joined];
+    for (;;) {
+        const unsigned seen = read_changes(call);  // before it looks whether the pool is closing
+        if (is_closing(call->pool)) break;
+        if (call->left > 0) {
+            compute_block(call, hand);
+        } else if (call->ended) {
+            break;
+        } else if (!call->taking) {
+            have_part_taken(call);
+        } else {
+            wait_for_change(call, seen, NEVER);
+        }
+    }
+    if (--call->users == 0) announce_change(call);
+    unlock(call);
+}
+
+Call* begin_call(
+    Pool* pool, const Blas* blas, const Product* product, int helpers, Taker taker, int64_t key)
+{
+    Call* call = calloc(1, sizeof(Call) + (helpers + 1) * sizeof(Hand));
+    if (call == NULL) return NULL;
+    *call = (Call){
+        .task.help = help_call, .pool = pool, .blas = *blas, .product = *product, .most = helpers,
+        .taker = taker, .key = key,
+    };
+    pthread_mutex_init(&call->lock, NULL);
+    offer_task(pool, &call->task);
+    return call;
+}
+
+int add_part(Call* call, int64_t first_row, char* sums, const Block* blocks, int64_t count, int last)
+{
+    Block* copied = malloc(count * sizeof(Block));
+    if (copied == NULL) return 0;
+    memcpy(copied, blocks, count * sizeof(Block));
+    lock(call);
+    free(call->blocks);
+    call->blocks = copied;
+    call->first_row = first_row;
+    const int64_t stop = first_row + blocks[count - 1].row_stop;
+    if (call->taken_start == call->taken_stop) {
+        call->taken_start = first_row;
+        call->taken_stop = stop;
+    }
+    if (first_row < call->taken_start) call->taken_start = first_row;
+    if (stop > call->taken_stop) call->taken_stop = stop;
+    call->sums = sums;
+    call->count = count;
+    call->left = call->ended ? 0 : count;  // the caller may have given up meanwhile
+    call->taking = 0;
+    const int wanted = (count - 1 < call->most ? (int)count - 1 : call->most) - call->summoned;
+    if (wanted > 0 && !call->ended) {
+        call->summoned += wanted;
+        atomic_fetch_add(&call->task.places, wanted);
+    }
+    if (last) call->ended = 1;
+    announce_change(call);
+    unlock(call);
+    if (atomic_load(&call->task.places) > 0) clear_core(call->pool);
+    call_helpers(call->pool, &call->task, WOKEN_BY_CALLER);
+    return 1;
+}
+
+void end_parts(Call* call)
+{
+    lock(call);
+    call->taking = 0;
+    call->ended = 1;
+    announce_change(call);
+    unlock(call);
+}
+
+int compute_blocks(Call* call, int64_t nanoseconds, int single, Report* report)
+{
+    const int64_t until = read_clock() + nanoseconds;
+    int state = ON;
+    lock(call);
+    for (int on = 1; on;) {
+        if (call->left > 0) {
+            compute_block(call, &call->hand[0]);
+            on = !single && read_clock() < until;
+        } else if (!call->ended && !call->taking) {
+            call->taking = 1;
+            report->rows_in_hand = count_rows_in_hand(call);
+            state = TAKE;
+            on = 0;
+        } else if (call->ended && call->users == 0) {
+            state = OVER;
+            on = 0;
+        } else {
+            on = wait_for_change(call, read_changes(call), until);
+        }
+    }
+    report->terms = call->done_terms - call->told_terms;
+    report_rows(call, report);
+    call->told_terms = call->done_terms;
+    unlock(call);
+    return state;
+}
+
+void end_call(Call* call)
+{
+    lock(call);
+    call->ended = 1;
+    call->left = 0;
+    announce_change(call);  // to helpers that wait for a part
+    while (call->users > 0) wait_for_change(call, read_changes(call), NEVER);
+    unlock(call);
+    withdraw_task(&call->task);
+    pthread_mutex_destroy(&call->lock);
+    free(call->blocks);
+    free(call);
+}

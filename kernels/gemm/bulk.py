@@ -1,0 +1,115 @@
+"""Launches of the bulk kernel: tensor maps, the division of the tiles, memory for partial sums."""
+
+import ctypes
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.gemm.launch import count_sms, load_functions
+from wavetrim.kernels.gemm.operands import Layout, Product
+from wavetrim.kernels.gemm.partials import Partials, Workspace, allocate_partials
+from wavetrim.kernels.gemm.prepared import Call, DriverCall, PreparedLaunch, prepare_kernel
+from wavetrim.kernels.gemm.strict import prepare_strict
+from wavetrim.kernels.gemm.tails import Division, divide_tiles
+from wavetrim.kernels.gemm.tensor_map import encode_tensor_map
+
+_MOST: Final = 2**31 - 1  # the copy engine's coordinates, and tiles, are 32 bits wide
+_VECTOR_ELEMENTS: Final = 4
+
+
+def prepare_bulk(
+    spec: KernelSpec,
+    product: Product,
+    cache_dir: Path,
+    *,
+    sms: int | None,
+    workspace: Workspace | None = None,
+    number: int = 0,
+) -> PreparedLaunch:
+    """Prepare a product on at most `sms` multiprocessors; None for all.
+
+    The copy engine needs rows that begin at multiples of 16 bytes; other A and B are copied first.
+    The register kernel computes what cannot be numbered with 32 bits, what has no steps of k, and
+    what there is no memory for.
+
+    Args:
+        spec: The kernel.
+        product: What it computes.
+        cache_dir: Folder of compiled kernels.
+        sms: Multiprocessors that it is held to.
+        workspace: For partial sums; None to take memory from CuPy's pool.
+        number: Of the launch among those that use the workspace, from 0.
+    """
+    tile, c = spec.tile, product.c
+    tiles = -(-c.rows // tile.m) * -(-c.columns // tile.n)
+    if product.k == 0 or max(c.rows, c.columns, product.k, tiles) > _MOST:
+        return PreparedLaunch(spec.label, prepare_strict(product, cache_dir, sms=sms))
+    division = divide_tiles(tiles, -(-product.k // tile.k), sms or count_sms())
+    try:
+        # Memory that is let go of the pool lends to later work on this stream.
+        (a, copy_a), (b, copy_b) = _align(product.a), _align(product.b)
+        partials = _find_partials(spec, division, workspace, number)
+    except Exception as error:
+        from cupy.cuda.memory import OutOfMemoryError
+
+        if not isinstance(error, OutOfMemoryError):
+            raise
+        calls = prepare_strict(product, cache_dir, sms=sms)
+        return PreparedLaunch(spec.label, calls, lasting=False)
+    multiply = _prepare_multiply(spec, replace(product, a=a, b=b), division, partials, cache_dir)
+    copies: tuple[Call, ...] = (*copy_a, *copy_b)
+    clearing = (partials.clearing,) if partials.clearing is not None else ()
+    lasting = not copies and not clearing
+    return PreparedLaunch(spec.label, (*copies, *clearing, multiply), lasting)
+
+
+def _prepare_multiply(
+    spec: KernelSpec, product: Product, division: Division, partials: Partials, cache_dir: Path
+) -> DriverCall:
+    tile, c = spec.tile, product.c
+    map_a = encode_tensor_map(product.a, tile.m, tile.k, swizzled=True)
+    map_b = encode_tensor_map(product.b, tile.k, tile.n, swizzled=False)
+    values: tuple[Any, ...] = (
+        *(ctypes.c_int64(c.rows), ctypes.c_int64(c.columns)),
+        *(ctypes.c_int32(-(-product.k // tile.k)), ctypes.c_float(product.alpha), map_a, map_b),
+        *(ctypes.c_float(product.beta), ctypes.c_uint64(c.pointer)),
+        *(ctypes.c_int64(c.leading_dimension), ctypes.c_int32(division.shared_tiles)),
+        *(ctypes.c_uint64(partials.sums), ctypes.c_uint64(partials.flags)),
+    )
+    (function,) = load_functions(spec, cache_dir)
+    return prepare_kernel(
+        *(function, division.blocks, spec.block, values),
+        shared_bytes=spec.dynamic_shared_bytes,
+        memory=partials.memory,
+    )
+
+
+def _align(matrix: Layout) -> tuple[Layout, tuple[DriverCall, ...]]:
+    """Where a matrix lies whose rows begin at multiples of 16 bytes: a copy where they do not."""
+    if matrix.is_aligned:
+        return matrix, ()
+    from cupy.cuda import alloc, runtime
+
+    stride = -(-matrix.columns // _VECTOR_ELEMENTS) * _VECTOR_ELEMENTS
+    memory = alloc(matrix.rows * stride * matrix.item_bytes)
+    ends = (
+        *(memory.ptr, stride * matrix.item_bytes),
+        *(matrix.pointer, matrix.leading_dimension * matrix.item_bytes),
+    )
+    size = matrix.columns * matrix.item_bytes, matrix.rows
+    copy = DriverCall(
+        runtime.memcpy2DAsync, (*ends, *size, runtime.memcpyDeviceToDevice), memory=memory
+    )
+    return replace(matrix, pointer=memory.ptr, leading_dimension=stride), (copy,)
+
+
+def _find_partials(
+    spec: KernelSpec, division: Division, workspace: Workspace | None, number: int
+) -> Partials:
+    """Memory for each block's partial sums and its flag; none if no tile is shared."""
+    if division.shared_tiles == 0:
+        return Partials(0, 0, None, None)
+    if workspace is None:
+        return allocate_partials(spec, division.blocks)
+    return workspace.find(spec, count_sms(), number)

@@ -1,0 +1,108 @@
+"""Products by cuBLAS on the current device and stream."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.errors import DeviceFailure, DeviceUnavailable, OperandError
+from wavetrim.kernels.gemm.launch import count_sms
+from wavetrim.kernels.gemm.operands import Product
+from wavetrim.kernels.gemm.partitions import hold_stream
+from wavetrim.kernels.gemm.prepared import PreparedLaunch
+
+_MOST: Final = 2**31 - 1  # its sizes are 32 bits wide
+_FAILED: Final = "EXECUTION_FAILED"
+_NOT_TRANSPOSED: Final = 0
+_DEFAULT_ALGORITHM: Final = -1
+# cudaDataType_t, cublasComputeType_t, type of α and β. Pedantic: float32 never becomes TF32.
+_TYPES: Final[dict[str, tuple[int, int, type[np.floating[Any]]]]] = {
+    "float16": (2, 68, np.float32),
+    "float32": (0, 69, np.float32),
+    "float64": (1, 70, np.float64),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CublasCall:
+    """A product of cuBLAS's on the current device and CuPy's current stream.
+
+    Attributes:
+        label: The entry, for messages.
+        library: CuPy's module.
+        find_handle: Returns the calling thread's handle; each thread has its own.
+        arguments: Of cublasGemmEx, behind the handle.
+        factors: α and β in memory, where cuBLAS reads them at each call.
+        sms: Multiprocessors that the stream is held to; None for all.
+        sms_quantum: What their number is a multiple of.
+    """
+
+    label: str
+    library: Any
+    find_handle: Callable[[], int]
+    arguments: tuple[int, ...]
+    factors: NDArray[Any]
+    sms: int | None
+    sms_quantum: int
+
+    def enqueue(self, stream: int) -> None:  # noqa: ARG002 -- CuPy gives the handle its current one
+        """As `Call` says.
+
+        Raises:
+            OperandError: The driver holds no stream to so few multiprocessors.
+            DeviceFailure: cuBLAS refuses the product.
+            DeviceUnavailable: The driver cannot hold it.
+        """
+        try:
+            if self.sms is None:
+                self.library.gemmEx(self.find_handle(), *self.arguments)
+            else:
+                with hold_stream(self.sms, self.sms_quantum):
+                    self.library.gemmEx(self.find_handle(), *self.arguments)
+        except self.library.CUBLASError as error:
+            poisoned = _FAILED in str(error)
+            raise DeviceFailure(f"{self.label}: {error}", poisoned=poisoned) from error
+
+
+def prepare_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -> PreparedLaunch:
+    """Let cuBLAS, which is column-major, compute Cᵀ ← αBᵀ·Aᵀ + βCᵀ: the same memory, row-major.
+
+    Held to some multiprocessors, it runs on a stream that has no others. Its own target for their
+    number is left alone: told of one, it chooses a slower kernel, which runs on all.
+
+    Args:
+        spec: The entry.
+        product: What it computes.
+        sms: Multiprocessors that it is held to, the largest multiple of the entry's `sms_quantum`
+            of them; None for all.
+
+    Raises:
+        OperandError: A size is too large for it.
+        DeviceUnavailable: It is not installed.
+    """
+    try:
+        from cupy.cuda import cublas, device
+    except ImportError as error:
+        raise DeviceUnavailable(f"cuBLAS is not installed: {error}") from error
+    a, b, c = product.a, product.b, product.c
+    largest = max(a.leading_dimension, b.leading_dimension, c.leading_dimension, c.rows)
+    if largest > _MOST:
+        raise OperandError(f"a size is {largest}; cuBLAS takes at most {_MOST}")
+    data_type, compute_type, real = _TYPES[spec.dtype]
+    factors = np.array([product.alpha, product.beta], real)
+    alpha: int = factors.ctypes.data
+    arguments = (
+        *(_NOT_TRANSPOSED, _NOT_TRANSPOSED, c.columns, c.rows, product.k, alpha),
+        *(b.pointer, data_type, b.leading_dimension),
+        *(a.pointer, data_type, a.leading_dimension, alpha + factors.itemsize),
+        *(c.pointer, data_type, c.leading_dimension, compute_type, _DEFAULT_ALGORITHM),
+    )
+    held = None if sms is None or sms == count_sms() else sms
+    call = CublasCall(
+        *(spec.label, cublas, device.get_cublas_handle, arguments, factors),
+        *(held, spec.sms_quantum),
+    )
+    return PreparedLaunch(spec.label, (call,))

@@ -1,0 +1,151 @@
+"""Launches of our own kernels on the current device and stream."""
+
+import ctypes
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.compile import Compilable, compile_kernel
+from wavetrim.kernels.device import name_arch
+from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.gemm.operands import Product
+from wavetrim.kernels.gemm.prepared import DriverCall, prepare_kernel
+from wavetrim.kernels.tiling import WarpTiling
+
+_MOST_BLOCKS: Final = 2**31 - 1  # gridDim.x
+_SM_COUNT: Final = 16  # cudaDevAttrMultiProcessorCount
+_REALS: Final = {"float32": ctypes.c_float, "float64": ctypes.c_double}
+
+
+class Loadable(Compilable, Protocol):
+    """What loading and launching needs beside that."""
+
+    @property
+    def dynamic_shared_bytes(self) -> int:
+        """Shared memory of a block that the launch asks for."""
+
+
+_loaded: dict[tuple[Loadable, int, Path], tuple[Any, ...]] = {}
+_loading = threading.Lock()
+
+
+def prepare_tiles(
+    spec: KernelSpec,
+    product: Product,
+    cache_dir: Path,
+    *,
+    wanted: int | None = None,
+    sms: int | None = None,
+) -> tuple[DriverCall, ...]:
+    """Prepare a kernel that has a block for each tile: several launches, if a grid has too few.
+
+    Args:
+        spec: The kernel.
+        product: What it computes.
+        cache_dir: Folder of compiled kernels.
+        wanted: Only for the register kernel: device address of a 32-bit number that is 0 if the
+            product is not to be computed after all. Without it, it is.
+        sms: Multiprocessors that it is held to, which the kernel must be made for: then its blocks
+            are persistent, one for each. None for all.
+    """
+    if sms is not None:
+        spec = hold(spec)
+    aligned = product.a.is_aligned and product.b.is_aligned and product.c.is_aligned
+    function = load_functions(spec, cache_dir)[0 if aligned else -1]
+    real = _REALS[spec.dtype]
+    last = (ctypes.c_uint64(wanted or 0),) if spec.name == "register" else ()
+    calls = []
+    for first, rows, tiles in split_grid(spec, product.c.rows, product.c.columns):
+        whole = rows == product.c.rows
+        part = product if whole else product.cut_rows(range(first, first + rows))
+        a, b, c = part.a, part.b, part.c
+        values: tuple[Any, ...] = (
+            *(ctypes.c_int64(rows), ctypes.c_int64(c.columns), ctypes.c_int64(part.k)),
+            *(real(part.alpha), ctypes.c_uint64(a.pointer), ctypes.c_int64(a.leading_dimension)),
+            *(ctypes.c_uint64(b.pointer), ctypes.c_int64(b.leading_dimension), real(part.beta)),
+            *(ctypes.c_uint64(c.pointer), ctypes.c_int64(c.leading_dimension)),
+            *last,
+        )
+        blocks, shared_bytes = tiles if sms is None else min(tiles, sms), spec.dynamic_shared_bytes
+        calls.append(
+            prepare_kernel(function, blocks, spec.block, values, shared_bytes=shared_bytes)
+        )
+    return tuple(calls)
+
+
+def split_grid(
+    spec: KernelSpec, rows: int, columns: int, most_blocks: int = _MOST_BLOCKS
+) -> Iterator[tuple[int, int, int]]:
+    """Cut the rows of C so that no grid exceeds `most_blocks` blocks of a tile each.
+
+    Yields:
+        The first row, the number of rows, and their tiles.
+
+    Raises:
+        OperandError: One row of tiles alone has too many.
+    """
+    tiles_per_row = -(-columns // spec.tile.n)
+    if tiles_per_row > most_blocks:
+        limit = most_blocks * spec.tile.n
+        raise OperandError(f"C has {columns} columns; {spec.label} computes at most {limit}")
+    most_rows = most_blocks // tiles_per_row * spec.tile.m
+    for first in range(0, rows, most_rows):
+        taken = min(most_rows, rows - first)
+        yield first, taken, -(-taken // spec.tile.m) * tiles_per_row
+
+
+@cache
+def hold(spec: KernelSpec) -> KernelSpec:
+    """The kernel with persistent blocks, of which each fills a multiprocessor.
+
+    Only of one that is `persistent`.
+    """
+    assert spec.persistent, "only persistent kernels are held to some multiprocessors"
+    if not isinstance(spec.tiling, WarpTiling):
+        return spec
+    tiling = replace(spec.tiling, persistent=True)
+    return replace(spec, tiling=tiling, threads=tiling.count_threads(spec.tile))
+
+
+def count_sms() -> int:
+    """Multiprocessors of the current device."""
+    from cupy.cuda import runtime
+
+    return _count_sms(runtime.getDevice())
+
+
+@cache
+def _count_sms(device_index: int) -> int:
+    from cupy.cuda import runtime
+
+    return int(runtime.deviceGetAttribute(_SM_COUNT, device_index))
+
+
+def load_functions(spec: Loadable, cache_dir: Path) -> tuple[Any, ...]:
+    """The kernel's functions on the current device, compiled and loaded once."""
+    from cupy.cuda import runtime
+
+    key = (spec, runtime.getDevice(), cache_dir)
+    functions = _loaded.get(key)
+    if functions is None:
+        with _loading:
+            functions = _loaded.get(key) or _load(spec, cache_dir)
+            _loaded[key] = functions
+    return functions
+
+
+def _load(spec: Loadable, cache_dir: Path) -> tuple[Any, ...]:
+    import cupy
+
+    major, minor = divmod(int(cupy.cuda.Device().compute_capability), 10)
+    compiled = compile_kernel(spec, name_arch((major, minor)), cache_dir)
+    module = cupy.RawModule(path=str(compiled.path))
+    functions = tuple(module.get_function(entry) for entry in spec.entries)
+    for function in functions:
+        if spec.dynamic_shared_bytes:
+            function.max_dynamic_shared_size_bytes = spec.dynamic_shared_bytes
+    return functions

@@ -1,0 +1,153 @@
+"""C ← αA·B + βC on arrays that are resident on a GPU."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.gemm.bulk import prepare_bulk
+from wavetrim.kernels.gemm.cublas import prepare_cublas
+from wavetrim.kernels.gemm.launch import count_sms, prepare_tiles
+from wavetrim.kernels.gemm.operands import DeviceArray, Product, describe_product
+from wavetrim.kernels.gemm.partials import Workspace
+from wavetrim.kernels.gemm.prepared import PreparedLaunch, bind_context, raise_failure
+from wavetrim.kernels.gemm.splits import SplitMemory
+from wavetrim.kernels.gemm.tensor import prepare_splits
+from wavetrim.kernels.tiling import BulkTiling, SplitTiling
+
+
+def multiply_on_device(
+    spec: KernelSpec,
+    a: DeviceArray,
+    b: DeviceArray,
+    c: DeviceArray,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    sms: int | None = None,
+    stream: Any = None,
+    cache_dir: Path,
+    splits: SplitMemory | None = None,
+) -> None:
+    """Enqueue C ← αA·B + βC; does not wait for it.
+
+    As in BLAS, C is not read when β is 0, nor A and B when α is 0.
+
+    Args:
+        spec: The kernel.
+        a: A[M, K], a cupy.ndarray of the kernel's element type. Like B and C it is row-major: unit
+            column stride, any row stride of at least as many elements as there are columns.
+        b: B[K, N], likewise.
+        c: C[M, N], likewise; written in place. It may not overlap A or B.
+        alpha: Factor of the product.
+        beta: Factor of the old C.
+        sms: Multiprocessors that the launch is held to, if the kernel is persistent, in multiples
+            of its `sms_quantum`; None for all.
+        stream: The cupy.cuda.Stream to enqueue on; CuPy's current stream when None.
+        cache_dir: Folder of compiled kernels.
+        splits: Memory for splits, if the kernel makes any; None to take it from CuPy's pool.
+
+    Raises:
+        OperandError: Shapes, element types, strides or devices do not fit, or the kernel cannot be
+            held to `sms` multiprocessors.
+        CompilationFailed: The kernel does not compile for the device.
+        DeviceFailure: CUDA or cuBLAS refuses the launch, or there is no memory for splits.
+        DeviceUnavailable: cuBLAS is not installed, or the driver cannot hold it.
+    """
+    import cupy
+
+    product = describe_product(spec, (a, b, c), alpha, beta)
+    with cupy.cuda.Device(c.device.id), stream if stream is not None else nullcontext():
+        check_sms(spec, sms, count_sms())
+        enqueue_product(spec, product, cache_dir, sms=sms, splits=splits)
+
+
+def enqueue_product(
+    spec: KernelSpec,
+    product: Product,
+    cache_dir: Path,
+    *,
+    sms: int | None = None,
+    splits: SplitMemory | None = None,
+) -> None:
+    """Enqueue a product on the current device and stream, as `multiply_on_device` does.
+
+    Args:
+        spec: The kernel.
+        product: Of the kernel's element type.
+        cache_dir: Folder of compiled kernels.
+        sms: Multiprocessors that the launch is held to, as `check_sms` allows.
+        splits: Memory for splits.
+
+    Raises:
+        OperandError: A size is too large for the kernel.
+        CompilationFailed: The kernel does not compile for the device.
+        DeviceFailure: CUDA or cuBLAS refuses the launch, or there is no memory for splits.
+        DeviceUnavailable: cuBLAS is not installed, or the driver cannot hold it.
+    """
+    from cupy.cuda import get_current_stream
+
+    bind_context()
+    launch = prepare_product(spec, product, cache_dir, sms=sms, splits=splits)
+    launch.enqueue(get_current_stream().ptr)
+
+
+def prepare_product(
+    spec: KernelSpec,
+    product: Product,
+    cache_dir: Path,
+    *,
+    sms: int | None = None,
+    splits: SplitMemory | None = None,
+    workspace: Workspace | None = None,
+    number: int = 0,
+) -> PreparedLaunch:
+    """Prepare a product on the current device, for the current stream.
+
+    Args:
+        spec: The kernel.
+        product: Of the kernel's element type.
+        cache_dir: Folder of compiled kernels.
+        sms: Multiprocessors that the launch is held to, as `check_sms` allows.
+        splits: Memory for splits.
+        workspace: For partial sums of tiles; None to take memory from CuPy's pool.
+        number: Of the launch among those that use the workspace, from 0.
+
+    Raises:
+        KernelsError: As `enqueue_product` raises.
+    """
+    try:
+        if spec.source is None:
+            return prepare_cublas(spec, product, sms)
+        if isinstance(spec.tiling, BulkTiling):
+            return prepare_bulk(
+                spec, product, cache_dir, sms=sms, workspace=workspace, number=number
+            )
+        if isinstance(spec.tiling, SplitTiling):
+            return prepare_splits(spec, product, cache_dir, sms=sms, memory=splits)
+        return PreparedLaunch(spec.label, prepare_tiles(spec, product, cache_dir, sms=sms))
+    except Exception as error:
+        raise_failure(spec.label, error)
+
+
+def check_sms(spec: KernelSpec, sms: int | None, sm_count: int) -> None:
+    """Check that a kernel can be held to so many multiprocessors.
+
+    Args:
+        spec: The kernel.
+        sms: How many; None for all.
+        sm_count: Multiprocessors of the GPU.
+
+    Raises:
+        OperandError: It cannot.
+    """
+    if sms is None:
+        return
+    if not spec.persistent:
+        raise OperandError(f"sms is {sms}; {spec.label} cannot be held to some multiprocessors")
+    if not 1 <= sms <= sm_count:
+        raise OperandError(f"sms is {sms}; it must be 1…{sm_count}, this GPU's multiprocessors")
+    if spec.count_held_sms(sms, sm_count) == 0:
+        least = f"at least {spec.sms_quantum} multiprocessors"
+        raise OperandError(f"sms is {sms}; {spec.label} can be held to {least}")

@@ -1,0 +1,216 @@
+"""float32 products from bfloat16 splits: their launches, and the way back to float32.
+
+A product is three launches: split the rows of A, split the columns of B, multiply. What the splits
+find in A and B decides on the device whether bfloat16 can stand for them; if not, the product does
+nothing, and a fourth launch, of the strict register kernel, computes in its place. The host waits
+for nothing.
+
+Sums of few products are computed in float64 on the ordinary cores instead.
+
+Large products are cut into parts whose splits fit the memory set aside for them.
+"""
+
+from collections.abc import Iterator, Sequence
+from ctypes import c_float, c_int64, c_uint64
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from wavetrim.kernels.catalog import KernelSpec, find_kernel
+from wavetrim.kernels.errors import DeviceFailure
+from wavetrim.kernels.gemm.launch import count_sms, load_functions, prepare_tiles
+from wavetrim.kernels.gemm.operands import Product
+from wavetrim.kernels.gemm.prepared import (
+    DriverCall,
+    PreparedLaunch,
+    prepare_clearing,
+    prepare_kernel,
+)
+from wavetrim.kernels.gemm.splits import VERDICT_BYTES, Cut, SplitMemory, choose_cut
+from wavetrim.kernels.gemm.strict import prepare_strict
+from wavetrim.kernels.tiling import LEAST_SPLIT_K, RegisterTiling, SplitTiling, Tile
+
+SHORT: Final = replace(
+    find_kernel("register", "float32", "64x64x16"),
+    threads=128,
+    accuracy="float32",
+    tiling=RegisterTiling(4, 8, stages=3, blocks_per_sm=3, wide_sums=True),
+    keeps_order=False,
+)
+"""The kernel for fewer than LEAST_SPLIT_K steps of k."""
+
+SHORT_HELD: Final = replace(
+    SHORT,
+    tile=Tile(64, 128, 16),
+    threads=256,
+    tiling=RegisterTiling(4, 8, stages=3, blocks_per_sm=1, wide_sums=True, persistent=True),
+)
+"""The same for some of the multiprocessors, each filled by one block."""
+
+MOST_WORKSPACE_BYTES: Final = 4 << 30
+"""Splits of A and B at one time, where the GPU has that much memory to spare."""
+
+_VERDICT: Final = ("largest_a", "rejected", "largest_b")  # struct Verdict in split.cuh
+_SPLIT_THREADS: Final = 512
+_SPLIT_BLOCKS: Final = 3  # a multiprocessor holds
+
+
+def prepare_splits(
+    spec: KernelSpec,
+    product: Product,
+    cache_dir: Path,
+    *,
+    sms: int | None = None,
+    memory: SplitMemory | None = None,
+) -> PreparedLaunch:
+    """Prepare a product in float32 through bfloat16 splits.
+
+    Args:
+        spec: The kernel.
+        product: What it computes.
+        cache_dir: Folder of compiled kernels.
+        sms: Multiprocessors that it is held to; None for all.
+        memory: For the splits of the whole product; None to take it from CuPy's pool.
+
+    Raises:
+        DeviceFailure: There is no memory for the splits of even one tile.
+    """
+    if memory is not None:
+        return PreparedLaunch(spec.label, _Launch(spec, product, memory, cache_dir, sms).prepare())
+    if product.k < LEAST_SPLIT_K:
+        calls = prepare_tiles(_choose_short(sms), product, cache_dir, sms=sms)
+        return PreparedLaunch(spec.label, calls)
+    shape = product.c.rows, product.c.columns, product.k
+    cut, pooled = _allocate(spec, shape)
+    parts: list[DriverCall] = []
+    for piece, fresh in _cut_product(cut, product):
+        place = SplitMemory(pooled.ptr, piece.k, 0, fresh)
+        parts += _Launch(spec, piece, place, cache_dir, sms).prepare()
+    parts[-1] = replace(parts[-1], memory=(parts[-1].memory, pooled))
+    return PreparedLaunch(spec.label, tuple(parts), lasting=False)
+
+
+def _cut_product(cut: Cut, product: Product) -> Iterator[tuple[Product, bool]]:
+    """The parts, and of each whether its part of B is another than that of the one before."""
+    before = None
+    for part in cut.list_parts(product.c.rows, product.c.columns, product.k):
+        of_b = part.columns, part.depth
+        yield product.cut(part.rows, part.columns, part.depth), of_b != before
+        before = of_b
+
+
+class _Launch:
+    """One product whose splits fit the memory.
+
+    Args:
+        spec: The kernel.
+        product: What it computes.
+        memory: Where the splits lie.
+        cache_dir: Folder of compiled kernels.
+        sms: Multiprocessors that it is held to; None for all.
+    """
+
+    def __init__(
+        self,
+        spec: KernelSpec,
+        product: Product,
+        memory: SplitMemory,
+        cache_dir: Path,
+        sms: int | None,
+    ) -> None:
+        assert isinstance(spec.tiling, SplitTiling), "only splits take memory"
+        assert memory.first % spec.tile.k == 0, "splits are whole tiles"
+        self._spec, self._product, self._memory = spec, product, memory
+        self._cache_dir, self._sms = cache_dir, sms
+        count_bytes, tile = spec.tiling.count_split_bytes, spec.tile
+        self._pitch = -(-memory.depth // tile.k)  # tiles from one strip of B to the next
+        strips = -(-product.c.columns // tile.n)
+        of_b = memory.pointer + VERDICT_BYTES
+        self._b = of_b + memory.first * count_bytes(tile.n, 1)
+        self._a = of_b + strips * self._pitch * count_bytes(tile.n, tile.k)
+        self._multiply, self._split_rows, self._split_columns = load_functions(spec, cache_dir)
+
+    def prepare(self) -> tuple[DriverCall, ...]:
+        """The splits, the product, and the kernel that computes where splits cannot."""
+        split_columns = self._prepare_split_columns() if self._memory.fresh else ()
+        if self._product.k < LEAST_SPLIT_K:
+            short = _choose_short(self._sms)
+            tiles = prepare_tiles(short, self._product, self._cache_dir, sms=self._sms)
+            return *split_columns, *tiles
+        rejected = self._locate("rejected")
+        strict = prepare_strict(self._product, self._cache_dir, sms=self._sms, wanted=rejected)
+        return *split_columns, *self._prepare_split_rows(), self._prepare_product(), *strict
+
+    def _prepare_split_columns(self) -> tuple[DriverCall, ...]:
+        b, k = self._product.b, self._product.k
+        values = (
+            *(c_int64(b.columns), c_int64(k), c_uint64(b.pointer), c_int64(b.leading_dimension)),
+            *(c_uint64(self._b), c_int64(self._pitch), c_uint64(self._memory.pointer)),
+        )
+        split = self._prepare_split(self._split_columns, b.columns, values)
+        return (self._clear("largest_b", 1), split) if self._memory.first == 0 else (split,)
+
+    def _prepare_split_rows(self) -> tuple[DriverCall, ...]:
+        a, k = self._product.a, self._product.k
+        values = (
+            *(c_int64(a.rows), c_int64(k), c_uint64(a.pointer), c_int64(a.leading_dimension)),
+            *(c_uint64(self._a), c_int64(-(-k // self._spec.tile.k))),
+            c_uint64(self._memory.pointer),
+        )
+        return self._clear("largest_a", 2), self._prepare_split(self._split_rows, a.rows, values)
+
+    def _prepare_product(self) -> DriverCall:
+        product, tile, c = self._product, self._spec.tile, self._product.c
+        tiles = -(-c.rows // tile.m) * -(-c.columns // tile.n)
+        values = (
+            *(c_int64(c.rows), c_int64(c.columns), c_int64(product.k), c_float(product.alpha)),
+            *(c_uint64(self._a), c_uint64(self._b), c_int64(self._pitch), c_float(product.beta)),
+            *(c_uint64(c.pointer), c_int64(c.leading_dimension), c_uint64(self._memory.pointer)),
+        )
+        return prepare_kernel(
+            *(self._multiply, min(tiles, self._sms or count_sms()), self._spec.block, values),
+            shared_bytes=self._spec.dynamic_shared_bytes,
+        )
+
+    def _prepare_split(self, function: Any, lines: int, values: Sequence[Any]) -> DriverCall:
+        """Blocks for all tiles, as many as run at once: one a multiprocessor if it is held."""
+        assert isinstance(self._spec.tiling, SplitTiling), "only splits take memory"
+        tile = self._spec.tile  # as high as wide
+        tiles = -(-lines // tile.m) * -(-self._product.k // tile.k)
+        blocks = min(tiles, self._sms or _SPLIT_BLOCKS * count_sms())
+        shared_bytes = 2 * self._spec.tiling.count_split_bytes(tile.m, tile.k)
+        return prepare_kernel(
+            function, blocks, (_SPLIT_THREADS,), values, shared_bytes=shared_bytes
+        )
+
+    def _clear(self, name: str, count: int) -> DriverCall:
+        """Sets parts of the verdict to 0, from one on, once what was enqueued before is done."""
+        return prepare_clearing(self._locate(name), 4 * count)
+
+    def _locate(self, name: str) -> int:
+        return self._memory.pointer + 4 * _VERDICT.index(name)
+
+
+def _choose_short(sms: int | None) -> KernelSpec:
+    return SHORT if sms is None else SHORT_HELD
+
+
+def _allocate(spec: KernelSpec, shape: tuple[int, int, int]) -> tuple[Cut, Any]:
+    """Memory for the splits, from CuPy's pool: less and less, down to one tile of A and of B.
+
+    The pool gives memory back only to work on the same stream, which comes after ours.
+    """
+    import cupy
+
+    most_bytes = MOST_WORKSPACE_BYTES
+    while True:
+        cut = choose_cut(spec, *shape, most_bytes)
+        try:
+            return cut, cupy.cuda.alloc(cut.total_bytes)
+        except cupy.cuda.memory.OutOfMemoryError as error:
+            if most_bytes < cut.total_bytes - VERDICT_BYTES:
+                message = (
+                    f"{spec.label} needs {cut.total_bytes} bytes of GPU memory for splits: {error}"
+                )
+                raise DeviceFailure(message) from error
+        most_bytes = (cut.total_bytes - VERDICT_BYTES) // 2

@@ -1,0 +1,103 @@
+"""One allocation of device memory, divided into the buffers of a product."""
+
+from pathlib import Path
+from typing import Any, Final
+
+from wavetrim.kernels.errors import DeviceFailure, OperandError
+from wavetrim.kernels.pipeline.launch_cache import KeptLaunches
+from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
+from wavetrim.kernels.pipeline.steps import Cut, StepPlan, cut_steps
+
+_OUT_OF_MEMORY: Final = 2  # cudaErrorMemoryAllocation
+_RESERVE_BYTES: Final = 256 << 20
+"""Left free for the workspaces of libraries and for modules."""
+
+_KEPT_PLANS: Final = 64
+
+
+class DeviceArena:
+    """The device memory of a pipeline: kept from call to call, replaced when it is too small.
+
+    Args:
+        gpu_memory_bytes: The most to allocate; None for all that is free.
+        cache_dir: Folder of compiled kernels.
+
+    Attributes:
+        launches: Prepared launches of the steps, as long as these stay where they are.
+    """
+
+    def __init__(self, gpu_memory_bytes: int | None, *, cache_dir: Path) -> None:
+        self._limit_bytes = gpu_memory_bytes
+        self._memory: Any = None
+        self._placed: dict[tuple[PanelProblem, Cut], tuple[PlacedStep, ...]] = {}
+        self.launches = KeptLaunches(cache_dir)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes allocated now."""
+        return self._memory.size if self._memory is not None else 0
+
+    def prepare(self, problem: PanelProblem, cut: Cut) -> tuple[PlacedStep, ...]:
+        """Plan a product and have the memory for it, with smaller panels if it is scarce.
+
+        Raises:
+            OperandError: Not one tile fits within `gpu_memory_bytes`.
+            DeviceFailure: The device has too little free memory, even after a second try.
+        """
+        placed = self._placed.get((problem, cut))
+        return placed if placed is not None else self._place(problem, cut)
+
+    def free(self) -> None:
+        """Give the memory back."""
+        self._memory = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._placed.clear()
+        self.launches.clear()
+
+    def _find_limit(self) -> int:
+        """The most that there could be: asked once, since it takes the driver a while."""
+        if self._limit_bytes is None:
+            from cupy.cuda import runtime
+
+            self._limit_bytes = int(runtime.memGetInfo()[1])
+        return self._limit_bytes
+
+    def _place(self, problem: PanelProblem, cut: Cut) -> tuple[PlacedStep, ...]:
+        plan = cut_steps(problem, cut, self._find_limit())
+        if plan.buffers.total_bytes > self.size_bytes:
+            self.free()
+            plan = self._allocate(problem, cut, self._find_limit())
+        if len(self._placed) >= _KEPT_PLANS:
+            self._forget()
+        self._placed[problem, cut] = placed = place_steps(plan, self._memory.ptr)
+        return placed
+
+    def _allocate(self, problem: PanelProblem, cut: Cut, limit: int) -> StepPlan:
+        """Plan within what is free; where another takes it in between, once more with less."""
+        import cupy
+
+        for usable in (0.75, 0.5):
+            free_bytes = cupy.cuda.runtime.memGetInfo()[0]
+            within = min(limit, max(free_bytes - _RESERVE_BYTES, int(usable * free_bytes)))
+            try:
+                plan = cut_steps(problem, cut, within)
+                self._memory = cupy.cuda.Memory(plan.buffers.total_bytes)
+            except OperandError as error:
+                if within == limit:
+                    raise
+                raise DeviceFailure(
+                    f"{free_bytes} bytes of GPU memory are free, too few: {error}"
+                ) from error
+            except cupy.cuda.runtime.CUDARuntimeError as error:
+                if error.status != _OUT_OF_MEMORY:
+                    raise
+                cupy.get_default_memory_pool().free_all_blocks()
+            else:
+                return plan
+        raise DeviceFailure(
+            f"the product needs {plan.buffers.total_bytes} bytes of GPU memory for its buffers; "
+            f"{free_bytes} are free"
+        )

@@ -1,0 +1,118 @@
+"""What of a product has come back: its rows are told of, and the times of its steps added up."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from wavetrim.kernels.errors import PipelineCancelled
+from wavetrim.kernels.pipeline.host_product import HostProduct
+from wavetrim.kernels.pipeline.spans import Spans
+from wavetrim.kernels.pipeline.steps import Step
+from wavetrim.kernels.transfer.copies import PendingCopy
+
+
+class Arrivals:
+    """The steps of a product that are enqueued, up to those whose part of C has arrived.
+
+    Args:
+        product: What is computed.
+
+    Attributes:
+        spans: The times of the steps, complete after `finish`.
+        computed: Of each step, the CUDA event behind its kernel.
+    """
+
+    def __init__(self, product: HostProduct) -> None:
+        self.spans = Spans()
+        self.computed: list[Any] = []
+        self._progress, self._cancelled = product.progress, product.cancelled
+        self._final = product.final
+        self._columns: int = product.c.shape[1]
+        self._steps: list[tuple[tuple[Any, Any], Sequence[PendingCopy]]] = []
+        self._stores: dict[int, PendingCopy] = {}
+        self._unreported: deque[tuple[int, Step]] = deque()
+        self._finished_elements = 0
+        self._arrived = 0
+        self._measured = 0
+
+    def add(
+        self,
+        step: Step,
+        launch: tuple[Any, Any],
+        loads: Sequence[PendingCopy],
+        store: PendingCopy | None,
+    ) -> None:
+        """Note the next step that is enqueued.
+
+        Args:
+            step: The step.
+            launch: The events around its kernel.
+            loads: Its copies in.
+            store: How its part of C leaves; None if it does not yet.
+        """
+        index = len(self._steps)
+        self.computed.append(launch[1])
+        self._steps.append((launch, loads if store is None else (*loads, store)))
+        if store is not None:
+            self._stores[index] = store
+            self._unreported.append((index, step))
+
+    def has_left(self, index: int) -> bool:
+        """Whether the part of C of a step, the last into it, has arrived."""
+        return self._stores[index].done()
+
+    def await_left(self, index: int, *, awake: bool = False) -> None:
+        """Wait until it has. Times are read meanwhile: who launches has no time for that.
+
+        Args:
+            index: Of the step.
+            awake: Whether to look for the end all the time, which costs a core.
+        """
+        store = self._stores[index]
+        while self._measured < self._arrived and not store.done():
+            self._measure_next()
+        store.result(awake=awake)
+
+    def report(self) -> None:
+        """Tell of the rows that have arrived, and ask whether to go on.
+
+        Raises:
+            PipelineCancelled: The caller asked to stop.
+        """
+        while self._unreported:
+            index, step = self._unreported[0]
+            store = self._stores[index]
+            if not store.done():
+                break
+            store.result()  # raises what went wrong, before rows are told that are not there
+            self._unreported.popleft()
+            self._arrived = index + 1
+            before = self._finished_elements // self._columns
+            self._finished_elements += len(step.rows) * len(step.columns)
+            rows = self._finished_elements // self._columns - before
+            if self._progress is not None and rows:
+                self._progress(rows)
+            # Steps go from the top to the bottom, the columns of each row from left to right.
+            if self._final is not None and step.columns.stop == self._columns:
+                self._final(range(step.rows.stop))
+        if self._unreported and self._cancelled is not None and self._cancelled():
+            raise PipelineCancelled("the product was cancelled")
+
+    def finish(self) -> None:
+        """Wait for all that has been enqueued, and tell of it.
+
+        Raises:
+            PipelineCancelled: The caller asked to stop.
+        """
+        while self._unreported:
+            # What is left when only the last panel is missing takes no time worth a nap.
+            last = len(self._unreported) == 1 < len(self._stores)
+            self.await_left(self._unreported[0][0], awake=last)
+            self.report()
+        while self._measured < self._arrived:
+            self._measure_next()
+
+    def _measure_next(self) -> None:
+        """Add up the times of the next step, of which all has arrived."""
+        self.spans.add(*self._steps[self._measured])
+        self._measured += 1

@@ -1,0 +1,197 @@
+"""The device buffers that a product streams through, within a limit of memory.
+
+Three ways, the first that fits: all of B stays on the device; some columns of B stay, and A
+streams once for each such group of columns; neither B's columns nor A's rows fit whole, so K is
+cut too and partial products add up in C's buffer.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.gemm.splits import count_split_bytes
+from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.kernels.pipeline.pieces import pitch_items
+from wavetrim.kernels.tiling import Tile
+
+_SLOT_ALIGNMENT_BYTES: Final = 512
+
+_MIN_DEPTH: Final = 256
+"""Shorter parts of K are copied into C's buffer and out of it more than they are worth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """So many buffers (slots) of each operand, and the largest part of it that each takes.
+
+    Attributes:
+        rows: Rows of a buffer of A or C.
+        depth: Columns of a buffer of A, rows of a buffer of B.
+        columns: Columns of a buffer of B or C.
+        a_slots: Buffers of A.
+        b_slots: Buffers of B.
+        c_slots: Buffers of C.
+        item_bytes: Bytes of an element.
+        split_bytes: Memory for what the kernel makes of a buffer of A and one of B.
+    """
+
+    rows: int
+    depth: int
+    columns: int
+    a_slots: int
+    b_slots: int
+    c_slots: int
+    item_bytes: int
+    split_bytes: int
+
+    @property
+    def a_bytes(self) -> int:
+        """Bytes of one buffer of A."""
+        return self._count_bytes(self.rows, self.depth)
+
+    @property
+    def b_bytes(self) -> int:
+        """Bytes of one buffer of B."""
+        return self._count_bytes(self.depth, self.columns)
+
+    @property
+    def c_bytes(self) -> int:
+        """Bytes of one buffer of C."""
+        return self._count_bytes(self.rows, self.columns)
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all buffers together."""
+        a_bytes, b_bytes = self.a_slots * self.a_bytes, self.b_slots * self.b_bytes
+        return a_bytes + b_bytes + self.c_slots * self.c_bytes + self.split_bytes
+
+    def _count_bytes(self, rows: int, columns: int) -> int:
+        return _align(rows * pitch_items(columns, self.item_bytes) * self.item_bytes)
+
+
+def fit_buffers(
+    problem: PanelProblem, panel_rows: int, first_rows: int, gpu_memory_bytes: int
+) -> Buffers:
+    """Choose buffers of at most `gpu_memory_bytes` together.
+
+    Args:
+        problem: What is to be computed.
+        panel_rows: Rows of a panel where memory is no limit.
+        first_rows: Rows of the first one, likewise.
+        gpu_memory_bytes: The limit.
+
+    Raises:
+        OperandError: Not even one tile fits; the message names the least `gpu_memory_bytes`.
+    """
+    buffers = (
+        _fit_whole(problem, panel_rows, first_rows, gpu_memory_bytes)
+        or _fit_columns(problem, panel_rows, gpu_memory_bytes)
+        or _fit_depth(problem, panel_rows, gpu_memory_bytes)
+    )
+    if buffers is None:
+        rows, columns = min(problem.m, problem.tile_m), min(problem.n, problem.tile_n)
+        whole = _size(problem, rows, problem.k, problem.n, slots=2, b_slots=1)
+        tiles = _pair(problem, rows, min(problem.k, problem.tile_k), columns)
+        least = min(whole.total_bytes, tiles.total_bytes)
+        raise OperandError(
+            f"gpu_memory_bytes is {gpu_memory_bytes}; it must be at least {least} to hold two "
+            "tiles of each operand"
+        )
+    return buffers
+
+
+def _fit_whole(
+    problem: PanelProblem, panel_rows: int, first_rows: int, limit_bytes: int
+) -> Buffers | None:
+    """Buffers beside all of B: several panels, the first one tall, or two down to one tile.
+
+    While the first panel leaves, which may take as long as all the others, they need buffers.
+    """
+    tall = max(panel_rows, first_rows)
+    choices = [(tall, 6), (tall, 3), (panel_rows, 3)]
+    choices += [(rows, 2) for rows in _halve(panel_rows, problem.tile_m)]
+    for rows, slots in choices:
+        buffers = _size(problem, rows, problem.k, problem.n, slots=slots, b_slots=1)
+        if buffers.total_bytes <= limit_bytes:
+            return buffers
+    return None
+
+
+def _fit_columns(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Buffers | None:
+    """Buffers for some columns of B with the whole of K: fewest passes over A, tallest panel."""
+    best: tuple[int, Buffers] | None = None
+    for rows in _halve(panel_rows, problem.tile_m):
+        most = _pair(problem, rows, problem.k, 0)
+        spare_bytes = limit_bytes - most.total_bytes
+        column_bytes = 2 * (problem.k + rows) * problem.item_bytes
+        column_bytes += problem.k * problem.split_item_bytes
+        tiles = spare_bytes // (column_bytes * problem.tile_n)
+        while tiles > 0:  # padding can ask for a little more than the estimate
+            passes = -(-problem.tiles_per_tile_row // tiles)
+            columns = -(-problem.tiles_per_tile_row // passes) * problem.tile_n
+            buffers = _pair(problem, rows, problem.k, min(columns, problem.n))
+            if buffers.total_bytes <= limit_bytes:
+                if best is None or passes < best[0]:
+                    best = passes, buffers
+                break
+            tiles -= 1
+    return best[1] if best else None
+
+
+def _fit_depth(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Buffers | None:
+    """Buffers for a part of K: the fewest bytes to copy in, with parts of K not too short."""
+    best: tuple[tuple[bool, int], Buffers] | None = None
+    for rows in _halve(panel_rows, problem.tile_m):
+        for columns in _halve(problem.n, problem.tile_n):
+            depth = _find_depth(problem, rows, columns, limit_bytes)
+            if depth == 0:
+                continue
+            copied = problem.m * -(-problem.n // columns) + problem.n * -(-problem.m // rows)
+            rank = depth < min(problem.k, _MIN_DEPTH), copied
+            if best is None or rank < best[0]:
+                best = rank, _pair(problem, rows, depth, columns)
+    return best[1] if best else None
+
+
+def _find_depth(problem: PanelProblem, rows: int, columns: int, limit_bytes: int) -> int:
+    """The most of K, in whole steps of the kernel, that fits beside so many rows and columns."""
+    fits, exceeds = 0, -(-problem.k // problem.tile_k) + 1
+    while exceeds - fits > 1:
+        middle = (fits + exceeds) // 2
+        depth = min(problem.k, middle * problem.tile_k)
+        if _pair(problem, rows, depth, columns).total_bytes <= limit_bytes:
+            fits = middle
+        else:
+            exceeds = middle
+    return min(problem.k, fits * problem.tile_k)
+
+
+def _pair(problem: PanelProblem, rows: int, depth: int, columns: int) -> Buffers:
+    """Two buffers of each operand: one is filled or emptied while the other is computed with."""
+    return _size(problem, rows, depth, columns, slots=2, b_slots=2)
+
+
+def _size(
+    problem: PanelProblem, rows: int, depth: int, columns: int, *, slots: int, b_slots: int
+) -> Buffers:
+    """So many buffers of A and C and of B, and the memory for what the kernel makes of them."""
+    split_bytes = 0
+    if problem.split_item_bytes:
+        tile = Tile(problem.tile_m, problem.tile_n, problem.tile_k)
+        split_bytes = count_split_bytes(tile, problem.split_item_bytes, rows, columns, depth)
+    return Buffers(
+        *(rows, depth, columns, slots, b_slots, slots, problem.item_bytes),
+        split_bytes=_align(split_bytes),
+    )
+
+
+def _align(size_bytes: int) -> int:
+    return -(-size_bytes // _SLOT_ALIGNMENT_BYTES) * _SLOT_ALIGNMENT_BYTES
+
+
+def _halve(size: int, tile: int) -> list[int]:
+    """`size` and its halves in whole tiles, down to one tile."""
+    choices = [size]
+    while choices[-1] > tile:
+        choices.append(max(1, choices[-1] // 2 // tile) * tile)
+    return choices

@@ -1,0 +1,156 @@
+"""Which cut of a product is the fastest: a small family of cuts, each timed as a schedule.
+
+The copies in bring B and rows of A, the kernels need both, and the copies out can only bring back
+what is computed. So a cut decides how soon the first kernel can start (its prologue), in how many
+panels the rest streams through, and how little is left to bring back behind the last kernel. No
+rule here knows a machine: what a cut takes is told by the recurrence, at the machine's rates.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Final
+
+from wavetrim.kernels.pipeline.panels import PanelProblem, round_to_waves
+from wavetrim.kernels.pipeline.schedule import Rates, time_schedule
+from wavetrim.kernels.pipeline.steps import DEPTH_QUANTUM, Cut, StepPlan, cut_steps
+
+PANELS: Final = (2, 4, 8, 16, 32)
+"""Panels that a product may be cut into, about."""
+
+DRAINS: Final = (1, 2, 4, 16)
+"""How many times as small as an ordinary panel the last one may be."""
+
+DEPTH_STEPS: Final = (3, 6, 12)
+"""Steps in which the prologue may go through K while B arrives."""
+
+WIDTHS: Final = (1.0, 0.7, 0.5)
+"""Shares of B's columns for which it may do so; half of C is the most that is reasonable then."""
+
+COLUMN_PARTS: Final = (2, 4)
+"""Parts of B's columns that the prologue may take, one after the other."""
+
+_USUAL_PANELS, _USUAL_DRAIN, _USUAL_DEPTH_STEPS = 16, 4, 6
+"""What prologues are compared with, before the best of them is refined."""
+
+_NEAR: Final = (0.7, 1.4)
+"""How far panels may be from their wanted size to fill their waves."""
+
+
+@lru_cache(maxsize=256)
+def plan_steps(problem: PanelProblem, rates: Rates, gpu_memory_bytes: int) -> StepPlan:
+    """The steps of a product, by the fastest cut of the family that fits the memory.
+
+    The prologue is chosen first, beside panels of a usual size; then panels, drain and steps of the
+    prologue are varied in turn. The cut is chosen for the rows that are planned; those beyond go
+    the same way, panel by panel.
+
+    Raises:
+        OperandError: Not even one tile fits; the message names the least `gpu_memory_bytes`.
+    """
+    planned = replace(problem, m=problem.likely_rows, planned_rows=0)
+    best = cut_steps(planned, take_whole(planned), gpu_memory_bytes)
+    best_seconds = time_schedule(planned, best.steps, rates).seconds
+    prologues = partial(_list_prologues, rates)
+    for vary in (prologues, _vary_panels, _vary_drain, _vary_depth):
+        for cut in vary(planned, best.cut):
+            plan = cut_steps(planned, cut, gpu_memory_bytes)
+            seconds = time_schedule(planned, plan.steps, rates).seconds
+            if seconds < best_seconds:
+                best, best_seconds = plan, seconds
+    return best if planned == problem else cut_steps(problem, best.cut, gpu_memory_bytes)
+
+
+def take_whole(problem: PanelProblem) -> Cut:
+    """Everything in one step."""
+    m, n, k = problem.m, problem.n, problem.k
+    return Cut(first_rows=m, panel_rows=m, last_rows=m, depth=k, columns=n, rest_columns=n)
+
+
+def _list_prologues(rates: Rates, problem: PanelProblem, whole: Cut) -> Iterator[Cut]:
+    """The ways to begin: with all of B, in steps through K, or through columns of B."""
+    m, n, k = problem.m, problem.n, problem.k
+    rows = _round_rows(problem, m / _USUAL_PANELS)
+    last_rows = min(rows, _round_tiles(problem, rows / _USUAL_DRAIN))
+    plain = replace(whole, first_rows=rows, panel_rows=rows, last_rows=last_rows)
+    yield plain
+    yield from _vary_panels(problem, plain)
+    depth = _find_depth(problem, _USUAL_DEPTH_STEPS)
+    for share in WIDTHS if depth < k else ():
+        columns = _round_columns(problem, share * n)
+        if columns < n and (problem.split_item_bytes or problem.staged):
+            continue  # such a kernel makes something of all of B that is there
+        rest = _round_columns(problem, max(1, n - columns) / 2)
+        for first_rows in _list_heights(problem, rates, columns):
+            yield replace(
+                plain, first_rows=first_rows, depth=depth, columns=columns, rest_columns=rest
+            )
+    for count in COLUMN_PARTS if not problem.split_item_bytes else ():
+        columns = _round_columns(problem, n / count)
+        for first_rows in sorted({m, rows}) if columns < n else ():
+            yield replace(plain, first_rows=first_rows, columns=columns, rest_columns=columns)
+
+
+def _vary_panels(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
+    """More or fewer panels, of whole waves or of parts of one."""
+    plain = cut.first_rows == cut.panel_rows
+    for rows in sorted({_round_rows(problem, problem.m / count) for count in PANELS}):
+        if rows < problem.m and rows != cut.panel_rows:
+            last_rows = min(rows, _round_tiles(problem, rows / _USUAL_DRAIN))
+            first_rows = rows if plain else cut.first_rows
+            yield replace(cut, first_rows=first_rows, panel_rows=rows, last_rows=last_rows)
+
+
+def _vary_drain(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
+    """Smaller or larger panels at last."""
+    for smaller in DRAINS:
+        last_rows = _round_tiles(problem, cut.panel_rows / smaller)
+        yield replace(cut, last_rows=min(cut.panel_rows, last_rows))
+
+
+def _vary_depth(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
+    """More or fewer steps of the prologue through K."""
+    if cut.depth < problem.k:
+        for count in DEPTH_STEPS:
+            yield replace(cut, depth=min(problem.k, _find_depth(problem, count)))
+
+
+def _find_depth(problem: PanelProblem, count: int) -> int:
+    """How much of K is in each of about `count` steps."""
+    if not problem.sums_in_parts:
+        return problem.k
+    return -(-problem.k // (count * DEPTH_QUANTUM)) * DEPTH_QUANTUM
+
+
+def _list_heights(problem: PanelProblem, rates: Rates, columns: int) -> list[int]:
+    """Rows of a first panel that goes through K with so many columns.
+
+    All of them; half of C; and so many that kernels and copies in take equally long, while the
+    columns of B and the rows of A arrive.
+    """
+    m, k = problem.m, problem.k
+    some = replace(problem, n=columns)
+    copy_seconds = k * problem.item_bytes / rates.in_bytes_per_second
+    wave_seconds = rates.wave_seconds + k * rates.depth_seconds
+    row_seconds = wave_seconds / some.wave_rows - copy_seconds
+    half = _round_rows(some, m * problem.n / columns / 2)
+    heights = {m, min(m, half)}
+    if row_seconds * m > columns * copy_seconds:
+        heights.add(min(m, _round_rows(some, columns * copy_seconds / row_seconds)))
+    return sorted(heights)
+
+
+def _round_rows(problem: PanelProblem, rows: float) -> int:
+    """About so many rows: of whole waves, or fewer than one where that is much more."""
+    return round_to_waves(problem, max(1, round(rows)), _NEAR)
+
+
+def _round_tiles(problem: PanelProblem, rows: float) -> int:
+    return max(1, round(rows / problem.tile_m)) * problem.tile_m
+
+
+def _round_columns(problem: PanelProblem, columns: float) -> int:
+    """About so many columns: all, or whole tiles that are copied as fast as all."""
+    quantum = max(problem.tile_n, problem.b_quantum)
+    rounded = max(1, round(columns / quantum)) * quantum
+    return rounded if rounded + quantum <= problem.n else problem.n

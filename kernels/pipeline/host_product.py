@@ -1,0 +1,131 @@
+"""A product whose operands lie in host memory, and what copies of their parts need to know."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.pipeline.sharing import SharedRows
+from wavetrim.kernels.transfer.pinned import find_address, is_locked
+from wavetrim.kernels.transfer.slabs import Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class HostProduct:
+    """The arguments of one product: C ← αA·B + βC, all three in host memory.
+
+    Attributes:
+        spec: The kernel.
+        a: A[M,K].
+        b: B[K,N].
+        c: C[M,N].
+        alpha: Factor of A·B, not 0.
+        beta: Factor of the old C.
+        progress: Called with the rows of C that are newly finished.
+        cancelled: Asked whether to stop.
+        sms: Multiprocessors that launches are held to; None for all.
+        shared: Where the rows come from, if another device takes some; None if all are ours.
+        copiers: Threads that share in a copy; None for all that there are.
+        begun: Called when the first copies are on their way.
+        final: Called with the rows of C that will not be written any more.
+    """
+
+    spec: KernelSpec
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    alpha: float
+    beta: float
+    progress: Callable[[int], None] | None
+    cancelled: Callable[[], bool] | None
+    sms: int | None = None
+    shared: SharedRows | None = None
+    copiers: int | None = None
+    begun: Callable[[], None] | None = None
+    final: Callable[[range], None] | None = None
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of A, B and C."""
+        return self.a.nbytes + self.b.nbytes + self.c.nbytes
+
+    def check(self) -> None:
+        """Check that the kernel can compute it.
+
+        Raises:
+            OperandError: Element types or shapes do not fit, C is read-only or shares memory.
+        """
+        a, b, c = operands = self.a, self.b, self.c
+        dtype = np.dtype(self.spec.dtype)
+        for name, operand in zip("ABC", operands, strict=True):
+            if operand.ndim != 2:
+                raise OperandError(f"{name} has {operand.ndim} dimensions; it must be a matrix")
+            if operand.dtype != dtype:
+                raise OperandError(
+                    f"dtype of {name} is {operand.dtype.str}; {self.spec.label} takes {dtype.str}"
+                )
+        if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]) or a.shape[1] == 0:
+            raise OperandError(
+                f"A is {a.shape}, B is {b.shape}, C is {c.shape}; they must be (M, K), (K, N) and "
+                "(M, N) with K at least 1"
+            )
+        if not c.flags.writeable:
+            raise OperandError("C is read-only; it must be writable")
+        for name, operand in (("A", a), ("B", b)):
+            if np.shares_memory(operand, c):
+                raise OperandError(f"C shares memory with {name}; it must have memory of its own")
+
+    def describe_operands(self) -> tuple["HostOperand", "HostOperand", "HostOperand"]:
+        """A, B and C as copies take them: asked once for all of their parts."""
+        return _describe(self.a), _describe(self.b), _describe(self.c)
+
+    def cut(self, rows: range) -> "HostProduct":
+        """The part that computes some of the rows, which are all ours."""
+        part = slice(rows.start, rows.stop)
+        return replace(self, a=self.a[part], c=self.c[part], shared=None)
+
+
+@dataclass(frozen=True, slots=True)
+class HostOperand:
+    """One of the three matrices.
+
+    Attributes:
+        matrix: The matrix.
+        address: Where its first element lies.
+        pitch_bytes: From one row to the next.
+        is_pinned: Whether copies need no staging: page-locked rows of adjacent elements.
+    """
+
+    matrix: Matrix
+    address: int
+    pitch_bytes: int
+    is_pinned: bool
+
+
+class Passage(NamedTuple):
+    """A part of an operand and its place on the device, to be copied either way."""
+
+    operand: HostOperand
+    rows: range
+    columns: range
+    place: Layout
+
+    def find_address(self) -> int:
+        """Where the first element of the part lies in host memory, if its rows are adjacent."""
+        operand = self.operand
+        left_bytes = self.columns.start * self.place.item_bytes
+        return operand.address + self.rows.start * operand.pitch_bytes + left_bytes
+
+    def view(self) -> Matrix:
+        """The part in host memory."""
+        rows, columns = self.rows, self.columns
+        return self.operand.matrix[rows.start : rows.stop, columns.start : columns.stop]
+
+
+def _describe(matrix: Matrix) -> HostOperand:
+    address = find_address(matrix)
+    return HostOperand(matrix, address, matrix.strides[0], is_locked(matrix, address))

@@ -1,0 +1,288 @@
+"""Host matrices through a GPU: copies in, kernels and copies out at the same time.
+
+A product becomes the steps of a cut (steps.py). The calling thread walks through
+them (flow.py): it lets the staging threads (staging.py) copy ahead as far as the device buffers
+(arena.py) allow, launches each step when its operands are on their way, and hands the finished
+part of C to the threads that bring it back. Streams and events put the device's side in order.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.device import find_device
+from wavetrim.kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
+from wavetrim.kernels.events import EventPool
+from wavetrim.kernels.gemm.resident import check_sms
+from wavetrim.kernels.gemm.splits import find_split_item_bytes
+from wavetrim.kernels.pipeline.arena import DeviceArena
+from wavetrim.kernels.pipeline.flow import Flow
+from wavetrim.kernels.pipeline.host_product import HostProduct
+from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.kernels.pipeline.places import PlacedStep
+from wavetrim.kernels.pipeline.sharing import SharedRows
+from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.kernels.transfer.copiers import STAGING_THREADS
+from wavetrim.kernels.transfer.host_copies import open_copiers
+from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.staging import Staging
+
+SMALL_PRODUCT_BYTES: Final = 12 << 20
+"""Up to so many bytes of A, B and C the calling thread walks through all copies itself."""
+
+AWAKE_PRODUCT_BYTES: Final = 64 << 20
+"""Up to so many bytes of A, B and C the calling thread looks for transfers' ends all the time: they
+take a millisecond, and a nap a tenth of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTimings:
+    """Where the time of one product went on the device, by CUDA events.
+
+    Attributes:
+        kernel_seconds: Kernels, added up over the steps.
+        transfer_seconds: Transfers both ways, added up; they overlap kernels and each other.
+        gpu_seconds: From the first transfer to the end of the last.
+    """
+
+    kernel_seconds: float
+    transfer_seconds: float
+    gpu_seconds: float
+
+
+class GpuPipeline:
+    """Multiplies matrices in host memory on one GPU; streams and buffers are kept between calls.
+
+    One product at a time: a second caller waits for the first.
+
+    Args:
+        device_index: CUDA's number of the device.
+        cache_dir: Folder of compiled kernels.
+        gpu_memory_bytes: The most device memory for the matrices, and for their splits where the
+            kernel makes some; None for what is free. Larger products stream through it. Beside it,
+            kernels that split tiles may keep a tile for each multiprocessor (partials.py).
+        staging_threads: Threads that share in each copy between the caller's memory and pinned
+            slabs; None for STAGING_THREADS, or as many as there are cores.
+
+    Raises:
+        DeviceUnavailable: There is no such device.
+    """
+
+    def __init__(
+        self,
+        device_index: int = 0,
+        *,
+        cache_dir: Path,
+        gpu_memory_bytes: int | None = None,
+        staging_threads: int | None = None,
+    ) -> None:
+        import cupy
+
+        self._device = find_device(device_index)
+        self._lock = threading.Lock()
+        with cupy.cuda.Device(device_index):
+            self._compute = cupy.cuda.Stream(non_blocking=True)
+            threads = staging_threads or min(STAGING_THREADS, len(os.sched_getaffinity(0)))
+            self._pool = open_copiers(threads - 1, cache_dir=cache_dir)
+            self._events = EventPool()
+            self._inward = Staging(self._pool, self._events)
+            self._outward = Staging(self._pool, self._events)
+        self._arena = DeviceArena(gpu_memory_bytes, cache_dir=cache_dir)
+
+    def multiply(
+        self,
+        spec: KernelSpec,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        *,
+        cut: Cut,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        progress: Callable[[int], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+        sms: int | None = None,
+        shared: SharedRows | None = None,
+        copiers: int | None = None,
+        begun: Callable[[], None] | None = None,
+        final: Callable[[range], None] | None = None,
+    ) -> GpuTimings:
+        """C ← αA·B + βC in place, as BLAS does it: β = 0 never reads C, α = 0 neither A nor B.
+
+        Args:
+            spec: The kernel.
+            a: A[M,K] of the kernel's element type; any strides, pageable or mapped from a file.
+            b: B[K,N], likewise.
+            c: C[M,N], likewise; writable, sharing no memory with A and B.
+            cut: How it is cut into steps: for the rows that are planned, and as the memory allows.
+            alpha: Factor of the product.
+            beta: Factor of the old C.
+            progress: Called in the calling thread with the rows of C newly finished; adds up to M.
+            cancelled: Polled in the calling thread between panels; True ends the product.
+            sms: Multiprocessors that launches are held to, if the kernel is persistent; None for
+                all.
+            shared: Where the rows to compute come from, if another device takes some of A's and
+                C's; None to compute all.
+            copiers: Threads that share in a copy between the caller's memory and pinned slabs; None
+                for all of them. Fewer leave cores to others.
+            begun: Called once, in the calling thread, when the first copies are on their way: what
+                else is to be done then does not hold them up. Not called where there is no copy.
+            final: Called in the calling thread with all rows of C so far that have come back and
+                will not be written any more: the first ones.
+
+        Raises:
+            OperandError: Element types or shapes do not fit, not one tile fits the memory, or the
+                kernel cannot be held to `sms` multiprocessors.
+            PipelineCancelled: `cancelled` returned True; C holds an unfinished product.
+            DeviceFailure: A CUDA error, or too little GPU memory. Unless it is `poisoned`, the
+                pipeline can be used again.
+            CompilationFailed: The kernel does not compile for the device.
+        """
+        import cupy
+
+        product = HostProduct(
+            *(spec, a, b, c, alpha, beta, progress, cancelled, sms, shared, copiers, begun, final)
+        )
+        product.check()
+        if alpha == 0 or c.size == 0:
+            rows = shared.take(c.shape[0]) if shared is not None else range(c.shape[0])
+            _scale(c[rows.start : rows.stop], beta)
+            if progress is not None:
+                progress(len(rows))
+            return GpuTimings(0.0, 0.0, 0.0)
+        with self._lock, cupy.cuda.Device(self._device.index):
+            try:
+                return self._stream(product, cut)
+            except BaseException as error:
+                failure = self._recover(error)
+                if failure is not None:
+                    raise failure from error
+                raise
+
+    def close(self) -> None:
+        """End the threads and free all memory; the pipeline cannot be used afterwards."""
+        import cupy
+
+        with self._lock, cupy.cuda.Device(self._device.index):
+            self._inward.close()
+            self._outward.close()
+            if self._pool is not None:
+                self._pool.close()
+            self._arena.free()
+
+    def _stream(self, product: HostProduct, cut: Cut) -> GpuTimings:
+        check_sms(product.spec, product.sms, self._device.sm_count)
+        operands = product.describe_operands()
+        staged = not all(operand.is_pinned for operand in operands)
+        helpers = self._wake_copiers(product.copiers) if staged else 0
+        steps = self._prepare(product, cut, staged=staged)
+        if (
+            product.shared is not None
+            and steps[0].step.buffer_columns != steps[-1].step.buffer_columns
+        ):
+            # Rows come back for other columns of B, so all that are planned are taken now.
+            rows = product.shared.take(product.shared.planned)
+            if not rows:
+                return GpuTimings(0.0, 0.0, 0.0)
+            product = product.cut(rows)
+            operands = product.describe_operands()
+            steps = self._prepare(product, cut, staged=staged)
+        alone = product.total_bytes <= SMALL_PRODUCT_BYTES
+        awake = product.total_bytes <= AWAKE_PRODUCT_BYTES
+        for direction in (self._inward, self._outward):
+            direction.prepare(alone=alone, awake=awake, helpers=helpers)
+        self._events.reclaim()  # all that was enqueued before is over
+        flow = Flow(
+            product,
+            operands,
+            steps,
+            inward=self._inward,
+            outward=self._outward,
+            compute=self._compute,
+            events=self._events,
+            launches=self._arena.launches,
+        )
+        spans = flow.run()
+        self._inward.finish()
+        self._outward.finish()
+        return GpuTimings(spans.kernel_seconds, spans.transfer_seconds, spans.gpu_seconds)
+
+    def _wake_copiers(self, copiers: int | None) -> int:
+        """Have the threads awake that share in a product's copies; returns how many they are."""
+        if self._pool is None:
+            return 0
+        helpers = self._pool.threads if copiers is None else copiers - 1
+        self._pool.limit(helpers, shares_cores=copiers is not None)
+        if helpers:
+            # It takes them longer than what is to be done before the first copy.
+            self._pool.wake(helpers)
+        return helpers
+
+    def _prepare(self, product: HostProduct, cut: Cut, *, staged: bool) -> tuple[PlacedStep, ...]:
+        """The steps of a product in memory that is there."""
+        planned = product.shared.planned if product.shared is not None else 0
+        shape = (*product.c.shape, product.a.shape[1])
+        problem = _describe(product.spec, shape, self._count_sms(product), planned, staged=staged)
+        return self._arena.prepare(problem, cut)
+
+    def _count_sms(self, product: HostProduct) -> int:
+        count = self._device.sm_count
+        return count if product.sms is None else product.spec.count_held_sms(product.sms, count)
+
+    def _recover(self, error: BaseException) -> DeviceFailure | None:
+        """Let everything in flight end; returns what to raise instead of a CUDA error."""
+        import cupy
+
+        refusals = (
+            cupy.cuda.runtime.CUDARuntimeError,
+            cupy.cuda.driver.CUDADriverError,
+            cupy.cuda.memory.OutOfMemoryError,
+        )
+        poisoned = getattr(error, "status", 2) not in RECOVERABLE_STATUSES
+        self._inward.abandon()
+        self._outward.abandon()
+        try:
+            for stream in (self._inward.stream, self._compute, self._outward.stream):
+                stream.synchronize()
+        except refusals as later:  # a context that cannot even be waited for is lost
+            return DeviceFailure(f"{error}; then {later}", poisoned=True)
+        if isinstance(error, refusals):
+            return DeviceFailure(str(error), poisoned=poisoned)
+        return None
+
+
+@lru_cache(maxsize=256)
+def _describe(
+    spec: KernelSpec,
+    shape: tuple[int, int, int],
+    slots: int,
+    planned_rows: int,
+    *,
+    staged: bool,
+) -> PanelProblem:
+    """What decides how a product of (M, N, K) is cut into panels."""
+    tile = spec.tile
+    return PanelProblem(
+        *(*shape, np.dtype(spec.dtype).itemsize, tile.m, tile.n, tile.k, slots),
+        find_split_item_bytes(spec, shape[2]),
+        planned_rows=planned_rows,
+        splits_tail=spec.splits_tail,
+        staged=staged,
+    )
+
+
+def _scale(c: Matrix, beta: float) -> None:
+    if beta == 0:
+        c[...] = 0
+    elif beta != 1:
+        # Half precision has no room for every factor; it is scaled in single, as kernels do.
+        factor = np.float64(beta) if c.dtype == np.float64 else np.float32(beta)
+        with np.errstate(all="ignore"):
+            np.multiply(c, factor, out=c, casting="same_kind")

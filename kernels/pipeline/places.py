@@ -1,0 +1,73 @@
+"""The steps of a product with the places in device memory that each one works in."""
+
+from dataclasses import dataclass, replace
+
+from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.gemm.splits import SplitMemory
+from wavetrim.kernels.pipeline.pieces import pitch_items
+from wavetrim.kernels.pipeline.steps import Step, StepPlan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedStep:
+    """A step and where its parts of A, B and C lie. A placed step equals only itself.
+
+    Attributes:
+        step: The step.
+        a: Where A[rows, depth] lies.
+        arriving: Where A[rows, a_depth] lies, which is to be copied in.
+        b: Where B[depth, columns] lies.
+        c: Where C[rows, columns] lies.
+        splits: Memory for what the kernel makes of A and B; None where it makes nothing.
+    """
+
+    step: Step
+    a: Layout
+    arriving: Layout
+    b: Layout
+    c: Layout
+    splits: SplitMemory | None
+
+    def cut(self, rows: range) -> "PlacedStep":
+        """The same for the first rows only."""
+        return replace(
+            self,
+            step=replace(self.step, rows=rows),
+            a=replace(self.a, rows=len(rows)),
+            arriving=replace(self.arriving, rows=len(rows)),
+            c=replace(self.c, rows=len(rows)),
+        )
+
+
+def place_steps(plan: StepPlan, start: int) -> tuple[PlacedStep, ...]:
+    """Place the buffers of a plan one behind the other: A's, B's, C's, and the splits.
+
+    Args:
+        plan: The plan.
+        start: Address of device memory that is as large as its buffers together.
+    """
+    buffers, item_bytes = plan.buffers, plan.buffers.item_bytes
+    first_b = start + buffers.a_slots * buffers.a_bytes
+    first_c = first_b + buffers.b_slots * buffers.b_bytes
+    splits = first_c + buffers.c_slots * buffers.c_bytes
+
+    def place(step: Step) -> PlacedStep:
+        m, n, k, skipped = len(step.rows), len(step.columns), len(step.depth), step.depth_offset
+        a_pitch = pitch_items(step.buffer_depth, item_bytes)
+        pitch = pitch_items(len(step.buffer_columns), item_bytes)
+        left = step.columns.start - step.buffer_columns.start
+        a = start + step.a_slot * buffers.a_bytes
+        b = first_b + step.b_slot * buffers.b_bytes
+        c = first_c + step.c_slot * buffers.c_bytes
+        arrived = skipped + step.a_depth.start - step.depth.start
+        memory = SplitMemory(splits, step.buffer_depth, skipped, step.loads_b)
+        return PlacedStep(
+            step,
+            Layout(a + skipped * item_bytes, m, k, a_pitch, item_bytes),
+            Layout(a + arrived * item_bytes, m, len(step.a_depth), a_pitch, item_bytes),
+            Layout(b + (skipped * pitch + left) * item_bytes, k, n, pitch, item_bytes),
+            Layout(c + left * item_bytes, m, n, pitch, item_bytes),
+            memory if buffers.split_bytes else None,
+        )
+
+    return tuple(place(step) for step in plan.steps)

@@ -1,0 +1,167 @@
+"""Seconds of kernels on one product of any shape, by CUDA events."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
+from wavetrim.kernels.gemm.operands import DeviceArray
+from wavetrim.kernels.gemm.resident import multiply_on_device
+
+Matrix = NDArray[Any]
+
+_FILLER_BYTES: Final = 512 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Launches that ran one right behind the other.
+
+    Attributes:
+        seconds: Mean time of one on the GPU.
+        enqueue_seconds: Mean time that the host took to enqueue one.
+    """
+
+    seconds: float
+    enqueue_seconds: float
+
+
+class ResidentProduct:
+    """A·B with A, B and C resident on a GPU; one kernel after the other computes it.
+
+    The GPU fills memory while launches are prepared, so what that costs is not in the figures: in a
+    pipeline, too, launches are queued ahead of the GPU. It also leaves no operand in a cache.
+
+    Args:
+        a: A[M, K] in host memory, or on the GPU already.
+        b: B[K, N] likewise, of A's element type.
+        device_index: The GPU.
+        cache_dir: Folder of compiled kernels.
+        filler_bytes: Memory to fill ahead of launches.
+
+    Attributes:
+        a: A on the GPU, row-major.
+        b: B on the GPU, row-major.
+        c: C on the GPU, as the last launch leaves it.
+
+    Raises:
+        DeviceFailure: The GPU has no room for them.
+    """
+
+    def __init__(
+        self,
+        a: Matrix | DeviceArray,
+        b: Matrix | DeviceArray,
+        *,
+        device_index: int,
+        cache_dir: Path,
+        filler_bytes: int = _FILLER_BYTES,
+    ) -> None:
+        import cupy
+
+        self._device = cupy.cuda.Device(device_index)
+        self._cache_dir = cache_dir
+        with self._device, translate_failures():
+            self.a: DeviceArray = cupy.asarray(a, order="C")
+            self.b: DeviceArray = cupy.asarray(b, order="C")
+            self.c: DeviceArray = cupy.empty((a.shape[0], b.shape[1]), a.dtype)
+            self._filler = cupy.empty(filler_bytes, np.uint8)
+
+    def compute(self, spec: KernelSpec, *, sms: int | None = None) -> None:
+        """Fill C with NaN and enqueue one launch, without waiting for it.
+
+        Args:
+            spec: The kernel, of the operands' element type.
+            sms: The most multiprocessors that it may use; None for all.
+
+        Raises:
+            OperandError: The operands do not fit the kernel, or it takes no `sms`.
+            CompilationFailed: The kernel does not compile for the device.
+            DeviceFailure: A CUDA error.
+        """
+        with self._device, translate_failures():
+            self.c.fill(np.nan)
+            self._launch(spec, sms)
+
+    def time_launches(
+        self, spec: KernelSpec, launches: int, *, sms: int | None = None
+    ) -> tuple[float, ...]:
+        """Seconds of each launch; one more goes before them, which compiles and loads.
+
+        C is overwritten with NaN first, so that `fetch` returns what this kernel computed.
+        Arguments and errors are those of `compute`.
+        """
+        self.compute(spec, sms=sms)
+        return tuple(self.time_burst(spec, 1, sms=sms).seconds for _ in range(launches))
+
+    def time_burst(
+        self,
+        spec: KernelSpec,
+        launches: int,
+        *,
+        sms: int | None = None,
+        watch: Callable[[], None] | None = None,
+    ) -> Burst:
+        """Time launches that run one right behind the other.
+
+        Args:
+            spec: The kernel.
+            launches: How many.
+            sms: The most multiprocessors that they may use; None for all.
+            watch: Called over and over while they run; should take about a millisecond.
+
+        Raises:
+            KernelsError: As `compute` raises.
+        """
+        import cupy
+
+        with self._device, translate_failures():
+            start, end = cupy.cuda.Event(), cupy.cuda.Event()
+            self._filler.data.memset_async(0, self._filler.nbytes)
+            start.record()
+            began = time.perf_counter()
+            for _ in range(launches):
+                self._launch(spec, sms)
+            enqueue_seconds = time.perf_counter() - began
+            end.record()
+            while watch is not None and not end.done:
+                if start.done:
+                    watch()
+            end.synchronize()
+            seconds = cupy.cuda.get_elapsed_time(start, end) / 1e3
+        return Burst(seconds / launches, enqueue_seconds / launches)
+
+    def fetch(self) -> Matrix:
+        """C as the last launch left it, in host memory."""
+        import cupy
+
+        with self._device, translate_failures():
+            product: Matrix = cupy.asnumpy(self.c)
+        return product
+
+    def _launch(self, spec: KernelSpec, sms: int | None) -> None:
+        multiply_on_device(spec, self.a, self.b, self.c, sms=sms, cache_dir=self._cache_dir)
+
+
+@contextlib.contextmanager
+def translate_failures() -> Iterator[None]:
+    """CUDA's errors as this project's."""
+    import cupy
+
+    refusals = (
+        cupy.cuda.runtime.CUDARuntimeError,
+        cupy.cuda.driver.CUDADriverError,
+        cupy.cuda.memory.OutOfMemoryError,
+    )
+    try:
+        yield
+    except refusals as error:
+        poisoned = getattr(error, "status", 2) not in RECOVERABLE_STATUSES
+        raise DeviceFailure(str(error), poisoned=poisoned) from error

@@ -1,0 +1,89 @@
+"""Products of whole tiles, sized for the planner's profile: so many for each multiprocessor."""
+
+import statistics
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.timing.seconds import ResidentProduct
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTiming:
+    """One measured product.
+
+    Attributes:
+        rows: Rows of C.
+        n: Columns of C.
+        k: Columns of A.
+        tiles: Thread blocks of the launch.
+        seconds: Median over the repeats, or the mean of those that ran one behind the other.
+    """
+
+    rows: int
+    n: int
+    k: int
+    tiles: int
+    seconds: float
+
+
+class KernelProbe:
+    """Times one kernel on random operands, sized in whole tiles.
+
+    Args:
+        spec: The kernel.
+        sm_count: Multiprocessors of the GPU; launches come in multiples of that many tiles.
+        device_index: The GPU.
+        cache_dir: Folder of compiled kernels.
+    """
+
+    def __init__(
+        self, spec: KernelSpec, *, sm_count: int, device_index: int, cache_dir: Path
+    ) -> None:
+        self._spec = spec
+        self._device_index = device_index
+        self._cache_dir = cache_dir
+        self._tile_columns = _find_divisor(sm_count)
+        self._tile_rows = sm_count // self._tile_columns
+
+    def measure(self, rounds: int, k: int, repeats: int = 5) -> KernelTiming:
+        """Median seconds of a product of `rounds` x `sm_count` tiles.
+
+        Raises:
+            KernelsError: The kernel does not compile, or fails.
+        """
+        product, timing = self._prepare(rounds, k)
+        seconds = statistics.median(product.time_launches(self._spec, repeats))
+        return replace(timing, seconds=seconds)
+
+    def measure_sustained(self, rounds: int, k: int, seconds: float) -> KernelTiming:
+        """Mean seconds of such products that run one behind the other, for about so long.
+
+        A GPU lowers its clock for work that takes much power, but only after some milliseconds.
+
+        Raises:
+            KernelsError: The kernel does not compile, or fails.
+        """
+        product, timing = self._prepare(rounds, k)
+        (once,) = product.time_launches(self._spec, 1)
+        launches = max(1, round(seconds / 2 / once))
+        product.time_burst(self._spec, launches)
+        return replace(timing, seconds=product.time_burst(self._spec, launches).seconds)
+
+    def _prepare(self, rounds: int, k: int) -> tuple[ResidentProduct, KernelTiming]:
+        spec = self._spec
+        rows = rounds * self._tile_rows * spec.tile.m
+        n = self._tile_columns * spec.tile.n
+        rng = np.random.default_rng(0)
+        a = rng.random((rows, k), np.float32).astype(spec.dtype, copy=False)
+        b = rng.random((k, n), np.float32).astype(spec.dtype, copy=False)
+        product = ResidentProduct(a, b, device_index=self._device_index, cache_dir=self._cache_dir)
+        tiles = rounds * self._tile_rows * self._tile_columns
+        return product, KernelTiming(rows, n, k, tiles, seconds=0.0)
+
+
+def _find_divisor(sm_count: int) -> int:
+    """The largest divisor of `sm_count` not above its square root."""
+    return next(size for size in range(int(sm_count**0.5), 0, -1) if sm_count % size == 0)

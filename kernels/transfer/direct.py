@@ -1,0 +1,58 @@
+"""Transfers between page-locked memory and the device."""
+
+from typing import Any, Final
+
+from wavetrim.kernels.gemm.operands import Layout
+
+_TO_DEVICE: Final = 1  # cudaMemcpyHostToDevice
+_TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
+_MOST_PADDING_BYTES: Final = 127
+
+
+class Transfers:
+    """Enqueues transfers in one stream.
+
+    Args:
+        stream: CuPy's stream.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        from cupy.cuda import runtime
+
+        self._stream: int = stream.ptr
+        self._copy = runtime.memcpyAsync
+        self._copy_rows = runtime.memcpy2DAsync
+
+    def copy_in(self, source: int, pitch_bytes: int, target: Layout) -> None:
+        """Enqueue a transfer to the device. Padding may travel along to its buffers.
+
+        Args:
+            source: Address of the first element in page-locked memory.
+            pitch_bytes: From one row to the next there.
+            target: Where to, and how large the matrix is.
+        """
+        rows, row_bytes = target.rows, target.columns * target.item_bytes
+        device_bytes = target.leading_dimension * target.item_bytes
+        padding_bytes = device_bytes - row_bytes
+        if rows == 1 or (pitch_bytes == device_bytes and padding_bytes <= _MOST_PADDING_BYTES):
+            size_bytes = (rows - 1) * device_bytes + row_bytes
+            self._copy(target.pointer, source, size_bytes, _TO_DEVICE, self._stream)
+        else:
+            ends = target.pointer, device_bytes, source, pitch_bytes
+            self._copy_rows(*ends, row_bytes, rows, _TO_DEVICE, self._stream)
+
+    def copy_out(self, source: Layout, target: int, pitch_bytes: int) -> None:
+        """Enqueue a transfer from the device. What lies between the caller's rows is the caller's.
+
+        Args:
+            source: Where from, and how large the matrix is.
+            target: Address of the first element in page-locked memory.
+            pitch_bytes: From one row to the next there.
+        """
+        rows, row_bytes = source.rows, source.columns * source.item_bytes
+        device_bytes = source.leading_dimension * source.item_bytes
+        if rows == 1 or pitch_bytes == device_bytes == row_bytes:
+            self._copy(target, source.pointer, rows * row_bytes, _TO_HOST, self._stream)
+        else:
+            ends = target, pitch_bytes, source.pointer, device_bytes
+            self._copy_rows(*ends, row_bytes, rows, _TO_HOST, self._stream)

@@ -1,0 +1,45 @@
+"""The C library of kernels/transfer/native/: copies between the caller's memory and the device."""
+
+import ctypes
+from ctypes import c_int, c_int64, c_uint64, c_void_p
+from pathlib import Path
+from typing import Final
+
+from wavetrim.native.library import Library, Signatures, declare_functions, load_library
+
+HOST_LIBRARY: Final = Library(
+    name="host",
+    folder=Path(__file__).parent / "native",
+    source_names=("copies.c", "driver.c", "ways.c", "stage.c"),
+    header_names=("copies.h", "driver.h", "ways.h"),
+    links=("-ldl",),
+    otherwise="CUDA itself copies pageable memory, which is slower",
+)
+
+
+def load_host_library(cache_dir: Path | None) -> ctypes.CDLL | None:
+    """The library, its functions declared; None, after a warning, where it cannot be had.
+
+    Args:
+        cache_dir: Folder of compiled code; None for the library beside its source, or none.
+    """
+    library = load_library(HOST_LIBRARY, cache_dir)
+    if library is None:
+        return None
+    host, sizes = (c_void_p, c_int64, c_int64), (c_int64,) * 3
+    signatures: Signatures = {
+        "copy_matrix": (None, (c_void_p, c_int, *host, *host, *sizes)),
+        "open_stage": (c_void_p, (c_void_p, c_void_p, c_void_p, c_int, c_int64)),
+        "ask_stage": (
+            c_int64,
+            (c_void_p, c_int, c_int, *(c_void_p,) * 3, *host, c_uint64, c_int64, *sizes),
+        ),
+        "is_over": (c_int, (c_void_p, c_int64)),
+        "await_errand": (c_int, (c_void_p, c_int64)),
+        "limit_helpers": (None, (c_void_p, c_int)),
+        "finish_stage": (c_int, (c_void_p,)),
+        "abandon_errands": (None, (c_void_p,)),
+        "close_stage": (None, (c_void_p,)),
+    }
+    declare_functions(library, signatures)
+    return library

@@ -1,0 +1,194 @@
+// Copies of matrices in host memory, each shared by several threads.
+//
+// A copy is a matrix of rows × columns elements, at any strides in bytes on either side. Rows whose
+// elements lie close together on both sides are copied by memcpy; other layouts element by element,
+// in squares small enough that both sides stay in the first cache.
+//
+// Threads of a pool take part in all copies that are under way; so does each caller, in its own copy.
+// They look for news for a moment after a copy, because the next piece of a matrix follows soon. A copy
+// wakes as many as it may use.
+#include "copies.h"
+
+#include <string.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+enum {
+    CHUNK_BYTES = 128 << 10,
+    SQUARE = 32,
+    SHORT_ROW = 4096,  // bytes; longer ones memcpy itself keeps out of the caches, and faster
+};
+
+typedef struct {
+    Task task;  // first, as threads that join are given it
+    char* target;
+    const char* source;
+    int64_t rows, columns;
+    int64_t target_row, target_column;  // bytes from one element to the next
+    int64_t source_row, source_column;
+    int64_t item;  // bytes of an element
+    int streams;  // whether rows go past the caches
+    int64_t chunk_rows, chunk_columns, chunks_across;
+    int64_t chunks;
+    _Atomic int64_t next;
+} Copy;
+
+// memcpy of a length that the compiler knows is one move, at any alignment.
+#define COPY_SQUARE(bytes)                                                      \
+    for (int64_t i = 0; i < rows; ++i)                                          \
+        for (int64_t j = 0; j < columns; ++j)                                   \
+            memcpy(target + i * copy->target_row + j * copy->target_column,     \
+                   source + i * copy->source_row + j * copy->source_column, bytes)
+
+static void copy_square(const Copy* copy, char* target, const char* source, int64_t rows, int64_t columns)
+{
+    switch (copy->item) {
+        case 1: COPY_SQUARE(1); break;
+        case 2: COPY_SQUARE(2); break;
+        case 4: COPY_SQUARE(4); break;
+        default: COPY_SQUARE(8); break;
+    }
+}
+
+// Copy a row that no core will read soon, as memcpy does. Short rows memcpy leaves, changed, in the
+// caches of the cores that copied them: a device that reads them next waits for each line to be fetched
+// from there. Behind the last row finish_streaming is due, before others are told.
+#if defined(__SSE2__)
+
+enum { VECTOR = 16, BATCH = 4 * VECTOR };
+
+static void stream_row(char* target, const char* source, int64_t bytes)
+{
+    int64_t before = -(uintptr_t)target % VECTOR;
+    if (before > bytes) before = bytes;
+    memcpy(target, source, before);
+    int64_t i = before;
+    for (; i + BATCH <= bytes; i += BATCH) {
+        __m128i part[BATCH / VECTOR];
+        for (int j = 0; j < BATCH / VECTOR; ++j) part[j] = _mm_loadu_si128((const __m128i*)(source + i) + j);
+        for (int j = 0; j < BATCH / VECTOR; ++j) _mm_stream_si128((__m128i*)(target + i) + j, part[j]);
+    }
+    memcpy(target + i, source + i, bytes - i);
+}
+
+static void finish_streaming(void) { _mm_sfence(); }
+
+#else
+
+static void stream_row(char* target, const char* source, int64_t bytes) { memcpy(target, source, bytes); }
+
+static void finish_streaming(void) {}
+
+#endif
+
+static void copy_plain(char* target, const char* source, int64_t bytes) { memcpy(target, source, bytes); }
+
+static void copy_chunk(const Copy* copy, int64_t chunk)
+{
+    const int64_t top = chunk / copy->chunks_across * copy->chunk_rows;
+    const int64_t left = chunk % copy->chunks_across * copy->chunk_columns;
+    const int64_t rows = least(copy->chunk_rows, copy->rows - top);
+    const int64_t columns = least(copy->chunk_columns, copy->columns - left);
+    char* target = copy->target + top * copy->target_row + left * copy->target_column;
+    const char* source = copy->source + top * copy->source_row + left * copy->source_column;
+    if (copy->target_column == copy->item && copy->source_column == copy->item) {
+        const int streams = copy->streams && rows > 1 && columns * copy->item <= SHORT_ROW;
+        void (*copy_row)(char*, const char*, int64_t) = streams ? stream_row : copy_plain;
+        for (int64_t i = 0; i < rows; ++i) {
+            copy_row(target + i * copy->target_row, source + i * copy->source_row, columns * copy->item);
+        }
+        if (streams) finish_streaming();
+        return;
+    }
+    for (int64_t i = 0; i < rows; i += SQUARE) {
+        for (int64_t j = 0; j < columns; j += SQUARE) {
+            copy_square(
+                copy, target + i * copy->target_row + j * copy->target_column,
+                source + i * copy->source_row + j * copy->source_column, least(SQUARE, rows - i),
+                least(SQUARE, columns - j));
+        }
+    }
+}
+
+static void take_part(Task* task)
+{
+    Copy* const copy = (Copy*)task;
+    for (;;) {
+        const int64_t chunk = atomic_fetch_add(&copy->next, 1);
+        if (chunk >= copy->chunks) return;
+        copy_chunk(copy, chunk);
+    }
+}
+
+static void swap(int64_t* a, int64_t* b)
+{
+    const int64_t old = *a;
+    *a = *b;
+    *b = old;
+}
+
+// Cut a copy into chunks of whole rows, or of parts of rows that are longer than a chunk. Matrices
+// that both lie in memory by columns are copied as their transposes.
+static void cut(Copy* copy)
+{
+    if (copy->target_row == copy->item && copy->source_row == copy->item) {
+        swap(&copy->rows, &copy->columns);
+        swap(&copy->target_row, &copy->target_column);
+        swap(&copy->source_row, &copy->source_column);
+    }
+    const int64_t chunk_items = CHUNK_BYTES / copy->item;
+    const int plain = copy->target_column == copy->item && copy->source_column == copy->item;
+    if (plain && copy->target_row == copy->columns * copy->item && copy->source_row == copy->target_row) {
+        copy->columns *= copy->rows;
+        copy->rows = 1;
+    }
+    // Where one side is stored by columns, chunks are as wide as high.
+    const int64_t height = plain ? 1 : least(copy->rows, 8 * SQUARE);
+    copy->chunk_columns = least(copy->columns, chunk_items / height);
+    copy->chunk_rows = least(copy->rows, chunk_items / copy->chunk_columns);
+    copy->chunks_across = divide_up(copy->columns, copy->chunk_columns);
+    copy->chunks = copy->chunks_across * divide_up(copy->rows, copy->chunk_rows);
+    atomic_init(&copy->next, 0);
+}
+
+// All of a copy, with the pool.
+static void share(Pool* pool, int helpers, Copy* copy)
+{
+    if (copy->rows == 0 || copy->columns == 0) return;
+    cut(copy);
+    copy->task.help = take_part;
+    atomic_init(&copy->task.places, helpers);
+    const int shared = copy->chunks > 1 && helpers > 0;
+    if (shared) {
+        offer_task(pool, &copy->task);
+        call_helpers(pool, &copy->task, helpers);
+    }
+    take_part(&copy->task);
+    if (shared) withdraw_task(&copy->task);
+}
+
+void copy_matrix(
+    Pool* pool, int helpers, char* target, int64_t target_row, int64_t target_column, const char* source,
+    int64_t source_row, int64_t source_column, int64_t rows, int64_t columns, int64_t item)
+{
+    Copy copy = {
+        .target = target, .source = source, .rows = rows, .columns = columns,
+        .target_row = target_row, .target_column = target_column,
+        .source_row = source_row, .source_column = source_column, .item = item,
+    };
+    share(pool, helpers, &copy);
+}
+
+void stream_matrix(
+    Pool* pool, int helpers, char* target, int64_t target_row, const char* source, int64_t source_row,
+    int64_t source_column, int64_t rows, int64_t columns, int64_t item)
+{
+    Copy copy = {
+        .target = target, .source = source, .rows = rows, .columns = columns,
+        .target_row = target_row, .target_column = item,
+        .source_row = source_row, .source_column = source_column, .item = item, .streams = 1,
+    };
+    share(pool, helpers, &copy);
+}

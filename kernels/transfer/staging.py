@@ -1,0 +1,130 @@
+"""Copies between the caller's memory and the device, and who does them.
+
+Page-locked memory of the caller's is read and written by the device itself, in one transfer. Other
+memory goes through a stage (stages.py): one in C, so that both directions go on while the calling
+thread launches kernels, or CUDA's own copies where there is no C library.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from wavetrim.kernels.events import EventPool, find_runtime
+from wavetrim.kernels.pipeline.host_product import Passage
+from wavetrim.kernels.transfer.copies import DirectCopy, PendingCopy, StagedCopy
+from wavetrim.kernels.transfer.direct import Transfers
+from wavetrim.kernels.transfer.native_stage import NativeStage
+from wavetrim.kernels.transfer.stages import Errand, PageableStage, Stage
+from wavetrim.native.pool import ThreadPool
+
+
+class Staging:
+    """One direction of the pipeline: a stream, and a stage once there is something to stage.
+
+    Args:
+        pool: Who copies; both directions share it. None where CUDA does.
+        events: Where events come from.
+
+    Attributes:
+        stream: CuPy's stream of the transfers.
+    """
+
+    def __init__(self, pool: ThreadPool | None, events: EventPool) -> None:
+        import cupy
+
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._pool = pool
+        self._events = events
+        self._stage: Stage | None = None
+        self._transfers = Transfers(self.stream)
+        runtime, self._address = find_runtime(), self.stream.ptr
+        self._record, self._wait = runtime.eventRecord, runtime.streamWaitEvent
+        self._alone = False
+        self._awake = False
+        self._helpers = 0
+
+    def prepare(self, *, alone: bool, awake: bool, helpers: int) -> None:
+        """Say how the copies of the next product are done.
+
+        Args:
+            alone: Whether the calling thread does them itself, at once. Waking another takes
+                longer than copying a few megabytes.
+            awake: Whether who waits for transfers looks for their end all the time.
+            helpers: Threads of the pool that share in each.
+        """
+        self._alone = alone
+        self._awake = awake
+        self._helpers = helpers
+        if self._stage is not None:
+            self._stage.limit(helpers)
+
+    def copy_in(self, passages: Sequence[Passage], after: Any) -> list[PendingCopy]:
+        """Copy matrices to the device.
+
+        Args:
+            passages: The matrices; those in page-locked memory are one copy together.
+            after: CUDA event that must have passed there before; None for none.
+        """
+        direct = [passage for passage in passages if passage.operand.is_pinned]
+        copies: list[PendingCopy] = []
+        if direct:
+            start = self._begin(after)
+            for passage in direct:
+                operand, place = passage.operand, passage.place
+                self._transfers.copy_in(passage.find_address(), operand.pitch_bytes, place)
+            copies.append(self._end(start, outwards=False))
+        if len(direct) < len(passages):
+            staged = (passage for passage in passages if not passage.operand.is_pinned)
+            copies += [self._walk(passage, after, inwards=True) for passage in staged]
+        return copies
+
+    def copy_out(self, passage: Passage, after: Any) -> PendingCopy:
+        """Copy a matrix from the device once the CUDA event `after` has passed there."""
+        operand, place = passage.operand, passage.place
+        if not operand.is_pinned:
+            return self._walk(passage, after, inwards=False)
+        start = self._begin(after)
+        self._transfers.copy_out(place, passage.find_address(), operand.pitch_bytes)
+        return self._end(start, outwards=True)
+
+    def finish(self) -> None:
+        """Wait for all errands of the stage, and raise what one raised that nobody asked for."""
+        if self._stage is not None:
+            self._stage.finish()
+
+    def abandon(self) -> None:
+        """Drop the errands that have not begun and wait for the one that has."""
+        if self._stage is not None:
+            self._stage.abandon()
+
+    def close(self) -> None:
+        """End the stage's thread and free its slabs."""
+        if self._stage is not None:
+            self._stage.close()
+            self._stage = None
+
+    def _begin(self, after: Any) -> Any:
+        """Enqueue what comes before transfers; returns the event of their start."""
+        if after is not None:
+            self._wait(self._address, after.ptr)
+        start = self._events.take()
+        self._record(start.ptr, self._address)
+        return start
+
+    def _end(self, start: Any, *, outwards: bool) -> DirectCopy:
+        """Enqueue what comes behind transfers."""
+        end = self._events.take()
+        self._record(end.ptr, self._address)
+        return DirectCopy(start, end, outwards=outwards, awake=self._awake)
+
+    def _walk(self, passage: Passage, after: Any, *, inwards: bool) -> StagedCopy:
+        if self._stage is None:  # not before, since slabs take time to lock
+            self._stage = self._open_stage()
+            self._stage.limit(self._helpers)
+        start, end = self._events.take(), self._events.take()
+        errand = Errand(passage.view(), passage.place, inwards, after, start, end, self._alone)
+        return StagedCopy(self._stage.send(errand), start, end)
+
+    def _open_stage(self) -> Stage:
+        if self._pool is None:
+            return PageableStage(self.stream, self._transfers)
+        return NativeStage(self._pool, self.stream)

@@ -1,0 +1,207 @@
+"""Square products with tiles along K: R4's `mulmatcua_1G N W`, Tables 10–16, Figures 8–13."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from wavetrim.kernels.catalog import find_kernel
+from wavetrim.lab.experiments.measurement import Measurement, measure_kernels, name_wrong
+from wavetrim.lab.experiments.reference import SQUARE_SIZES, TABLE_10
+from wavetrim.lab.reports.bench import Bench, Hardware
+from wavetrim.lab.reports.plot import Line, Panel, Plot
+from wavetrim.lab.reports.report import Report
+from wavetrim.lab.reports.table import (
+    Table,
+    format_gflops,
+    format_milliseconds,
+    format_ratio,
+)
+from wavetrim.scheduler.problem import GemmProblem
+
+NAME: Final = "mulmatcua"
+_NOTE: Final = (
+    "What is called *reference* is the reference's own times (its Table 10) and what follows "
+    "from them."
+)
+
+Figures = Mapping[tuple[int, int], float]
+"""Seconds, or rates, by (N, W)."""
+
+
+def run_experiment(
+    bench: Bench, sizes: Sequence[int], widths: Sequence[int], kernel: str = "shared"
+) -> Report:
+    """Measure one kernel at every N and W.
+
+    Args:
+        bench: The machine.
+        sizes: N, which is also M and K.
+        widths: W; the kernel must have such a tile.
+        kernel: Name in the catalog.
+
+    Raises:
+        ProblemError: An N is below 1.
+        UnknownKernel: There is no such kernel or tile.
+        KernelsError: The kernel fails.
+    """
+    specs = [find_kernel(kernel, "float32", str(w)) for w in widths]
+    cases = [(GemmProblem(n, n, n), specs) for n in sizes]
+    return make_report(measure_kernels(bench, cases), bench.hardware)
+
+
+def make_report(measured: Sequence[Measurement], hardware: Hardware) -> Report:
+    """Tables 10 (times), 11–14 (speed-up over the smallest W), 15 and 16 (over N); two plots."""
+    seconds = {(one.n, one.w): one.seconds for one in measured}
+    sizes = sorted({one.n for one in measured})
+    widths = sorted({one.w for one in measured})
+    return Report(
+        name=NAME,
+        title=(
+            "C[N,N] = A[N,N]·B[N,N] in float32 with the kernel "
+            f"{measured[0].kernel}, W × W threads a block, operands on the GPU."
+        ),
+        hardware=hardware,
+        findings=(*name_wrong(measured), _NOTE),
+        tables=(
+            _tabulate_times(seconds, sizes, widths),
+            *(_tabulate_speedups(seconds, n, widths) for n in sizes),
+            _tabulate_growth(seconds, sizes, widths),
+            _tabulate_rate_gains(seconds, sizes, widths),
+            _tabulate_rates(seconds, sizes, widths),
+        ),
+        plots=(_plot_times(seconds, sizes, widths), _plot_rates(seconds, sizes, widths)),
+        rows=tuple(
+            {**one.as_row(), "reference_seconds": TABLE_10.get((one.n, one.w))} for one in measured
+        ),
+        passed=all(one.passed for one in measured),
+    )
+
+
+def find_speedup(seconds: Figures, n: int, w: int, base: int) -> float | None:
+    """How much faster W is than the base at one N; None where either is not measured."""
+    if (n, w) not in seconds or (n, base) not in seconds:
+        return None
+    return seconds[n, base] / seconds[n, w]
+
+
+def find_growth(seconds: Figures, n: int, w: int, base: int) -> float | None:
+    """How much longer N takes than the base at one W; None where either is not measured."""
+    if (n, w) not in seconds or (base, w) not in seconds:
+        return None
+    return seconds[n, w] / seconds[base, w]
+
+
+def _tabulate_speedups(seconds: Figures, n: int, widths: list[int]) -> Table:
+    rows = (
+        (
+            str(w),
+            format_ratio(find_speedup(seconds, n, w, widths[0])),
+            format_ratio(find_speedup(TABLE_10, n, w, widths[0])),
+        )
+        for w in widths
+    )
+    number = f"Table {11 + SQUARE_SIZES.index(n)}: " if n in SQUARE_SIZES else ""
+    title = f"{number}speed-up over W = {widths[0]} at N = {n}"
+    return Table(title, ("W", "here", "reference"), tuple(rows))
+
+
+def _tabulate_times(seconds: Figures, sizes: list[int], widths: list[int]) -> Table:
+    def show(times: Figures, n: int, w: int) -> str:
+        return format_milliseconds(times.get((n, w)))
+
+    return _tabulate_sizes("Table 10: times, ms", seconds, sizes, widths, show)
+
+
+def _tabulate_growth(seconds: Figures, sizes: list[int], widths: list[int]) -> Table:
+    base = sizes[0]
+
+    def show(times: Figures, n: int, w: int) -> str:
+        return format_ratio(find_growth(times, n, w, base))
+
+    title = f"Table 15: time over that of N = {base}"
+    return _tabulate_sizes(title, seconds, sizes, widths, show)
+
+
+def _tabulate_rate_gains(seconds: Figures, sizes: list[int], widths: list[int]) -> Table:
+    base = sizes[0]
+
+    def show(times: Figures, n: int, w: int) -> str:
+        growth = find_growth(times, n, w, base)
+        return format_ratio(None if growth is None else (n / base) ** 3 / growth)
+
+    title = f"Table 16: speed-up over N = {base}, for the same number of operations"
+    return _tabulate_sizes(title, seconds, sizes, widths, show)
+
+
+def _tabulate_rates(seconds: Figures, sizes: list[int], widths: list[int]) -> Table:
+    def show(times: Figures, n: int, w: int) -> str:
+        return format_gflops(_find_rates(times).get((n, w)))
+
+    return _tabulate_sizes("Rates, GFLOP/s", seconds, sizes, widths, show)
+
+
+def _tabulate_sizes(
+    title: str,
+    seconds: Figures,
+    sizes: list[int],
+    widths: list[int],
+    show: Callable[[Figures, int, int], str],
+) -> Table:
+    """A line for each N, below it the reference's where it has that N; a column for each W."""
+    rows = []
+    for n in sizes:
+        rows.append((str(n), "here", *(show(seconds, n, w) for w in widths)))
+        beside = tuple(show(TABLE_10, n, w) for w in widths)
+        if any(beside):
+            rows.append((str(n), "reference", *beside))
+    return Table(title, ("N", "figures", *(f"W = {w}" for w in widths)), tuple(rows))
+
+
+def _plot_times(seconds: Figures, sizes: list[int], widths: list[int]) -> Plot:
+    lines = (
+        *_draw_lines("W", seconds, sizes, widths),
+        *_draw_lines("reference, W", TABLE_10, sizes, widths),
+    )
+    over_n = Panel("over N", "N", "time", lines, powers_of_two=True, logarithmic=True, y_unit="s")
+    over_w = Panel(
+        *("over W", "W", "time", _swap_lines(seconds, sizes, widths)),
+        powers_of_two=True,
+        logarithmic=True,
+        y_unit="s",
+    )
+    return Plot("time", f"{NAME}: time", (over_n, over_w), same_y=True)
+
+
+def _plot_rates(seconds: Figures, sizes: list[int], widths: list[int]) -> Plot:
+    rates = _find_rates(seconds)
+    lines = (
+        *_draw_lines("W", rates, sizes, widths),
+        *_draw_lines("reference, W", _find_rates(TABLE_10), sizes, widths),
+    )
+    over_n = Panel("over N", "N", "GFLOP/s", lines, powers_of_two=True)
+    over_w = Panel("over W", "W", "GFLOP/s", _swap_lines(rates, sizes, widths), powers_of_two=True)
+    return Plot("gflops", f"{NAME}: rate", (over_n, over_w), same_y=True)
+
+
+def _find_rates(seconds: Figures) -> Figures:
+    """GFLOP/s by (N, W)."""
+    return {(n, w): 2 * n**3 / time / 1e9 for (n, w), time in seconds.items()}
+
+
+def _draw_lines(words: str, values: Figures, sizes: list[int], widths: list[int]) -> list[Line]:
+    """Values over N, a line for each W; of the reference's, those N that were measured here."""
+    lines = []
+    for colour, w in enumerate(widths):
+        x = tuple(n for n in sizes if (n, w) in values)
+        y = tuple(values[n, w] for n in x)
+        if x:
+            lines.append(Line(f"{words} = {w}", x, y, words != "W", colour))
+    return lines
+
+
+def _swap_lines(values: Figures, sizes: list[int], widths: list[int]) -> tuple[Line, ...]:
+    """Values over W, a line for each N."""
+    x = tuple(map(float, widths))
+    return tuple(
+        Line(f"N = {n}", x, tuple(values[n, w] for w in widths), colour=colour)
+        for colour, n in enumerate(sizes)
+    )

@@ -1,0 +1,191 @@
+"""Copies between two GPUs: directly, by the driver's choice, and staged through host memory."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from wavetrim.kernels.gemm.launch import load_functions
+from wavetrim.kernels.timing.readings import LinkReading
+from wavetrim.kernels.timing.seconds import translate_failures
+from wavetrim.kernels.transfer.pinned import pin_matrix
+from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.lab.gpu.catalog import STRIDED_COPY
+
+_STAGE_BYTES: Final = 4 << 20
+_ALREADY_ENABLED: Final = 704  # cudaErrorPeerAccessAlreadyEnabled
+_THREADS: Final = 256
+
+
+def can_access_peer(first: int, second: int) -> bool:
+    """Whether each of two GPUs can read and write the other's memory directly."""
+    from cupy.cuda import runtime
+
+    pairs = (first, second), (second, first)
+    with translate_failures():
+        return all(runtime.deviceCanAccessPeer(*pair) for pair in pairs)
+
+
+def measure_peers(
+    first: int, second: int, cache_dir: Path, sizes: Sequence[int], runs: int
+) -> tuple[LinkReading, ...]:
+    """Copies of each size from one GPU to the other, back, and both ways at once.
+
+    Args:
+        first: One GPU.
+        second: Another.
+        cache_dir: Folder of compiled kernels.
+        sizes: Bytes of a copy, multiples of 4.
+        runs: Timed runs of each, after one that is not.
+
+    Returns:
+        Readings "staged" (through pinned memory, in and out overlapping), "copied" (CUDA's copy
+        between GPUs, direct where they can access each other) and there also "read by a kernel" (on
+        the GPU that receives). Directions are as "0 → 1", and "both".
+
+    Raises:
+        DeviceFailure: A CUDA error, or no memory.
+        CompilationFailed: The kernel does not compile for one of them.
+    """
+    direct = can_access_peer(first, second)
+    readings = []
+    with translate_failures(), _let_access(first, second) if direct else contextlib.nullcontext():
+        ends = tuple(_End(index, max(sizes), cache_dir) for index in (first, second))
+        ways: dict[str, _Enqueue] = {"staged": _stage, "copied": _copy}
+        if direct:
+            ways["read by a kernel"] = _pull
+        pairs = (ends, ends[::-1])
+        for way, enqueue in ways.items():
+            for size in sizes:
+                for flows in (pairs[:1], pairs[1:], pairs):
+                    seconds = _time_flows(enqueue, flows, size, runs)
+                    right = all(sink.holds(source.sent[: size // 4]) for source, sink in flows)
+                    arrow = "both" if len(flows) == 2 else f"{flows[0][0]} → {flows[0][1]}"
+                    readings.append(LinkReading(way, arrow, size, len(flows), seconds, right))
+    return tuple(readings)
+
+
+class _End:
+    """One GPU: what it sends, room for what it receives, and its streams."""
+
+    def __init__(self, index: int, size_bytes: int, cache_dir: Path) -> None:
+        import cupy
+
+        self.index = index
+        self.device = cupy.cuda.Device(index)
+        self.sent = np.random.default_rng(index).random(size_bytes // 4, np.float32)
+        self.slab = pin_matrix(1, size_bytes, np.uint8)
+        with self.device:
+            self.outgoing: Any = cupy.asarray(self.sent)
+            self.incoming: Any = cupy.empty_like(self.outgoing)
+            self.sending = cupy.cuda.Stream(non_blocking=True)
+            self.receiving = cupy.cuda.Stream(non_blocking=True)
+            (self.kernel,) = load_functions(STRIDED_COPY, cache_dir)
+            self.device.synchronize()
+
+    def __str__(self) -> str:
+        return str(self.index)
+
+    def holds(self, values: Matrix) -> bool:
+        """Whether these are the first that it received."""
+        import cupy
+
+        with self.device:
+            return np.array_equal(cupy.asnumpy(self.incoming[: values.size]), values)
+
+
+_Flows = Sequence[tuple[_End, ...]]
+"""A source and a sink each; all at once."""
+
+_Enqueue = Callable[[_Flows, int], None]
+"""Enqueues what moves so many bytes along each flow."""
+
+
+@contextlib.contextmanager
+def _let_access(first: int, second: int) -> Iterator[None]:
+    """Let each GPU read and write the other's memory; in the end only those that could before."""
+    from cupy.cuda import Device, runtime
+
+    with contextlib.ExitStack() as undoing:
+        for index, peer in ((first, second), (second, first)):
+            with Device(index):
+                try:
+                    runtime.deviceEnablePeerAccess(peer)
+                except runtime.CUDARuntimeError as error:
+                    if error.status != _ALREADY_ENABLED:
+                        raise
+                else:
+                    undoing.callback(_end_access, index, peer)
+        yield
+
+
+def _end_access(index: int, peer: int) -> None:
+    from cupy.cuda import Device, runtime
+
+    with Device(index):
+        runtime.deviceSynchronize()
+        runtime.deviceDisablePeerAccess(peer)
+
+
+def _time_flows(enqueue: _Enqueue, flows: _Flows, size_bytes: int, runs: int) -> tuple[float, ...]:
+    """Wall seconds of each run but the first; what was received before is gone."""
+    for _, sink in flows:
+        with sink.device:
+            sink.incoming.fill(np.nan)
+            sink.device.synchronize()
+    seconds = []
+    for _ in range(runs + 1):
+        began = time.perf_counter()
+        enqueue(flows, size_bytes)
+        for source, sink in flows:
+            for end, stream in ((source, source.sending), (sink, sink.receiving)):
+                with end.device:
+                    stream.synchronize()
+        seconds.append(time.perf_counter() - began)
+    return tuple(seconds[1:])
+
+
+def _copy(flows: _Flows, size_bytes: int) -> None:
+    from cupy.cuda import runtime
+
+    for source, sink in flows:
+        with source.device:
+            ends = sink.incoming.data.ptr, sink.index, source.outgoing.data.ptr, source.index
+            runtime.memcpyPeerAsync(*ends, size_bytes, source.sending.ptr)
+
+
+def _stage(flows: _Flows, size_bytes: int) -> None:
+    """In stages, the flows in turn: one leaves its source while the one before reaches the sink."""
+    for first in range(0, size_bytes, _STAGE_BYTES):
+        for source, sink in flows:
+            _move_stage(source, sink, first, min(_STAGE_BYTES, size_bytes - first))
+
+
+def _move_stage(source: _End, sink: _End, first: int, length: int) -> None:
+    from cupy.cuda import Event, runtime
+
+    staged = source.slab.ctypes.data + first
+    with source.device:
+        ends = staged, source.outgoing.data.ptr + first
+        runtime.memcpyAsync(*ends, length, runtime.memcpyDeviceToHost, source.sending.ptr)
+        left = Event(disable_timing=True)
+        left.record(source.sending)
+    with sink.device:
+        sink.receiving.wait_event(left)
+        ends = sink.incoming.data.ptr + first, staged
+        runtime.memcpyAsync(*ends, length, runtime.memcpyHostToDevice, sink.receiving.ptr)
+
+
+def _pull(flows: _Flows, size_bytes: int) -> None:
+    """A kernel of each sink reads the memory of its source."""
+    elements = size_bytes // 4
+    for source, sink in flows:
+        arguments = (
+            *(np.uint64(sink.incoming.data.ptr), np.uint64(source.outgoing.data.ptr)),
+            *(np.int64(elements), np.int64(1)),
+        )
+        with sink.device, sink.receiving:
+            sink.kernel((-(-elements // _THREADS),), (_THREADS,), arguments)

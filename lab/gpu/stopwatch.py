@@ -1,0 +1,104 @@
+"""Seconds of the probes' kernels on one GPU, by CUDA events."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from wavetrim.kernels.gemm.launch import count_sms, load_functions
+from wavetrim.kernels.timing.seconds import translate_failures
+from wavetrim.lab.gpu.catalog import SPIN, ProbeSpec
+
+_FILLER_BYTES: Final = 512 * 2**20
+_THREADS_PER_SM: Final = 39  # cudaDevAttrMaxThreadsPerMultiProcessor
+_CLOCK_RATE: Final = 13  # cudaDevAttrClockRate, in kHz
+_SPIN_THREADS: Final = 256
+
+
+class Stopwatch:
+    """Loads and times probes on one GPU.
+
+    Before each launch that is timed, the GPU fills memory: meanwhile the launch is prepared, and
+    the caches lose what the launch before left in them.
+
+    Args:
+        device_index: The GPU.
+        cache_dir: Folder of compiled kernels.
+        filler_bytes: Memory to fill; more than the last cache holds.
+    """
+
+    def __init__(
+        self, device_index: int, cache_dir: Path, *, filler_bytes: int = _FILLER_BYTES
+    ) -> None:
+        self.device_index = device_index
+        self._cache_dir = cache_dir
+        self._filler_bytes = filler_bytes
+        self._filler: Any = None
+
+    @contextlib.contextmanager
+    def use_device(self) -> Iterator[None]:
+        """Make the GPU the current one; CUDA's errors become this project's.
+
+        Raises:
+            DeviceFailure: A CUDA error, or no memory.
+        """
+        import cupy
+
+        with translate_failures(), cupy.cuda.Device(self.device_index):
+            yield
+
+    def load(self, spec: ProbeSpec) -> tuple[Any, ...]:
+        """The functions of a probe, in the order of its entries; the device must be current.
+
+        Raises:
+            CompilationFailed: It does not compile for this GPU.
+        """
+        return load_functions(spec, self._cache_dir)
+
+    def time_launches(self, launch: Callable[[], object], launches: int) -> tuple[float, ...]:
+        """Seconds of each of some launches, after one that is not timed; the device is current."""
+        launch()
+        return tuple(self._time_launch(launch) for _ in range(launches))
+
+    def _time_launch(self, launch: Callable[[], object]) -> float:
+        from cupy import empty
+        from cupy.cuda import Event, get_elapsed_time
+
+        if self._filler is None:
+            self._filler = empty(self._filler_bytes, np.uint8)
+        start, end = Event(), Event()
+        self._filler.data.memset_async(0, self._filler_bytes)
+        start.record()
+        launch()
+        end.record()
+        end.synchronize()
+        return float(get_elapsed_time(start, end)) / 1e3
+
+    def spin(self, cycles: int, *, blocks: int | None = None, stream: Any = None) -> None:
+        """Enqueue a kernel that does nothing for so many cycles; the device is current.
+
+        Args:
+            cycles: Of the multiprocessors' clock, which may be slower than its highest.
+            blocks: Blocks of 256 threads; None for as many as run at once, which leaves no other
+                kernel a place.
+            stream: The stream; CuPy's current one when None.
+        """
+        (function,) = self.load(SPIN)
+        count = self.count_spin_blocks() if blocks is None else blocks
+        with stream if stream is not None else contextlib.nullcontext():
+            function((count,), (_SPIN_THREADS,), (np.int64(cycles),))
+
+    def count_spin_blocks(self) -> int:
+        """Blocks of `spin` that run at the same time."""
+        from cupy.cuda import runtime
+
+        threads = runtime.deviceGetAttribute(_THREADS_PER_SM, self.device_index)
+        return count_sms() * (int(threads) // _SPIN_THREADS)
+
+    def find_clock_hertz(self) -> float:
+        """The highest clock of the multiprocessors."""
+        from cupy.cuda import runtime
+
+        return 1e3 * int(runtime.deviceGetAttribute(_CLOCK_RATE, self.device_index))

@@ -1,0 +1,150 @@
+"""Copies over links, by kind of memory and direction: host and GPU, and two GPUs."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from wavetrim.kernels.errors import DeviceUnavailable
+from wavetrim.kernels.timing.links import MEMORIES, LockReading, measure_locking, measure_transfers
+from wavetrim.kernels.timing.readings import LinkReading
+from wavetrim.lab.gpu.peers import can_access_peer, measure_peers
+from wavetrim.lab.probes.links import (
+    draw_links,
+    format_size,
+    make_rows,
+    name_wrong_copies,
+    tabulate_links,
+)
+from wavetrim.lab.probes.rates import name_wrong
+from wavetrim.lab.reports.bench import Bench, Hardware
+from wavetrim.lab.reports.plot import Plot
+from wavetrim.lab.reports.report import Report
+from wavetrim.lab.reports.table import Row, Table, format_milliseconds
+
+TRANSFERS: Final = "transfers"
+TRANSFERS_SHOW: Final = (
+    "copies of pageable, registered and pinned memory: in, out, both; and locking it"
+)
+SIZES: Final = (4, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 128 << 20)
+LOCK_SIZES: Final = (1 << 20, 16 << 20, 256 << 20)
+RUNS: Final = 9
+LOCK_RUNS: Final = 3
+
+PEERS: Final = "peers"
+PEERS_SHOW: Final = "copies between two GPUs, directly and staged through the host"
+PEER_SIZES: Final = (4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20)
+
+_LATENCY_SIZE: Final = 4 << 10
+
+
+def run_transfers(
+    bench: Bench, sizes: Sequence[int] = SIZES, lock_sizes: Sequence[int] = LOCK_SIZES
+) -> Report:
+    """Measure every size, kind of memory and direction, and what locking costs.
+
+    Raises:
+        KernelsError: There is not enough memory, or a copy fails.
+    """
+    bench.tell(0.0, "copies")
+    readings = measure_transfers(bench.device.index, sizes, RUNS)
+    bench.tell(0.8, "locking memory")
+    locks = measure_locking(bench.device.index, lock_sizes, LOCK_RUNS)
+    return report_transfers(readings, locks, bench.hardware)
+
+
+def report_transfers(
+    readings: Sequence[LinkReading], locks: Sequence[LockReading], hardware: Hardware
+) -> Report:
+    """Rates of the sizes, latencies of the small ones, and the cost of locked memory."""
+    small = [one for one in readings if one.size_bytes <= _LATENCY_SIZE]
+    large = [one for one in readings if one.size_bytes > _LATENCY_SIZE] or readings
+    panels = tuple(
+        draw_links(memory, [one for one in readings if one.way == memory]) for memory in MEMORIES
+    )
+    latencies = (tabulate_links("Latencies", "memory", small, latency=True),) if small else ()
+    return Report(
+        name=TRANSFERS,
+        title="Copies between host memory and the GPU, from the call to the last byte; both: one "
+        "each way at once, rates of both together.",
+        hardware=hardware,
+        findings=name_wrong(name_wrong_copies(readings)),
+        tables=(
+            tabulate_links("Rates", "memory", large, latency=False),
+            *latencies,
+            *((_tabulate_locks(locks),) if locks else ()),
+        ),
+        plots=(Plot("", f"{TRANSFERS}: pageable, registered and pinned", panels, same_y=True),),
+        rows=(*make_rows(readings), *map(_make_lock_row, _list_lock_seconds(locks))),
+        passed=all(one.right for one in readings),
+    )
+
+
+def run_peers(bench: Bench, sizes: Sequence[int] = PEER_SIZES) -> Report:
+    """Measure every size between the first two GPUs.
+
+    Raises:
+        DeviceUnavailable: There is only one.
+        KernelsError: There is not enough memory, or a copy fails.
+    """
+    if not bench.others:
+        raise DeviceUnavailable(f"the probe {PEERS} measures two GPUs, and there is one")
+    first, second = bench.device.index, bench.others[0].index
+    bench.tell(0.0, f"GPUs {first} and {second}")
+    readings = measure_peers(first, second, bench.cache_dir, sizes, RUNS)
+    return report_peers(readings, bench.hardware, direct=can_access_peer(first, second))
+
+
+def report_peers(readings: Sequence[LinkReading], hardware: Hardware, *, direct: bool) -> Report:
+    """Rates and latencies of each way."""
+    ways = dict.fromkeys(one.way for one in readings)
+    panels = tuple(draw_links(way, [one for one in readings if one.way == way]) for way in ways)
+    access = "can" if direct else "cannot"
+    least = min(one.size_bytes for one in readings)
+    small = [one for one in readings if one.size_bytes == least]
+    large = [one for one in readings if one.size_bytes > least] or readings
+    return Report(
+        name=PEERS,
+        title="Copies between two GPUs; both: one each way at once, rates of both together.",
+        hardware=hardware,
+        findings=(
+            *name_wrong(name_wrong_copies(readings)),
+            f"The GPUs {access} access each other's memory directly.",
+        ),
+        tables=(
+            tabulate_links("Rates", "way", large, latency=False),
+            tabulate_links("Latencies", "way", small, latency=True),
+        ),
+        plots=(Plot("", f"{PEERS}: ways from GPU to GPU", panels, same_y=True),),
+        rows=make_rows(readings),
+        passed=all(one.right for one in readings),
+    )
+
+
+def _tabulate_locks(locks: Sequence[LockReading]) -> Table:
+    cells = tuple(
+        (
+            format_size(one.size_bytes),
+            format_milliseconds(one.register_seconds),
+            format_milliseconds(one.unregister_seconds),
+            format_milliseconds(one.allocate_seconds),
+        )
+        for one in locks
+    )
+    return Table("Page-locking, ms", ("size", "register", "unregister", "allocate"), cells)
+
+
+def _list_lock_seconds(locks: Sequence[LockReading]) -> list[tuple[str, int, float]]:
+    """What is done, with how much, and how long it takes."""
+    return [
+        (what, one.size_bytes, seconds)
+        for one in locks
+        for what, seconds in (
+            ("register", one.register_seconds),
+            ("unregister", one.unregister_seconds),
+            ("allocate", one.allocate_seconds),
+        )
+    ]
+
+
+def _make_lock_row(lock: tuple[str, int, float]) -> Row:
+    what, size_bytes, seconds = lock
+    return {"way": what, "size_bytes": size_bytes, "median_seconds": seconds}

@@ -1,0 +1,251 @@
+#define _GNU_SOURCE  // homes of threads
+#include "pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    SLOTS = 16,  // tasks on offer at one time: one for each caller
+    BRIEF_NANOSECONDS = 50000,  // awake behind a task where others compute on the same cores
+    LEAST_URGENT = 19,
+};
+
+struct Slot {
+    atomic_int taken;  // by an owner
+    _Atomic(Task*) task;
+    atomic_int users;  // threads that may be looking at it
+};
+
+typedef struct {
+    Pool* pool;
+    int index;
+    pthread_t thread;
+    atomic_int home;  // the core that it sleeps on; -1 for any
+    atomic_int asleep;
+} Member;
+
+struct Pool {
+    Slot slot[SLOTS];
+    Word news;  // counts places that were added, and the end
+    Word limits;  // counts what those who are not wanted may wait for
+    Word changes;  // counts what those who are in a task may wait for
+    atomic_int wanted;  // the first so many look for news
+    _Atomic int64_t patience;  // nanoseconds that they stay awake for some
+    atomic_int closing;
+    pthread_mutex_t lock;  // of homes
+    cpu_set_t cores;  // that may be used
+    int spare;  // the one that is nobody's home; -1 where there are no homes
+    int threads;
+    int yields;
+    Member member[];
+};
+
+int is_closing(Pool* pool) { return atomic_load(&pool->closing); }
+
+Word* find_changes(Pool* pool) { return &pool->changes; }
+
+void offer_task(Pool* pool, Task* task)
+{
+    task->slot = NULL;
+    for (int i = 0; i < SLOTS; ++i) {
+        int expected = 0;
+        if (!atomic_compare_exchange_strong(&pool->slot[i].taken, &expected, 1)) continue;
+        task->slot = &pool->slot[i];
+        atomic_store(&task->slot->task, task);
+        return;
+    }
+}
+
+static int count_wanted(Task* task, int most)
+{
+    const int places = atomic_load(&task->places);
+    return places < most ? places : most;
+}
+
+void call_helpers(Pool* pool, Task* task, int most)
+{
+    const int wanted = count_wanted(task, most);
+    if (wanted > 0) change_word(&pool->news, wanted);
+}
+
+void call_others(Pool* pool, Task* task, int most)
+{
+    const int wanted = count_wanted(task, most);
+    if (wanted > 0) wake_sleepers(&pool->news, wanted);
+}
+
+void withdraw_task(Task* task)
+{
+    Slot* const slot = task->slot;
+    if (slot == NULL) return;
+    atomic_store(&slot->task, NULL);
+    await_nobody(&slot->users);
+    atomic_store(&slot->taken, 0);
+}
+
+// One addition each, however many come at once. Who takes too much gives it back; that it looked taken
+// meanwhile is no loss, as the giver hears of later places and looks again.
+static int take_place(Task* task)
+{
+    if (atomic_load(&task->places) <= 0) return 0;
+    if (atomic_fetch_sub(&task->places, 1) > 0) return 1;
+    atomic_fetch_add(&task->places, 1);
+    return 0;
+}
+
+// Help with a task; 0 if none has a place. A task is gone only when nobody uses its slot, so a thread
+// says first that it does.
+static int join_task(Pool* pool)
+{
+    for (int i = 0; i < SLOTS; ++i) {
+        Slot* const slot = &pool->slot[i];
+        if (atomic_load(&slot->task) == NULL) continue;
+        atomic_fetch_add(&slot->users, 1);
+        Task* const task = atomic_load(&slot->task);
+        const int joins = task != NULL && take_place(task);
+        if (joins) task->help(task);
+        atomic_fetch_sub(&slot->users, 1);
+        if (joins) return 1;
+    }
+    return 0;
+}
+
+static void bind(pthread_t thread, int core)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    pthread_setaffinity_np(thread, sizeof one, &one);
+}
+
+// Some kernels wake a thread on a core that is busy, that of its waker for one, where it waits for the
+// end of a tick. So each thread goes to sleep on a core of its own, and is free to leave it once awake.
+static void assign_homes(Pool* pool, int threads)
+{
+    if (sched_getaffinity(0, sizeof pool->cores, &pool->cores) != 0) return;
+    const int count = CPU_COUNT(&pool->cores);
+    if (threads >= count) return;
+    int seen = 0, given = 0;  // homes are spread over the cores
+    for (int core = 0; given <= threads; ++core) {
+        if (!CPU_ISSET(core, &pool->cores) || seen++ < given * count / (threads + 1)) continue;
+        if (given < threads) {
+            atomic_store(&pool->member[given].home, core);
+        } else {
+            pool->spare = core;
+        }
+        ++given;
+    }
+}
+
+void clear_core(Pool* pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    const int here = is_closing(pool) ? -1 : sched_getcpu();  // the threads of a closed pool are gone
+    for (int i = 0; i < pool->threads && pool->spare >= 0; ++i) {
+        Member* const member = &pool->member[i];
+        if (here < 0 || atomic_load(&member->home) != here) continue;
+        atomic_store(&member->home, pool->spare);
+        if (atomic_load(&member->asleep)) bind(member->thread, pool->spare);
+        pool->spare = here;
+        break;
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void sleep_at_home(Member* member, unsigned seen)
+{
+    const int home = atomic_load(&member->home);
+    if (home >= 0) bind(pthread_self(), home);
+    atomic_store(&member->asleep, 1);
+    sleep_for_word(&member->pool->news, seen, NEVER);
+    atomic_store(&member->asleep, 0);
+    if (home >= 0) pthread_setaffinity_np(pthread_self(), sizeof(cpu_set_t), &member->pool->cores);
+}
+
+// Threads that copy for a GPU, launch its kernels or answer requests take little time on a core, and what
+// waits for them is worth more: they go first wherever there are more threads than cores. A thread that
+// wakes up gets the core of an idle-class thread at once; one that is merely nice keeps it for a while.
+static void yield_to_others(void)
+{
+    const struct sched_param none = {0};
+    setpriority(PRIO_PROCESS, syscall(SYS_gettid), LEAST_URGENT);
+    pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
+}
+
+static void* work(void* argument)
+{
+    Member* const member = argument;
+    Pool* const pool = member->pool;
+    if (pool->yields) yield_to_others();
+    for (;;) {
+        // Read before looking around, so that whatever changes behind that is noticed.
+        const unsigned news = read_word(&pool->news), limits = read_word(&pool->limits);
+        if (is_closing(pool)) return NULL;
+        if (member->index >= atomic_load(&pool->wanted)) {
+            sleep_for_word(&pool->limits, limits, NEVER);
+        } else if (!join_task(pool)) {
+            const int64_t until = read_clock() + atomic_load(&pool->patience);
+            if (!look_for_word(&pool->news, news, until)) sleep_at_home(member, news);
+        }
+    }
+}
+
+void wake_pool(Pool* pool, int threads) { change_word(&pool->news, threads); }
+
+void limit_pool(Pool* pool, int threads, int shares_cores)
+{
+    atomic_store(&pool->patience, shares_cores ? BRIEF_NANOSECONDS : AWAKE_NANOSECONDS);
+    if (atomic_exchange(&pool->wanted, threads) == threads) return;
+    change_word(&pool->limits, EVERYONE);
+}
+
+static void start_threads(Pool* pool, int threads)
+{
+    sigset_t all, before;  // signals are for the threads of whoever opens the pool
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (; pool->threads < threads; ++pool->threads) {
+        Member* const member = &pool->member[pool->threads];
+        member->pool = pool;
+        member->index = pool->threads;
+        if (pthread_create(&member->thread, NULL, work, member) != 0) break;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+Pool* open_pool(int threads, int settles, int yields)
+{
+    Pool* const pool = calloc(1, sizeof(Pool) + threads * sizeof(Member));
+    if (pool == NULL) return NULL;
+    atomic_init(&pool->wanted, threads);
+    atomic_init(&pool->patience, AWAKE_NANOSECONDS);
+    pthread_mutex_init(&pool->lock, NULL);
+    pool->yields = yields;
+    pool->spare = -1;
+    for (int i = 0; i < threads; ++i) atomic_init(&pool->member[i].home, -1);
+    if (settles) assign_homes(pool, threads);
+    start_threads(pool, threads);
+    return pool;
+}
+
+void close_pool(Pool* pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    atomic_store(&pool->closing, 1);
+    pthread_mutex_unlock(&pool->lock);
+    change_word(&pool->news, EVERYONE);
+    change_word(&pool->limits, EVERYONE);
+    change_word(&pool->changes, EVERYONE);
+    for (int i = 0; i < pool->threads; ++i) pthread_join(pool->member[i].thread, NULL);
+}
+
+void free_pool(Pool* pool)
+{
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}

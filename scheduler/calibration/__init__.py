@@ -1,0 +1,4 @@
+"""Measures a profile: `calibrate` asks `cpu`, `links`, `kernels` and `contention` in turn.
+
+`repetition` measures something several times.
+"""

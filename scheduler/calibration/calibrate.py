@@ -1,0 +1,105 @@
+"""Measures a profile of this machine: the CPU's line, the links, the kernels' staircases."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from wavetrim.scheduler.calibration.contention import measure_shares
+from wavetrim.scheduler.calibration.cpu import measure_cpu
+from wavetrim.scheduler.calibration.kernels import Report, measure_kernels
+from wavetrim.scheduler.calibration.links import Way, measure_fill, measure_link, measure_step
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.model.cpu import CpuModel
+from wavetrim.scheduler.problem import MEMORIES
+from wavetrim.scheduler.profile.estimate import share_cpu
+from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
+from wavetrim.scheduler.profile.store import (
+    build_preset_profile,
+    complete_kernels,
+    describe_gpu,
+    read_key,
+    store_profile,
+)
+
+_LINK_SHARE: Final = 0.1
+
+
+def calibrate(
+    executor: Executor, *, cache_dir: Path, directory: Path | None, report: Report | None = None
+) -> MachineProfile:
+    """Measure this machine and store the profile.
+
+    Args:
+        executor: Owns the pools and the pipeline that are measured, so the figures are those of
+            real executions.
+        cache_dir: Folder of compiled kernels.
+        directory: Folder to store the profile in; None to measure only.
+        report: Told what is being measured.
+    """
+    stamp = datetime.now(UTC).isoformat(timespec="seconds")
+    info = executor.devices[0] if executor.devices else None
+    tell = report or (lambda _what, _share: None)
+    tell("CPU", 0.0)
+    cpu = measure_cpu(executor.pool, f"measured {stamp}")
+    profile = MachineProfile(
+        device="cpu",
+        source=f"measured on this machine {stamp}",
+        cpu=cpu,
+        key=read_key(info, cpu.threads),
+        measured_at=stamp,
+    )
+    if info is not None and executor.pipeline is not None:
+        tell("link", _LINK_SHARE)
+        gpu = describe_gpu(info)
+        way = Way(executor.pipeline, build_preset_profile(gpu, "estimated", cpu.threads))
+        cpu, links = measure_links(executor, way, cpu, info.index, f"measured {stamp}")
+
+        def tell_kernel(label: str, share: float) -> None:
+            tell(label, _LINK_SHARE + (1 - _LINK_SHARE) * share)
+
+        kernels = measure_kernels(gpu, info, cache_dir, f"measured {stamp}", tell_kernel)
+        profile = replace(profile, device=info.name, cpu=cpu, gpu=gpu, links=links)
+        profile = replace(profile, kernels=kernels)
+        profile = complete_kernels(profile)
+        step_seconds = measure_step(Way(executor.pipeline, profile))
+        links = tuple(_tell_step_apart(link, step_seconds) for link in links)
+        profile = measure_fills(executor, replace(profile, links=links))
+    if directory is not None:
+        store_profile(profile, directory)
+    tell("done", 1.0)
+    return profile
+
+
+def measure_links(
+    executor: Executor, way: Way, cpu: CpuModel, device_index: int, source: str
+) -> tuple[CpuModel, tuple[LinkModel, ...]]:
+    """The way to the GPU from every kind of memory, and what it and the CPU part take from another.
+
+    Returns:
+        The CPU with what is left of it beside the GPU, and the links.
+    """
+    pool = executor.pool
+    rates = [rate for rate in cpu.rates if rate.dtype in ("float32", "float64")]
+    links = tuple(
+        measure_link(way, memory, device_index=device_index, source=source) for memory in MEMORIES
+    )
+    shares = measure_shares(way, pool, share_cpu(pool.threads), rates)
+    return replace(cpu, beside_gpu=shares), links
+
+
+def measure_fills(executor: Executor, profile: MachineProfile) -> MachineProfile:
+    """The profile with what its links cost middling products beyond their bytes and waves."""
+    pipeline = executor.pipeline
+    assert pipeline is not None, "links are measured where there is a GPU"
+    links = tuple(
+        replace(link, fill_seconds=measure_fill(Way(pipeline, profile), link.memory))
+        for link in profile.links
+    )
+    return replace(profile, links=links)
+
+
+def _tell_step_apart(link: LinkModel, step_seconds: float) -> LinkModel:
+    """The link with what a step costs, of which there is one in a call of the tiny product."""
+    call_seconds = max(0.0, link.call_seconds - step_seconds)
+    return replace(link, call_seconds=call_seconds, step_seconds=step_seconds)

@@ -1,0 +1,92 @@
+"""Measures the kernels of a GPU, in the order of their promise, for as long as there is time."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.timing.whole_tiles import KernelProbe
+from wavetrim.scheduler.model.staircase import Step, fit_staircase
+from wavetrim.scheduler.profile.estimate import estimate_kernel
+from wavetrim.scheduler.profile.machine import GpuModel, KernelModel
+
+Report = Callable[[str, float], None]
+"""Receives what is being measured and the finished share, 0…1."""
+
+_SECONDS: Final = 22.0
+_SHORT_K, _LONG_K = 512, 2048
+_SUSTAINED_SECONDS: Final = 0.06
+_THREADS_AN_SM: Final = 2048
+_MOST_BLOCKS: Final = 16
+
+
+def measure_kernels(
+    gpu: GpuModel, info: DeviceInfo, cache_dir: Path, source: str, tell: Report
+) -> tuple[KernelModel, ...]:
+    """The staircases of as many kernels as there is time for, the likely winners first.
+
+    Args:
+        gpu: Data sheet of the GPU.
+        info: The GPU.
+        cache_dir: Folder of compiled kernels.
+        source: What the figures are to name as their source.
+        tell: Told which kernel is measured.
+    """
+    specs = order_kernels(gpu)
+    deadline = time.perf_counter() + _SECONDS
+    models: list[KernelModel] = []
+    for spec in specs:
+        if time.perf_counter() > deadline:
+            break
+        tell(spec.label, len(models) / len(specs))
+        models.append(measure_kernel(spec, info, cache_dir, source))
+    return tuple(models)
+
+
+def order_kernels(gpu: GpuModel) -> tuple[KernelSpec, ...]:
+    """The kernels of a GPU, the likely winners first.
+
+    They are ranked by the rate that is assumed of them, as a share of the highest of their element
+    type.
+    """
+    specs = list_kernels(compute_capability=gpu.compute_capability)
+    rates = {spec: _assume_rate(gpu, spec) for spec in specs}
+    highest = {
+        dtype: max(rate for spec, rate in rates.items() if spec.dtype == dtype)
+        for dtype in {spec.dtype for spec in specs}
+    }
+    return tuple(sorted(specs, key=lambda spec: -rates[spec] / highest[spec.dtype]))
+
+
+def _assume_rate(gpu: GpuModel, spec: KernelSpec) -> float:
+    """Elements of C a second for each unit of K."""
+    model = estimate_kernel(gpu, spec)
+    return spec.tile.m * spec.tile.n * model.slots / model.wave_k_seconds
+
+
+def measure_kernel(spec: KernelSpec, info: DeviceInfo, cache_dir: Path, source: str) -> KernelModel:
+    """One kernel's staircase: the wave quantum at one K, the cost of a wave at two."""
+    probe = KernelProbe(spec, sm_count=info.sm_count, device_index=info.index, cache_dir=cache_dir)
+    most_blocks = min(_MOST_BLOCKS, max(1, _THREADS_AN_SM // spec.threads))
+    if spec.splits_tail:
+        most_blocks = 1  # its waves are what its persistent blocks make them
+    rounds = sorted({*range(1, 9), *range(10, 2 * most_blocks + 1, 3)})
+    steps = [Step(count, probe.measure(count, _SHORT_K, repeats=3).seconds) for count in rounds]
+    stairs = fit_staircase(steps, most_blocks)
+    full = 4 * stairs.blocks
+    short = probe.measure_sustained(full, _SHORT_K, _SUSTAINED_SECONDS).seconds
+    long = probe.measure_sustained(full, _LONG_K, _SUSTAINED_SECONDS).seconds
+    wave_k_seconds = max(long - short, 0.0) / 4 / (_LONG_K - _SHORT_K)
+    wave_seconds = max(0.0, (short - stairs.launch_seconds) / 4 - wave_k_seconds * _SHORT_K)
+    return KernelModel(
+        kernel=spec.name,
+        dtype=spec.dtype,
+        tile=str(spec.tile),
+        slots=stairs.blocks * info.sm_count,
+        launch_seconds=stairs.launch_seconds,
+        wave_seconds=wave_seconds,
+        wave_k_seconds=wave_k_seconds,
+        source=source,
+    )

@@ -1,0 +1,198 @@
+"""Checksums of a product's rows, over blocks of its columns, beside those of its factors.
+
+For a row i, a block J of w columns and random weights s of either sign (R. Freivalds, Probabilistic
+machines can use less running time, 1977), scaled by powers of two d that make B's columns of about
+one size:
+
+    r_iJ = Σ_j s_j d_j (C_ij - α (A B)_ij - β C₀_ij) = (C S)_iJ - α (A (B S))_iJ - β (C₀ S)_iJ
+
+One wrong element shows whatever its sign. The rounding of w right elements adds up as √w, so that
+narrow blocks let a change show that is a few times the error of one element. Two equal changes
+cancel where they are in one block and the weights say so. These are ±1, ±1.25, ±1.5 or ±1.75, of
+which one in eight is the other's equal: they cancel with probability w / 8N, not w / 2N as with ±1.
+
+The cost is that of N/w columns of the product, and that of reading B and C once. The width is the
+power of two at or below N^1.5 / 2048, from 1 to 128: 1/128 of the product from N = 4096 on, and
+every element by itself below N = 257, where a product takes little time anyway.
+
+The sums are of the product's own precision: their rounding is then about that of the elements, and
+is found in the same way, as a multiple of the row's size that is the median of the r_iJ.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavetrim.cpu.block_sums import BlockSums
+
+Matrix = NDArray[Any]
+
+
+class Workers(Protocol):
+    """Who reads matrices: a `CpuPool`, or the calling thread."""
+
+    @property
+    def block_sums(self) -> BlockSums:
+        """What sums rows."""
+
+    def multiply(self, a: Matrix, b: Matrix, c: Matrix) -> object:
+        """C ← A·B."""
+
+
+class Alone:
+    """The calling thread, which does all by itself."""
+
+    @cached_property
+    def block_sums(self) -> BlockSums:
+        """What sums rows."""
+        return BlockSums()
+
+    def multiply(self, a: Matrix, b: Matrix, c: Matrix) -> None:
+        """C ← A·B."""
+        np.matmul(a, b, out=c)
+
+
+ALONE: Final = Alone()
+
+_WIDEST: Final = 128
+"""Most columns of a block: then the check has 1/128 of a product's operations."""
+
+WEIGHTS: Final = (-1.75, -1.5, -1.25, -1.0, 1.0, 1.25, 1.5, 1.75)
+"""What columns are weighted with; each is exact in every type."""
+
+_PART_BYTES: Final = 16 * 2**20
+"""So many bytes of A are copied at a time, where it is; chosen, not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactorSums:
+    """The checksums that a right product has.
+
+    Attributes:
+        depth: K, the terms of an element.
+        width: Columns of a block.
+        weights: What each column is multiplied with, scale included.
+        scales: Powers of two that make B's columns of about one size.
+        product: α A (B S), row by block.
+        added: β C₀ S, likewise; None where C is not read.
+        sizes: The size of each row of these, as a column.
+    """
+
+    depth: int
+    width: int
+    weights: Matrix
+    scales: Matrix
+    product: Matrix
+    added: Matrix | None
+    sizes: Matrix
+
+
+def find_caught(width: int, columns: int) -> float:
+    """The probability that two equal changes, anywhere in a row, do not cancel."""
+    return 1 - (width - 1) / (len(WEIGHTS) * max(1, columns - 1))
+
+
+def choose_width(columns: int) -> int:
+    """Columns of a block of which there is one checksum."""
+    return min(_WIDEST, 1 << max(0, int(np.log2(columns**1.5 / 2048))))
+
+
+def sum_factors(
+    a: Matrix,
+    b: Matrix,
+    c: Matrix | None,
+    *,
+    alpha: float,
+    beta: float,
+    dtype: np.dtype[Any],
+    random: np.random.Generator,
+    workers: Workers = ALONE,
+) -> FactorSums:
+    """The checksums that a right product has. Reads nothing of the product.
+
+    Args:
+        a: M x K floats.
+        b: K x N, likewise.
+        c: M x N, likewise: the C before the product; None when it is not to be read.
+        alpha: Factor of the product.
+        beta: Factor of C.
+        dtype: Element type of the product.
+        random: Draws the weights.
+        workers: Sum the rows.
+    """
+    work = np.dtype(np.float64 if dtype == np.float64 else np.float32)
+    columns = b.shape[1]
+    width = choose_width(columns)
+    chosen = random.choice(np.array(WEIGHTS, work), columns)
+    with np.errstate(all="ignore"):
+        scales = _find_scales(b, workers)
+        weights = chosen * scales
+        right = workers.block_sums.sum(b, weights, width)
+        product = _multiply(a, right, workers) * work.type(alpha)
+        added = None
+        if c is not None:
+            added = workers.block_sums.sum(c, weights, width) * work.type(beta)
+        sizes = _measure_rows(product)
+        if added is not None:
+            sizes = np.maximum(sizes, _measure_rows(added))
+    return FactorSums(b.shape[0], width, weights, scales, product, added, sizes)
+
+
+def _measure_rows(sums: Matrix) -> Matrix:
+    """The root mean square of each row, as a column; of rows that overflow, their largest."""
+    largest = np.max(np.abs(sums), axis=1, keepdims=True)
+    scaled = sums / np.where(largest > 0, largest, 1)
+    sizes: Matrix = largest * np.sqrt(np.mean(scaled * scaled, axis=1, keepdims=True))
+    return sizes
+
+
+def _find_scales(b: Matrix, workers: Workers) -> Matrix:
+    """Powers of two near the inverse of each column's largest element."""
+    maxima = workers.block_sums.find_maxima(b)
+    _, exponents = np.frexp(maxima)
+    most = np.finfo(maxima.dtype).maxexp // 2
+    scales: Matrix = np.ldexp(maxima.dtype.type(1), -np.clip(exponents, -most, most))
+    return scales.astype(maxima.dtype)
+
+
+def sum_magnitudes(
+    factors: FactorSums,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix | None,
+    *,
+    alpha: float,
+    beta: float,
+    workers: Workers,
+) -> Matrix:
+    """What rounding errors of the checksums are in proportion to: |α||A||B S| + |β||C₀ S|."""
+    work, weights, width = factors.product.dtype, np.abs(factors.weights), factors.width
+    sums = workers.block_sums
+    right = sums.sum(b, weights, width, magnitudes=True)
+    terms: Matrix = _multiply(a, right, workers, magnitudes=True) * abs(work.type(alpha))
+    if c is not None:
+        terms += sums.sum(c, weights, width, magnitudes=True) * abs(work.type(beta))
+    return terms
+
+
+def _multiply(a: Matrix, right: Matrix, workers: Workers, *, magnitudes: bool = False) -> Matrix:
+    """A, or the magnitudes of its elements, times `right`, in the precision of `right`."""
+    rows, depth = a.shape
+    product = np.empty((rows, right.shape[1]), right.dtype)
+    if a.dtype == right.dtype and not magnitudes:
+        workers.multiply(a, right, product)
+        return product
+    # One copy, which is used again: fresh memory is slower to write than the sums are.
+    step = min(rows, max(1, _PART_BYTES // (right.itemsize * depth)))
+    copied = np.empty((step, depth), right.dtype)
+    for first in range(0, rows, step):
+        part = a[first : first + step]
+        left = copied[: part.shape[0]]
+        workers.block_sums.copy(part, left)
+        if magnitudes:
+            np.abs(left, out=left)
+        workers.multiply(left, right, product[first : first + step])
+    return product

@@ -1,0 +1,7 @@
+"""The engine: a process that computes what the service asks.
+
+`python -m wavetrim.scheduler.engine` starts it.
+
+`messages` travel over a `channel`; `arena` holds the shared memory (`mapping`, `placing`); `run`
+takes one product from its request to its answer.
+"""

@@ -1,0 +1,229 @@
+"""The engine process: takes one run after the other from the service and executes it.
+
+The main thread reads the socket of work and runs products, so that none is handed from one thread
+to another. A second thread reads the socket of control: pings are answered and a cancel is heard
+while a product runs. The process ends when a socket closes: whatever ends the service, no engine
+is left behind.
+"""
+
+import argparse
+import ctypes
+import faulthandler
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from wavetrim.cpu.threads import usable_cores
+from wavetrim.kernels.device import select_devices
+from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
+from wavetrim.scheduler.engine.arena import MappedSlabs
+from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
+from wavetrim.scheduler.engine.messages import MessageError, RunRequest
+from wavetrim.scheduler.engine.run import describe_failure, run_request
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.watchdog import Watchdog
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.profile.provider import ProfileProvider
+
+logger = logging.getLogger("wavetrim.scheduler.engine")
+
+POISONED_EXIT: Final = 70
+"""Exit status after a CUDA error that leaves the context unusable."""
+
+STALLED_EXIT: Final = 71
+"""Exit status after a GPU has made no progress for too long."""
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class Worker:
+    """Does the work that comes through a channel.
+
+    Args:
+        work: The socket of work.
+        control: The socket of control.
+        executor: Runs plans.
+        profiles: The machine to plan with.
+        slabs: The memory that the service shares.
+    """
+
+    def __init__(
+        self,
+        work: Channel,
+        control: Channel,
+        executor: Executor,
+        profiles: ProfileProvider,
+        slabs: MappedSlabs,
+    ) -> None:
+        self._work = work
+        self._control = control
+        self._executor = executor
+        self._profiles = profiles
+        self._slabs = slabs
+        self._plans = PlanCache()
+        self._cancelled: set[str] = set()
+        self._stopping = False
+
+    def serve(self) -> None:
+        """Say that the engine is ready, then work until the service says shutdown."""
+        self._work.send(
+            {
+                "type": "ready",
+                "pid": os.getpid(),
+                "devices": [asdict(device) for device in self._executor.devices],
+                "cpu_threads": self._executor.pool.threads,
+                "profile": self._profiles.find().as_dict(),
+            }
+        )
+        threading.Thread(target=self._listen, name="control", daemon=True).start()
+        while not self._stopping:
+            try:
+                message, files = self._work.receive()
+                try:
+                    self._take(message, files)
+                finally:
+                    for file in files:  # what is mapped needs no descriptor
+                        os.close(file)
+            except (MessageError, KeyError):
+                logger.exception("a message from the service could not be read")
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                message, _ = self._control.receive()
+                if message["type"] == "ping":
+                    self._control.send({"type": "pong"})
+                elif message["type"] == "cancel":
+                    self._cancelled.add(message["job"])
+                elif message["type"] == "shutdown":
+                    self._stopping = True
+            except (MessageError, KeyError):
+                logger.exception("a message from the service could not be read")
+
+    def _take(self, message: Mapping[str, Any], files: list[int]) -> None:
+        match message["type"]:
+            case "run":
+                self._run(message)
+            case "slab":
+                self._slabs.add(message["slab"], files[0], message["size_bytes"])
+            case "drop":
+                self._slabs.remove(message["slab"])
+                self._work.send({"type": "dropped", "slab": message["slab"]})
+            case "shutdown":
+                self._stopping = True
+
+    def _run(self, message: Mapping[str, Any]) -> None:
+        job = message["job"]
+        try:
+            event = self._multiply(RunRequest.from_message(message))
+        except Exception as error:  # whatever goes wrong is an answer, not the engine's end
+            event = describe_failure(error)
+        event["job"] = job
+        self._work.send(event)
+        self._cancelled.discard(job)
+        if event.get("poisoned"):
+            # Tearing down a broken CUDA context may hang.
+            os._exit(POISONED_EXIT)
+
+    def _multiply(self, request: RunRequest) -> dict[str, Any]:
+        job = request.job
+
+        def tell_plan(plan: Mapping[str, Any]) -> None:
+            self._work.send({"type": "planned", "job": job, "plan": plan})
+
+        def tell_changes() -> None:
+            self._work.send({"type": "again", "job": job})
+
+        return run_request(
+            request,
+            self._executor,
+            self._profiles.find("cpu" if request.cpu_only else None),
+            slabs=self._slabs,
+            plans=self._plans,
+            planned=tell_plan if request.reports else None,
+            progress=ProgressReport(self._work, job) if request.reports else None,
+            final=RowsReport(self._work, job, request.row_step) if request.row_step else None,
+            changes=tell_changes if request.row_step else None,
+            cancelled=lambda: self._stopping or job in self._cancelled,
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the engine process; returns its exit status."""
+    options = _parse_arguments(arguments)
+    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    _prepare_process()
+    work, control = (Channel(socket.socket(fileno=fd)) for fd in options.fds)
+    executor = Executor(
+        cache_dir=options.cache_dir,
+        devices=select_devices(options.device),
+        cpu_threads=options.cpu_threads or usable_cores(),
+        gpu_memory_bytes=options.gpu_memory_bytes,
+        watchdog=Watchdog(options.stall_seconds, _end_stalled),
+    )
+    slabs = MappedSlabs(
+        device_index=executor.devices[0].index if executor.devices else None,
+        on_locked=lambda slab: work.send({"type": "locked", "slab": slab}),
+    )
+    with executor:
+        executor.pool.prepare()
+        profiles = ProfileProvider(
+            directory=options.profile_dir,
+            devices=executor.devices,
+            cpu_threads=executor.pool.threads,
+            measure_cpu=lambda: measure_cpu_briefly(executor.pool),
+        )
+        Worker(work, control, executor, profiles, slabs).serve()
+        slabs.close()
+    return 0
+
+
+def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="wavetrim.scheduler.engine", description=__doc__)
+    parser.add_argument(
+        "--fds", type=int, nargs=2, required=True, help="descriptors of the sockets: work, control"
+    )
+    parser.add_argument("--cache-dir", type=Path, required=True, help="folder of compiled kernels")
+    parser.add_argument("--profile-dir", type=Path, help="folder of stored calibrations")
+    parser.add_argument("--gpu-memory-bytes", type=int, help="GPU memory to stay within")
+    parser.add_argument(
+        "--stall-seconds",
+        type=float,
+        default=60.0,
+        help="without a GPU's progress: end the process",
+    )
+    parser.add_argument("--cpu-threads", type=int, help="threads of the CPU path")
+    parser.add_argument("--device", help='"none", or indices such as "0,1"; all GPUs if left out')
+    return parser.parse_args(arguments)
+
+
+def _end_stalled(seconds: float) -> None:
+    """End the process; whatever waits for the GPU cannot."""
+    logger.error("the GPU has made no progress for %.0f s; the engine ends", seconds)
+    os._exit(STALLED_EXIT)
+
+
+def _prepare_process() -> None:
+    faulthandler.enable()
+    # The service decides when the engine ends: Ctrl-C in its terminal, or a SIGTERM to the whole
+    # control group, must let the running product finish.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # The closing socket ends the process; this ends it as well when the listener is stuck.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    try:
+        # If memory runs out, the kernel should take the engine, which is started again.
+        Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
+    except OSError:
+        logger.debug("the out-of-memory score cannot be changed here")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,192 @@
+"""The arena as the engine sees it: slabs of shared memory, mapped, and page-locked for the GPU.
+
+The service makes the slabs and says where in them matrices lie. Each is locked as a whole and once,
+because CUDA refuses a copy that is locked in parts. That takes a while, so a thread does it, one
+slab after the other; until then matrices are used as any others are.
+"""
+
+import gc
+import logging
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from wavetrim.kernels.errors import DeviceFailure
+from wavetrim.kernels.transfer.pinned import lock_region, unlock_region
+from wavetrim.scheduler.engine.mapping import map_shared
+from wavetrim.scheduler.engine.placing import check_place
+from wavetrim.scheduler.errors import SlabError
+from wavetrim.scheduler.execution.pages import collapse_range, cut_range
+
+logger = logging.getLogger(__name__)
+
+Matrix = NDArray[Any]
+
+_LARGEST_BYTES: Final = 512 * 2**30
+
+
+@dataclass(slots=True)
+class _MappedSlab:
+    """One slab. Matrices are views of `memory`; `mapping` alone keeps the addresses valid."""
+
+    size_bytes: int
+    address: int
+    mapping: object
+    memory: NDArray[np.uint8] | None
+    leaving: bool = False
+    locked: bool = False
+    locking: Future[None] | None = None
+
+
+class MappedSlabs:
+    """Slabs by their ids. Safe to use from several threads, a slab's removal from one.
+
+    Args:
+        device_index: The GPU whose context locks slabs; None where nothing is to be locked.
+        on_locked: Called, in a thread, with the id of each slab that is page-locked from now on.
+    """
+
+    def __init__(self, *, device_index: int | None, on_locked: Callable[[int], None]) -> None:
+        self._device_index = device_index
+        self._on_locked = on_locked
+        self._slabs: dict[int, _MappedSlab] = {}
+        self._locker = ThreadPoolExecutor(1, thread_name_prefix="slab-locker")
+
+    def add(self, slab_id: int, fd: int, size_bytes: int) -> None:
+        """Map a slab, and begin to page-lock it. The descriptor may be closed afterwards.
+
+        Raises:
+            SlabError: It is mapped already, or its size is none.
+            OSError: The system refuses it.
+        """
+        if slab_id in self._slabs:
+            raise SlabError("slab", slab_id, "one that is not mapped yet")
+        if not 0 < size_bytes < _LARGEST_BYTES:
+            raise SlabError("size_bytes", size_bytes, f"1…{_LARGEST_BYTES - 1}")
+        memory = map_shared(fd, size_bytes)
+        slab = _MappedSlab(size_bytes, memory.ctypes.data, memory.base, memory)
+        self._slabs[slab_id] = slab
+        if self._device_index is not None:
+            slab.locking = self._locker.submit(self._lock, slab_id, slab)
+
+    def locate(
+        self,
+        slab_id: int,
+        offset_bytes: int,
+        rows: int,
+        columns: int,
+        dtype: DTypeLike,
+        *,
+        strides_bytes: tuple[int, int] | None = None,
+        fortran_order: bool = False,
+        writable: bool = False,
+    ) -> Matrix:
+        """The matrix that lies at a place of a slab; its elements are what the memory holds.
+
+        Args:
+            slab_id: The slab.
+            offset_bytes: Where the first element lies in it, a multiple of the element's size.
+            rows: At least 1.
+            columns: At least 1.
+            dtype: Type of the elements.
+            strides_bytes: From one row, and from one column, to the next, where there are gaps.
+            fortran_order: Whether columns lie one after the other, instead of rows.
+            writable: Whether the matrix may be written.
+
+        Raises:
+            SlabError: The slab is not mapped, or the matrix does not lie in it.
+        """
+        memory = self._find(slab_id).memory
+        if memory is None:
+            raise SlabError("slab", slab_id, "one that is not being removed")
+        elements = np.dtype(dtype)
+        if elements.hasobject or not elements.itemsize:
+            raise SlabError("dtype", elements.str, "a type of numbers")
+        rows, columns, offset_bytes = int(rows), int(columns), int(offset_bytes)
+        strides = check_place(
+            memory.nbytes,
+            offset_bytes=offset_bytes,
+            rows=rows,
+            columns=columns,
+            item_bytes=elements.itemsize,
+            strides_bytes=strides_bytes,
+            fortran_order=fortran_order,
+        )
+        matrix: Matrix = np.ndarray((rows, columns), elements, memory, offset_bytes, strides)
+        matrix.flags.writeable = writable
+        return matrix
+
+    def is_locked(self, slab_id: int) -> bool:
+        """Whether all of a slab is page-locked.
+
+        Raises:
+            SlabError: It is not mapped.
+        """
+        return self._find(slab_id).locked
+
+    def remove(self, slab_id: int) -> None:
+        """Unlock and unmap a slab. When this returns nothing here knows its memory any more.
+
+        Raises:
+            SlabError: It is not mapped, or a matrix in it is still in use: then it stays.
+            DeviceFailure: CUDA does not unlock it; then it stays mapped.
+        """
+        slab = self._find(slab_id)
+        if slab.memory is None or not _let_go(slab):
+            raise SlabError("slab", slab_id, "one in which no product has a matrix")
+        self._unlock(slab)
+        del self._slabs[slab_id]
+
+    def close(self) -> None:
+        """Unlock all slabs; no product may be running. Matrices that are left stay readable."""
+        for slab in self._slabs.values():
+            self._unlock(slab)
+        self._slabs.clear()
+        self._locker.shutdown()
+
+    def _find(self, slab_id: int) -> _MappedSlab:
+        slab = self._slabs.get(slab_id)
+        if slab is None:
+            raise SlabError("slab", slab_id, f"one that is mapped: {sorted(self._slabs)}")
+        return slab
+
+    def _lock(self, slab_id: int, slab: _MappedSlab) -> None:
+        """In the locker's thread. Memory in huge pages is locked in a twentieth of the time."""
+        for begin, end in cut_range(slab.address, slab.size_bytes):
+            if slab.leaving:
+                return
+            if not collapse_range(begin, end):
+                break
+        try:
+            lock_region(slab.address, slab.size_bytes, device_index=self._device_index)
+        except DeviceFailure as error:
+            logger.warning("matrices in slab %d are staged: %s", slab_id, error)
+            return
+        slab.locked = True
+        self._on_locked(slab_id)
+
+    def _unlock(self, slab: _MappedSlab) -> None:
+        slab.leaving = True
+        if slab.locking is not None and not slab.locking.cancel():
+            slab.locking.result()
+        if slab.locked:
+            unlock_region(slab.address, slab.size_bytes, device_index=self._device_index)
+            slab.locked = False
+
+
+def _let_go(slab: _MappedSlab) -> bool:
+    """Give up the memory that matrices are views of; False, and it stays, while one is alive."""
+    for collect in (False, True):
+        if collect:  # an error's traceback may keep a matrix in a cycle
+            gc.collect()
+        alive = weakref.ref(slab.memory)
+        slab.memory = None
+        slab.memory = alive()
+        if slab.memory is None:
+            return True
+    return False

@@ -1,0 +1,93 @@
+"""The engine's ends of the sockets to the service."""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from wavetrim.scheduler.engine.messages import PACKET_BYTES, decode_message, encode_message
+
+_PROGRESS_SECONDS: Final = 0.05
+
+
+class Channel:
+    """One socket to the service: packets in order, each a message. Sending is thread-safe.
+
+    When the service is gone there is nobody to work for: the process ends at once.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.set_inheritable(False)
+        self._connection = connection
+        self._lock = threading.Lock()
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send one message."""
+        packet = encode_message(message)
+        try:
+            with self._lock:
+                self._connection.send(packet)
+        except OSError:
+            os._exit(0)
+
+    def receive(self) -> tuple[dict[str, Any], list[int]]:
+        """Wait for the next message; returns it and the descriptors that came with it.
+
+        Raises:
+            MessageError: What came is no message.
+        """
+        try:
+            packet, files, _, _ = socket.recv_fds(self._connection, PACKET_BYTES, 1)
+        except OSError:
+            packet, files = b"", []
+        if not packet:
+            os._exit(0)
+        return decode_message(packet), files
+
+
+class ProgressReport:
+    """Sends a run's progress, at most every 50 ms. Thread-safe."""
+
+    def __init__(self, channel: Channel, job: str) -> None:
+        self._channel = channel
+        self._job = job
+        self._lock = threading.Lock()
+        self._sent = 0.0
+
+    def __call__(self, progress: float) -> None:
+        """Tell how much of the product is done, 0…1."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._sent < _PROGRESS_SECONDS:
+                return
+            self._sent = now
+        self._channel.send({"type": "progress", "job": self._job, "progress": progress})
+
+
+class RowsReport:
+    """Sends which rows of a run's result are final, all of them each time. Thread-safe.
+
+    Args:
+        channel: Where to.
+        job: The run.
+        step_rows: So many more rows are worth a message.
+    """
+
+    def __init__(self, channel: Channel, job: str, step_rows: int) -> None:
+        self._channel = channel
+        self._job = job
+        self._step_rows = step_rows
+        self._lock = threading.Lock()
+        self._sent_rows = 0
+
+    def __call__(self, final: Sequence[range]) -> None:
+        """Tell which rows will not be written any more."""
+        rows = sum(map(len, final))
+        with self._lock:
+            if rows - self._sent_rows < self._step_rows:
+                return
+            self._sent_rows = rows
+        ranges = [[one.start, one.stop] for one in final]
+        self._channel.send({"type": "rows", "job": self._job, "final": ranges})

@@ -1,0 +1,165 @@
+"""What service and engine tell each other: small JSON messages, one a packet, over two sockets.
+
+The first socket is the way of work: to the engine come `slab` (with its descriptor), `drop`, `run`
+and `shutdown`, from it `ready`, `locked`, `dropped`, `planned`, `progress`, `rows` (those of a
+result that will not be written any more), `again` (they will be, as the product did not pass its
+check), and one of `succeeded`, `failed` and `cancelled` for each run. All of them are handled in
+order, by the thread that computes. The second one is heard while a product runs: `ping`, which is
+answered by `pong`, and `cancel`. Matrices never travel in messages: both sides map the same memory.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic_core import from_json, to_json
+
+from wavetrim.scheduler.errors import SchedulerError
+from wavetrim.scheduler.wishes import NO_WISHES, WISH_NAMES, Wishes
+
+FINAL_TYPES: Final = frozenset({"succeeded", "failed", "cancelled"})
+"""Types of the message that ends a run."""
+
+PACKET_BYTES: Final = 2**17
+"""The largest message; a run or a plan has about a thousandth of it."""
+
+
+class MessageError(SchedulerError):
+    """A packet that is no message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A matrix in memory that service and engine share: in a slab of the arena, or in a file.
+
+    Attributes:
+        slab: Id of the slab, or the path of the file.
+        offset_bytes: Where the first element lies.
+        rows: Rows of the matrix.
+        columns: Columns of the matrix.
+        dtype: NumPy's name of the element type.
+        fortran_order: True when columns, not rows, are contiguous.
+        strides_bytes: From one row, and from one column, to the next; None where the elements
+            lie without gaps.
+    """
+
+    slab: int | str
+    offset_bytes: int
+    rows: int
+    columns: int
+    dtype: str
+    fortran_order: bool = False
+    strides_bytes: tuple[int, int] | None = None
+
+    def as_list(self) -> list[Any]:
+        """The operand in a message; `read` is its inverse."""
+        return [
+            self.slab, self.offset_bytes, self.rows, self.columns, self.dtype, self.fortran_order,
+            self.strides_bytes,
+        ]  # fmt: skip
+
+    @classmethod
+    def read(cls, fields: list[Any]) -> "Operand":
+        """The operand that `as_list` was called on."""
+        slab, offset_bytes, rows, columns, dtype, fortran_order, strides = fields
+        strides_bytes = None if strides is None else tuple(strides)
+        return cls(slab, offset_bytes, rows, columns, dtype, fortran_order, strides_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """One product for the engine: out ← alpha A·B + beta C.
+
+    Attributes:
+        job: Id that the engine's messages about this run carry.
+        a: M x K.
+        b: K x N.
+        c: M x N; None when beta is 0.
+        out: M x N, overwritten. Its element type is that of the product: operands of another one
+            are converted first.
+        alpha: Factor of the product.
+        beta: Factor of C.
+        wishes: Kernel, tile, F, accuracy and multiprocessors, as far as they are not left open;
+            each a field of its own in the message.
+        verify: Whether the product is checked.
+        cpu_only: Leave the GPU alone, whatever is wished.
+        reports: Whether the plan and the progress are told while the product is computed.
+        row_step: Rows of `out` that are final are told whenever there are so many more; 0 for
+            never.
+    """
+
+    job: str
+    a: Operand
+    b: Operand
+    c: Operand | None
+    out: Operand
+    alpha: float = 1.0
+    beta: float = 0.0
+    wishes: Wishes = NO_WISHES
+    verify: bool = False
+    cpu_only: bool = False
+    reports: bool = True
+    row_step: int = 0
+
+    def as_message(self) -> dict[str, Any]:
+        """The request as a message."""
+        message = {
+            "type": "run",
+            "job": self.job,
+            "a": self.a.as_list(),
+            "b": self.b.as_list(),
+            "c": None if self.c is None else self.c.as_list(),
+            "out": self.out.as_list(),
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "verify": self.verify,
+            "cpu_only": self.cpu_only,
+            "reports": self.reports,
+            "row_step": self.row_step,
+        }
+        if self.wishes is not NO_WISHES:
+            message.update(self.wishes.as_dict())
+        return message
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any]) -> "RunRequest":
+        """The request that `as_message` was called on."""
+        c = message["c"]
+        wished = not WISH_NAMES_SET.isdisjoint(message)
+        return cls(
+            job=message["job"],
+            a=Operand.read(message["a"]),
+            b=Operand.read(message["b"]),
+            c=None if c is None else Operand.read(c),
+            out=Operand.read(message["out"]),
+            alpha=message["alpha"],
+            beta=message["beta"],
+            wishes=Wishes.read(message) if wished else NO_WISHES,
+            verify=message["verify"],
+            cpu_only=message["cpu_only"],
+            reports=message["reports"],
+            row_step=message["row_step"],
+        )
+
+
+WISH_NAMES_SET: Final = frozenset(WISH_NAMES)
+
+
+def encode_message(message: Mapping[str, Any]) -> bytes:
+    """One packet. Figures that JSON has no word for (NaN, infinities) become null."""
+    return to_json(message, inf_nan_mode="null")
+
+
+def decode_message(packet: bytes) -> dict[str, Any]:
+    """The message of one packet.
+
+    Raises:
+        MessageError: The packet is not a JSON object with a type.
+    """
+    try:
+        message = from_json(packet, allow_inf_nan=False)
+    except ValueError as error:
+        raise MessageError(f"not JSON: {packet[:100]!r}") from error
+    if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+        raise MessageError(f"not a message: {packet[:100]!r}")
+    return message

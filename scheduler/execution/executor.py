@@ -1,0 +1,224 @@
+"""Runs a plan: the GPU's rows beside the CPU's rows, at the same time, into one C."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavetrim.cpu.blocks import is_small
+from wavetrim.cpu.errors import CpuError
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.cpu.operands import check_operands
+from wavetrim.cpu.products import multiply_alone
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.errors import DeviceFailure, KernelsError
+from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.native.call_threads import CallThreads
+from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
+from wavetrim.scheduler.execution.prefault import FRESH_THREADS, FreshResults
+from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution
+from wavetrim.scheduler.execution.watchdog import Watchdog
+from wavetrim.scheduler.planning.plan import Plan
+
+Matrix = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds of one execution.
+
+    Attributes:
+        kernel_seconds: The GPU's kernels, by events.
+        transfer_seconds: The copies in and out, by events; they overlap the kernels.
+        gpu_seconds: The GPU part, from the caller's memory back into it.
+        cpu_seconds: The CPU part.
+        total_seconds: From the start of both parts to the end of the longer one.
+        f_actual: Rows that the CPU computed: the plan's F, unless the boundary moved.
+    """
+
+    kernel_seconds: float
+    transfer_seconds: float
+    gpu_seconds: float
+    cpu_seconds: float
+    total_seconds: float
+    f_actual: int
+
+    def as_dict(self) -> dict[str, float]:
+        """JSON-ready copy."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class Executor:
+    """Owns the GPU pipeline and the CPU pools of this process; runs one plan at a time.
+
+    Args:
+        cache_dir: Folder of compiled kernels, and of compiled C.
+        devices: Local GPUs; the first is used. Empty where there is none.
+        cpu_threads: Threads of the CPU path; None for all usable cores.
+        gpu_memory_bytes: GPU memory to stay within; None for what is free.
+        lends_blas: Whether BLAS has its threads back between products, for others in the process.
+        watchdog: Told how the GPU parts come along; None where nobody watches them.
+    """
+
+    def __init__(
+        self,
+        *,
+        cache_dir: Path,
+        devices: Sequence[DeviceInfo] = (),
+        cpu_threads: int | None = None,
+        gpu_memory_bytes: int | None = None,
+        lends_blas: bool = False,
+        watchdog: Watchdog | None = None,
+    ) -> None:
+        self.devices = tuple(devices)
+        self._watchdog = watchdog
+        self.pool = CpuPool(
+            cpu_threads, cache_dir=cache_dir, yields=bool(devices), lends_blas=lends_blas
+        )
+        self.pipeline = (
+            GpuPipeline(devices[0].index, cache_dir=cache_dir, gpu_memory_bytes=gpu_memory_bytes)
+            if devices
+            else None
+        )
+        self._fresh = FreshResults(min(self.pool.threads, FRESH_THREADS))
+        # One thread for good: CUDA libraries keep a handle for each thread, which is slow to make.
+        self._gpu_thread = CallThreads(1, "gpu-part")
+        self._callers = threading.local()
+        self._runs = threading.Lock()
+
+    def __enter__(self) -> "Executor":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(
+        self,
+        plan: Plan,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        *,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        progress: Callable[[float], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+        final: Callable[[Sequence[range]], None] | None = None,
+    ) -> Timings:
+        """C ← αA·B + βC as the plan divides it.
+
+        Unless F was given, the boundary between the two parts moves: the GPU takes panels from the
+        top and the CPU rows from the bottom until they meet.
+
+        Args:
+            plan: Made for this product.
+            a: M x K, any strides.
+            b: K x N, any strides.
+            c: M x N, written in place; read only when `beta` is not 0.
+            alpha: Factor of the product.
+            beta: Factor of the C that is there.
+            progress: Receives the finished share of C's rows, 0…1, from any thread.
+            cancelled: Asked between pieces whether to stop.
+            final: Receives all rows of C so far that will not be written any more, from any
+                thread, whenever there are more. Others may be final, too: at the end all are.
+
+        Raises:
+            ProblemError: The arrays are not those of the plan's problem.
+            ExecutionCancelled: `cancelled` said so; C is unfinished.
+            ExecutionError: A device failed; C is unfinished.
+        """
+        _check_operands(plan, a, b, c)
+        problem = plan.problem
+        if plan.gpu_rows == 0 and is_small(problem.m, problem.n, problem.k, problem.dtype):
+            if cancelled is not None and cancelled():
+                raise ExecutionCancelled("the execution was asked to stop")
+            timings = self._run_small(a, b, c, alpha=alpha, beta=beta)
+            if progress is not None:
+                progress(1.0)
+            return timings
+        execution = Execution(
+            plan, a, b, c, alpha=alpha, beta=beta, progress=progress, cancelled=cancelled,
+            final=final, pipeline=self.pipeline, pool=self.pool, gpu_thread=self._gpu_thread,
+            watchdog=self._watchdog, comes_again=self._note_caller(),
+        )  # fmt: skip
+        with self._runs:
+            start = time.perf_counter()
+            staged = plan.gpu_rows > 0 and plan.problem.memory == "pageable"
+            fresh = self._fresh.make_pages(c) if staged else contextlib.nullcontext()
+            try:
+                with fresh:
+                    gpu, cpu_seconds = execution.compute()
+            except BaseException as error:
+                _raise_translated(error)
+            total_seconds = time.perf_counter() - start
+        return Timings(
+            kernel_seconds=gpu.kernel_seconds,
+            transfer_seconds=gpu.transfer_seconds,
+            gpu_seconds=gpu.gpu_seconds,
+            cpu_seconds=cpu_seconds,
+            total_seconds=total_seconds,
+            f_actual=execution.f,
+        )
+
+    def _run_small(self, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> Timings:
+        """A product that one thread computes, which nobody has to wake."""
+        with self._runs:
+            start = time.perf_counter()
+            try:
+                check_operands(a, b, c, alpha=alpha, beta=beta)
+            except CpuError as error:
+                _raise_translated(error)
+            multiply_alone(a, b, c, alpha=alpha, beta=beta)
+            seconds = time.perf_counter() - start
+        return Timings(
+            kernel_seconds=0.0,
+            transfer_seconds=0.0,
+            gpu_seconds=0.0,
+            cpu_seconds=seconds,
+            total_seconds=seconds,
+            f_actual=c.shape[0],
+        )
+
+    def _note_caller(self) -> bool:
+        """Whether the calling thread has run a product here before."""
+        comes_again = hasattr(self._callers, "known")
+        self._callers.known = True
+        return comes_again
+
+    def close(self) -> None:
+        """Give back threads, streams and memory."""
+        self._gpu_thread.close()
+        self._fresh.close()
+        if self.pipeline is not None:
+            self.pipeline.close()
+        self.pool.close()
+
+
+def _raise_translated(cause: BaseException) -> NoReturn:
+    """Raise what went wrong in the scheduler's words."""
+    if isinstance(cause, CANCELLATIONS):
+        raise ExecutionCancelled("the execution was asked to stop") from cause
+    if isinstance(cause, KernelsError | CpuError):
+        poisoned = isinstance(cause, DeviceFailure) and cause.poisoned
+        raise ExecutionError(str(cause), poisoned=poisoned) from cause
+    raise cause
+
+
+def _check_operands(plan: Plan, a: Matrix, b: Matrix, c: Matrix) -> None:
+    problem = plan.problem
+    shapes = {
+        "a": (a, (problem.m, problem.k)),
+        "b": (b, (problem.k, problem.n)),
+        "c": (c, (problem.m, problem.n)),
+    }
+    for name, (array, shape) in shapes.items():
+        if array.shape != shape:
+            raise ProblemError(f"shape of {name}", array.shape, f"{shape}, as planned")
+        if array.dtype != np.dtype(problem.dtype):
+            raise ProblemError(f"dtype of {name}", str(array.dtype), f"{problem.dtype}, as planned")

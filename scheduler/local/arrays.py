@@ -1,0 +1,119 @@
+"""Arrays as NumPy takes them: what of them can be multiplied, and as what."""
+
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wavetrim.cpu.operands import find_blas_strides
+from wavetrim.scheduler.errors import ProblemError
+from wavetrim.scheduler.local.stacks import StackProblem
+from wavetrim.scheduler.problem import ITEM_BYTES
+
+Array: TypeAlias = NDArray[Any]
+
+DTYPE_NAMES: Final = {np.dtype(name): name for name in ITEM_BYTES}
+"""The element types that are multiplied."""
+
+
+def find_dtype(a: np.dtype[Any], b: np.dtype[Any], c: ArrayLike | None) -> np.dtype[Any]:
+    """The element type of the result: NumPy's for the operands, if products are computed in it.
+
+    Raises:
+        ProblemError: They are not.
+    """
+    if a is b and c is None and a in DTYPE_NAMES:
+        return a
+    parts: list[Any] = [a, b]
+    if c is not None:
+        # A number of Python's has no element type of its own.
+        parts.append(c if isinstance(c, int | float) else np.asarray(c).dtype)
+    try:
+        dtype = np.result_type(*parts).newbyteorder("=")
+    except TypeError:
+        dtype = np.dtype(object)
+    if dtype not in DTYPE_NAMES:
+        named = " and ".join(dict.fromkeys(map(str, parts)))
+        raise ProblemError("dtype", named, f"such that the product is in {', '.join(ITEM_BYTES)}")
+    return dtype
+
+
+def convert(array: Array, dtype: np.dtype[Any]) -> Array:
+    """The operand with aligned elements of a type; a copy only where it has none."""
+    if array.dtype is dtype and array.flags.aligned:
+        return array
+    if array.dtype == dtype and array.flags.aligned:
+        return array.view(dtype)
+    return array.astype(dtype)
+
+
+def read_factor(name: str, value: Any, dtype: np.dtype[Any]) -> float:
+    """A factor as a number of Python's; a whole one for integers.
+
+    Raises:
+        ProblemError: It is no real number, or no whole one for integers.
+    """
+    is_float = dtype.kind == "f"
+    if is_float and type(value) is float:
+        return value
+    number = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    if isinstance(number, int | float | np.integer | np.floating | Fraction):
+        try:
+            factor: float = float(number) if is_float else int(number)
+            if is_float or factor == number:
+                return factor
+        except (ValueError, OverflowError):  # what is infinite is no whole number
+            pass
+    kind = "a real number" if is_float else f"a whole number for matrices of {dtype}"
+    raise ProblemError(name, value, kind)
+
+
+def read_addend(c: ArrayLike | None, problem: StackProblem, beta: float) -> Array | None:
+    """C with the shape of the result, uncopied; None where it is not read.
+
+    Raises:
+        ProblemError: Its shape does not fit, or it is wanted and left out.
+    """
+    if c is None:
+        if beta != 0:
+            raise ProblemError("beta", beta, "0 where c is left out")
+        return None
+    addend = np.asarray(c)
+    if addend.shape != problem.shape:
+        try:
+            addend = np.broadcast_to(addend, problem.shape)
+        except ValueError:
+            limit = f"one that broadcasts to the result's, {problem.shape}"
+            raise ProblemError("shape of c", addend.shape, limit) from None
+    return addend if beta != 0 else None
+
+
+def check_out(out: Array, problem: StackProblem, dtype: np.dtype[Any]) -> None:
+    """Refuse what the result cannot be written into.
+
+    Raises:
+        ProblemError: It is no writable array of the result's shape and element type.
+    """
+    if not isinstance(out, np.ndarray):
+        raise ProblemError("out", type(out).__name__, "a NumPy array")
+    if out.shape != problem.shape:
+        raise ProblemError("shape of out", out.shape, f"{problem.shape}, the result's")
+    if out.dtype != dtype:
+        raise ProblemError("dtype of out", str(out.dtype), f"{dtype}, the result's")
+    if not out.flags.writeable:
+        raise ProblemError("out", "read-only", "writable")
+
+
+def can_write(out: Array, left: Array, right: Array, addend: Array | None) -> bool:
+    """Whether the product may be computed where it is wanted.
+
+    Not where that changes an operand that is still read, nor where BLAS could not write.
+    """
+    if np.may_share_memory(out, left) or np.may_share_memory(out, right):
+        return False
+    if addend is not None and addend is not out and np.may_share_memory(out, addend):
+        return False
+    if type(out) is not np.ndarray or out.size == 0:
+        return False
+    return out.flags.carray or (out.ndim == 2 and find_blas_strides(out) is not None)

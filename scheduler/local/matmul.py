@@ -1,0 +1,187 @@
+"""Products of NumPy arrays in this process: `wavetrim.matmul`.
+
+What is multiplied is read by NumPy's rules, each product is planned, and small ones that the CPU
+computes are left to NumPy, whose one thread is done before others would be awake.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wavetrim.cpu.blocks import is_small
+from wavetrim.cpu.operands import find_blas_strides
+from wavetrim.cpu.products import multiply_alone, scale
+from wavetrim.kernels.transfer.pinned import is_pinned
+from wavetrim.scheduler.check.verify import verify_product
+from wavetrim.scheduler.local.arrays import (
+    DTYPE_NAMES,
+    can_write,
+    check_out,
+    convert,
+    find_dtype,
+    read_addend,
+    read_factor,
+)
+from wavetrim.scheduler.local.machine import LocalMachine
+from wavetrim.scheduler.local.stacks import StackProblem, find_stack_problem, split_stacks
+from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.wishes import NO_WISHES, Wishes, check_rows, find_accuracy
+
+Array: TypeAlias = NDArray[Any]
+FindMachine: TypeAlias = Callable[[bool], LocalMachine]
+
+
+class _Product(NamedTuple):
+    """What is to be computed, but for the arrays.
+
+    Attributes:
+        problem: Its sizes.
+        dtype: Element type of the result.
+        alpha: Factor of A·B.
+        beta: Factor of C; 0 where there is none.
+        wishes: What is not left to the planner.
+        device: None, "cpu" or "gpu".
+    """
+
+    problem: StackProblem
+    dtype: np.dtype[Any]
+    alpha: float
+    beta: float
+    wishes: Wishes
+    device: str | None
+
+
+def multiply(
+    find_machine: FindMachine,
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    alpha: float,
+    beta: float,
+    c: ArrayLike | None,
+    out: Array | None,
+    accuracy: str | None,
+    f: Any,
+    device: str | None,
+    verify: bool,
+) -> Any:
+    """αA·B + βC; see `wavetrim.matmul`.
+
+    Args:
+        find_machine: Gives the machine, told whether its GPU may be used.
+        a: The left operand.
+        b: The right operand.
+        alpha: Factor of the product.
+        beta: Factor of C.
+        c: Added to the product.
+        out: Where the result is written.
+        accuracy: How exact sums on the GPU are.
+        f: Rows of each matrix of the result that the CPU computes.
+        device: None, "cpu" or "gpu".
+        verify: Whether to check the result.
+    """
+    left, right = np.asarray(a), np.asarray(b)
+    problem = find_stack_problem(left.shape, right.shape)
+    dtype = find_dtype(left.dtype, right.dtype, c)
+    left, right = convert(left, dtype), convert(right, dtype)
+    alpha, beta = read_factor("alpha", alpha, dtype), read_factor("beta", beta, dtype)
+    addend = read_addend(c, problem, beta)
+    if out is not None:
+        check_out(out, problem, dtype)
+    machine = find_machine(device != "cpu")
+    if device is not None:
+        machine.check_device(device)
+    wishes = NO_WISHES if f == "auto" and accuracy is None else _read_wishes(f, accuracy)
+    product = _Product(problem, dtype, alpha, beta, wishes, device)
+    result = out
+    if result is None or not can_write(result, left, right, addend):
+        result = np.empty(problem.shape, dtype)
+    if addend is not None and addend is not result:
+        np.copyto(result, addend, casting="same_kind")
+    if verify:
+        _compute_and_verify(machine, product, left, right, result)
+    else:
+        _compute(machine, product, left, right, result)
+    if out is None:
+        return result if result.ndim else result[()]
+    if result is not out:
+        np.copyto(out, result)
+    return out
+
+
+def _read_wishes(f: Any, accuracy: str | None) -> Wishes:
+    exact = None if accuracy is None else find_accuracy(accuracy)
+    return Wishes(f=check_rows(f), accuracy=exact)
+
+
+def _compute(
+    machine: LocalMachine, product: _Product, left: Array, right: Array, result: Array
+) -> None:
+    """Write the product into the result, which holds C where β is not 0."""
+    problem, wishes = product.problem, product.wishes
+    if result.size == 0:
+        return
+    if problem.k == 0:
+        scale(result, product.beta)
+        return
+    fold = wishes.f == "auto"  # a given F counts in each matrix
+    rows = problem.rows if fold and problem.shares_b else problem.m
+    sizes = rows, problem.n, problem.k, DTYPE_NAMES[product.dtype]
+    if machine.has_gpu and product.device != "cpu":
+        parts = split_stacks(left, right, result, problem, fold=fold)
+        first = next(parts)
+        memory: Memory = "pinned" if all(map(is_pinned, first)) else "pageable"
+    else:
+        memory = "pageable"
+    question = _ask(*sizes, memory)
+    plan = machine.choose_plan(question.problem, wishes, product.device)
+    if question.is_small and plan.gpu_rows == 0:
+        multiply_alone(left, right, result, alpha=product.alpha, beta=product.beta)
+        return
+    # The GPU reads any strides; BLAS does not, and what it does not read is slow.
+    lay_out = _lay_out if plan.f and product.dtype.kind == "f" else np.asarray
+    for a, b, c in split_stacks(left, right, result, problem, fold=fold):
+        machine.run(plan, lay_out(a), lay_out(b), c, alpha=product.alpha, beta=product.beta)
+
+
+class _Question(NamedTuple):
+    """A product to plan, and whether NumPy is the fastest way to it on the CPU."""
+
+    problem: GemmProblem
+    is_small: bool
+
+
+@lru_cache(maxsize=1024)
+def _ask(m: int, n: int, k: int, dtype: str, memory: Memory) -> _Question:
+    return _Question(GemmProblem(m, n, k, dtype, memory), is_small(m, n, k, dtype))
+
+
+def _lay_out(matrix: Array) -> Array:
+    """The matrix, or a copy where BLAS cannot take it as it lies."""
+    return matrix if find_blas_strides(matrix) is not None else np.ascontiguousarray(matrix)
+
+
+def _compute_and_verify(
+    machine: LocalMachine, product: _Product, left: Array, right: Array, result: Array
+) -> None:
+    """As `_compute`, and check the result, matrix by matrix.
+
+    Raises:
+        VerificationFailed: It is wrong.
+    """
+    problem, alpha, beta = product.problem, product.alpha, product.beta
+    before = result.copy() if beta != 0 else None
+    _compute(machine, product, left, right, result)
+    if result.size == 0 or problem.k == 0:
+        return
+    olds = result if before is None else before
+    for (a, b, new), (*_, old) in zip(
+        split_stacks(left, right, result, problem, fold=False),
+        split_stacks(left, right, olds, problem, fold=False),
+        strict=True,
+    ):
+        c = None if before is None else old
+        verify_product(a, b, c, new, alpha=alpha, beta=beta).require()

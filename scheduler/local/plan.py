@@ -1,0 +1,83 @@
+"""Plans that the caller's own process asks for: `wavetrim.plan`."""
+
+from collections.abc import Callable
+from typing import Any, SupportsIndex
+
+from wavetrim.kernels.device import select_devices
+from wavetrim.scheduler.errors import ProblemError
+from wavetrim.scheduler.local.empty import name_dtype
+from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
+from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.problem import GemmProblem, find_memory
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.presets import find_preset
+from wavetrim.scheduler.profile.store import find_profile
+from wavetrim.scheduler.wishes import Wishes, check_rows, find_accuracy
+
+
+def plan_locally(
+    find_machine: Callable[[bool], LocalMachine],
+    read_options: Callable[[], LocalOptions],
+    *,
+    m: int,
+    n: int,
+    k: int,
+    dtype: Any,
+    memory: str,
+    device: str | None,
+    kernel: str,
+    tile: str | None,
+    f: Any,
+    accuracy: str | None,
+    sms: int | None,
+) -> Plan:
+    """Choose the plan of a product here, or on a device that need not be here.
+
+    Args:
+        find_machine: Gives this machine, told whether its GPU may be used.
+        read_options: Tells what of this machine may be used.
+        m: Rows of A and C.
+        n: Columns of B and C.
+        k: Columns of A and rows of B.
+        dtype: Element type, as NumPy takes it.
+        memory: Where the operands lie.
+        device: None for this machine, "cpu", a local GPU or a preset.
+        kernel: A name of the catalog, or "auto".
+        tile: A tile of that kernel.
+        f: Rows of C for the CPU, or "auto".
+        accuracy: How exact the GPU's sums must be.
+        sms: Multiprocessors that the GPU's kernels may use.
+
+    Raises:
+        FieldError: One of these cannot be met.
+    """
+    for name, size in (("m", m), ("n", n), ("k", k)):
+        if not isinstance(size, SupportsIndex):
+            raise ProblemError(name, size, "a whole number from 1")
+    problem = GemmProblem(int(m), int(n), int(k), name_dtype(dtype), find_memory(memory))
+    wishes = Wishes(
+        kernel=kernel,
+        tile=tile,
+        f=check_rows(f),
+        accuracy=None if accuracy is None else find_accuracy(accuracy),
+        sms=sms,
+    )
+    return choose_plan(problem, _find_profile(device, find_machine, read_options), wishes)
+
+
+def _find_profile(
+    device: str | None,
+    find_machine: Callable[[bool], LocalMachine],
+    read_options: Callable[[], LocalOptions],
+) -> MachineProfile:
+    if device is None or device.casefold() == "cpu":
+        return find_machine(device is None).find_profile(cpu_only=device is not None)
+    options = read_options()
+    # Presets are planned for without a look at what is here.
+    devices = () if find_preset(device) else select_devices(options.devices)
+    return find_profile(
+        device,
+        devices=devices,
+        directory=options.profile_dir,
+        cpu_threads=options.count_threads(),
+    )

@@ -1,0 +1,99 @@
+"""The machine of this process: made when it is first needed, closed as the interpreter exits.
+
+A forked process makes one of its own, unless its parent used the GPU: CUDA does not survive a fork.
+"""
+
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Final
+
+from wavetrim.scheduler.errors import ForkedProcess
+from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions, end_with_interpreter
+
+FORKED: Final = (
+    "this process was forked from one that used the GPU, and CUDA does not survive a fork; start "
+    'it by "spawn" or "forkserver" (multiprocessing.set_start_method), or use device="cpu"'
+)
+
+
+class _Process:
+    """The machine of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._machine: LocalMachine | None = None
+        self._inherited: list[LocalMachine] = []  # never closed here, and never collected
+        self._is_ending = False
+        self._paused = ExitStack()
+
+    def find(self, read_options: Callable[[], LocalOptions], *, needs_gpu: bool) -> LocalMachine:
+        """As `find_machine`."""
+        machine = self._machine
+        if machine is not None and not self._inherited:
+            return machine
+        lost_gpu = any(parents.has_gpu for parents in self._inherited)
+        if lost_gpu and needs_gpu:
+            raise ForkedProcess(FORKED)
+        with self._lock:
+            if self._is_ending:
+                end_with_interpreter()
+            if self._machine is None:
+                options = read_options()
+                options = replace(options, devices="none") if lost_gpu else options
+                self._machine = LocalMachine(options)
+            return self._machine
+
+    def end(self) -> None:
+        """Close the machine, and make no other."""
+        with self._lock:
+            self._is_ending = True
+            machine = self._machine
+        if machine is not None:
+            machine.close()
+
+    def begin_fork(self) -> None:
+        """Wait for the product that runs: OpenBLAS may never return from a fork in the middle."""
+        self._lock.acquire()
+        if self._machine is not None:
+            self._paused.enter_context(self._machine.pause())
+
+    def end_fork(self) -> None:
+        """Go on in the parent."""
+        self._paused.close()
+        self._lock.release()
+
+    def begin_child(self) -> None:
+        """Begin anew in a forked process, which has none of the threads."""
+        self.end_fork()
+        if self._machine is not None:
+            self._inherited.append(self._machine)
+            self._machine = None
+
+
+_process: Final = _Process()
+atexit.register(_process.end)
+os.register_at_fork(
+    before=_process.begin_fork,
+    after_in_parent=_process.end_fork,
+    after_in_child=_process.begin_child,
+)
+
+
+def find_machine(
+    read_options: Callable[[], LocalOptions], *, needs_gpu: bool = True
+) -> LocalMachine:
+    """The machine of this process, made by the first call.
+
+    Args:
+        read_options: Asked by that call.
+        needs_gpu: Whether the GPU may be wanted, if there is one.
+
+    Raises:
+        ForkedProcess: It may, and this process was forked from one that used the GPU.
+        ExecutionError: The interpreter exits.
+    """
+    return _process.find(read_options, needs_gpu=needs_gpu)

@@ -1,0 +1,150 @@
+"""The cost curves of one product on one machine."""
+
+from math import sqrt
+from typing import Final
+
+from wavetrim.cpu.blocks import is_small
+from wavetrim.kernels.gemm.splits import find_split_item_bytes
+from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.kernels.pipeline.schedule import Rates
+from wavetrim.scheduler.model.cost import CpuCurve
+from wavetrim.scheduler.model.cpu import NARROW, CpuRate, CpuShare
+from wavetrim.scheduler.model.gpu_curve import GpuCurve
+from wavetrim.scheduler.planning.candidates import Candidate
+from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.profile.machine import KernelModel, MachineProfile
+
+FILLED_BYTES: Final = 16 << 20
+"""Of A and B: behind as many, copies have reached their rates. What they lose until then grows as
+the root of their bytes, as seen on an H200 from 0.3 to 1000 MB."""
+
+KERNELS_BESIDE_COPIES: Final = 1.04
+"""How many times as long kernels take beside copies, which want the GPU's memory as well: 1.00 to
+1.08 on an H200."""
+
+MEMORY_KEPT_UP: Final = 0.73
+"""Share of the device memory's rate that a kernel which adds to C keeps up: 3.5 TB/s on an H200."""
+
+MEMORY_SHARE: Final = 0.9
+"""Share of the device memory that buffers may take; the pipeline asks the driver what is free."""
+
+LATE_SECONDS: Final[dict[Memory, float]] = {"pinned": 0.0, "pageable": 7e-4}
+"""How much later than by its own clock the CPU part is done beside the GPU's: it begins when the
+first copies are on their way. From pageable memory 0.6 to 1.1 ms on an H200."""
+
+WRITES_BESIDE_COPIES: Final = 16.0
+"""How many times as long the CPU takes to write C beside the GPU's copies where it does little
+else: both want all of the memory's rate. At 8192×8192×1 on an H200 splits took up to a third longer
+than the GPU alone, and never a tenth less."""
+
+
+ALONE_SECONDS: Final = 2e-5
+"""What a small product costs the calling thread on top of its arithmetic: 12 to 28 µs where the
+product before was up to half a millisecond ago, on an H200's host at 61ac23d."""
+
+
+def build_cpu_curve(
+    problem: GemmProblem,
+    profile: MachineProfile,
+    share: CpuShare | None = None,
+    copying: float = 1.0,
+) -> CpuCurve:
+    """The CPU's curve.
+
+    Args:
+        problem: The product.
+        profile: The machine.
+        share: What it has of it beside the GPU; None for the machine to itself.
+        copying: For how much of its time the GPU part copies.
+    """
+    rate = profile.find_cpu_rate(problem.dtype)
+    if share is None and is_small(problem.m, problem.n, problem.k, problem.dtype):
+        return _build_alone_curve(problem, rate, profile.cpu.threads)
+    flop_seconds, element_seconds = 1e-9 / rate.gflops, rate.element_seconds
+    narrow_seconds, write_seconds = rate.narrow_seconds, rate.write_seconds
+    call_seconds = rate.call_seconds
+    writes_only = 2 * problem.k * flop_seconds + element_seconds < 2 * write_seconds
+    if share is not None:
+        fewer = profile.cpu.threads / share.threads
+        slower = fewer * share.find_stretch(problem.item_bytes, copying)
+        flop_seconds *= slower
+        narrow_seconds *= slower
+        call_seconds += LATE_SECONDS[problem.memory]
+        element_seconds *= fewer * share.element_stretch
+        if writes_only:
+            write_seconds *= WRITES_BESIDE_COPIES
+    arithmetic_seconds = 2 * problem.k * (problem.n + rate.copy_columns) * flop_seconds
+    row_seconds = arithmetic_seconds + problem.n * element_seconds
+    if narrow_seconds and max(problem.n, problem.k) <= NARROW:
+        # A must be read at least.
+        row_seconds = problem.k * max(problem.n * narrow_seconds, rate.vector_seconds)
+    return CpuCurve(
+        row_seconds=max(row_seconds, problem.n * write_seconds),
+        startup_rows=rate.startup_rows,
+        call_seconds=call_seconds,
+        row_quantum=rate.row_quantum,
+        vector_seconds=problem.n * problem.k * rate.vector_seconds,
+    )
+
+
+def _build_alone_curve(problem: GemmProblem, rate: CpuRate, threads: int) -> CpuCurve:
+    """The curve of a product that one thread computes, at its part of the rate of all."""
+    flops = 2 * problem.k * (problem.n + rate.copy_columns)
+    return CpuCurve(row_seconds=flops * threads * 1e-9 / rate.gflops, call_seconds=ALONE_SECONDS)
+
+
+def build_gpu_curve(
+    problem: GemmProblem,
+    profile: MachineProfile,
+    candidate: Candidate,
+    sms: int | None = None,
+) -> GpuCurve:
+    """The GPU's curve with one kernel, and with the machine to itself.
+
+    Args:
+        problem: The product.
+        profile: The machine.
+        candidate: The kernel, and its staircase there.
+        sms: Multiprocessors that it is held to; None for all. A wave then holds as many blocks
+            less, and takes as long.
+    """
+    gpu, spec, model = profile.gpu, candidate.spec, candidate.model
+    assert gpu is not None, "only a machine with a GPU runs kernels"
+    held = gpu.sm_count if sms is None else spec.count_held_sms(sms, gpu.sm_count)
+    tile = spec.tile
+    return GpuCurve(
+        problem=PanelProblem(
+            *(problem.m, problem.n, max(1, problem.k), problem.item_bytes),
+            *(tile.m, tile.n, tile.k, max(1, model.slots * held // gpu.sm_count)),
+            find_split_item_bytes(spec, problem.k),
+            splits_tail=spec.splits_tail,
+            staged=problem.memory == "pageable",
+        ),
+        rates=build_rates(problem, profile, model),
+        memory_bytes=int(MEMORY_SHARE * gpu.memory_bytes),
+    )
+
+
+def build_rates(problem: GemmProblem, profile: MachineProfile, model: KernelModel) -> Rates:
+    """What a machine's link and one kernel take for a product with the machine to itself."""
+    gpu, link = profile.gpu, profile.find_link(problem.memory)
+    assert gpu is not None, "only a machine with a GPU runs kernels"
+    assert link is not None, "a GPU is at the end of a link"
+    return Rates(
+        in_bytes_per_second=link.in_gbytes_per_second * 1e9,
+        out_bytes_per_second=link.out_gbytes_per_second * 1e9,
+        duplex=2 * link.together,
+        copy_seconds=link.copy_seconds,
+        enqueue_seconds=link.step_seconds,
+        call_seconds=link.call_seconds + find_filled_share(problem) * link.fill_seconds,
+        launch_seconds=model.launch_seconds,
+        wave_seconds=KERNELS_BESIDE_COPIES * model.wave_seconds,
+        depth_seconds=KERNELS_BESIDE_COPIES * model.wave_k_seconds,
+        memory_bytes_per_second=MEMORY_KEPT_UP * gpu.memory_gbytes_per_second * 1e9,
+    )
+
+
+def find_filled_share(problem: GemmProblem) -> float:
+    """How much of a link's `fill_seconds` the copies of a product lose, 0…1."""
+    moved_bytes = problem.b_bytes + problem.m * problem.a_row_bytes
+    return sqrt(min(1.0, moved_bytes / FILLED_BYTES))

@@ -1,0 +1,58 @@
+"""Plans that were made before: the planner is pure, so the same question has the same answer."""
+
+import threading
+from typing import Final, TypeAlias
+
+from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.wishes import NO_WISHES, Wishes
+
+CAPACITY: Final = 256
+"""Plans that are kept: the shapes that a program asks for over and over are few."""
+
+_Question: TypeAlias = tuple[GemmProblem, Wishes, int]
+
+
+class PlanCache:
+    """The plans that were asked for last. Safe to use from several threads.
+
+    Plans are of two generations. One that is found among the old ones becomes young; when half of
+    the capacity is young, the old ones go. So a plan that is found costs one look, without a lock.
+
+    Args:
+        capacity: How many plans are kept at most, at least 2.
+    """
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._most_young = max(1, capacity // 2)
+        self._young: dict[_Question, Plan] = {}
+        self._old: dict[_Question, Plan] = {}
+        self._lock = threading.Lock()
+
+    def choose(
+        self, problem: GemmProblem, profile: MachineProfile, wishes: Wishes = NO_WISHES
+    ) -> Plan:
+        """As `choose_plan`, which is asked once for each product, profile and wishes.
+
+        Args:
+            problem: The product.
+            profile: The machine; another object is another profile.
+            wishes: What is not left to the planner.
+
+        Raises:
+            PlanError: A wish cannot be met; refusals are not kept.
+        """
+        # A plan holds its profile, so no other one has its id while the plan is here.
+        question = problem, wishes, id(profile)
+        plan = self._young.get(question)
+        if plan is None:
+            plan = self._old.get(question) or choose_plan(problem, profile, wishes)
+            with self._lock:
+                if len(self._young) >= self._most_young:
+                    self._old, self._young = self._young, {}
+                self._young[question] = plan
+        return plan
+
+    def __len__(self) -> int:
+        return len(self._young.keys() | self._old.keys())

@@ -1,0 +1,158 @@
+"""The kernels that may compute a product: those that exist, run here and are wished for.
+
+Pure: reads the catalog and a profile. What cannot be met is refused with field, value and limit.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.errors import UnknownKernel
+from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.machine import KernelModel, MachineProfile
+from wavetrim.scheduler.wishes import ACCURACIES, DEFAULT_ACCURACY, Wishes, find_accuracy
+
+_LOOSER: Final[dict[str, tuple[str, ...]]] = {
+    "strict": ("strict",),
+    "library": ("strict", "library", "float64"),
+    "float32": ("strict", "library", "float32"),
+    "float64": ("strict", "library", "float64"),
+}
+"""Accuracies of the catalog that meet the one that is asked for. In float64, tensor cores are what
+libraries use, too: each product and sum is one of the element type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A kernel, and its staircase on the machine that is planned for."""
+
+    spec: KernelSpec
+    model: KernelModel
+
+
+def find_candidates(
+    problem: GemmProblem, profile: MachineProfile, wishes: Wishes
+) -> tuple[Candidate, ...]:
+    """The kernels that may compute a product; none where the CPU must.
+
+    Where some of them have been measured, those that are only assumed are left out.
+
+    Args:
+        problem: The product.
+        profile: The machine.
+        wishes: What is wished of the plan.
+
+    Raises:
+        PlanError: Kernel, tile, accuracy or multiprocessors are not what this product can have
+            here.
+    """
+    _check_accuracy(problem, wishes)
+    models = profile.index_kernels()
+    runnable = [
+        Candidate(spec, models[spec.name, spec.dtype, str(spec.tile)])
+        for spec in _find_accurate(problem, wishes)
+        if (spec.name, spec.dtype, str(spec.tile)) in models
+    ]
+    if wishes.kernel != "auto" and not runnable and profile.gpu is not None:
+        raise PlanError("kernel", wishes.kernel, f"one that {profile.device} runs")
+    if wishes.sms is not None:
+        runnable = _find_held(problem, profile, wishes, runnable)
+    measured = [candidate for candidate in runnable if not candidate.model.assumed]
+    return tuple(measured or runnable)
+
+
+def explain_no_kernel(problem: GemmProblem, profile: MachineProfile, wishes: Wishes) -> str:
+    """Why there is no candidate, and what follows."""
+    if profile.gpu is None:
+        reason = "there is no GPU"
+    elif not list_kernels(dtype=problem.dtype):
+        reason = f"no kernel multiplies {problem.dtype}"
+    else:
+        accuracy = wishes.accuracy or DEFAULT_ACCURACY
+        reason = f"no kernel of accuracy {accuracy} multiplies {problem.dtype} on {profile.device}"
+    return f"{reason}, so the CPU computes every row"
+
+
+def _check_accuracy(problem: GemmProblem, wishes: Wishes) -> None:
+    """Refuse an accuracy that there is not, or that says nothing about this element type."""
+    accuracy = wishes.accuracy
+    if accuracy is None or accuracy in ("strict", "library", problem.dtype):
+        return
+    find_accuracy(accuracy)
+    choices = ["strict", "library"] + [problem.dtype] * (problem.dtype in ACCURACIES)
+    limit = f"one of {', '.join(choices)} for a product in {problem.dtype}"
+    meaning = f"errors no larger than those of sums in {accuracy}"
+    raise PlanError("accuracy", accuracy, f"{limit}: {accuracy} means {meaning}")
+
+
+def _find_accurate(problem: GemmProblem, wishes: Wishes) -> list[KernelSpec]:
+    """The entries for the element type that are named, or all, as exact as is asked for."""
+    if wishes.kernel == "auto":
+        if wishes.tile is not None:
+            raise PlanError("tile", wishes.tile, 'left out while kernel is "auto"')
+        allowed = _LOOSER[wishes.accuracy or DEFAULT_ACCURACY]
+        return [
+            spec
+            for spec in list_kernels(dtype=problem.dtype)
+            if spec.accuracy in allowed and problem.k >= spec.least_k
+        ]
+    named = _find_named(problem, wishes)
+    if wishes.accuracy is None:
+        return named
+    allowed = _LOOSER[wishes.accuracy]
+    accurate = [spec for spec in named if spec.accuracy in allowed]
+    if not accurate:
+        fitting = (s for s in list_kernels(dtype=problem.dtype) if s.accuracy in allowed)
+        limit = f"auto, or of accuracy {wishes.accuracy} in {problem.dtype}: {_name(fitting)}"
+        raise PlanError("kernel", wishes.kernel, limit)
+    return accurate
+
+
+def _find_named(problem: GemmProblem, wishes: Wishes) -> list[KernelSpec]:
+    """The entries of that name for the element type; one where the tile is named, too."""
+    kernel, tile = wishes.kernel, wishes.tile
+    named = [spec for spec in list_kernels() if spec.name == kernel]
+    if not named:
+        raise PlanError("kernel", kernel, f"one of auto, {_name(list_kernels())}")
+    if tile is not None:
+        try:
+            return [find_kernel(kernel, problem.dtype, tile)]
+        except UnknownKernel as error:
+            raise PlanError(error.field, error.value, error.limit) from error
+    specs = [spec for spec in named if spec.dtype == problem.dtype]
+    if not specs:
+        has = ", ".join(sorted({spec.dtype for spec in named}))
+        raise PlanError("kernel", kernel, f"one that multiplies {problem.dtype}; it has {has}")
+    return specs
+
+
+def _find_held(
+    problem: GemmProblem, profile: MachineProfile, wishes: Wishes, candidates: list[Candidate]
+) -> list[Candidate]:
+    """Those that can be held to some of the multiprocessors."""
+    if profile.gpu is None:
+        raise PlanError("sms", wishes.sms, "left out: there is no GPU")
+    sms, count = wishes.sms or 0, profile.gpu.sm_count
+    if not 1 <= sms <= count:
+        raise PlanError("sms", sms, f"1…{count}, the multiprocessors of {profile.device}")
+    able = [candidate for candidate in candidates if candidate.spec.persistent]
+    held = [one for one in able if one.spec.count_held_sms(sms, count)]
+    if held:
+        return held
+    if able:
+        least = min(candidate.spec.sms_quantum for candidate in able)
+        names = _name(candidate.spec for candidate in able)
+        raise PlanError("sms", sms, f"{least}…{count} with {names}")
+    if not candidates:
+        reason = explain_no_kernel(problem, profile, wishes)
+        raise PlanError("sms", sms, f"left out: {reason}")
+    others = _name(spec for spec in list_kernels(dtype=problem.dtype) if spec.persistent)
+    refused = _name(candidate.spec for candidate in candidates)
+    limit = f"left out with {refused}; {others} can be held to some multiprocessors"
+    raise PlanError("sms", sms, limit)
+
+
+def _name(specs: Iterable[KernelSpec]) -> str:
+    return ", ".join(sorted({spec.name for spec in specs}))

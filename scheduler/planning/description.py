@@ -1,0 +1,135 @@
+"""A plan as JSON: what the HTTP API, the command line and the engine's messages show of it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.profile.machine import MachineProfile
+
+_NEIGHBOURS = 32
+
+
+def describe_plan(plan: Plan) -> dict[str, Any]:
+    """The decision and what it promises.
+
+    Kernel, tile, accuracy and sms are those of the GPU's part, and None when it has no rows.
+    Speed-ups compare the predicted total with the predicted time of one device alone;
+    `speedup_over_gpu` is None where no GPU runs this product.
+    """
+    total = plan.predicted.total_seconds
+    gpu_only = plan.gpu_only_seconds
+    return {
+        "memory": plan.problem.memory,
+        "f": plan.f,
+        "gpu_rows": plan.gpu_rows,
+        "kernel": plan.spec.name if plan.spec else None,
+        "tile": str(plan.spec.tile) if plan.spec else None,
+        "accuracy": plan.spec.accuracy if plan.spec else None,
+        "sms": plan.sms if plan.spec else None,
+        "waves": plan.waves,
+        "waves_gpu_only": plan.waves_gpu_only,
+        "tail_utilization": plan.tail_utilization,
+        "tail_split": plan.tail_split,
+        "predicted": {
+            "gpu_seconds": plan.predicted.gpu_seconds,
+            "cpu_seconds": plan.predicted.cpu_seconds,
+            "total_seconds": total,
+        },
+        "speedup_over_gpu": gpu_only / total if gpu_only is not None else None,
+        "speedup_over_cpu": plan.cpu_only_seconds / total,
+        "no_gpu_reason": plan.no_gpu_reason,
+        "profile": describe_profile(plan),
+    }
+
+
+def describe_choice(plan: Plan) -> dict[str, Any]:
+    """What a caller who asked for the product alone is told of its plan."""
+    return {
+        "f": plan.f,
+        "kernel": plan.spec.name if plan.spec else None,
+        "accuracy": plan.spec.accuracy if plan.spec else None,
+        "predicted": {"total_seconds": plan.predicted.total_seconds},
+    }
+
+
+def describe_profile(plan: Plan) -> dict[str, Any]:
+    """The figures that this plan was decided from, each with its source."""
+    profile: MachineProfile = plan.profile
+    rate = profile.find_cpu_rate(plan.problem.dtype)
+    model = profile.find_kernel_model(plan.spec) if plan.spec else None
+    memory = plan.problem.memory
+    link = profile.find_link(memory)
+    return {
+        "device": profile.device,
+        "source": profile.source,
+        "measured_at": profile.measured_at,
+        "sm_count": profile.gpu.sm_count if profile.gpu else None,
+        "kernel": model
+        and {
+            "slots": model.slots,
+            "wave_seconds": model.wave_seconds + model.wave_k_seconds * plan.problem.k,
+            "launch_seconds": model.launch_seconds,
+            "source": model.source,
+        },
+        "link": link
+        and {
+            "memory": memory,
+            "in_gbytes_per_second": link.in_gbytes_per_second,
+            "out_gbytes_per_second": link.out_gbytes_per_second,
+            "call_seconds": link.call_seconds,
+            "step_seconds": link.step_seconds,
+            "source": link.source,
+        },
+        "cpu": {
+            "threads": profile.cpu.threads,
+            "threads_beside_gpu": plan.share.threads,
+            "gflops": rate.gflops,
+            "source": rate.source,
+        },
+    }
+
+
+def describe_curve(plan: Plan, points: int = 512) -> list[dict[str, float]]:
+    """Seconds over F: every wave boundary, and densely around the chosen F.
+
+    Args:
+        plan: The plan whose curves are drawn.
+        points: The most points to return; wave boundaries are thinned evenly to it.
+
+    Returns:
+        Points `{f, gpu_seconds, cpu_seconds, total_seconds}` by rising F; F = 0 is among them
+        when a GPU runs the product, F = M and the plan's own F always.
+    """
+    problem = plan.problem
+    if plan.gpu_curve is None:
+        return [_describe_point(plan, problem.m)]
+    drawn = {0, plan.f, problem.m} | _list_neighbours(plan)
+    drawn.update(_list_boundaries(plan, room=points - len(drawn)))
+    return [_describe_point(plan, f) for f in sorted(drawn)]
+
+
+def _describe_point(plan: Plan, f: int) -> dict[str, float]:
+    predicted = plan.predict(f)
+    return {
+        "f": f,
+        "gpu_seconds": predicted.gpu_seconds,
+        "cpu_seconds": predicted.cpu_seconds,
+        "total_seconds": predicted.total_seconds,
+    }
+
+
+def _list_boundaries(plan: Plan, room: int) -> Iterable[int]:
+    """F values at which one wave less is needed than for one row less of F, at most `room`."""
+    assert plan.gpu_curve is not None, "only a GPU has waves"
+    grid, m = plan.gpu_curve.grid, plan.problem.m
+    waves = range(1, grid.count_waves(m))
+    for number in range(min(room, len(waves))):
+        yield m - grid.rows_in_waves(waves[number * len(waves) // min(room, len(waves))])
+
+
+def _list_neighbours(plan: Plan) -> set[int]:
+    """F values around the chosen one, in steps of about a thousandth of M."""
+    m, f = plan.problem.m, plan.f
+    step = max(1, m // 1024)
+    around = range(f - _NEIGHBOURS * step, f + _NEIGHBOURS * step + 1, step)
+    return {value for value in around if 0 <= value <= m}

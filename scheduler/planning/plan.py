@@ -1,0 +1,291 @@
+"""The plan: which rows the GPU takes, with which kernel, and how long it should take.
+
+Candidates (the kernels that fit, each with its best F, and the CPU alone) are scored by their
+predicted seconds; the fastest is the choice. Pure: nothing here touches an array
+or a device.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.model.cost import CpuCurve, rows_within
+from wavetrim.scheduler.model.cpu import CpuShare
+from wavetrim.scheduler.model.curves import build_cpu_curve
+from wavetrim.scheduler.model.gpu_curve import GpuCurve
+from wavetrim.scheduler.planning.candidates import explain_no_kernel, find_candidates
+from wavetrim.scheduler.planning.ranking import RankedKernel, rank_kernels
+from wavetrim.scheduler.planning.split import split_rows
+from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.wishes import NO_WISHES, Wishes
+
+WORTHWHILE_GAIN: Final = 0.02
+"""A kernel must promise at least this gain over one that is faster by itself: below it the
+prediction's own error decides."""
+
+GPU_GAINS: Final[dict[Memory, float]] = {"pinned": 0.0, "pageable": 0.1}
+"""The GPU alone must promise so much over the CPU alone. Staged copies at times take up to half as
+long again as predicted, products of the CPU a tenth: on an H200 100003x64x64 seemed equally long on
+both, and took a quarter to two fifths longer on the GPU."""
+
+SPLIT_GAINS: Final[dict[Memory, float]] = {"pinned": 0.05, "pageable": 0.1}
+SPLIT_GAIN_SECONDS: Final[dict[Memory, float]] = {"pinned": 5e-4, "pageable": 1.5e-3}
+"""A split must promise at least these gains over the better single device, which is the steadier
+choice. On an H200 none was faster of those that promised 2 to 4%, or 0.2 to 0.3 ms; from pageable
+memory, whose copies want the CPU's cores as well, three that promised 5 to 8% took 12 to 18%
+longer, and ones that promised 0.7 and 1.2 ms took 0.1 to 0.4 ms longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Seconds that a plan should take: each part, and the longer of the two."""
+
+    gpu_seconds: float
+    cpu_seconds: float
+
+    @property
+    def total_seconds(self) -> float:
+        """The two parts run at the same time, so the longer one counts."""
+        return max(self.gpu_seconds, self.cpu_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Rows 0…M-F-1 to the GPU, the last F to the CPU.
+
+    Attributes:
+        problem: The product.
+        f: Rows of C that the CPU computes, 0…M.
+        spec: The GPU's kernel; None when f is M and no kernel is launched.
+        sms: Multiprocessors that the kernel is held to; None for all.
+        profile: What the decision was made from.
+        predicted: Seconds of the two parts.
+        gpu_curve: Rows → seconds on the GPU beside the CPU with `spec` (or with the kernel it was
+            compared with, when f is M); None when no GPU runs this product.
+        gpu_alone_curve: The same with the machine to itself.
+        share: How the CPU is shared while both compute.
+        cpu_curve: Rows → seconds on the CPU beside the GPU.
+        cpu_alone_curve: Rows → seconds on the CPU with the machine to itself.
+        no_gpu_reason: Why no GPU runs this product; None where one does.
+        pinned: Whether F was given, and the boundary must not move while the plan is run.
+    """
+
+    problem: GemmProblem
+    f: int
+    spec: KernelSpec | None
+    sms: int | None
+    profile: MachineProfile
+    predicted: Prediction
+    gpu_curve: GpuCurve | None
+    gpu_alone_curve: GpuCurve | None
+    share: CpuShare
+    cpu_curve: CpuCurve
+    cpu_alone_curve: CpuCurve
+    no_gpu_reason: str | None = None
+    pinned: bool = False
+
+    @property
+    def gpu_rows(self) -> int:
+        """Rows of C that the GPU computes."""
+        return self.problem.m - self.f
+
+    def find_cut(self) -> Cut:
+        """How the GPU part is cut into steps; found once for a shape."""
+        curve = self.gpu_curve if self.f else self.gpu_alone_curve
+        assert curve is not None, "asked for where rows are left to a GPU"
+        return curve.find_cut(self.gpu_rows)
+
+    @property
+    def waves(self) -> int:
+        """Waves of the GPU part."""
+        return self.gpu_curve.grid.count_waves(self.gpu_rows) if self.gpu_curve else 0
+
+    @property
+    def waves_gpu_only(self) -> int:
+        """Waves if the GPU computed every row."""
+        return self.gpu_curve.grid.count_waves(self.problem.m) if self.gpu_curve else 0
+
+    @property
+    def tail_utilization(self) -> float:
+        """Filled share of the GPU part's last wave."""
+        return self.gpu_curve.grid.tail_utilization(self.gpu_rows) if self.gpu_curve else 0.0
+
+    @property
+    def tail_split(self) -> bool:
+        """Whether that wave is to be split along K, and so costs about its filled share."""
+        curve, rows = self.gpu_curve, self.gpu_rows
+        if curve is None or curve.split_steps is None or rows == 0:
+            return False
+        return curve.grid.count_split_waves(rows, curve.split_steps) < self.waves
+
+    @property
+    def gpu_only_seconds(self) -> float | None:
+        """Predicted seconds of the GPU alone; None where no GPU runs this product."""
+        return self.gpu_alone_curve.seconds(self.problem.m) if self.gpu_alone_curve else None
+
+    @property
+    def cpu_only_seconds(self) -> float:
+        """Predicted seconds of the CPU alone."""
+        return self.cpu_alone_curve.seconds(self.problem.m)
+
+    def predict(self, f: int) -> Prediction:
+        """What another F would take."""
+        if f == self.problem.m:
+            return Prediction(0.0, self.cpu_alone_curve.seconds(f))
+        gpu = self.gpu_curve if f else self.gpu_alone_curve
+        assert gpu is not None, "rows are left to the GPU only where a kernel runs them"
+        return Prediction(gpu.seconds(self.problem.m - f), self.cpu_curve.seconds(f))
+
+    def move(self, f: int, spec: KernelSpec) -> "Plan":
+        """The same plan with another F, the kernel taking the other rows; without it at F = M."""
+        kernel = spec if f < self.problem.m else None
+        return replace(self, f=f, spec=kernel, predicted=self.predict(f))
+
+
+def choose_plan(problem: GemmProblem, profile: MachineProfile, wishes: Wishes = NO_WISHES) -> Plan:
+    """Choose kernel and F for a product on a machine.
+
+    Args:
+        problem: The product.
+        profile: The machine.
+        wishes: What is not left to this choice.
+
+    Raises:
+        PlanError: A wish cannot be met: the kernel or tile is unknown, cannot run this product
+            here or is not as exact as is asked for, f is outside 0…M, or the GPU's kernels
+            cannot be held to so many multiprocessors.
+    """
+    m, f = problem.m, wishes.f
+    if f != "auto" and not 0 <= f <= m:
+        raise PlanError("f", f, f'"auto" or 0…{m}, the rows of C')
+    candidates = find_candidates(problem, profile, wishes)
+    kernels = rank_kernels(problem, profile, candidates, wishes.sms)
+    # All that can be the best end about as soon as the fastest.
+    copying = kernels[0].curve.copying_share if kernels else 1.0
+    ways = _list_ways(problem, profile, copying)
+    if not candidates:
+        reason = explain_no_kernel(problem, profile, wishes)
+        if f not in ("auto", m):
+            raise PlanError("f", f, f'"auto" or {m}: {reason}')
+        return replace(ways[0], no_gpu_reason=reason)
+    alone_seconds = min(kernel.alone_seconds for kernel in kernels)
+    alone_seconds = min(alone_seconds, ways[0].predicted.total_seconds)
+    best: Plan | None = None
+    for kernel in kernels:
+        # Most kernels need no search for their best F.
+        if best is None or f != "auto" or _can_beat(best, ways, kernel, alone_seconds):
+            plan = _choose_rows(ways, kernel, wishes, alone_seconds)
+            if best is None or _is_worthwhile(plan, best.predicted):
+                best = plan
+    assert best is not None, "there is a candidate"
+    return best
+
+
+def _can_beat(plan: Plan, ways: Sequence[Plan], kernel: RankedKernel, alone_seconds: float) -> bool:
+    """Whether another kernel, alone or with a split that is worthwhile, is worth taking instead.
+
+    Behind a slow link all kernels end at about the same time, and then the fastest by itself is to
+    be preferred.
+
+    Args:
+        plan: The best so far.
+        ways: The plan of the CPU alone, for each way to share it.
+        kernel: The other one.
+        alone_seconds: What the best single device takes, with whichever kernel.
+    """
+    sooner = plan.predicted.total_seconds * (1 - WORTHWHILE_GAIN)
+    least_seconds = kernel.curve.find_least_seconds(plan.problem.m)
+    if least_seconds <= sooner and kernel.alone_seconds <= sooner:
+        return True
+    limit = min(sooner, _limit_split(alone_seconds, plan.problem.memory))
+    return any(_can_end_within(limit, way, kernel) for way in ways)
+
+
+def _choose_rows(
+    ways: Sequence[Plan], kernel: RankedKernel, wishes: Wishes, alone_seconds: float
+) -> Plan:
+    """The best plan with one kernel, or the one with F as it is given.
+
+    A split must be worthwhile beside the best single device, which may have another kernel.
+    """
+    m = ways[0].problem.m
+    if wishes.f != "auto":
+        given = [_take_way(way, kernel, wishes).move(wishes.f, kernel.spec) for way in ways]
+        return replace(min(given, key=_tell_total_seconds), pinned=True)
+    first = _take_way(ways[0], kernel, wishes)
+    alone, memory = first.move(0, kernel.spec), first.problem.memory
+    gpu_seconds, cpu_seconds = map(_tell_total_seconds, (alone, first))
+    chosen = alone if gpu_seconds <= cpu_seconds * (1 - GPU_GAINS[memory]) else first
+    limit = _limit_split(alone_seconds, memory)
+    for way in ways:
+        if not _can_end_within(limit, way, kernel):
+            continue
+        plan = _take_way(way, kernel, wishes)
+        assert plan.gpu_curve is not None, "a kernel has been taken"
+        plan = plan.move(split_rows(m, [plan.gpu_curve, plan.cpu_curve])[1], kernel.spec)
+        if plan.predicted.total_seconds <= limit:
+            chosen, limit = plan, plan.predicted.total_seconds
+    return chosen
+
+
+def _can_end_within(seconds: float, way: Plan, kernel: RankedKernel) -> bool:
+    """Whether a split may end so soon; most kernels need no search for their best F."""
+    m = way.problem.m
+    rows = m - rows_within(way.cpu_curve, seconds, m)
+    if rows == m or kernel.curve.find_least_seconds(rows) > seconds:
+        return False
+    stretch = way.share.find_link_stretch(way.problem.n, way.problem.k)
+    return kernel.curve.disturb(stretch, way.share.start_seconds).seconds(rows) <= seconds
+
+
+def _take_way(way: Plan, kernel: RankedKernel, wishes: Wishes) -> Plan:
+    """The plan of the CPU alone that can be moved to rows for this kernel."""
+    stretch = way.share.find_link_stretch(way.problem.n, way.problem.k)
+    beside_cpu = kernel.curve.disturb(stretch, way.share.start_seconds)
+    return replace(way, gpu_curve=beside_cpu, gpu_alone_curve=kernel.curve, sms=wishes.sms)
+
+
+def _limit_split(alone_seconds: float, memory: Memory) -> float:
+    """What a split may take at most where a single device takes so long."""
+    share, seconds = SPLIT_GAINS[memory], SPLIT_GAIN_SECONDS[memory]
+    return min(alone_seconds * (1 - share), alone_seconds - seconds)
+
+
+def _tell_total_seconds(plan: Plan) -> float:
+    return plan.predicted.total_seconds
+
+
+def _is_worthwhile(plan: Plan, than: Prediction) -> bool:
+    """Whether a plan should be so much faster than what else there is that it is."""
+    return plan.predicted.total_seconds <= than.total_seconds * (1 - WORTHWHILE_GAIN)
+
+
+def _list_ways(problem: GemmProblem, profile: MachineProfile, copying: float) -> list[Plan]:
+    """The plan of the CPU alone, once for each way to share it with the GPU.
+
+    Args:
+        problem: The product.
+        profile: The machine.
+        copying: For how much of its time the GPU copies.
+    """
+    alone = build_cpu_curve(problem, profile)
+    return [
+        Plan(
+            problem=problem,
+            f=problem.m,
+            spec=None,
+            sms=None,
+            profile=profile,
+            predicted=Prediction(0.0, alone.seconds(problem.m)),
+            gpu_curve=None,
+            gpu_alone_curve=None,
+            share=share,
+            cpu_curve=build_cpu_curve(problem, profile, share, copying),
+            cpu_alone_curve=alone,
+        )
+        for share in profile.cpu.list_shares(problem.memory)
+    ]

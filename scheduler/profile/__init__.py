@@ -1,0 +1,4 @@
+"""What is known of a machine: `machine`, from a calibration, from `presets`, or by `estimate`.
+
+`store` finds and keeps the profile that holds, `provider` is the one place that it is asked from.
+"""

@@ -1,0 +1,192 @@
+"""Figures for what was not measured, each by a stated rule, so that a plan can always be made."""
+
+from dataclasses import replace
+from typing import Final
+
+from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.transfer.copiers import STAGING_THREADS
+from wavetrim.scheduler.model.cpu import CpuModel, CpuRate, CpuShare
+from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, Memory
+from wavetrim.scheduler.profile.machine import GpuModel, KernelModel, LinkModel
+
+PEAK_SHARE: Final[dict[tuple[str, str], float]] = {
+    ("naive", "float32"): 0.01,
+    ("naive", "float64"): 0.01,
+    ("simple", "float32"): 0.07,
+    ("simple", "float64"): 0.07,
+    ("coalesced", "float32"): 0.07,
+    ("coalesced", "float64"): 0.07,
+    ("shared", "float32"): 0.12,
+    ("shared", "float64"): 0.12,
+    ("register", "float32"): 0.70,
+    ("register", "float64"): 0.70,
+    ("bulk", "float32"): 0.80,
+    ("tensor", "float32"): 1.70,
+    ("tensor", "float64"): 0.85,
+    ("cublas", "float32"): 0.77,
+    ("cublas", "float64"): 0.90,
+    ("cublas", "float16"): 0.73,
+}
+"""Share of the data sheet's peak that a kernel reaches, as measured on an H200. In float32 the
+tensor kernel passes the peak of float32 arithmetic: it multiplies in bfloat16."""
+
+TILE_SHARE: Final = {("bulk", "float32", "128x128x16"): 0.75}
+"""Where a tile reaches another share than the kernel's first one."""
+
+LAUNCH_SECONDS: Final = 5e-6
+LINK_SHARE: Final[dict[Memory, float]] = {"pageable": 0.75, "pinned": 0.85}
+"""Share of the rate of the link's standard that copies keep up, seen on an H200 with 16 cores."""
+
+CALL_SECONDS: Final[dict[Memory, float]] = {"pageable": 300e-6, "pinned": 50e-6}
+STEP_SECONDS: Final[dict[Memory, float]] = {"pageable": 30e-6, "pinned": 10e-6}
+COPY_SECONDS: Final[dict[Memory, float]] = {"pageable": 40e-6, "pinned": 8e-6}
+"""Seconds that the calling thread takes for a step, and that pass until a copy's first byte moves.
+Chosen, not fitted: with them, and a fixed cost of a call that was fitted, the recurrence is off by
+2.8% (pinned) and 7.6% (pageable) in the median of 104 products of an H200 at 0e5a6d6; 10 to 60 µs a
+step make no difference there."""
+
+CPU_THREAD_GFLOPS: Final = 60.0
+"""float32 on one thread: 16 lanes, 2 operations, 2.5 GHz, three quarters of it kept up."""
+
+PINNED_STRETCH: Final = 1.02
+"""How many times as long copies take beside the CPU part: those of page-locked memory need no core,
+and share only the memory."""
+
+START_SECONDS: Final = 5e-4
+"""What the GPU part loses while threads of the CPU part wake up."""
+
+COPIER_GBYTES_PER_SECOND: Final = 8.0
+"""What a thread adds to each of both ways between pageable memory and page-locked slabs."""
+
+STAGED_STRETCH: Final = 1.4
+"""How many times as long staged copies take beside the CPU part, however many share in them."""
+
+CPU_WRITE_GBYTES_PER_SECOND: Final = 4.0
+"""What one thread writes of C where K is short."""
+
+TOGETHER: Final[dict[Memory, float]] = {"pageable": 0.7, "pinned": 0.59}
+"""Copies both ways at once, as on an H200: staged ones share threads, which keep up with most of
+both; of page-locked memory the link carries 93 GB/s both ways, and 55 one way."""
+
+_THREADS_AN_SM: Final = 1024
+_BLOCKS_AN_SM: Final = 16
+
+
+def estimate_kernels(gpu: GpuModel) -> tuple[KernelModel, ...]:
+    """Staircases of every kernel that a GPU can run, from its data sheet."""
+    return tuple(
+        estimate_kernel(gpu, spec)
+        for spec in list_kernels(compute_capability=gpu.compute_capability)
+    )
+
+
+def estimate_kernel(gpu: GpuModel, spec: KernelSpec) -> KernelModel:
+    """The staircase of one kernel: a wave's operations over the kernel's share of the peak.
+
+    A block of a small tile does not fill a multiprocessor, so as many are taken to run there as
+    its threads allow; from 1024 threads, or with register tiles, one block fills it.
+    """
+    blocks = min(_BLOCKS_AN_SM, max(1, _THREADS_AN_SM // spec.threads))
+    slots = gpu.sm_count * (1 if spec.tiling or spec.source is None else blocks)
+    tile = str(spec.tile)
+    peak_share = PEAK_SHARE[spec.name, spec.dtype]
+    share = TILE_SHARE.get((spec.name, spec.dtype, tile), peak_share)
+    flops_a_second = share * _find_peak_gflops(gpu, spec) * 1e9
+    return KernelModel(
+        kernel=spec.name,
+        dtype=spec.dtype,
+        tile=tile,
+        slots=slots,
+        launch_seconds=LAUNCH_SECONDS,
+        wave_seconds=0.0,
+        wave_k_seconds=2 * spec.tile.m * spec.tile.n * slots / flops_a_second,
+        source=f"assumed: {share:.0%} of the peak of {gpu.name}",
+        assumed=True,
+    )
+
+
+def _find_peak_gflops(gpu: GpuModel, spec: KernelSpec) -> float:
+    if spec.dtype == "float16":
+        return gpu.float16_tensor_gflops
+    if spec.dtype == "float64":
+        on_tensor_cores = spec.name in ("tensor", "cublas")
+        return gpu.float64_tensor_gflops if on_tensor_cores else gpu.float64_gflops
+    return gpu.float32_gflops
+
+
+def estimate_links(gpu: GpuModel) -> tuple[LinkModel, ...]:
+    """The link at the share of its standard's rate that copies keep up, by kind of memory."""
+    standard = gpu.link_gbytes_per_second
+    return tuple(
+        LinkModel(
+            memory=memory,
+            in_gbytes_per_second=LINK_SHARE[memory] * standard,
+            out_gbytes_per_second=LINK_SHARE[memory] * standard,
+            call_seconds=CALL_SECONDS[memory],
+            source=f"assumed: {LINK_SHARE[memory]:.0%} of {standard:g} GB/s (PCIe standard)",
+            step_seconds=STEP_SECONDS[memory],
+            copy_seconds=COPY_SECONDS[memory],
+            together=TOGETHER[memory],
+        )
+        for memory in MEMORIES
+    )
+
+
+def estimate_cpu(threads: int, gpu: GpuModel | None = None) -> CpuModel:
+    """A CPU of which only the number of usable threads is known, and the GPU that it feeds."""
+    rates = tuple(
+        CpuRate(
+            dtype=dtype,
+            gflops=threads * CPU_THREAD_GFLOPS * _compare_with_float32(dtype),
+            startup_rows=32.0,
+            call_seconds=50e-6,
+            row_quantum=1,
+            source=f"assumed: {CPU_THREAD_GFLOPS:g} GFLOP/s of float32 a thread, {threads} threads",
+            element_seconds=item_bytes / (threads * CPU_WRITE_GBYTES_PER_SECOND * 1e9),
+        )
+        for dtype, item_bytes in ITEM_BYTES.items()
+    )
+    link_rate = LINK_SHARE["pageable"] * gpu.link_gbytes_per_second if gpu else 0.0
+    return CpuModel(threads, rates, share_cpu(threads, link_rate))
+
+
+def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuShare, ...]:
+    """How the CPU is shared with a GPU that is fed from either kind of memory.
+
+    One core is left to the thread that launches. Copies of pageable memory need cores, too, but
+    not for long: another one is left to them where there are 16, and all that copy take more when
+    they want them. On an H200 with 16 cores fewer threads that compute, 11 to 13, or fewer that
+    copy, 2 to 6, were slower at nearly all of eight products that a GPU held to 4 or 8
+    multiprocessors shared with them.
+
+    Args:
+        threads: Cores that there are.
+        link_gbytes_per_second: What the link transfers one way; 0 where there is none.
+    """
+    left = max(1, threads - max(1, threads // 8))
+    copiers = min(STAGING_THREADS, threads)
+    slowed = link_gbytes_per_second / (copiers * COPIER_GBYTES_PER_SECOND)
+    staged = CpuShare(
+        *("pageable", left, copiers),
+        link_stretch=max(STAGED_STRETCH, slowed),
+        start_seconds=START_SECONDS,
+    )
+    pinned = CpuShare(
+        *("pinned", max(1, threads - 1), 1),
+        link_stretch=PINNED_STRETCH,
+        start_seconds=START_SECONDS,
+    )
+    return tuple(
+        replace(share, shallow_link_stretch=share.link_stretch) for share in (staged, pinned)
+    )
+
+
+def _compare_with_float32(dtype: str) -> float:
+    """Rate of an element type on the CPU path as a multiple of float32's.
+
+    Small integers and float16 are multiplied as floats after a conversion; the larger integers
+    have no BLAS.
+    """
+    if dtype in ("float32", "float16"):
+        return 1.0
+    return 0.5 if dtype in ("float64", "int8", "int16", "uint8", "uint16") else 0.02

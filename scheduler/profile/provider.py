@@ -1,0 +1,103 @@
+"""The one provider of the profile that products are planned with.
+
+Engine, plan routes, job checks and command line ask it, so all of them see a new calibration at
+once: the stored profile's file is looked at each time, which takes a microsecond or two.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.scheduler.model.cpu import CpuModel
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.store import find_calibration, find_device, find_profile
+
+_Stamp = tuple[int, int, int]
+
+
+class ProfileProvider:
+    """Finds profiles, and remembers each until its calibration changes. Thread-safe.
+
+    Args:
+        directory: Folder of stored calibrations; None when there is none.
+        devices: The local GPUs.
+        cpu_threads: Threads that the CPU path may use.
+        measure_cpu: Measures the CPU briefly, for a machine that was not calibrated; None to
+            leave it estimated.
+    """
+
+    def __init__(
+        self,
+        *,
+        directory: Path | None,
+        devices: Sequence[DeviceInfo],
+        cpu_threads: int,
+        measure_cpu: Callable[[], CpuModel] | None = None,
+    ) -> None:
+        self._directory = directory
+        self._devices = tuple(devices)
+        self._cpu_threads = cpu_threads
+        self._measure_cpu = measure_cpu
+        self._cpu: CpuModel | None = None
+        self._lock = threading.Lock()
+        self._found: dict[str | None, tuple[_Stamp | None, MachineProfile]] = {}
+        self._paths: dict[str | None, str] = {}
+
+    def find(self, device: str | None = None) -> MachineProfile:
+        """The profile of a device, the same object until a calibration changes it.
+
+        Args:
+            device: A local GPU ("cuda:0", its UUID or name), a preset, or "cpu"; None means this
+                machine: its first GPU, or its CPU where there is none.
+
+        Raises:
+            PlanError: `device` is neither here nor a preset.
+        """
+        name = None if device is None else device.casefold()
+        stamp = self._read_stamp(name)
+        found = self._found.get(name)
+        if found is not None and found[0] == stamp:
+            return found[1]
+        with self._lock:
+            found = self._found.get(name)
+            if found is None or found[0] != stamp:
+                found = self._found[name] = stamp, self._find(device)
+        return found[1]
+
+    def _find(self, device: str | None) -> MachineProfile:
+        profile = find_profile(
+            device,
+            devices=self._devices,
+            directory=self._directory,
+            cpu_threads=self._cpu_threads,
+        )
+        is_here = device is None or device.casefold() == "cpu"
+        if not is_here or profile.measured_at is not None or self._measure_cpu is None:
+            return profile
+        # Measured when it is first needed: a calibrated machine starts without it.
+        if self._cpu is None:
+            self._cpu = self._measure_cpu()
+        return replace(profile, cpu=self._cpu)
+
+    def _read_stamp(self, name: str | None) -> _Stamp | None:
+        """What tells a stored calibration from the next; None where there is none."""
+        path = self._paths.get(name)
+        if path is None:
+            path = self._paths[name] = self._locate(name)
+        if not path:
+            return None
+        try:
+            status = os.stat(path)  # noqa: PTH116 - a product that is asked for waits for it
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_ino, status.st_size
+
+    def _locate(self, name: str | None) -> str:
+        """The file of a local device's calibration; empty for others."""
+        info = None if name == "cpu" else find_device(name, self._devices)
+        if self._directory is None or (info is None and name not in (None, "cpu")):
+            return ""
+        return str(find_calibration(info, self._directory, self._cpu_threads))

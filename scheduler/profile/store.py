@@ -1,0 +1,191 @@
+"""Which profile holds: a calibration of this very machine, a preset, or an estimate.
+
+Calibrations are JSON files, one a GPU (or CPU-only machine), driver and set of libraries, so a
+new driver or library never runs on old figures.
+"""
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.scheduler.errors import PlanError, ProfileError
+from wavetrim.scheduler.profile.estimate import estimate_cpu, estimate_kernels, estimate_links
+from wavetrim.scheduler.profile.machine import GpuModel, MachineProfile
+from wavetrim.scheduler.profile.presets import PRESETS, find_preset
+
+logger = logging.getLogger(__name__)
+
+_LANES_AN_SM: Final[dict[tuple[int, int], int]] = {(7, 5): 64, (8, 0): 64}
+_LIBRARIES: Final = ("wavetrim", "numpy", "cupy-cuda13x", "nvidia-cublas")
+
+
+def list_presets() -> tuple[GpuModel, ...]:
+    """The GPUs that can be planned for without being there."""
+    return PRESETS
+
+
+def find_profile(
+    device: str | None,
+    *,
+    devices: Sequence[DeviceInfo],
+    directory: Path | None,
+    cpu_threads: int,
+) -> MachineProfile:
+    """The profile to plan with.
+
+    Args:
+        device: A local GPU ("cuda:0", its UUID or name), a preset, or "cpu"; None means this
+            machine: its first GPU, or its CPU where there is none.
+        devices: The local GPUs.
+        directory: Folder of stored calibrations; None when there is none.
+        cpu_threads: Threads that the CPU path may use.
+
+    Raises:
+        PlanError: `device` is neither here nor a preset.
+    """
+    if device is not None and device.casefold() == "cpu":
+        return _find_local(None, directory, cpu_threads)
+    local = find_device(device, devices)
+    if local is not None or device is None:
+        return _find_local(local, directory, cpu_threads)
+    preset = find_preset(device)
+    if preset is None:
+        here = [name for info in devices for name in (f"cuda:{info.index}", info.name)]
+        names = ", ".join(["cpu", *here, *(preset.name for preset in PRESETS)])
+        raise PlanError("device", device, f"one of {names}")
+    return build_preset_profile(preset, f"preset {preset.name}: {preset.source}", cpu_threads)
+
+
+def build_preset_profile(gpu: GpuModel, source: str, cpu_threads: int) -> MachineProfile:
+    """A profile of a GPU from its data sheet, with this machine's number of CPU threads."""
+    return MachineProfile(
+        device=gpu.name,
+        source=source,
+        cpu=estimate_cpu(cpu_threads, gpu),
+        gpu=gpu,
+        links=estimate_links(gpu),
+        kernels=estimate_kernels(gpu),
+    )
+
+
+def complete_kernels(profile: MachineProfile) -> MachineProfile:
+    """The profile with an assumed staircase for every kernel of its GPU that was not measured."""
+    if profile.gpu is None:
+        return profile
+    measured = profile.index_kernels()
+    missing = (
+        model
+        for model in estimate_kernels(profile.gpu)
+        if (model.kernel, model.dtype, model.tile) not in measured
+    )
+    return replace(profile, kernels=(*profile.kernels, *missing))
+
+
+def describe_gpu(info: DeviceInfo) -> GpuModel:
+    """The data sheet of a local GPU, or what its own properties tell where there is no preset."""
+    preset = find_preset(info.name)
+    if preset is not None:
+        return preset
+    lanes = _LANES_AN_SM.get(info.compute_capability, 128)
+    float32_gflops = info.sm_count * lanes * 2 * info.clock_mhz / 1e3
+    float64_gflops = float32_gflops / 64
+    return GpuModel(
+        name=info.name,
+        sm_count=info.sm_count,
+        compute_capability=info.compute_capability,
+        clock_mhz=info.clock_mhz,
+        memory_bytes=info.memory_bytes,
+        memory_gbytes_per_second=info.memory_clock_mhz * 2 * 256 / 8 / 1e3,
+        link_gbytes_per_second=15.8,
+        float32_gflops=float32_gflops,
+        float64_gflops=float64_gflops,
+        float64_tensor_gflops=float64_gflops,
+        float16_tensor_gflops=2 * float32_gflops,
+        source="derived from the device's own properties; run `wavetrim calibrate` to measure",
+    )
+
+
+def read_key(info: DeviceInfo | None, cpu_threads: int) -> dict[str, str]:
+    """What a calibration holds for: GPU, driver, libraries and CPU threads."""
+    key = {name: _find_version(name) for name in _LIBRARIES}
+    key["cpu_threads"] = str(cpu_threads)
+    key["gpu_uuid"] = info.uuid if info else "none"
+    key["driver"] = str(info.driver_version) if info else "none"
+    return key
+
+
+def find_calibration(info: DeviceInfo | None, directory: Path, cpu_threads: int) -> Path:
+    """The file that a calibration is kept in, whether it is there or not."""
+    return directory / _name_file(read_key(info, cpu_threads))
+
+
+def store_profile(profile: MachineProfile, directory: Path) -> Path:
+    """Write a calibration atomically under its key's name; returns the file."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / _name_file(profile.key)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.write_text(json.dumps(profile.as_dict(), indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
+    return path
+
+
+def load_profile(path: Path) -> MachineProfile:
+    """Read a calibration.
+
+    Raises:
+        ProfileError: The file is not a profile of this format.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ProfileError(f"{path} is not JSON: {error}") from error
+    return MachineProfile.from_dict(document)
+
+
+def _find_local(
+    info: DeviceInfo | None, directory: Path | None, cpu_threads: int
+) -> MachineProfile:
+    hint = "run `wavetrim calibrate` to measure this machine"
+    if directory is not None:
+        path = find_calibration(info, directory, cpu_threads)
+        try:
+            return complete_kernels(load_profile(path))
+        except FileNotFoundError:
+            pass
+        except ProfileError as error:
+            logger.warning("%s is passed over: %s", path, error)
+            hint = "the stored calibration cannot be read; run `wavetrim calibrate` again"
+    if info is None:
+        return MachineProfile("cpu", f"estimate, no GPU; {hint}", estimate_cpu(cpu_threads))
+    gpu = describe_gpu(info)
+    return build_preset_profile(gpu, f"data sheet of {gpu.name}; {hint}", cpu_threads)
+
+
+def find_device(device: str | None, devices: Sequence[DeviceInfo]) -> DeviceInfo | None:
+    """The local GPU of that name; the first one for None. None where there is none."""
+    if device is None:
+        return devices[0] if devices else None
+    wanted = device.casefold()
+    for info in devices:
+        if wanted in (f"cuda:{info.index}", info.uuid.casefold(), info.name.casefold()):
+            return info
+    return None
+
+
+def _name_file(key: Mapping[str, str]) -> str:
+    digest = hashlib.sha256(json.dumps(dict(key), sort_keys=True).encode()).hexdigest()
+    return f"{key['gpu_uuid']}-{digest[:16]}.json"
+
+
+def _find_version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "none"

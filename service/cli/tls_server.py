@@ -1,0 +1,103 @@
+"""Listens for connections that are encrypted, and counts them before they are.
+
+asyncio's own server lets every connection shake hands before any protocol hears of it: who connects
+and says nothing holds a descriptor that nobody counts. So connections are accepted here, one by
+one, and those that have no place are closed at once: before the handshake nothing can be said.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+_PAUSE_SECONDS: Final = 0.1
+"""Between two tries to accept, where the process has no descriptor left."""
+
+
+class TlsServer:
+    """A listener whose connections become those of an HTTP protocol when they are encrypted.
+
+    It is closed as asyncio's servers are. To be used from one event loop.
+
+    Args:
+        listener: Listens already.
+        tls: How connections are encrypted.
+        make_protocol: Makes a connection's protocol.
+        has_place: Whether one more connection may be taken, beside so many that shake hands.
+        on_refused: Called for each one that was not.
+        seconds: How long a handshake, and a farewell, may take.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        tls: ssl.SSLContext,
+        make_protocol: Callable[[], asyncio.Protocol],
+        *,
+        has_place: Callable[[int], bool],
+        on_refused: Callable[[], None],
+        seconds: float,
+    ) -> None:
+        self._listener = listener
+        self._tls = tls
+        self._make_protocol = make_protocol
+        self._has_place = has_place
+        self._on_refused = on_refused
+        self._seconds = seconds
+        self._shaking: set[asyncio.Task[None]] = set()
+        self._accepting: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to accept."""
+        self._listener.setblocking(False)
+        self._accepting = asyncio.create_task(self._accept(), name="tls-accept")
+
+    def close(self) -> None:
+        """Accept no more, and break off handshakes."""
+        for task in (self._accepting, *self._shaking):
+            if task is not None:
+                task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Wait until nothing is accepted any more, and close the listener."""
+        tasks = [task for task in (self._accepting, *self._shaking) if task is not None]
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._listener.close()
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(self._listener)
+            except OSError as error:
+                logger.warning("no connection can be accepted: %s", error.strerror)
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            if self._has_place(len(self._shaking)):
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+                task = asyncio.create_task(self._shake_hands(connection))
+                self._shaking.add(task)
+                task.add_done_callback(self._shaking.discard)
+            else:
+                connection.close()
+                self._on_refused()
+
+    async def _shake_hands(self, connection: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(
+                self._make_protocol,
+                connection,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._seconds,
+                ssl_shutdown_timeout=self._seconds,
+            )
+        except (OSError, asyncio.CancelledError):
+            # It has left, is too slow, or speaks no TLS that we know: nobody's fault of ours.
+            with contextlib.suppress(OSError):
+                connection.close()

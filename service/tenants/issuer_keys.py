@@ -1,0 +1,133 @@
+"""The public keys of a token issuer: a JWKS (RFC 7517), read from its URL or from a file.
+
+It is read when the service starts, every five minutes, and when a token names a key that is not
+there: then at most once in ten seconds, since anybody can send such tokens. While it cannot be read
+the keys of before are good for an hour.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from wavetrim.service.errors import IssuerAway, SettingRefused
+from wavetrim.service.tenants.jwks import IssuerKey, JwksRefused, JwksSource
+from wavetrim.service.threads import run_to_end
+
+logger = logging.getLogger(__name__)
+
+PERIOD_SECONDS: Final = 300.0
+"""Between two looks: so long a key that the issuer has withdrawn may still be taken."""
+
+PAUSE_SECONDS: Final = 10.0
+"""Between two looks for keys that are not there, or after one that failed."""
+
+KEPT_SECONDS: Final = 3600.0
+"""How long keys are good that cannot be read again."""
+
+
+class IssuerKeys:
+    """The keys as they were read last. To be used from one event loop.
+
+    Args:
+        source: Where they are.
+        pause_seconds: Between two looks for keys that are not there.
+    """
+
+    def __init__(self, source: JwksSource, *, pause_seconds: float = PAUSE_SECONDS) -> None:
+        self._source = source
+        self._pause_seconds = pause_seconds
+        self._keys: tuple[IssuerKey, ...] = ()
+        self._read_at: float | None = None
+        self._looked_at: float | None = None
+        self._look: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.on_change: Callable[[], None] = lambda: None
+
+    async def start(self) -> None:
+        """Read the keys, and begin to do so again and again.
+
+        Raises:
+            SettingRefused: They are in a file that cannot be read.
+        """
+        await self._refresh()
+        if self._read_at is None and self._source.is_file:
+            raise SettingRefused("jwt_jwks", self._source.place, "a JWKS (RFC 7517)")
+        self._task = asyncio.create_task(self._watch(), name="issuer-keys")
+
+    async def stop(self) -> None:
+        """End, when what is under way is done."""
+        running = {task for task in (self._task, self._look) if task is not None}
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+    async def find(self, kid: str | None, algorithm: str) -> IssuerKey | None:
+        """The key that verifies a token; None where the issuer has none like it.
+
+        Args:
+            kid: The key's id. Without it the issuer must have just one key for the algorithm.
+            algorithm: The token's.
+
+        Raises:
+            IssuerAway: The key is not there, and the issuer's keys cannot be read.
+        """
+        key = self._pick(kid, algorithm)
+        if key is not None:
+            return key
+        if self._look is not None or self._may_look():
+            await self._refresh()
+            key = self._pick(kid, algorithm)
+        if key is None and self._read_at != self._looked_at:
+            raise IssuerAway(self._pause_seconds)
+        return key
+
+    def _pick(self, kid: str | None, algorithm: str) -> IssuerKey | None:
+        fitting = [
+            key
+            for key in self._keys
+            if algorithm in key.algorithms and (kid is None or kid == key.kid)
+        ]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def _may_look(self) -> bool:
+        return self._looked_at is None or self._age(self._looked_at) >= self._pause_seconds
+
+    async def _refresh(self) -> None:
+        """Look at the keys now, once for all who ask at the same time."""
+        if self._look is None:
+            self._look = asyncio.create_task(self._read(), name="issuer-keys-look")
+        await asyncio.shield(self._look)
+
+    async def _read(self) -> None:
+        self._looked_at = now = time.monotonic()
+        try:
+            keys = await run_to_end(self._source.read)
+        except (OSError, JwksRefused) as error:
+            place = f"WAVETRIM_JWT_JWKS, {self._source.place}"
+            logger.warning("the keys of the token issuer cannot be read (%s): %s", place, error)
+            if self._read_at is not None and self._age(self._read_at) > KEPT_SECONDS:
+                self._set(())
+        else:
+            self._read_at = now
+            self._set(keys)
+        finally:
+            self._look = None
+
+    def _set(self, keys: tuple[IssuerKey, ...]) -> None:
+        if keys != self._keys:
+            logger.info("the token issuer has %d keys", len(keys))
+            self._keys = keys
+            self.on_change()
+
+    async def _watch(self) -> None:
+        while True:
+            is_away = self._read_at is None or self._read_at != self._looked_at
+            await asyncio.sleep(self._pause_seconds if is_away else PERIOD_SECONDS)
+            await self._refresh()
+
+    @staticmethod
+    def _age(moment: float) -> float:
+        return time.monotonic() - moment

@@ -1,0 +1,222 @@
+"""A JWKS (RFC 7517): where it is, and the keys in it that may verify tokens."""
+
+import json
+import logging
+import time
+from dataclasses import dataclass
+from http.client import HTTPException
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import (
+    HTTPDefaultErrorHandler,
+    HTTPErrorProcessor,
+    HTTPHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+)
+
+from wavetrim.service.errors import SettingRefused
+
+logger = logging.getLogger(__name__)
+
+_MAX_BYTES: Final = 2**20
+_READ_SECONDS: Final = 5.0
+"""How long a JWKS may take, and how long the issuer may be silent."""
+
+_CHUNK_BYTES: Final = 2**16
+_LEAST_RSA_BITS: Final = 2048
+_HANDLERS: Final = (
+    ProxyHandler, HTTPHandler, HTTPSHandler, HTTPDefaultErrorHandler, HTTPErrorProcessor
+)  # fmt: skip
+
+_ALGORITHMS: Final[dict[tuple[str, str | None], frozenset[str]]] = {
+    ("RSA", None): frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
+    ("EC", "P-256"): frozenset({"ES256"}),
+    ("EC", "P-384"): frozenset({"ES384"}),
+    ("EC", "P-521"): frozenset({"ES512"}),
+    ("OKP", "Ed25519"): frozenset({"EdDSA"}),
+    ("OKP", "Ed448"): frozenset({"EdDSA"}),
+}
+"""What keys of a type and a curve verify. No symmetric ones: whoever verifies could sign, too."""
+
+ALGORITHMS: Final = frozenset().union(*_ALGORITHMS.values())
+"""Those that are taken at all."""
+
+
+class JwksRefused(Exception):
+    """What was read is no JWKS; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class IssuerKey:
+    """A public key.
+
+    Attributes:
+        kid: Its id, if it has one.
+        algorithms: What it verifies.
+        document: The key as the issuer tells it.
+        public: The key, as PyJWT takes it.
+    """
+
+    kid: str | None
+    algorithms: frozenset[str]
+    document: str
+    public: Any
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the issuer tells the same of both."""
+        return isinstance(other, IssuerKey) and self.document == other.document
+
+    def __hash__(self) -> int:
+        return hash(self.document)
+
+
+class JwksSource:
+    """Where a JWKS is.
+
+    Args:
+        place: A URL, or the path of a file.
+
+    Raises:
+        SettingRefused: It is a URL over which anybody on the way could send other keys.
+
+    Attributes:
+        place: As given.
+        is_file: Whether it is a file.
+    """
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        url = urlsplit(place)
+        self.is_file = "://" not in place
+        if not self.is_file and not (
+            url.scheme == "https" or (url.scheme == "http" and _is_loopback(url.hostname or ""))
+        ):
+            shown = f"{url.scheme}://{url.hostname}"
+            raise SettingRefused(
+                "jwt_jwks", shown, "an https:// URL, an http:// one of this machine, or a file"
+            )
+
+    def read(self) -> tuple[IssuerKey, ...]:
+        """Read the keys; takes seconds at most.
+
+        Raises:
+            OSError: They cannot be reached, or do not come in time.
+            JwksRefused: What comes is no JWKS.
+        """
+        if self.is_file:
+            with Path(self.place).expanduser().open("rb") as file:
+                return parse_jwks(file.read(_MAX_BYTES + 1))
+        try:
+            return parse_jwks(_fetch(self.place))
+        except (HTTPException, ValueError) as error:
+            raise JwksRefused(f"the answer is not HTTP: {error}") from error
+
+
+def parse_jwks(content: bytes) -> tuple[IssuerKey, ...]:
+    """The keys of a JWKS that may verify tokens; others in it are passed over, as the RFC asks.
+
+    Raises:
+        JwksRefused: It is none, or has no such key.
+    """
+    if len(content) > _MAX_BYTES:
+        raise JwksRefused(f"it is longer than {_MAX_BYTES} bytes")
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise JwksRefused("it is not JSON") from error
+    listed = document.get("keys") if isinstance(document, dict) else None
+    if not isinstance(listed, list):
+        raise JwksRefused('it has no list "keys"')
+    keys = tuple(key for one in listed if (key := _read_key(one)) is not None)
+    if not keys:
+        raise JwksRefused(
+            f"none of its {len(listed)} keys verifies {', '.join(sorted(ALGORITHMS))}"
+        )
+    return keys
+
+
+def _read_key(document: Any) -> IssuerKey | None:
+    """A key; None where it is not for us."""
+    algorithms = _find_algorithms(document) if _is_for_verifying(document) else frozenset()
+    public = _load(document) if algorithms else None
+    if public is None:
+        return None
+    return IssuerKey(document.get("kid"), algorithms, json.dumps(document, sort_keys=True), public)
+
+
+def _is_for_verifying(document: Any) -> bool:
+    return (
+        isinstance(document, dict)
+        and "d" not in document  # nobody but the issuer may have a private one
+        and isinstance(document.get("kid", ""), str)
+        and document.get("use", "sig") == "sig"
+        and "verify" in document.get("key_ops", ["verify"])
+    )
+
+
+def _find_algorithms(document: dict[str, Any]) -> frozenset[str]:
+    """What a key verifies: what its type and its curve do, and its `alg` says, if it has one."""
+    kind = str(document.get("kty"))
+    curve = None if kind == "RSA" else str(document.get("crv"))
+    algorithms = _ALGORITHMS.get((kind, curve), frozenset())
+    return algorithms & {str(document["alg"])} if "alg" in document else algorithms
+
+
+def _load(document: dict[str, Any]) -> Any:
+    """The key as PyJWT takes it; None where it cannot be read, or is too short."""
+    from jwt import algorithms
+    from jwt.exceptions import PyJWTError
+
+    readers = {
+        "RSA": algorithms.RSAAlgorithm.from_jwk,
+        "EC": algorithms.ECAlgorithm.from_jwk,
+        "OKP": algorithms.OKPAlgorithm.from_jwk,
+    }
+    try:
+        public: Any = readers[document["kty"]](document)
+    except (PyJWTError, ValueError, TypeError, KeyError) as error:
+        logger.warning("key %r of the issuer cannot be read: %s", document.get("kid"), error)
+        return None
+    if document["kty"] == "RSA" and public.key_size < _LEAST_RSA_BITS:
+        logger.warning(
+            "key %r of the issuer has too few bits: %d", document.get("kid"), public.key_size
+        )
+        return None
+    return public
+
+
+def _fetch(url: str) -> bytes:
+    """The content of a URL, from where the setting says and nowhere else: no redirect is followed.
+
+    Raises:
+        OSError: It cannot be reached, its answer is an error, or does not come in time.
+    """
+    end = time.monotonic() + _READ_SECONDS
+    opener = OpenerDirector()
+    for handler in _HANDLERS:
+        opener.add_handler(handler())
+    request = Request(url, headers={"Accept": "application/json"})  # noqa: S310
+    try:
+        with opener.open(request, timeout=_READ_SECONDS) as response:
+            content = b""
+            while len(content) <= _MAX_BYTES and (piece := response.read1(_CHUNK_BYTES)):
+                content += piece
+                if time.monotonic() > end:
+                    raise TimeoutError(f"{len(content)} bytes came in {_READ_SECONDS:g} s")
+    except HTTPError as error:
+        error.close()
+        raise
+    return content
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,61 @@
+"""Callers who stall, trickle, vanish and half-close, beside those who behave."""
+
+import json
+import random
+import socket
+import threading
+import time
+
+import numpy as np
+
+from tests.faults.fault import Fault
+from tests.server import encode_npy
+from tests.wire_server import make_head, read_answer
+
+
+class BadCallers(Fault):
+    """Some of each kind at once."""
+
+    told = "callers stall in a head and a body, trickle, vanish and half-close"
+
+    def strike(self, chance: random.Random) -> float:
+        """Let them in, for a while."""
+        content = encode_npy(np.ones((300, 300)))
+        head = make_head("/v1/matrices", len(content))
+        product = make_head("/v1/matmul", 2 * len(content)) + 2 * content
+        stalled = [self._send(head[:30]), self._send(head + content[:5000])]
+        trickle = threading.Thread(target=self._trickle, args=(self._send(head), content[:30]))
+        trickle.start()
+        for sent in (head + content[:-1], product):
+            vanishing = self._send(sent)
+            time.sleep(chance.uniform(0, 0.1))
+            vanishing.close()
+        self._half_close()
+        trickle.join()
+        for connection in stalled:
+            connection.close()
+        return time.monotonic()
+
+    def _send(self, content: bytes) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", self.server.port), timeout=60)
+        connection.sendall(content)
+        return connection
+
+    def _trickle(self, connection: socket.socket, content: bytes) -> None:
+        with connection:
+            for byte in content:
+                connection.sendall(bytes([byte]))
+                time.sleep(0.02)
+
+    def _half_close(self) -> None:
+        """Post a job and say no more: the answer comes."""
+        operand, matrix = next(iter(self.ledger.operands.items()))
+        body = json.dumps({"a": operand, "b": operand}).encode()
+        head = make_head("/v1/jobs", len(body), content_type="application/json")
+        with self._send(head + body) as connection:
+            connection.shutdown(socket.SHUT_WR)
+            status, answer = read_answer(connection)
+            if status != 202:
+                self.ledger.note("unexplained", f"a half-closed caller got {status}: {answer!r}")
+                return
+            self.ledger.add_job(json.loads(answer)["id"], (matrix @ matrix).astype(matrix.dtype))

@@ -1,0 +1,116 @@
+"""The database: locked, restarted, replaced, and restored from an older copy."""
+
+import random
+import shutil
+import sqlite3
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import numpy as np
+
+from tests.faults.fault import Fault
+from tests.postgres import running_postgres
+from tests.server import RunningServer
+
+
+class LockedDatabase(Fault):
+    """Another process has SQLite's lock.
+
+    Args:
+        seconds: For how long, at most. Writers wait for 10 s.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.told = f"another process holds the database's lock for up to {seconds:g} s"
+        self._seconds = seconds
+
+    def strike(self, chance: random.Random) -> float:
+        """Take the lock, and give it back."""
+        path = self.server.data_dir / "wavetrim.db"
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=30)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            time.sleep(chance.uniform(self._seconds / 2, self._seconds))
+            other.execute("ROLLBACK")
+        return time.monotonic()
+
+
+class RestartedDatabase(Fault):
+    """PostgreSQL stops, in one of its ways, and starts again."""
+
+    told = "PostgreSQL is stopped, in good order or at once, and started again"
+
+    def start(self, folder: Path, stack: ExitStack) -> RunningServer:
+        """Start a server of its own."""
+        self._postgres = stack.enter_context(running_postgres())
+        return RunningServer(folder / "data", database_url=self._postgres.url)
+
+    def strike(self, chance: random.Random) -> float:
+        """Restart it."""
+        self._postgres.stop(mode=chance.choice(("fast", "immediate")))
+        time.sleep(chance.uniform(0, 1))
+        self._postgres.start()
+        return time.monotonic()
+
+
+class ReplacedDatabase(Fault):
+    """The database's file is moved away, and at times another one is put in its place."""
+
+    told = "the database's file is moved away, or replaced by another, and comes back"
+
+    def strike(self, chance: random.Random) -> float:
+        """Replace it, and put it back."""
+        path = self.server.data_dir / "wavetrim.db"
+        aside = path.with_name("aside.db")
+        path.rename(aside)
+        is_used = chance.random() < 0.5
+        if is_used:  # SQLite takes the write-ahead log for the other one's, and removes it
+            with closing(sqlite3.connect(path)) as other:
+                other.execute("CREATE TABLE other (a INTEGER)")
+        time.sleep(chance.uniform(0.2, 1.5))
+        aside.rename(path)
+        ended = time.monotonic()
+        if is_used:
+            self.server.stop()
+            self.server.restart()
+        return ended
+
+
+class RestoredDatabase(Fault):
+    """The service is killed, and an older copy takes the database's place."""
+
+    told = "the service is killed and its database restored from an older copy"
+    reasons = frozenset({"storage"})
+
+    def strike(self, chance: random.Random) -> float:
+        """Copy and restore it, as the documents say; what came between is unknown from then on."""
+        folder = self.server.data_dir
+        copied = folder.parent / "copy.db"
+        with (
+            closing(sqlite3.connect(folder / "wavetrim.db")) as database,
+            closing(sqlite3.connect(copied)) as copy,
+        ):
+            database.backup(copy)
+        time.sleep(chance.uniform(0, 0.5))
+        self.server.kill()
+        for name in ("wavetrim.db", "wavetrim.db-wal", "wavetrim.db-shm"):
+            (folder / name).unlink(missing_ok=True)
+        shutil.copy(copied, folder / "wavetrim.db")
+        ended = time.monotonic()
+        self.server.restart()
+        return ended
+
+    def amend(self) -> None:
+        """What the copy does not know must be whole in the folder of lost files."""
+        ledger, client = self.ledger, self.server.client
+        for job_id in list(ledger.jobs):
+            if client.get(f"/v1/jobs/{job_id}").status_code == 404:
+                del ledger.jobs[job_id]
+        for matrix_id in list(ledger.uploads):
+            if client.get(f"/v1/matrices/{matrix_id}").status_code == 404:
+                lost = self.server.data_dir / "lost" / f"{matrix_id}.npy"
+                if not lost.exists():
+                    ledger.note("lost", f"matrix {matrix_id}: neither known nor in lost/")
+                elif not np.array_equal(np.load(lost), ledger.uploads[matrix_id]):
+                    ledger.note("damaged", str(lost))
+                del ledger.uploads[matrix_id]

@@ -1,0 +1,155 @@
+"""Callers who ask for jobs, uploads and products during a fault, and ask again under their key."""
+
+import itertools
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+import numpy as np
+
+from tests.faults.ledger import Array, Ledger
+from tests.server import NPY, decode_npy, encode_npy
+
+PATIENCE_SECONDS: Final = 90.0
+"""A caller who gets no answer for so long gives up: the service hangs."""
+
+_AGAIN_SECONDS: Final = 0.2
+_LOOK_SECONDS: Final = 0.02
+_REFUSALS: Final = (409, 507)
+"""The service says that it has no room, or that a matrix is damaged: nothing was accepted."""
+
+SIZES: Final = (9, 300, 600)
+"""Of the operands. A job of the largest takes some tenths of a second on one core."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An operand that is multiplied by itself, and the product, exact in float64."""
+
+    matrix: Array
+    product: Array
+
+
+def make_pairs() -> list[Pair]:
+    """Operands of whole numbers, so that every order of summation gives the same bytes."""
+    random = np.random.default_rng(15)
+    pairs = []
+    for size, dtype in zip(SIZES, ("float32", "float64", "int64"), strict=True):
+        wide = random.integers(-8, 8, (size, size)).astype(np.float64)
+        pairs.append(Pair(wide.astype(dtype), (wide @ wide).astype(dtype)))
+    return pairs
+
+
+class Load:
+    """What callers ask for in one round; it begins at once.
+
+    Args:
+        ledger: Is told what was accepted.
+        pairs: The operands' ids and products; jobs multiply each by itself.
+    """
+
+    def __init__(self, ledger: Ledger, pairs: dict[str, Pair]) -> None:
+        self._ledger = ledger
+        self._pairs = pairs
+        self._pool = ThreadPoolExecutor(4, thread_name_prefix="caller")
+        ids = list(pairs)
+        asked: Sequence[Callable[[], object]] = (
+            *(lambda name=name: self._post_job(name) for name in (*ids, *reversed(ids), *ids)),
+            *itertools.repeat(self._upload, 3),
+            *(lambda name=name: self._multiply(name) for name in ids[:2]),
+        )
+        self._calls: list[Future[object]] = [self._pool.submit(call) for call in asked]
+
+    def join(self) -> None:
+        """Wait until every caller has been answered."""
+        self._pool.shutdown()
+        for call in self._calls:
+            call.result()
+
+    def _post_job(self, name: str) -> None:
+        body = {"a": name, "b": name}
+        key = {"Idempotency-Key": uuid.uuid4().hex}
+        answer = self._ask(lambda to: to.post("/v1/jobs", json=body, headers=key))
+        if answer is not None:
+            self._ledger.add_job(answer.json()["id"], self._pairs[name].product)
+
+    def _upload(self) -> None:
+        matrix = np.random.default_rng().integers(-8, 8, (200, 300)).astype(np.float32)
+        headers = {**NPY, "Idempotency-Key": uuid.uuid4().hex}
+        content = encode_npy(matrix)
+        answer = self._ask(lambda to: to.post("/v1/matrices", content=content, headers=headers))
+        if answer is not None:
+            self._ledger.add_upload(answer.json()["id"], matrix)
+
+    def _multiply(self, name: str) -> None:
+        pair = self._pairs[name]
+        content = 2 * encode_npy(pair.matrix)
+        answer = self._ask(lambda to: to.post("/v1/matmul", content=content, headers=NPY))
+        if answer is not None and not np.array_equal(decode_npy(answer.content), pair.product):
+            self._ledger.note("damaged", "an answered product")
+
+    def _ask(self, call: Callable[[httpx.Client], httpx.Response]) -> httpx.Response | None:
+        """Ask until there is an answer; None where that is a refusal."""
+        with httpx.Client(base_url=self._ledger.server.url, timeout=30) as client:
+            return self._ask_with(client, call)
+
+    def _ask_with(
+        self, client: httpx.Client, call: Callable[[httpx.Client], httpx.Response]
+    ) -> httpx.Response | None:
+        end = time.monotonic() + PATIENCE_SECONDS
+        last = "nothing"
+        while time.monotonic() < end:
+            try:
+                answer = call(client)
+            except httpx.TransportError as error:
+                last = repr(error)
+            else:
+                if answer.is_success:
+                    return answer
+                last = answer.text
+                problem = read_problem(answer)
+                if problem is None or answer.status_code not in (*_REFUSALS, 429, 503):
+                    self._ledger.note("unexplained", f"{answer.status_code}: {last}")
+                    return None
+                if answer.status_code in _REFUSALS:
+                    return None
+            time.sleep(_AGAIN_SECONDS)
+        self._ledger.note("unexplained", f"no answer in {PATIENCE_SECONDS:g} s, but {last}")
+        return None
+
+
+def read_problem(answer: httpx.Response) -> dict[str, Any] | None:
+    """The problem document that an answer is; None where it is none."""
+    if answer.headers.get("Content-Type") != "application/problem+json":
+        return None
+    problem: dict[str, Any] = answer.json()
+    return problem if problem.get("detail") else None
+
+
+def wait_recovered(ledger: Ledger, name: str, pair: Pair) -> None:
+    """Waits until a product that is asked for now, before all others, is stored."""
+    body = {"a": name, "b": name, "priority": 1000}
+    headers = {"Idempotency-Key": uuid.uuid4().hex}
+    end = time.monotonic() + PATIENCE_SECONDS
+    job_id = None
+    while True:
+        assert time.monotonic() < end, "the service computes nothing any more"
+        client = ledger.server.client
+        try:
+            if job_id is None:
+                answer = client.post("/v1/jobs", json=body, headers=headers)
+                if answer.is_success:
+                    job_id = answer.json()["id"]
+                    ledger.add_job(job_id, pair.product)
+                    continue
+            else:
+                answer = client.get(f"/v1/jobs/{job_id}?wait_seconds=10")
+                if answer.is_success and answer.json()["state"] not in ("queued", "running"):
+                    return
+        except httpx.TransportError:
+            pass
+        time.sleep(_LOOK_SECONDS)

@@ -1,0 +1,110 @@
+"""Answers on a connection, read strictly: what is no well-formed HTTP/1.1 answer is a fault."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tests.fuzz.fault import Fault
+
+FINE_5XX: Final = frozenset({503, 507})
+"""Too much at once, and no room: the only answers of the kind 5xx that may come."""
+
+_STATUS: Final = re.compile(rb"HTTP/1\.1 ([1-5]\d\d) [ -~]*\Z")
+_FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+): ?([\t -~\x80-\xff]*)\Z")
+_WITHOUT_BODY: Final = frozenset({204, 304})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer.
+
+    Attributes:
+        status: HTTP status; never an interim one.
+        fields: Its header, names in lower case.
+        body: Its body.
+    """
+
+    status: int
+    fields: dict[bytes, bytes]
+    body: bytes
+
+    @property
+    def request(self) -> str:
+        """The id of the request that it answers; empty where it has none."""
+        return self.fields.get(b"x-request-id", b"").decode("latin-1")
+
+    @property
+    def closes(self) -> bool:
+        """Whether the connection ends behind it, as it says."""
+        return self.fields.get(b"connection", b"").lower() == b"close"
+
+
+def split_answers(content: bytes, is_head: Callable[[str], bool]) -> tuple[list[Answer], bytes]:
+    """The answers of a connection.
+
+    Args:
+        content: All that came.
+        is_head: Whether the request of an id was HEAD, so that its answer has no body.
+
+    Returns:
+        The answers, without interim ones, and the bytes of one that was broken off.
+
+    Raises:
+        Fault: They are not well-formed.
+    """
+    answers: list[Answer] = []
+    begin = 0
+    while begin < len(content):
+        end = content.find(b"\r\n\r\n", begin)
+        if end < 0:
+            _check_begin(content[begin:])
+            break
+        status, fields = _read_head(content[begin:end])
+        if status == 100:
+            begin = end + 4
+            continue
+        answer = Answer(status, fields, b"")
+        length = 0 if is_head(answer.request) else _find_length(answer)
+        if end + 4 + length > len(content):
+            break
+        begin = end + 4 + length
+        answers.append(Answer(status, fields, content[end + 4 : begin]))
+    return answers, content[begin:]
+
+
+def _read_head(head: bytes) -> tuple[int, dict[bytes, bytes]]:
+    first, *lines = head.split(b"\r\n")
+    found = _STATUS.match(first)
+    if found is None:
+        raise Fault(f"no status line: {first[:200]!r}")
+    status = int(found[1])
+    if status >= 500 and status not in FINE_5XX:
+        raise Fault(f"an answer with status {status}: {head[:500]!r}")
+    fields: dict[bytes, bytes] = {}
+    for line in lines:
+        field = _FIELD.match(line)
+        if field is None:
+            raise Fault(f"no header field: {line[:200]!r}")
+        name = field[1].lower()
+        if name in fields and name in (b"content-length", b"x-request-id", b"connection"):
+            raise Fault(f"a second {name!r} in {head[:500]!r}")
+        fields[name] = field[2]
+    return status, fields
+
+
+def _find_length(answer: Answer) -> int:
+    if answer.status in _WITHOUT_BODY:
+        return 0
+    length = answer.fields.get(b"content-length", b"")
+    if not length.isdigit():
+        raise Fault(f"an answer without a length: {answer}")
+    return int(length)
+
+
+def _check_begin(begin: bytes) -> None:
+    """A head that was broken off must begin as one, all the same."""
+    first = begin.partition(b"\r\n")[0]
+    whole = b"\r\n" in begin
+    if not (_STATUS.match(first) if whole else b"HTTP/1.1 ".startswith(first[:9])):
+        raise Fault(f"no status line: {first[:200]!r}")

@@ -1,0 +1,59 @@
+"""What schemathesis does not know by itself: .npy files, and what the service has stored."""
+
+import os
+from typing import Any
+
+import numpy as np
+import schemathesis
+from hypothesis import strategies as st
+
+from tests.server import encode_npy
+
+_MATRICES = os.environ["FUZZ_MATRICES"].split(",")
+_LEASE = os.environ["FUZZ_LEASE"]
+_SHAPES = {"a": [4, 5], "b": [5, 6], "c": [4, 6], "out": [4, 6]}
+
+_sizes = st.integers(1, 6)
+_dtypes = st.sampled_from(["float16", "float32", "float64", "int8", "int32", "uint64"])
+
+
+def _make_matrix(rows: int, columns: int, dtype: str, order: Any) -> bytes:
+    return encode_npy(np.ones((rows, columns), dtype, order=order))
+
+
+_orders = st.sampled_from("CF")
+_one = st.builds(_make_matrix, _sizes, _sizes, _dtypes, _orders)
+_several = st.builds(
+    lambda m, k, n, dtype, order, with_c: b"".join(
+        _make_matrix(*shape, dtype, order) for shape in ((m, k), (k, n), (m, n))[: 2 + with_c]
+    ),
+    _sizes, _sizes, _sizes, _dtypes, _orders, st.booleans(),
+)  # fmt: skip
+
+for _media_type in ("application/x-npy", "application/octet-stream"):
+    schemathesis.openapi.media_type(_media_type, _one | _several)
+
+
+@schemathesis.hook
+def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
+    """Lets most documents that are valid name matrices and leases that there are."""
+    del context, kwargs
+    body = case.body
+    is_valid = case.meta is not None and case.meta.generation.mode.is_positive
+    if not is_valid or not isinstance(body, dict) or len(repr(body)) % 5 == 0:
+        return
+    if case.operation.path == "/v1/jobs":
+        body.update({name: _MATRICES[0] for name in ("a", "b", "c") if body.get(name)})
+    elif case.operation.path == "/v1/matmul":
+        _place(body)
+
+
+def _place(product: dict[str, Any]) -> None:
+    """Puts a product's matrices into a lease; half of the time they fit together."""
+    fits = len(repr(product)) % 2
+    for number, (name, shape) in enumerate(_SHAPES.items()):
+        if matrix := product.get(name):
+            matrix["lease"] = _LEASE
+            if fits:
+                matrix.update(shape=shape, dtype="float32", offset_bytes=4096 * number)
+                matrix.pop("strides_bytes", None)

@@ -1,0 +1,74 @@
+"""Where requests begin and end on a connection, by RFC 9112 and no more: the fuzzer's own reading.
+
+Nothing but what decides a request's length is looked at, and what is ambiguous ends the reading: a
+server may answer less than what is found here, and never more.
+"""
+
+import re
+from typing import Final
+
+_LINE: Final = re.compile(rb"[!-~]+ +[!-~\x80-\xff]+ +HTTP/1\.([01])")
+_FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\0]*?)[ \t]*")
+_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n")
+_ID: Final = b"x-request-id"
+
+
+def find_requests(content: bytes) -> set[str]:
+    """The ids of the requests on a connection, by its bytes."""
+    found: set[str] = set()
+    begin: int | None = 0
+    while begin is not None:
+        while content[begin : begin + 1] in (b"\r", b"\n"):
+            begin += 1
+        end = content.find(b"\r\n\r\n", begin)
+        if end < 0:
+            return found
+        fields = _read_head(content[begin:end])
+        if fields is None:
+            return found
+        found |= {value.decode("latin-1") for name, value in fields if name == _ID}
+        begin = _find_end(content, end + 4, fields)
+    return found
+
+
+def _read_head(head: bytes) -> list[tuple[bytes, bytes]] | None:
+    """A head's fields; None where it is no head."""
+    first, *lines = head.split(b"\r\n")
+    if not (line := _LINE.fullmatch(first)):
+        return None
+    matches = [_FIELD.fullmatch(line) for line in lines]
+    fields = [(match[1].lower(), match[2]) for match in matches if match is not None]
+    if len(fields) < len(lines):
+        return None
+    if line[1] == b"0":
+        fields.append((b"connection", b"close"))
+    return fields
+
+
+def _find_end(content: bytes, begin: int, fields: list[tuple[bytes, bytes]]) -> int | None:
+    """Where the next request begins; None where none can."""
+    values: dict[bytes, list[bytes]] = {}
+    for name, value in fields:
+        values.setdefault(name, []).append(value)
+    options = b",".join(values.get(b"connection", [])).lower()
+    if b"close" in options or (b"upgrade" in options and b"upgrade" in values):
+        return None
+    lengths, codings = values.get(b"content-length"), values.get(b"transfer-encoding")
+    if codings:
+        is_chunked = [coding.lower() for coding in codings] == [b"chunked"]
+        return _skip_chunks(content, begin) if is_chunked and not lengths else None
+    if not lengths:
+        return begin
+    return begin + int(lengths[0]) if len(lengths) == 1 and lengths[0].isdigit() else None
+
+
+def _skip_chunks(content: bytes, begin: int) -> int | None:
+    while chunk := _CHUNK.match(content, begin):
+        begin, size = chunk.end(), int(chunk[1], 16)
+        if size == 0:
+            end = content.find(b"\r\n\r\n", begin - 2)
+            return end + 4 if end >= 0 else None
+        begin += size + 2
+        if content[begin - 2 : begin] != b"\r\n":
+            return None
+    return None

@@ -1,0 +1,204 @@
+"""What the parsers must do with any bytes; a coverage-guided fuzzer and the corpus's test call it.
+
+Each target takes bytes and raises where a parser does what it may not: an error of another kind
+than it names, a result that another reader of the same format does not have, or one that depends on
+how the bytes were cut.
+"""
+
+import io
+import struct
+import warnings
+from collections.abc import Callable
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+
+from tests.fuzz.connection_target import check_connection
+from tests.fuzz.fault import Fault
+from wavetrim.scheduler.engine.messages import (
+    MessageError,
+    RunRequest,
+    decode_message,
+    encode_message,
+)
+from wavetrim.scheduler.engine.placing import check_place
+from wavetrim.scheduler.errors import SlabError
+from wavetrim.service.api.body_route import read_query
+from wavetrim.service.api.host_check import check_hosts
+from wavetrim.service.api.idempotency import check_key
+from wavetrim.service.api.leased_matmul import read_product
+from wavetrim.service.api.matmul_body import NAMES, read_headers
+from wavetrim.service.api.plan_schemas import PlanQuery
+from wavetrim.service.api.problems import REFUSALS, describe_refusal
+from wavetrim.service.api.schemas import MatmulQuery, StoreQuery
+from wavetrim.service.api.wire.digests import format_digest, parse_digest
+from wavetrim.service.api.wire.ranges import parse_range
+from wavetrim.service.errors import NpyError
+from wavetrim.service.jobs.cursor import decode_cursor, encode_cursor
+from wavetrim.service.settings import Settings
+from wavetrim.service.storage.npy import MAX_HEADER_BYTES, NpyHeader, format_header, parse_header
+
+_SIZE_BYTES: Final = 1000
+_SETTINGS: Final = Settings(_env_file=None)  # type: ignore[call-arg]
+_PLACE: Final = struct.Struct("<qBBBhh")
+
+
+def check_npy(data: bytes) -> None:
+    """What is taken for a header NumPy takes for the same one; a part of it asks for more.
+
+    Behind a byte below 6 it is the header's text, whose version and length are put before it.
+    """
+    if data and data[0] < 6:
+        version, text = data[0] % 3 + 1, data[1:] + b"\n" * (data[0] // 3)
+        length = len(text).to_bytes(2 if version == 1 else 4, "little")
+        data = b"\x93NUMPY" + bytes([version, 0]) + length + text
+    try:
+        header = parse_header(data)
+    except NpyError as error:
+        describe_refusal(error)
+        return
+    if header is None:
+        if len(data) >= 12 + MAX_HEADER_BYTES:
+            raise Fault("the longest header asks for more")
+        return
+    if (found := _read_as_numpy(data)) != header:
+        raise Fault(f"{header}, and NumPy reads {found}")
+    if parse_header(data[: header.offset_bytes - 1]) is not None:
+        raise Fault(f"{header} is there before its last byte")
+    shown = format_header(
+        header.rows, header.columns, header.dtype, fortran_order=header.fortran_order
+    )
+    again = parse_header(shown)
+    if again is None or (str(again), again.file_bytes - len(shown)) != (
+        str(header),
+        header.data_bytes,
+    ):
+        raise Fault(f"{header} is written as {shown!r}")
+
+
+def _read_as_numpy(data: bytes) -> NpyHeader:
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0
+    if version != (1, 0):  # 3.0 differs in what names of fields may be
+        read = np.lib.format.read_array_header_2_0
+    with warnings.catch_warnings(action="ignore"):  # of headers that Python 2 has written
+        shape, fortran_order, dtype = read(stream)
+    rows, columns = shape
+    return NpyHeader(rows, columns, dtype.name, fortran_order, stream.tell())
+
+
+def check_body(data: bytes) -> None:
+    """The matrices of a short body lie in it, one behind the other, up to its end."""
+    names = NAMES[: 2 + len(data) % 2]
+    try:
+        headers, begins = read_headers(data, names)
+    except REFUSALS as error:
+        describe_refusal(error)
+        return
+    end = 0
+    for header, begin in zip(headers, begins, strict=True):
+        if begin != end + header.offset_bytes:
+            raise Fault(f"{header} begins at {begin}")
+        end = begin + header.data_bytes
+    if end != len(data):
+        raise Fault(f"{headers} end at {end} of {len(data)}")
+
+
+def check_fields(data: bytes) -> None:
+    """The text of a header field, a query or a document, behind a byte that says of which."""
+    if not data:
+        return
+    check = _FIELDS[data[0] % len(_FIELDS)]
+    try:
+        check(data[1:])
+    except REFUSALS as error:
+        answer = describe_refusal(error)
+        if not 400 <= answer.status_code < 500 or len(answer.body) > 20_000:
+            raise Fault(f"{answer.status_code}: {bytes(answer.body[:500])!r}") from error
+
+
+def _check_range(data: bytes) -> None:
+    part = parse_range(data.decode("latin-1"), _SIZE_BYTES)
+    if part is not None and not 0 <= part[0] < part[1] <= _SIZE_BYTES:
+        raise Fault(f"{data!r} is {part} of {_SIZE_BYTES}")
+
+
+def _check_digest(data: bytes) -> None:
+    digest = parse_digest(data.decode("latin-1"))
+    if digest is not None and parse_digest(format_digest(digest)) != digest:
+        raise Fault(f"{data!r} is {digest!r}")
+
+
+def _check_cursor(data: bytes) -> None:
+    sequence = decode_cursor(data.decode("latin-1"))
+    if decode_cursor(encode_cursor(sequence)) != sequence:
+        raise Fault(f"{data!r} is {sequence}")
+
+
+def _check_hosts(data: bytes) -> None:
+    hosts = [part.decode("latin-1") for part in data.split(b"\n")]
+    check_hosts(hosts, _SETTINGS, is_needed=True)
+
+
+_FIELDS: Final[tuple[Callable[[bytes], Any], ...]] = (
+    _check_range,
+    _check_digest,
+    _check_cursor,
+    lambda data: check_key(data.decode("latin-1")),
+    _check_hosts,
+    lambda data: read_query(MatmulQuery, data).wishes,
+    lambda data: read_query(PlanQuery, data).wishes,
+    lambda data: read_query(StoreQuery, data),
+    lambda data: read_product(data).wishes,
+)
+
+
+def check_message(data: bytes) -> None:
+    """A packet between service and engine; a run that can be read is told as it was."""
+    try:
+        message = decode_message(data)
+        request = RunRequest.from_message(message)
+    except (MessageError, KeyError, TypeError, ValueError):
+        return
+    if "inf" in repr(request):  # as 1e400 is read; JSON has no word to tell it by
+        return
+    again = RunRequest.from_message(decode_message(encode_message(request.as_message())))
+    if again != request:
+        raise Fault(f"{request} comes back as {again}")
+
+
+def check_lease_place(data: bytes) -> None:
+    """Each element of a matrix that has a place lies in the memory, and none on another."""
+    if len(data) < _PLACE.size:
+        return
+    offset, rows, columns, choices, down, across = _PLACE.unpack(data[: _PLACE.size])
+    rows, columns, item = rows % 12, columns % 12, 2 ** (choices % 4)
+    strides_bytes = None if choices & 4 else (down, across)
+    try:
+        strides = check_place(
+            _SIZE_BYTES, offset_bytes=offset, rows=rows, columns=columns, item_bytes=item,
+            strides_bytes=strides_bytes, fortran_order=bool(choices & 8),
+        )  # fmt: skip
+    except SlabError as error:
+        describe_refusal(error)
+        return
+    begins = {
+        offset + i * strides[0] + j * strides[1] for i, j in product(range(rows), range(columns))
+    }
+    if len(begins) < rows * columns or any(begin % item for begin in begins):
+        raise Fault(f"elements of {(rows, columns)} lie on each other: {strides}")
+    if min(begins) < 0 or max(begins) + item > _SIZE_BYTES:
+        raise Fault(f"elements of {(rows, columns)} lie outside: {strides} from {offset}")
+
+
+TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
+    "npy": check_npy,
+    "body": check_body,
+    "fields": check_fields,
+    "message": check_message,
+    "place": check_lease_place,
+    "connection": check_connection,
+}
+"""By their names, which are those of their corpora's folders."""

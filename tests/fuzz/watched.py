@@ -1,0 +1,242 @@
+"""A real service that is watched while somebody tries to break it.
+
+    with WatchedService() as service:
+        ...  # whatever goes over its sockets
+        service.check_now()
+    # at the end of the block nothing may have leaked, and the log holds no traceback
+
+A product of random matrices, asked for in between, must be right and come in time. What is wrong is
+a `Fault`.
+"""
+
+import contextlib
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Self
+
+import httpx
+import numpy as np
+
+from benchmarks.http.own_memory import list_family, measure_own
+from tests.fuzz.answers import FINE_5XX
+from tests.fuzz.fault import Fault
+from tests.server import NPY, RunningServer, decode_npy, encode_npy
+
+KEY = "a key of sixteen characters"
+AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
+
+ANSWER_SECONDS = 15.0
+"""No answer may take longer, and no connection may be kept longer without one."""
+
+OWN_BYTES = 48 * 2**20
+"""By so much the service's own memory may grow until its caches and allocators have settled."""
+
+SLACK = 8
+"""So many more descriptors and threads there may be: pools are not always as full."""
+
+NEVER = "never-"
+"""The id of a request that lies in another one's body, and is none, begins so."""
+
+_SETTLE_SECONDS = 40.0
+_ANSWERED = re.compile(r"request_log \[(\S+)\] \S+ .* (\d{3}) ([\d.]+) ms$")
+_BROKEN = re.compile(r"Traceback|incident|Fatal|the engine \(pid \d+\) ended|never retrieved")
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What the service and its engine hold."""
+
+    own_bytes: int
+    descriptors: int
+    threads: int
+    arena_bytes: int
+
+    def find_growth(self, before: "Holdings") -> list[str]:
+        """What has grown since, in words."""
+        allowed = {"own_bytes": OWN_BYTES, "descriptors": SLACK, "threads": SLACK}
+        return [
+            f"{name} was {getattr(before, name)} and is {getattr(self, name)}"
+            for name in self.__slots__
+            if getattr(self, name) > getattr(before, name) + allowed.get(name, 0)
+        ]
+
+
+class WatchedService:
+    """A service in a folder of its own, with a key, over TCP and a Unix socket.
+
+    Attributes:
+        server: The service.
+        unix_socket: Path of its Unix socket.
+        matrices: Ids of square matrices that are stored in it, all of one shape and type.
+    """
+
+    def __init__(self) -> None:
+        self._folder = TemporaryDirectory(prefix="wavetrim-fuzz-")
+        folder = Path(self._folder.name)
+        self.unix_socket = folder / "socket"
+        self.server = RunningServer(
+            folder / "data",
+            api_key=KEY,
+            unix_socket=self.unix_socket,
+            metrics="key",
+            arena_bytes=2**28,
+            arena_poison=True,
+            upload_idle_seconds=5,
+            kernel_cache_dir=folder / "kernels",
+        )
+        self._random = np.random.default_rng(0)
+        self._read_bytes = 0
+        self._statuses: Counter[int] = Counter()
+        self.matrices: tuple[str, ...] = ()
+
+    def __enter__(self) -> Self:
+        try:
+            self.server.client.headers.update(AUTHORIZED)
+            self.server.wait_ready()
+            self.matrices = tuple(self.server.upload(np.eye(5)) for _ in range(3))
+            self._warm_up()
+            self._before = self.look()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self.check_now()
+                self._check_settled()
+        finally:
+            self._stop()
+
+    def check_now(self) -> None:
+        """Make sure that the service computes what is right, in time, and has logged no fault.
+
+        Raises:
+            Fault: It does not.
+        """
+        if self.server.process.poll() is not None:
+            raise Fault(f"the service has ended:\n{self.server.read_log()[-4000:]}")
+        m, k, n = self._random.integers(1, 150, 3)
+        a, b = self._random.random((m, k)), self._random.random((k, n))
+        began = time.monotonic()
+        with httpx.Client(base_url=self.server.url, headers=AUTHORIZED, timeout=60) as client:
+            answer = client.post("/v1/matmul", content=encode_npy(a) + encode_npy(b), headers=NPY)
+        seconds = time.monotonic() - began
+        if answer.status_code not in {200, *FINE_5XX}:
+            raise Fault(f"a control product has status {answer.status_code}: {answer.text}")
+        if answer.status_code == 200 and not np.allclose(decode_npy(answer.content), a @ b):
+            raise Fault(f"a control product of {(m, k, n)} is wrong")
+        if seconds > ANSWER_SECONDS:
+            raise Fault(f"a control product took {seconds:.1f} s")
+        self._read_log()
+
+    def look(self) -> Holdings:
+        """What is held now."""
+        arena = self.server.client.get("/v1/devices").json()["arena"]
+        pid = self.server.process.pid
+        family = list_family(pid)
+        return Holdings(
+            own_bytes=measure_own(pid),
+            descriptors=sum(len(list(Path(f"/proc/{one}/fd").iterdir())) for one in family),
+            threads=sum(len(list(Path(f"/proc/{one}/task").iterdir())) for one in family),
+            arena_bytes=arena["used_bytes"],
+        )
+
+    def count_answers(self) -> str:
+        """The answers so far, by status."""
+        return ", ".join(f"{status}: {count}" for status, count in sorted(self._statuses.items()))
+
+    def forget_matrices(self) -> None:
+        """Delete all matrices but `matrices`, as far as no job needs them."""
+        for matrix in self._list_matrices():
+            if matrix not in self.matrices:
+                self.server.client.delete(f"/v1/matrices/{matrix}")
+
+    def _list_matrices(self) -> Iterator[str]:
+        page = {"next_cursor": ""}
+        while page["next_cursor"] is not None:
+            query = {"cursor": page["next_cursor"]} if page["next_cursor"] else {}
+            page = self.server.client.get("/v1/matrices", params=query).json()
+            yield from [matrix["id"] for matrix in page["matrices"]]
+
+    def _warm_up(self) -> None:
+        """Have the service start all threads and fill all pools that it ever will."""
+
+        def ask(number: int) -> None:
+            with httpx.Client(base_url=self.server.url, headers=AUTHORIZED, timeout=60) as client:
+                client.get("/v1/matrices")
+                client.post("/v1/matrices", content=encode_npy(np.eye(3)), headers=NPY)
+                client.get(f"/v1/plan?m={number + 1}&n=64&k=64&device=H200")
+
+        with ThreadPoolExecutor(64) as pool:
+            list(pool.map(ask, range(300)))
+        for _ in range(100):
+            self.check_now()
+        self.forget_matrices()
+        time.sleep(1)
+
+    def _list_descriptors(self) -> dict[str, int]:
+        """What the descriptors of the service and its engine are, and how many of each kind."""
+        kinds: Counter[str] = Counter()
+        for one in list_family(self.server.process.pid):
+            for file in Path(f"/proc/{one}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    kinds[f"{one} {re.sub('[0-9]+', '#', str(file.readlink()))}"] += 1
+        return dict(kinds.most_common())
+
+    def _check_settled(self) -> None:
+        """Wait until all that was held is let go of."""
+        end = time.monotonic() + _SETTLE_SECONDS
+        while True:
+            self.forget_matrices()
+            after = self.look()
+            grown = after.find_growth(self._before)
+            if not grown:
+                break
+            if time.monotonic() > end:
+                raise Fault(f"{'; '.join(grown)}; descriptors: {self._list_descriptors()}")
+            time.sleep(0.5)
+        print(f"held before: {self._before}\nheld after:  {after}", flush=True)
+        self._read_log()
+
+    def _read_log(self) -> None:
+        """Look at what was logged since the last call, in whole lines."""
+        with self.server.log.open("rb") as log:
+            log.seek(self._read_bytes)
+            content = log.read()
+        content = content[: content.rfind(b"\n") + 1]
+        self._read_bytes += len(content)
+        lines = content.decode(errors="replace").splitlines()
+        for number, line in enumerate(lines):
+            if _BROKEN.search(line):
+                told = "\n".join(lines[max(0, number - 5) : number + 80])
+                raise Fault(f"the log says: {line}\n{told}")
+            if found := _ANSWERED.search(line):
+                self._judge(found[1], int(found[2]), float(found[3]) / 1e3)
+
+    def _judge(self, request: str, status: int, seconds: float) -> None:
+        self._statuses[status] += 1
+        if status >= 500 and status not in FINE_5XX:
+            raise Fault(f"request {request} was answered with {status}")
+        if seconds > ANSWER_SECONDS:
+            raise Fault(f"request {request} took {seconds:.1f} s")
+        if request.startswith(NEVER):
+            raise Fault(f"{request}, a part of a body, was taken for a request")
+
+    def _stop(self) -> None:
+        with contextlib.suppress(Exception):
+            self.server.stop()
+        self._folder.cleanup()

@@ -1,0 +1,234 @@
+"""Hostile bytes on a real service's sockets: cut, pipelined, mutated, conflicting, foreign.
+
+    python -m tests.fuzz.wire [--seconds 600] [--seed 1] [--case 123]
+
+Each connection is drawn from the seed and its number, so a fault is repeated by `--seed` and
+`--case`. Every answer must be a well-formed one with a status that is documented, or none but the
+connection's end, in time; well-formed requests get the answer that they must have, in order; and
+what lies in a body is never taken for a request.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import socket
+import struct
+import sys
+import time
+from collections import Counter
+
+from tests.fuzz.answers import Answer, split_answers
+from tests.fuzz.fault import Fault
+from tests.fuzz.framing import find_requests
+from tests.fuzz.watched import ANSWER_SECONDS, NEVER, WatchedService
+from tests.fuzz.wire_cases import MAYBE, Case, draw_case
+from tests.fuzz.wire_requests import Request
+
+_CONNECTIONS = 16
+"""So many are open at once."""
+
+_CONTROL_SECONDS = 3.0
+_SHOWN_SECONDS = 60.0
+_RESET = struct.pack("ii", 1, 0)
+
+
+class WireFuzzer:
+    """Draws connections, and judges what comes back.
+
+    Args:
+        service: What is asked.
+        seed: Of all connections.
+    """
+
+    def __init__(self, service: WatchedService, seed: int) -> None:
+        self._service = service
+        self._seed = seed
+        self._next = 0
+        self.ways: Counter[str] = Counter()
+
+    async def run(self, seconds: float) -> None:
+        """Open connections for some time.
+
+        Raises:
+            Fault: The service has one.
+        """
+        end = time.monotonic() + seconds
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._control(end))
+                for _ in range(_CONNECTIONS):
+                    group.create_task(self._go_on(end))
+        except* Fault as faults:
+            first = faults.exceptions[0]
+        else:
+            return
+        raise first
+
+    async def try_case(self, number: int) -> None:
+        """Open one connection, and judge what comes back.
+
+        Raises:
+            Fault: It is not as it must be; names seed and number.
+        """
+        case = draw_case(self._seed, number, self._service.matrices)
+        received = b""
+        try:
+            received = await self._converse(case)
+            if case.way != "lease":
+                judge(case, received)
+        except Fault as fault:
+            told = f"{fault}\nrepeat it: --seed {self._seed} --case {number}\n{show(case)}"
+            raise Fault(f"{told}\nreceived: {_shorten(received)}") from None
+        self.ways[case.way] += 1
+
+    async def _go_on(self, end: float) -> None:
+        while time.monotonic() < end:
+            self._next += 1
+            await self.try_case(self._next)
+
+    async def _control(self, end: float) -> None:
+        shown = time.monotonic()
+        while time.monotonic() < end:
+            await asyncio.sleep(min(_CONTROL_SECONDS, max(0.0, end - time.monotonic())))
+            await asyncio.to_thread(self._service.check_now)
+            await asyncio.to_thread(self._service.forget_matrices)
+            if time.monotonic() - shown > _SHOWN_SECONDS:
+                shown = time.monotonic()
+                held = await asyncio.to_thread(self._service.look)
+                print(f"{self._next} connections: {held}", flush=True)
+
+    async def _converse(self, case: Case) -> bytes:
+        """Sends a case, and receives until the connection ends."""
+        with await self._connect(case) as connection:
+            loop = asyncio.get_running_loop()
+            sending = asyncio.create_task(_send(connection, case))
+            received = bytearray()
+            try:
+                with contextlib.suppress(ConnectionError, BrokenPipeError):
+                    async with asyncio.timeout(ANSWER_SECONDS):
+                        if case.end == "reset":
+                            await sending
+                            return b""
+                        while chunk := await loop.sock_recv(connection, 2**16):
+                            received += chunk
+            except TimeoutError:
+                raise Fault(f"the connection is open after {ANSWER_SECONDS:g} s") from None
+            finally:
+                sending.cancel()
+                await asyncio.wait({sending})
+            return bytes(received)
+
+    async def _connect(self, case: Case) -> socket.socket:
+        kind = socket.SOCK_SEQPACKET if case.way == "lease" else socket.SOCK_STREAM
+        family = socket.AF_INET if case.way == "tcp" else socket.AF_UNIX
+        connection = socket.socket(family, kind)
+        connection.setblocking(False)
+        address: object = ("127.0.0.1", self._service.server.port)
+        if case.way != "tcp":
+            suffix = ".leases" if case.way == "lease" else ""
+            address = f"{self._service.unix_socket}{suffix}"
+        await asyncio.get_running_loop().sock_connect(connection, address)  # type: ignore[arg-type]
+        return connection
+
+
+async def _send(connection: socket.socket, case: Case) -> None:
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(OSError):
+        for piece, pause in zip(case.pieces, case.pauses, strict=True):
+            if case.way == "lease":
+                _send_packet(connection, piece)
+            else:
+                await loop.sock_sendall(connection, piece)
+            await asyncio.sleep(pause)
+        if case.end == "half-close":
+            connection.shutdown(socket.SHUT_WR)
+        elif case.end == "reset":
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+
+
+def _send_packet(connection: socket.socket, packet: bytes) -> None:
+    """Every other packet brings descriptors along, which nobody asked for."""
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(packet[0] % 2 * 3)]
+    try:
+        socket.send_fds(connection, [packet], files)
+    finally:
+        for file in files:
+            os.close(file)
+
+
+def judge(case: Case, received: bytes) -> None:
+    """Make sure that what came back is what may come back.
+
+    Raises:
+        Fault: It is not.
+    """
+    requests = {request.id: request for request in case.requests or ()}
+
+    def is_head(identity: str) -> bool:
+        return identity in requests and requests[identity].method == "HEAD"
+
+    answers, rest = split_answers(received, is_head)
+    for answer in answers:
+        if answer.request.startswith(NEVER):
+            raise Fault("a part of a body was taken for a request")
+    if case.requests is not None:
+        if rest:
+            raise Fault(f"an answer was broken off: {rest[:300]!r}")
+        _judge_valid(case.requests, answers)
+    taken = {answer.request for answer in answers if answer.request.startswith(MAYBE)}
+    if surplus := taken - find_requests(case.content):
+        raise Fault(f"{surplus} was taken for a request, and is none by its framing")
+
+
+def _judge_valid(requests: tuple[Request, ...], answers: list[Answer]) -> None:
+    for request, answer in zip(requests, answers, strict=False):
+        if answer.request != request.id:
+            raise Fault(f"the answer to {request.id} is that to {answer.request!r}: {answer}")
+        if answer.status not in request.statuses:
+            raise Fault(f"{request.id} was answered with {answer}, not {set(request.statuses)}")
+        if answer.status == 200 and not request.is_right(answer.body):
+            raise Fault(f"{request.id} has a wrong answer: {answer.body[:500]!r}")
+        if answer.closes:
+            return
+    if len(answers) != len(requests):
+        raise Fault(f"{len(requests)} requests have {len(answers)} answers")
+
+
+def show(case: Case) -> str:
+    """A case in some lines."""
+    pieces = "\n".join(f"  {_shorten(piece)}" for piece in case.pieces[:20])
+    return f"{case.way}, {len(case.pieces)} pieces, then {case.end}:\n{pieces}"
+
+
+def _shorten(content: bytes, length: int = 700) -> str:
+    if len(content) <= length:
+        return repr(content)
+    return f"{content[: length // 2]!r} … {len(content) - length} … {content[-length // 2 :]!r}"
+
+
+def main() -> int:
+    """Fuzz for as long as the arguments say; returns the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--case", type=int, help="only the connection of this number")
+    arguments = parser.parse_args()
+    print(f"seed {arguments.seed}", flush=True)
+    try:
+        with WatchedService() as service:
+            fuzzer = WireFuzzer(service, arguments.seed)
+            if arguments.case is None:
+                asyncio.run(fuzzer.run(arguments.seconds))
+            else:
+                asyncio.run(fuzzer.try_case(arguments.case))
+            told = ", ".join(f"{count} over {way}" for way, count in fuzzer.ways.items())
+            print(f"connections: {told}\nanswers by status: {service.count_answers()}", flush=True)
+    except Fault as fault:
+        print(f"fault: {fault}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,219 @@
+"""Requests as they go over the wire: well-formed ones, whose answer is known."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from tests.fuzz.watched import AUTHORIZED, NEVER
+from tests.server import decode_npy, encode_npy
+
+NPY: Final = "application/x-npy"
+JSON: Final = "application/json"
+
+_OK: Final = frozenset({200})
+_FULL: Final = frozenset({503, 507})
+"""What each request that needs room may be answered with as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request.
+
+    Attributes:
+        id: Its X-Request-Id, which the answer repeats.
+        method: GET and the like.
+        target: Path and query.
+        statuses: What it may be answered with.
+        fields: Its header, without those of its body's length.
+        body: Its body; None where it has none.
+        chunked: Whether the body goes in chunks.
+        is_right: Whether an answer's body is the right one, where its status is 200.
+    """
+
+    id: str
+    method: str
+    target: str
+    statuses: frozenset[int] = _OK
+    fields: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = None
+    chunked: bool = False
+    is_right: Callable[[bytes], bool] = field(default=lambda _body: True, repr=False)
+
+
+def draw_request(source: random.Random, identity: str, matrices: Sequence[str]) -> Request:
+    """A well-formed request with what may come in between: a key, and odd fields.
+
+    Args:
+        source: Randomness.
+        identity: Its id.
+        matrices: Ids of matrices that are stored.
+    """
+    request = source.choices(_KINDS, _WEIGHTS)[0](source, identity, source.choice(matrices))
+    fields = [("Host", source.choice(["localhost", "127.0.0.1", "[::1]:8000", "a.example"]))]
+    fields += [("X-Request-Id", identity), *request.fields]
+    if request.statuses != frozenset({401}):
+        fields += AUTHORIZED.items()
+    for _ in range(source.choice([0, 0, 0, 1, 3])):
+        value = "".join(map(chr, source.choices(range(33, 127), k=source.randint(0, 60))))
+        fields.append((f"X-Odd-{source.randint(0, 9)}", value))
+    if request.body is not None and source.random() < 0.1:
+        fields.append(("Expect", "100-continue"))
+    source.shuffle(fields)
+    return Request(
+        request.id, request.method, request.target, request.statuses, tuple(fields), request.body,
+        request.chunked, request.is_right,
+    )  # fmt: skip
+
+
+def format_request(source: random.Random, request: Request, *, closes: bool = False) -> bytes:
+    """A request's bytes, in one of the forms that mean the same."""
+    lines = [f"{request.method} {request.target} HTTP/1.1"]
+    fields = list(request.fields)
+    if request.body is not None and request.chunked:
+        fields.insert(source.randint(0, len(fields)), ("Transfer-Encoding", "chunked"))
+    elif request.body is not None:
+        length = f"{len(request.body):0{source.choice([1, 1, 1, 9])}}"
+        fields.insert(source.randint(0, len(fields)), ("Content-Length", length))
+    if closes:
+        fields.append(("Connection", source.choice(["close", "Close"])))
+    for name, value in fields:
+        written = source.choice([name, name.lower(), name.upper()])
+        space = source.choice([" ", " ", "", "  ", "\t"])
+        lines.append(f"{written}:{space}{value}{source.choice(['', '', ' '])}")
+    head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+    if request.body is None:
+        return head
+    return head + (_cut_chunks(source, request.body) if request.chunked else request.body)
+
+
+def _cut_chunks(source: random.Random, body: bytes) -> bytes:
+    """A body in chunks of odd lengths, some with extensions, and perhaps with trailers."""
+    out = bytearray()
+    while body:
+        size = min(len(body), source.choice([1, 2, 7, 100, 4096, 70_000]))
+        extension = source.choice(["", "", "", ";a=b", ";x"])
+        length = source.choice([f"{size:x}", f"{size:X}", f"{size:04x}"])
+        out += f"{length}{extension}\r\n".encode() + body[:size] + b"\r\n"
+        body = body[size:]
+        if len(out) > 20_000 and source.random() < 0.9:
+            size = len(body)  # the rest at once
+            if size:
+                out += f"{size:x}\r\n".encode() + body + b"\r\n"
+            body = b""
+    return bytes(out) + b"0\r\n" + source.choice([b"", b"X-Trailer: 1\r\n"]) + b"\r\n"
+
+
+def plant_request(identity: str, target: str = "/healthz/live") -> bytes:
+    """A request that lies where none is."""
+    return f"GET {target} HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: {identity}\r\n\r\n".encode()
+
+
+def _get(target: str) -> Callable[[random.Random, str, str], Request]:
+    return lambda _source, identity, _matrix: Request(identity, "GET", target)
+
+
+def _read_matrix(source: random.Random, identity: str, matrix: str) -> Request:
+    method, suffix, fields, status = source.choice(
+        [
+            ("GET", "", (), 200),
+            ("GET", "/data", (), 200),
+            ("HEAD", "/data", (), 200),
+            ("GET", "/data", (("Range", "bytes=5-77"),), 206),
+            ("GET", "/data", (("Range", "bytes=999999-"),), 416),
+        ]
+    )
+    return Request(identity, method, f"/v1/matrices/{matrix}{suffix}", frozenset({status}), fields)
+
+
+def _miss(source: random.Random, identity: str, matrix: str) -> Request:
+    del matrix
+    method, target, status = source.choice(
+        [
+            ("GET", "/v1/matrices/none", 404),
+            ("DELETE", "/v1/matrices/none", 404),
+            ("GET", "/v1/jobs/none?wait_seconds=1", 404),
+            ("DELETE", "/v1/jobs/none", 404),
+            ("GET", "/v2", 404),
+            ("PATCH", "/v1/jobs", 405),
+            ("GET", "/v1/jobs?limit=0", 422),
+            ("GET", "/v1/plan?m=0", 422),
+            ("GET", "/v1/matrices/%00%ff", 422),
+        ]
+    )
+    return Request(identity, method, target, frozenset({status}))
+
+
+def _post_document(source: random.Random, identity: str, matrix: str) -> Request:
+    """A JSON body, into which a request is planted where it is long enough."""
+    planted = plant_request(f"{NEVER}{identity}").decode()
+    escaped = planted.replace("\r", "\\r").replace("\n", "\\n")
+    body, status = source.choice(
+        [
+            (f'{{"a": "{matrix}", "b": "none"}}', 404),
+            (f'{{"a": "{escaped}", "b": "x"}}', 422),
+            (planted, 400),
+            (f'{{"a": "{matrix}", "b": "x", \r\n\r\n{planted}', 400),
+            (" " * 70_000, 413),
+        ]
+    )
+    fields = (("Content-Type", JSON),)
+    return Request(
+        identity, "POST", "/v1/jobs", frozenset({status}), fields, body.encode(),
+        chunked=source.random() < 0.5,
+    )  # fmt: skip
+
+
+def _multiply(source: random.Random, identity: str, matrix: str) -> Request:
+    """Two matrices whose product is known; large ones are pulled into their place."""
+    del matrix
+    numbers = np.random.default_rng(source.getrandbits(32))
+    most = 130 if source.random() < 0.3 else 12
+    m, k, n = numbers.integers(1, most + 1, 3)
+    a, b = numbers.integers(-9, 10, (m, k)), numbers.integers(-9, 10, (k, n))
+    body = encode_npy(a) + encode_npy(b)
+    return Request(
+        identity, "POST", "/v1/matmul", _OK | _FULL, (("Content-Type", NPY),), body,
+        chunked=source.random() < 0.3,
+        is_right=lambda content: np.array_equal(decode_npy(content), a @ b),
+    )  # fmt: skip
+
+
+def _store(source: random.Random, identity: str, matrix: str) -> Request:
+    del matrix
+    side = source.choice([1, 3, 20, 110])
+    body = encode_npy(np.full((side, side), 0.5))
+    where = source.choice(["memory", "memory", "disk"])
+    return Request(
+        identity, "POST", f"/v1/matrices?storage={where}", frozenset({201}) | _FULL,
+        (("Content-Type", NPY),), body, chunked=source.random() < 0.3,
+    )  # fmt: skip
+
+
+def _refused_upload(source: random.Random, identity: str, matrix: str) -> Request:
+    """A body that is refused at its beginning, while a planted request is in the rest of it."""
+    del matrix
+    planted = plant_request(f"{NEVER}{identity}") * source.choice([1, 3, 2000])
+    target = source.choice(["/v1/matrices", "/v1/matmul"])
+    return Request(
+        identity, "POST", target, frozenset({400}), (("Content-Type", NPY),), planted,
+        chunked=source.random() < 0.3,
+    )  # fmt: skip
+
+
+def _without_key(source: random.Random, identity: str, matrix: str) -> Request:
+    planted = plant_request(f"{NEVER}{identity}") * source.choice([1, 100])
+    target = source.choice(["/v1/matrices", "/v1/matmul", "/v1/jobs", f"/v1/matrices/{matrix}"])
+    return Request(
+        identity, "POST", target, frozenset({401}), (("Content-Type", NPY),), planted,
+        chunked=source.random() < 0.3,
+    )  # fmt: skip
+
+
+_KINDS: Final = (
+    _get("/healthz/live"), _get("/v1/devices"), _get("/v1/plan?m=64&n=64&k=64"), _read_matrix,
+    _miss, _post_document, _multiply, _store, _refused_upload, _without_key,
+)  # fmt: skip
+_WEIGHTS: Final = (3, 1, 1, 3, 3, 3, 4, 2, 2, 2)

@@ -1,0 +1,67 @@
+"""Control groups of their own, for what happens when memory is short."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.processes import wait_until
+
+_GROUPS: Final = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryGroup:
+    """A control group.
+
+    Attributes:
+        folder: Where the system shows it.
+    """
+
+    folder: Path
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """What runs a command in it."""
+        return "sh", "-c", f'echo $$ >{self.folder}/cgroup.procs && exec "$@"', "sh"
+
+    def count_kills(self) -> int:
+        """How many of its processes were killed because its memory was used up."""
+        events = ("memory.oom_control", "memory.events")
+        text = next((self.folder / name).read_text() for name in events if self._has(name))
+        return next(int(line.split()[1]) for line in text.splitlines() if "oom_kill " in line)
+
+    def _has(self, name: str) -> bool:
+        return (self.folder / name).exists()
+
+
+@contextmanager
+def memory_group(limit_bytes: int) -> Iterator[MemoryGroup]:
+    """A group with so much memory, of version 1 or 2; skips the test where none can be made.
+
+    Its processes must have ended, or been told to, when the block ends.
+    """
+    if (_GROUPS / "memory" / "memory.limit_in_bytes").exists():
+        parent, limit = _GROUPS / "memory", "memory.limit_in_bytes"
+    else:
+        parent, limit = _GROUPS, "memory.max"
+    folder = parent / f"wavetrim-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    try:
+        try:
+            (folder / limit).write_text(str(limit_bytes))
+        except OSError as error:
+            pytest.skip(f"no control group's memory can be limited here: {error}")
+        with suppress(OSError):  # version 2 counts it apart
+            (folder / "memory.swap.max").write_text("0")
+        yield MemoryGroup(folder)
+    finally:
+        wait_until(lambda: not (folder / "cgroup.procs").read_text(), 30)
+        folder.rmdir()

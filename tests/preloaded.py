@@ -1,0 +1,143 @@
+"""Programs of the service in processes that are forked, not started: their imports are done.
+
+`python -m wavetrim serve` takes a second or two of a core to import what it needs. Here one process
+imports that once and forks for each program: the same code, with a `__main__`, environment,
+arguments, descriptors, signals and exit status of its own. Only what the interpreter itself reads
+as it starts (PYTHON… variables, the command line in /proc) is the first process's.
+
+The parent of a forked program waits for it and tells its exit status over a socket.
+"""
+
+import atexit
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+_REQUEST_BYTES: Final = 2**20
+_IMPORTED: Final = ("app", "cli.foreground", "cli.main")
+_DEAF_TO: Final = (signal.SIGINT, signal.SIGTERM)
+"""What a terminal, or whoever ends a whole group, sends to the process that forks, too."""
+
+
+class ForkedProcess:
+    """A program that runs, to be used as a `subprocess.Popen`; its standard input is empty.
+
+    Args:
+        module: What `python -m` would run.
+        arguments: The program's.
+        folder: Where it runs.
+        environment: All of its environment.
+        output: Descriptor of its standard output.
+        errors: Descriptor of its standard error.
+    """
+
+    def __init__(
+        self, module: str, arguments: Sequence[str], *,
+        folder: Path, environment: Mapping[str, str], output: int, errors: int,
+    ) -> None:  # fmt: skip
+        os.umask(umask := os.umask(0o077))
+        request = [module, list(arguments), str(folder), dict(environment), umask]
+        self._status, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        with theirs:
+            files = [output, errors, theirs.fileno()]
+            socket.send_fds(_start_preloaded(), [json.dumps(request).encode()], files)
+        self.returncode: int | None = None
+        self.pid = int(self._status.recv(32))
+
+    def poll(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs."""
+        if self.returncode is None and select.select([self._status], [], [], 0)[0]:
+            self.returncode = int(self._status.recv(32))
+            self._status.close()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end.
+
+        Raises:
+            subprocess.TimeoutExpired: It goes on.
+        """
+        if self.returncode is None and not select.select([self._status], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+        status = self.poll()
+        assert status is not None
+        return status
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it has not ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+@cache
+def _start_preloaded() -> socket.socket:
+    """Where this process's own process that forks takes requests; it ends with this one."""
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _REQUEST_BYTES)
+    with theirs:
+        command = [sys.executable, "-m", "tests.preloaded", str(theirs.fileno())]
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+    atexit.register(process.wait, 10)
+    atexit.register(ours.close)
+    return ours
+
+
+def _become_program(requests: socket.socket) -> str:
+    """Forks for each request; returns in the forked processes: the module that they are to run."""
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in _DEAF_TO}
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a program's parent has ended
+    while True:
+        content, files, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 3)
+        if not content:
+            sys.exit()
+        if os.fork() == 0:
+            break
+        for file in files:
+            os.close(file)
+    requests.close()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    output, errors, status = files
+    if pid := os.fork():
+        os.close(output)
+        os.close(errors)
+        os.write(status, str(pid).encode())
+        ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        os.write(status, str(ended).encode())
+        os._exit(0)
+    os.close(status)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    for file, standard in ((output, 1), (errors, 2)):
+        os.dup2(file, standard)
+        os.close(file)
+    module, sys.argv[1:], folder, environment, umask = json.loads(content)
+    os.chdir(folder)
+    os.umask(umask)
+    os.environ.clear()
+    os.environ.update(environment)
+    return str(module)
+
+
+if __name__ == "__main__":
+    for _name in _IMPORTED:
+        importlib.import_module(f"wavetrim.service.{_name}")
+    _channel = socket.socket(fileno=int(sys.argv[1]))
+    runpy.run_module(_become_program(_channel), run_name="__main__", alter_sys=True)

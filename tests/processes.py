@@ -1,0 +1,54 @@
+"""The processes of a running service: its engine, and whether one has ended."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.limit import allow
+
+
+def find_engine(service_pid: int) -> int:
+    """The engine process of a service, which has exactly one."""
+    engines = list_children(service_pid)
+    assert len(engines) == 1, engines
+    return engines[0]
+
+
+def list_children(pid: int) -> list[int]:
+    """The processes that a process has started and that are there."""
+    return [
+        int(folder.name)
+        for folder in Path("/proc").iterdir()
+        if folder.name.isdigit() and read_parent(folder) == pid
+    ]
+
+
+def read_parent(folder: Path) -> int | None:
+    """The parent of a process in /proc; None where it is gone."""
+    try:
+        status = (folder / "stat").read_text()
+    except OSError:
+        return None
+    return int(status.rpartition(")")[2].split()[1])
+
+
+def is_gone(pid: int) -> bool:
+    """True when the process has ended, whether or not somebody has collected it."""
+    try:
+        status = (Path("/proc") / str(pid) / "stat").read_text()
+    except OSError:
+        return True
+    return status.rpartition(")")[2].split()[0] == "Z"
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Waits for a condition.
+
+    Raises:
+        AssertionError: It did not come true in time, which is longer on a busy machine.
+    """
+    began = time.monotonic()
+    while not condition():
+        limit = allow(seconds)
+        assert time.monotonic() - began < limit, f"it did not happen within {limit}"
+        time.sleep(0.02)

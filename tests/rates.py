@@ -1,0 +1,41 @@
+"""Rates of a machine with an H200, near enough to choose schedules by."""
+
+from dataclasses import replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from wavetrim.kernels.pipeline.cuts import plan_steps
+from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.kernels.pipeline.schedule import Rates
+from wavetrim.kernels.pipeline.steps import Cut
+
+_FLOPS_A_SECOND = {2: 700e12, 4: 52.5e12, 8: 60.5e12}  # by the bytes of an element
+
+
+def make_rates(problem: PanelProblem, **changes: Any) -> Rates:
+    """What its link and its fastest kernels take."""
+    wave = 2 * problem.slots * problem.tile_m * problem.tile_n
+    rates = Rates(
+        in_bytes_per_second=55.2e9,
+        out_bytes_per_second=55.2e9,
+        duplex=1.2,
+        copy_seconds=8e-6,
+        enqueue_seconds=10e-6,
+        call_seconds=90e-6,
+        launch_seconds=6e-6,
+        wave_seconds=0.0,
+        depth_seconds=wave / _FLOPS_A_SECOND[problem.item_bytes],
+        memory_bytes_per_second=3.5e12,
+    )
+    return replace(rates, **changes)
+
+
+def find_cut(c: NDArray[Any], a: NDArray[Any], **changes: Any) -> Cut:
+    """How C = A·B is cut for such a machine."""
+    problem = PanelProblem(*c.shape, a.shape[1], c.itemsize, 128, 128, 16, 132)
+    return plan_steps(problem, make_rates(problem, **changes), 1 << 36).cut
+
+
+RATES = make_rates(PanelProblem(1, 1, 1, 4, 128, 128, 16, 132))
+"""Of float32 kernels with such tiles."""

@@ -1,0 +1,57 @@
+"""Callers of one service, each with a key of its own."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from tests.command import invoke_command
+from tests.processes import wait_until
+from tests.server import NPY, RunningServer, encode_npy
+
+OWN_KEY = "the-service's-own-key"
+
+
+def manage_keys(server: RunningServer, *arguments: object) -> str:
+    """`wavetrim keys` beside a service; returns what it prints."""
+    done = invoke_command(
+        "keys", *arguments, "--data-dir", server.data_dir, folder=server.data_dir.parent
+    )
+    assert done.exit_code == 0, done.output
+    return done.stdout.strip()
+
+
+def open_caller(server: RunningServer, key: str, socket: Path | None = None) -> httpx.Client:
+    """A client with a key, once the service takes it."""
+    client = httpx.Client(
+        base_url=server.url if socket is None else "http://localhost",
+        transport=None if socket is None else httpx.HTTPTransport(uds=str(socket)),
+        headers={"Authorization": f"Bearer {key}"},
+        timeout=60,
+    )
+    wait_until(lambda: client.get("/v1/devices").status_code != 401)
+    return client
+
+
+def store(client: httpx.Client, size: int = 2, **headers: str) -> dict[str, Any]:
+    """Store a matrix of ones."""
+    content = encode_npy(np.ones((size, size)))
+    answer = client.post("/v1/matrices", content=content, headers={**NPY, **headers})
+    assert answer.is_success, answer.text
+    stored: dict[str, Any] = answer.json()
+    return stored
+
+
+def post_job(client: httpx.Client, a: str, b: str, key: str | None = None) -> httpx.Response:
+    """Post a product as a job."""
+    headers = {} if key is None else {"Idempotency-Key": key}
+    return client.post("/v1/jobs", json={"a": a, "b": b}, headers=headers)
+
+
+def finish_job(client: httpx.Client, posted: httpx.Response) -> dict[str, Any]:
+    """A job as it has succeeded."""
+    assert posted.is_success, posted.text
+    job: dict[str, Any] = client.get(f"/v1/jobs/{posted.json()['id']}?wait_seconds=60").json()
+    assert job["state"] == "succeeded", job
+    return job

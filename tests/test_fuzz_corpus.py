@@ -1,0 +1,17 @@
+"""The parsers on all inputs that their fuzzer has kept, and those that once broke them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.targets import TARGETS
+
+CORPUS = Path(__file__).parent / "fuzz" / "corpus"
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_no_input_of_the_corpus_breaks_its_parser(name: str) -> None:
+    inputs = sorted((CORPUS / name).iterdir())
+    assert inputs
+    for file in inputs:
+        TARGETS[name](file.read_bytes())

@@ -1,0 +1,173 @@
+"""Faults of a real GPU under a running service: every job ends right, or with its reason."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.environment import clear_environment
+from tests.matrices import make_matrix
+from tests.server import RunningServer
+
+pytestmark = pytest.mark.gpu
+
+SIZE = 1500
+JOBS = 6
+
+INJECTION = '''
+"""Whoever multiplies on a GPU meets a faulty kernel first, once, where a file asks for it."""
+import os
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+KERNELS = {
+    "illegal": "*(volatile int*)8 = 1;",
+    "hang": "long long start = clock64(); while (clock64() - start < 1LL << 60) {}",
+}
+if (FOLDER / "gone").exists():
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+
+stream = GpuPipeline._stream
+
+def stream_with_fault(self, product, cut):
+    for name, body in KERNELS.items():
+        try:
+            (FOLDER / name).rename(FOLDER / (name + ".met"))
+        except FileNotFoundError:
+            continue
+        import cupy
+        kernel = cupy.RawKernel('extern "C" __global__ void fault() {' + body + "}", "fault")
+        with self._compute:
+            kernel((1,), (1,), ())
+    return stream(self, product, cut)
+
+GpuPipeline._stream = stream_with_fault
+'''
+
+HOLD_MEMORY = """
+import cupy
+held = []
+for size in (2**30, 2**26, 2**22):
+    try:
+        while True:
+            held.append(cupy.cuda.runtime.malloc(size))
+    except cupy.cuda.runtime.CUDARuntimeError:
+        pass
+print(len(held), flush=True)
+input()
+"""
+
+
+@pytest.fixture
+def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which a file named after a fault brings it about."""
+    (tmp_path / "sitecustomize.py").write_text(INJECTION, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", clear_environment(tmp_path)["PYTHONPATH"])
+    return tmp_path
+
+
+@pytest.fixture
+def service(
+    faults: Path, kernel_cache: Path, start_server: Callable[..., RunningServer]
+) -> RunningServer:
+    running = start_server(devices="0", cpu_threads=8, stall_seconds=3)
+    running.wait_ready()
+    return running
+
+
+def submit(service: RunningServer, count: int = JOBS, *, f: int | str = 0) -> tuple[list[str], Any]:
+    """Jobs, all rows on the GPU unless F is given; their ids, and what each is to give."""
+    a, b = (make_matrix(SIZE, SIZE, "float32", seed=seed) for seed in (1, 2))
+    ids = [service.upload(matrix) for matrix in (a, b)]
+    request = {"a": ids[0], "b": ids[1], "f": f}
+    jobs = []
+    for _ in range(count):
+        response = service.client.post("/v1/jobs", json=request)
+        assert response.status_code == 202, response.text
+        jobs.append(response.json()["id"])
+    return jobs, a.astype(np.float64) @ b.astype(np.float64)
+
+
+def finish(service: RunningServer, jobs: list[str], seconds: float = 120) -> list[dict[str, Any]]:
+    """The jobs, once all have ended."""
+    until = time.monotonic() + seconds
+    while True:
+        ended = [service.client.get(f"/v1/jobs/{job}").json() for job in jobs]
+        if all(job["state"] in ("succeeded", "failed", "cancelled") for job in ended):
+            return ended
+        assert time.monotonic() < until, [job["state"] for job in ended]
+        time.sleep(0.1)
+
+
+def check_all_right(service: RunningServer, ended: list[dict[str, Any]], expected: Any) -> None:
+    assert [job["state"] for job in ended] == ["succeeded"] * len(ended), ended
+    for job in ended:
+        product = service.download(f"/v1/jobs/{job['id']}/result")
+        assert np.allclose(product, expected, atol=1e-2)
+
+
+@pytest.mark.parametrize(("fault", "status"), [("illegal", 70), ("hang", 71)])
+def test_jobs_survive_a_kernel_that(
+    service: RunningServer, faults: Path, fault: str, status: int
+) -> None:
+    (faults / fault).touch()
+    jobs, expected = submit(service)
+    ended = finish(service, jobs)
+    check_all_right(service, ended, expected)
+    assert (faults / f"{fault}.met").exists()
+    log = service.read_log()
+    assert f"exit status {status}" in log, log[-2000:]
+    assert sorted(job["attempts"] for job in ended) == [1] * (JOBS - 1) + [2], log[-2000:]
+    jobs, expected = submit(service, 2)
+    check_all_right(service, finish(service, jobs), expected)
+
+
+def test_a_gpu_whose_memory_another_process_holds_fails_no_job(service: RunningServer) -> None:
+    jobs, expected = submit(service, 1)
+    check_all_right(service, finish(service, jobs), expected)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD_MEMORY], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert holder.stdout is not None
+        assert int(holder.stdout.readline()) > 0
+        jobs, expected = submit(service)
+        check_all_right(service, finish(service, jobs), expected)
+    finally:
+        holder.communicate(b"\n", timeout=30)
+    jobs, expected = submit(service, 2)
+    ended = finish(service, jobs)
+    check_all_right(service, ended, expected)
+    assert all(job["plan"]["gpu_rows"] == SIZE for job in ended)
+
+
+def test_a_service_whose_gpu_is_gone_goes_on_without_it_and_says_so(
+    service: RunningServer, faults: Path
+) -> None:
+    jobs, expected = submit(service, 1)
+    check_all_right(service, finish(service, jobs), expected)
+    (faults / "gone").touch()
+    engine = service.client.get("/healthz/ready")
+    assert engine.json()["status"] == "ready"
+    for child in find_children(service.process.pid):
+        os.kill(child, signal.SIGKILL)
+    jobs, expected = submit(service, 2, f="auto")
+    check_all_right(service, finish(service, jobs), expected)
+    health = service.client.get("/healthz/ready").json()
+    assert health["status"] == "degraded"
+    assert "GPU" in health["detail"]
+
+
+def find_children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(child) for child in listed.split()]

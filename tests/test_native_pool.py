@@ -1,0 +1,72 @@
+"""Pools of C threads: closed while they are used, and in a forked process."""
+
+import os
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+from wavetrim.cpu.library import load_cpu_library
+from wavetrim.native.pool import ThreadPool
+
+
+@pytest.fixture
+def pool(kernel_cache: Path) -> ThreadPool:
+    library = load_cpu_library(kernel_cache)
+    if library is None:
+        pytest.skip("needs a C compiler on the PATH")
+    return ThreadPool(library, 2, settles=True)
+
+
+def count_threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def await_threads(count: int) -> None:
+    """Threads that have been joined are listed for a moment still."""
+    until = time.monotonic() + 10
+    while count_threads() != count and time.monotonic() < until:
+        time.sleep(0.001)
+    assert count_threads() == count
+
+
+def test_threads_end_with_the_pool_and_it_is_closed_once(pool: ThreadPool) -> None:
+    before = count_threads()
+    pool.close()
+    await_threads(before - 2)
+    assert not pool.has_threads
+    pool.close()
+    pool.wake(2)
+    pool.limit(1)
+    with pool.hold() as address:
+        assert address is None
+
+
+def test_memory_that_is_held_outlives_the_threads(pool: ThreadPool) -> None:
+    before = count_threads()
+    freed: list[int] = []
+    free_pool = pool.library.free_pool
+    with pool.hold() as outer, pool.hold() as inner:
+        assert outer == inner is not None
+        closer = threading.Thread(target=pool.close)
+        closer.start()
+        closer.join()
+        await_threads(before - 2)
+        pool.library.free_pool = freed.append
+    pool.library.free_pool = free_pool
+    assert freed == [outer]
+    free_pool(outer)
+
+
+def test_a_forked_process_has_no_threads(pool: ThreadPool) -> None:
+    with warnings.catch_warnings():  # from Python 3.12 on, of what is tested here
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        pool.close()  # which would wait for threads that are not there
+        os._exit(int(pool.has_threads))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert pool.has_threads
+    pool.close()

@@ -1,0 +1,48 @@
+"""A product whose GPU makes no progress is noticed; one that comes along is left alone."""
+
+import threading
+import time
+
+import pytest
+
+from wavetrim.scheduler.execution.watchdog import TIMES_EXPECTED, Watchdog
+
+
+class Alarm:
+    """What a watchdog calls: remembers it."""
+
+    def __init__(self) -> None:
+        self.rung = threading.Event()
+        self.seconds = 0.0
+
+    def __call__(self, seconds: float) -> None:
+        """Remember."""
+        self.seconds = seconds
+        self.rung.set()
+
+
+def test_a_product_without_progress_is_noticed() -> None:
+    alarm = Alarm()
+    with Watchdog(0.2, alarm).watch(expected_seconds=0.001):
+        assert alarm.rung.wait(10)
+    assert alarm.seconds >= 0.2
+
+
+@pytest.mark.serial
+def test_progress_and_the_end_keep_it_quiet() -> None:
+    alarm = Alarm()
+    watchdog = Watchdog(1.0, alarm)
+    with watchdog.watch(expected_seconds=0.001):
+        until = time.monotonic() + 2
+        while time.monotonic() < until:
+            watchdog.note_progress()
+            time.sleep(0.01)
+    assert not alarm.rung.wait(1.5)
+
+
+def test_a_product_that_was_planned_to_be_slow_has_more_time() -> None:
+    alarm = Alarm()
+    with Watchdog(0.1, alarm).watch(expected_seconds=1.0 / TIMES_EXPECTED):
+        assert not alarm.rung.wait(0.5)
+        assert alarm.rung.wait(10)
+    assert alarm.seconds >= 1.0
