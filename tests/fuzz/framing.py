@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 _LINE: Final = re.compile(rb"[!-~]+ +[!-~\x80-\xff]+ +HTTP/1\.([01])")
-_FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\0]*?)[ \t]*")
+_FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\r\n\0]*)")
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n")
 _ID: Final = b"x-request-id"
 
@@ -37,7 +37,7 @@ def _read_head(head: bytes) -> list[tuple[bytes, bytes]] | None:
     if not (line := _LINE.fullmatch(first)):
         return None
     matches = [_FIELD.fullmatch(line) for line in lines]
-    fields = [(match[1].lower(), match[2]) for match in matches if match is not None]
+    fields = [(match[1].lower(), match[2].strip(b" \t")) for match in matches if match is not None]
     if len(fields) < len(lines):
         return None
     if line[1] == b"0":

@@ -72,14 +72,14 @@ class WireFuzzer:
             Fault: It is not as it must be; names seed and number.
         """
         case = draw_case(self._seed, number, self._service.matrices)
-        received = b""
+        received = bytearray()
         try:
-            received = await self._converse(case)
+            await self._converse(case, received)
             if case.way != "lease":
-                judge(case, received)
+                judge(case, bytes(received))
         except Fault as fault:
             told = f"{fault}\nrepeat it: --seed {self._seed} --case {number}\n{show(case)}"
-            raise Fault(f"{told}\nreceived: {_shorten(received)}") from None
+            raise Fault(f"{told}\nreceived: {_shorten(bytes(received))}") from None
         self.ways[case.way] += 1
 
     async def _go_on(self, end: float) -> None:
@@ -98,18 +98,17 @@ class WireFuzzer:
                 held = await asyncio.to_thread(self._service.look)
                 print(f"{self._next} connections: {held}", flush=True)
 
-    async def _converse(self, case: Case) -> bytes:
+    async def _converse(self, case: Case, received: bytearray) -> None:
         """Sends a case, and receives until the connection ends."""
         with await self._connect(case) as connection:
             loop = asyncio.get_running_loop()
             sending = asyncio.create_task(_send(connection, case))
-            received = bytearray()
             try:
                 with contextlib.suppress(ConnectionError, BrokenPipeError):
                     async with asyncio.timeout(ANSWER_SECONDS):
                         if case.end == "reset":
                             await sending
-                            return b""
+                            return
                         while chunk := await loop.sock_recv(connection, 2**16):
                             received += chunk
             except TimeoutError:
@@ -117,7 +116,6 @@ class WireFuzzer:
             finally:
                 sending.cancel()
                 await asyncio.wait({sending})
-            return bytes(received)
 
     async def _connect(self, case: Case) -> socket.socket:
         kind = socket.SOCK_SEQPACKET if case.way == "lease" else socket.SOCK_STREAM
