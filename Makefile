@@ -73,7 +73,7 @@ test: $(ENVIRONMENT) ## the tests that need no GPU
 	$(PY) -m pytest -m serial $(ARGS) || [ $$? -eq 5 ]
 
 test-gpu: $(ENVIRONMENT) ## the tests that need a CUDA GPU; fails without one
-	$(PY) -m pytest -m gpu $(shell grep -l 'mark\.gpu' tests/test_*.py) $(ARGS)
+	$(PY) -m pytest -m gpu $(shell grep -rl 'mark\.gpu' tests --include='test_*.py') $(ARGS)
 
 # Each for so long; `make -j 3 -O fuzz` runs them beside each other. SEED repeats a run.
 FUZZ_SECONDS = 600

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-from tests.environment import SHARED_SETTINGS
+from tests.environment import ROOT, SHARED_SETTINGS
 from wavetrim.kernels.device import list_devices
 
 pytest_plugins = ("tests.server", "tests.clients", "tests.pools")
@@ -21,16 +21,18 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 LONG_FILES: Final = (
-    *("test_kernels_compile", "test_wire_protocol", "test_faults", "test_arena_rules"),
-    *("test_benchmarks_http", "test_service_limits", "test_service_dispatch", "test_arena_chaos"),
-    *("test_leases", "test_client_jobs", "test_service_listening", "test_service_engine"),
+    *("kernels/test_compile", "service/wire/test_protocol", "faults/test_faults"),
+    *("service/storage/test_arena_rules", "benchmarks/test_http", "service/api/test_limits"),
+    *("service/jobs/test_dispatch", "service/storage/test_arena_chaos", "service/api/test_leases"),
+    *("client/test_jobs", "service/cli/test_listening", "service/engine/test_engine"),
 )
 """Files of half a minute and more: they begin, so that no process is busy alone at the end."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with long files; leave GPU tests out, unless the marker expression speaks of them."""
-    items.sort(key=lambda item: item.path.stem not in LONG_FILES)
+    first = {ROOT / "tests" / f"{name}.py" for name in LONG_FILES}
+    items.sort(key=lambda item: item.path not in first)
     if "gpu" in config.option.markexpr:
         return
     left_out = [item for item in items if item.get_closest_marker("gpu")]

@@ -20,10 +20,10 @@ from benchmarks.kernels.suite import share_seconds
 from wavetrim.kernels.errors import KernelsError
 from wavetrim.scheduler.errors import SchedulerError
 from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.wishes import Wishes
 
 Step = tuple[str, float, Callable[[float], None]]
 """What it is, about how long it should take, and what to do in that time."""
@@ -86,7 +86,7 @@ class HostBench:
             return
         steps: list[Step] = []
         for product, sms in sweeps:
-            plan = choose_plan(product.place_in(SWEPT_MEMORY), self._profile, Wishes(sms=sms))
+            plan = choose_plan(product.place_in(SWEPT_MEMORY), self._profile, PlanOptions(sms=sms))
             seconds = estimate_sweep_seconds(plan.predicted.total_seconds)
             name = name_sweep(product, sms)
             if seconds == 0:

@@ -13,10 +13,10 @@ from benchmarks.host.rows import SweepRow
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.scheduler.execution.executor import Executor, Timings
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.wishes import Wishes
 
 POINTS: Final = 30
 """Between the wave boundaries, at equal distances."""
@@ -101,8 +101,8 @@ class Sweep:
         self._profile = profile
         self._problem = problem
         self._sms = sms
-        self.plan = choose_plan(problem, profile, Wishes(sms=sms))
-        alone = choose_plan(problem, profile, Wishes(f=0, sms=sms))
+        self.plan = choose_plan(problem, profile, PlanOptions(sms=sms))
+        alone = choose_plan(problem, profile, PlanOptions(f=0, sms=sms))
         assert alone.spec is not None, "a GPU computes rows with a kernel"
         self._spec: KernelSpec = self.plan.spec or alone.spec
 
@@ -184,8 +184,8 @@ class Sweep:
         """One product with a given F, which pins the boundary; None for the plan as it is."""
         plan = self.plan
         if f is not None:
-            wishes = Wishes(self._spec.name, str(self._spec.tile), f, sms=self._sms)
-            plan = choose_plan(self._problem, self._profile, wishes)
+            options = PlanOptions(self._spec.name, str(self._spec.tile), f, sms=self._sms)
+            plan = choose_plan(self._problem, self._profile, options)
         return self._executor.run(plan, operands.a, operands.b, operands.c)
 
     def _is_cpu_worthwhile(self) -> bool:

@@ -12,10 +12,10 @@ from typing import Any, Final, Self
 from benchmarks.common.environment import name_gpu
 from benchmarks.kernels.measured import Shape
 from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.wishes import Wishes
 
 KERNELS: Final = ("register", "bulk", "tensor")
 """Kernels whose tiles differ in more than their use as lessons."""
@@ -116,7 +116,7 @@ def choose_tiles(
             continue
         for m, n, k in shapes:
             problem = GemmProblem(m=m, n=n, k=k, dtype=dtype, memory="pinned")
-            planned = choose_plan(problem, profile, Wishes(kernel=name, f=0)).spec
+            planned = choose_plan(problem, profile, PlanOptions(kernel=name, f=0)).spec
             assert planned is not None, "a GPU computes rows with a kernel"
             found = heuristics.choose((m, n, k), tiles) if heuristics else None
             heuristic = None if found is None else str(found.tile)

@@ -23,10 +23,10 @@ from wavetrim.lab.reports.report import Report
 from wavetrim.lab.reports.table import Row, Table, format_milliseconds
 from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.execution.executor import Executor, Timings
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
-from wavetrim.scheduler.wishes import Wishes
 
 NAME: Final = "hybrid-f"
 RUNS: Final = 7
@@ -75,7 +75,7 @@ def run_experiment(
     profile = find_profile(
         None, devices=[bench.device], directory=None, cpu_threads=bench.cpu_threads
     )
-    plans = [choose_plan(problem, profile, Wishes(kernel, str(w), f)) for f in rows]
+    plans = [choose_plan(problem, profile, PlanOptions(kernel, str(w), f)) for f in rows]
     operands = draw_operands(problem)
     executor = Executor(
         cache_dir=bench.cache_dir,

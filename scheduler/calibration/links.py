@@ -18,12 +18,12 @@ from wavetrim.kernels.transfer.pinned import pin_matrix
 from wavetrim.scheduler.calibration.repetition import REST_SECONDS, repeat
 from wavetrim.scheduler.model.curves import build_gpu_curve, find_filled_share
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.candidates import Candidate
 from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.estimate import COPY_SECONDS
 from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
-from wavetrim.scheduler.wishes import Wishes
 
 LINK_SIDE: Final = 8192
 _SIDES: Final = LINK_SIDE // 2, LINK_SIDE
@@ -175,7 +175,7 @@ def measure_fill(way: Way, memory: Memory) -> float:
     costs = []
     for middling in _MIDDLING:
         problem = replace(middling, memory=memory)
-        plan = choose_plan(problem, way.profile, Wishes(f=0))
+        plan = choose_plan(problem, way.profile, PlanOptions(f=0))
         curve = plan.gpu_alone_curve
         assert plan.spec is not None, "without rows for the CPU there is a kernel"
         assert curve is not None, "and its curve"

@@ -15,7 +15,7 @@ from typing import Any, Final
 from pydantic_core import from_json, to_json
 
 from wavetrim.scheduler.errors import SchedulerError
-from wavetrim.scheduler.wishes import NO_WISHES, WISH_NAMES, Wishes
+from wavetrim.scheduler.options import NO_OPTIONS, OPTION_NAMES, PlanOptions
 
 FINAL_TYPES: Final = frozenset({"succeeded", "failed", "cancelled"})
 """Types of the message that ends a run."""
@@ -79,10 +79,10 @@ class RunRequest:
             are converted first.
         alpha: Factor of the product.
         beta: Factor of C.
-        wishes: Kernel, tile, F, accuracy and multiprocessors, as far as they are not left open;
+        options: Kernel, tile, F, accuracy and multiprocessors, as far as they are not left open;
             each a field of its own in the message.
         verify: Whether the product is checked.
-        cpu_only: Leave the GPU alone, whatever is wished.
+        cpu_only: Leave the GPU alone, whatever the options say.
         reports: Whether the plan and the progress are told while the product is computed.
         row_step: Rows of `out` that are final are told whenever there are so many more; 0 for
             never.
@@ -95,7 +95,7 @@ class RunRequest:
     out: Operand
     alpha: float = 1.0
     beta: float = 0.0
-    wishes: Wishes = NO_WISHES
+    options: PlanOptions = NO_OPTIONS
     verify: bool = False
     cpu_only: bool = False
     reports: bool = True
@@ -117,15 +117,15 @@ class RunRequest:
             "reports": self.reports,
             "row_step": self.row_step,
         }
-        if self.wishes is not NO_WISHES:
-            message.update(self.wishes.as_dict())
+        if self.options is not NO_OPTIONS:
+            message.update(self.options.as_dict())
         return message
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> "RunRequest":
         """The request that `as_message` was called on."""
         c = message["c"]
-        wished = not WISH_NAMES_SET.isdisjoint(message)
+        has_options = not _OPTION_NAMES.isdisjoint(message)
         return cls(
             job=message["job"],
             a=Operand.read(message["a"]),
@@ -134,7 +134,7 @@ class RunRequest:
             out=Operand.read(message["out"]),
             alpha=message["alpha"],
             beta=message["beta"],
-            wishes=Wishes.read(message) if wished else NO_WISHES,
+            options=PlanOptions.read(message) if has_options else NO_OPTIONS,
             verify=message["verify"],
             cpu_only=message["cpu_only"],
             reports=message["reports"],
@@ -142,7 +142,7 @@ class RunRequest:
         )
 
 
-WISH_NAMES_SET: Final = frozenset(WISH_NAMES)
+_OPTION_NAMES: Final = frozenset(OPTION_NAMES)
 
 
 def encode_message(message: Mapping[str, Any]) -> bytes:

@@ -20,12 +20,12 @@ from wavetrim.scheduler.errors import (
     VerificationFailed,
 )
 from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.description import describe_choice, describe_plan
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.wishes import NO_WISHES, Wishes
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def run_request(
     """Compute out ← alpha A·B + beta C in the request's memory.
 
     Args:
-        request: The product, its operands and its wishes.
+        request: The product, its operands and its options.
         executor: Runs the plan.
         profile: The machine to plan with; its CPU when the request is for the CPU alone.
         slabs: Where operands lie that are in the arena; None where all are files.
@@ -76,14 +76,14 @@ def run_request(
         raise ExecutionCancelled("cancelled before it began")
     product = open_product(request, slabs)
 
-    def choose(rows: int, wishes: Wishes) -> Plan:
+    def choose(rows: int, options: PlanOptions) -> Plan:
         memory: Memory = "pinned" if executor.devices and product.is_pinned() else "pageable"
         k, n = product.b.shape
         problem = GemmProblem(rows, n, k, request.out.dtype, memory)
-        return plans.choose(problem, profile, wishes)
+        return plans.choose(problem, profile, options)
 
-    wishes = NO_WISHES if request.cpu_only else request.wishes
-    plan = choose(request.out.rows, wishes)
+    options = NO_OPTIONS if request.cpu_only else request.options
+    plan = choose(request.out.rows, options)
     described = describe_plan(plan) if request.reports else describe_choice(plan)
     if planned is not None:
         planned(described)
@@ -94,7 +94,7 @@ def run_request(
         has_gpu = bool(executor.devices) and not request.cpu_only
         timings, verification = compute_checked(
             product, plan, executor,
-            choose_gpu_plan=(lambda rows: choose(rows, replace(wishes, f=0))) if has_gpu else None,
+            choose_gpu_plan=(lambda rows: choose(rows, replace(options, f=0))) if has_gpu else None,
             changes=changes, progress=progress, cancelled=cancelled, final=final,
         )  # fmt: skip
     else:

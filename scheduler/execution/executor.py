@@ -21,7 +21,7 @@ from wavetrim.kernels.errors import DeviceFailure, KernelsError
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
-from wavetrim.scheduler.execution.prefault import FRESH_THREADS, FreshResults
+from wavetrim.scheduler.execution.prefault import PREFAULT_THREADS, Prefault
 from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.plan import Plan
@@ -86,7 +86,7 @@ class Executor:
             if devices
             else None
         )
-        self._fresh = FreshResults(min(self.pool.threads, FRESH_THREADS))
+        self._prefault = Prefault(min(self.pool.threads, PREFAULT_THREADS))
         # One thread for good: CUDA libraries keep a handle for each thread, which is slow to make.
         self._gpu_thread = CallThreads(1, "gpu-part")
         self._callers = threading.local()
@@ -150,7 +150,7 @@ class Executor:
         with self._runs:
             start = time.perf_counter()
             staged = plan.gpu_rows > 0 and plan.problem.memory == "pageable"
-            fresh = self._fresh.make_pages(c) if staged else contextlib.nullcontext()
+            fresh = self._prefault.make_pages(c) if staged else contextlib.nullcontext()
             try:
                 with fresh:
                     gpu, cpu_seconds = execution.compute()
@@ -194,7 +194,7 @@ class Executor:
     def close(self) -> None:
         """Give back threads, streams and memory."""
         self._gpu_thread.close()
-        self._fresh.close()
+        self._prefault.close()
         if self.pipeline is not None:
             self.pipeline.close()
         self.pool.close()

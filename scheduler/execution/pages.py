@@ -66,7 +66,7 @@ def collapse_range(begin: int, end: int) -> bool:
 
 
 def ask_for_huge_pages(matrix: Matrix) -> None:
-    """A wish; the kernel refuses it where it has none."""
+    """Ask for pages of 2 MiB; the kernel refuses where it has none."""
     _advise(matrix.ctypes.data, matrix.ctypes.data + matrix.nbytes, _MADV_HUGEPAGE)
 
 

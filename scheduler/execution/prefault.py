@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.pages import ask_for_huge_pages, cut_range, populate_range
 
-FRESH_THREADS: Final = 8
+PREFAULT_THREADS: Final = 8
 """More do not make pages faster; fewer do not keep ahead of the copies."""
 
 PREPARED_BYTES: Final = 2**30
@@ -34,7 +34,7 @@ _LOOKS: Final = 16
 Matrix = NDArray[Any]
 
 
-class FreshResults:
+class Prefault:
     """Threads that make pages; they are started when a fresh result is met first.
 
     Args:
@@ -76,7 +76,7 @@ class FreshResults:
     def _start(self) -> CallThreads:
         with self._starting:
             if self._pool is None:
-                self._pool = CallThreads(self._threads, "fresh")
+                self._pool = CallThreads(self._threads, "prefault")
             return self._pool
 
 

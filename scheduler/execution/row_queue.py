@@ -17,7 +17,7 @@ PACE_PANELS: Final = 3
 """Panels by which the GPU's pace is told."""
 
 
-class Frontier:
+class RowQueue:
     """The rows of C that nobody has taken yet. Safe to use from several threads.
 
     Args:

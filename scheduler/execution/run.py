@@ -17,7 +17,7 @@ from wavetrim.kernels.pipeline.pipeline import GpuPipeline, GpuTimings
 from wavetrim.kernels.pipeline.sharing import SharedRows
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.pieces import Pieces
-from wavetrim.scheduler.execution.row_queue import Frontier
+from wavetrim.scheduler.execution.row_queue import RowQueue
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.plan import Plan
 
@@ -129,7 +129,7 @@ class Execution:
         self._pipeline, self._pool, self._gpu_thread = pipeline, pool, gpu_thread
         self._watchdog = watchdog
         self._comes_again = comes_again
-        self._frontier = Frontier(plan.problem.m, plan.f, _choose_pieces(plan))
+        self._row_queue = RowQueue(plan.problem.m, plan.f, _choose_pieces(plan))
         self._counter = RowCounter(plan.problem.m, progress)
         self._final = FinalRows(final)
         self._stop = threading.Event()
@@ -138,7 +138,7 @@ class Execution:
     @property
     def f(self) -> int:
         """Rows that the CPU has taken."""
-        return self._frontier.f
+        return self._row_queue.f
 
     def compute(self) -> tuple[GpuTimings, float]:
         """Compute all rows; returns the GPU part's timings and the CPU part's seconds.
@@ -177,7 +177,7 @@ class Execution:
             failures.append(gpu_failure)
         if failures:
             raise _find_cause(failures)
-        if self._frontier.moves and (rest := self._frontier.take_rest()):
+        if self._row_queue.moves and (rest := self._row_queue.take_rest()):
             parts = iter([rest])
             cpu_seconds += self._multiply_on_cpu(
                 lambda _: next(parts, range(0)), self._pool.threads, None
@@ -185,10 +185,10 @@ class Execution:
         return gpu_part.result(), cpu_seconds
 
     def _compute_gpu_rows(self) -> GpuTimings:
-        plan, frontier = self._plan, self._frontier
+        plan, row_queue = self._plan, self._row_queue
         assert self._pipeline is not None, "a plan leaves rows to a GPU only where one is"
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
-        shared = SharedRows(plan.gpu_rows, frontier.take_top) if frontier.moves else None
+        shared = SharedRows(plan.gpu_rows, row_queue.take_top) if row_queue.moves else None
         mine = slice(0, plan.problem.m if shared else plan.gpu_rows)
         copiers = plan.share.copiers if plan.f else None
         watched = self._watchdog.watch(plan.predicted.total_seconds) if self._watchdog else None
@@ -215,7 +215,7 @@ class Execution:
 
     def _compute_cpu_rows(self) -> float:
         threads = self._plan.share.threads if self._plan.gpu_rows else self._pool.threads
-        return self._multiply_on_cpu(self._frontier.take_bottom, threads, self._final.tell_cpu)
+        return self._multiply_on_cpu(self._row_queue.take_bottom, threads, self._final.tell_cpu)
 
     def _multiply_on_cpu(
         self,
@@ -226,7 +226,7 @@ class Execution:
         try:
             return self._pool.multiply_rows(
                 self._a, self._b, self._c, take,
-                likely_rows=self._plan.f if self._frontier.moves else None,
+                likely_rows=self._plan.f if self._row_queue.moves else None,
                 alpha=self._alpha, beta=self._beta, threads=threads,
                 progress=self._counter.add, cancelled=self._is_cancelled, final=final,
             )  # fmt: skip

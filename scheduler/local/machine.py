@@ -17,13 +17,13 @@ from wavetrim.kernels.transfer.pinned import pin_array
 from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
 from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.provider import ProfileProvider
 from wavetrim.scheduler.profile.store import find_profile
-from wavetrim.scheduler.wishes import Wishes
 
 Matrix = NDArray[Any]
 
@@ -94,26 +94,26 @@ class LocalMachine:
         """
         return pin_array(shape, dtype) if self.has_gpu else np.empty(shape, dtype)
 
-    def choose_plan(self, problem: GemmProblem, wishes: Wishes, device: str | None) -> Plan:
+    def choose_plan(self, problem: GemmProblem, options: PlanOptions, device: str | None) -> Plan:
         """The plan of a product here.
 
         Args:
             problem: The product.
-            wishes: What is not left to the planner.
+            options: What is not left to the planner.
             device: "cpu" or "gpu" for all rows there, unless F is given; None for the best.
 
         Raises:
-            PlanError: A wish cannot be met, or there is no such device.
+            PlanError: An option cannot be met, or there is no such device.
         """
         if device == "cpu" or not self.has_gpu:
-            return self._plans.choose(problem, self._cpu_profile, wishes)
+            return self._plans.choose(problem, self._cpu_profile, options)
         profile = self._profiles.find()
-        if device != "gpu" or wishes.f != "auto":
-            return self._plans.choose(problem, profile, wishes)
-        plan = self._plans.choose(problem, profile, wishes)
+        if device != "gpu" or options.f != "auto":
+            return self._plans.choose(problem, profile, options)
+        plan = self._plans.choose(problem, profile, options)
         if plan.no_gpu_reason is not None:
             raise PlanError("device", device, f'None or "cpu": {plan.no_gpu_reason}')
-        return self._plans.choose(problem, profile, replace(wishes, f=0))
+        return self._plans.choose(problem, profile, replace(options, f=0))
 
     @cached_property
     def _cpu_profile(self) -> MachineProfile:

@@ -27,8 +27,8 @@ from wavetrim.scheduler.local.arrays import (
 )
 from wavetrim.scheduler.local.machine import LocalMachine
 from wavetrim.scheduler.local.stacks import StackProblem, find_stack_problem, split_stacks
+from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions, check_rows, find_accuracy
 from wavetrim.scheduler.problem import GemmProblem, Memory
-from wavetrim.scheduler.wishes import NO_WISHES, Wishes, check_rows, find_accuracy
 
 Array: TypeAlias = NDArray[Any]
 FindMachine: TypeAlias = Callable[[bool], LocalMachine]
@@ -42,7 +42,7 @@ class _Product(NamedTuple):
         dtype: Element type of the result.
         alpha: Factor of A·B.
         beta: Factor of C; 0 where there is none.
-        wishes: What is not left to the planner.
+        options: What is not left to the planner.
         device: None, "cpu" or "gpu".
     """
 
@@ -50,7 +50,7 @@ class _Product(NamedTuple):
     dtype: np.dtype[Any]
     alpha: float
     beta: float
-    wishes: Wishes
+    options: PlanOptions
     device: str | None
 
 
@@ -94,8 +94,8 @@ def multiply(
     machine = find_machine(device != "cpu")
     if device is not None:
         machine.check_device(device)
-    wishes = NO_WISHES if f == "auto" and accuracy is None else _read_wishes(f, accuracy)
-    product = _Product(problem, dtype, alpha, beta, wishes, device)
+    options = NO_OPTIONS if f == "auto" and accuracy is None else _read_options(f, accuracy)
+    product = _Product(problem, dtype, alpha, beta, options, device)
     result = out
     if result is None or not can_write(result, left, right, addend):
         result = np.empty(problem.shape, dtype)
@@ -112,22 +112,22 @@ def multiply(
     return out
 
 
-def _read_wishes(f: Any, accuracy: str | None) -> Wishes:
+def _read_options(f: Any, accuracy: str | None) -> PlanOptions:
     exact = None if accuracy is None else find_accuracy(accuracy)
-    return Wishes(f=check_rows(f), accuracy=exact)
+    return PlanOptions(f=check_rows(f), accuracy=exact)
 
 
 def _compute(
     machine: LocalMachine, product: _Product, left: Array, right: Array, result: Array
 ) -> None:
     """Write the product into the result, which holds C where β is not 0."""
-    problem, wishes = product.problem, product.wishes
+    problem, options = product.problem, product.options
     if result.size == 0:
         return
     if problem.k == 0:
         scale(result, product.beta)
         return
-    fold = wishes.f == "auto"  # a given F counts in each matrix
+    fold = options.f == "auto"  # a given F counts in each matrix
     rows = problem.rows if fold and problem.shares_b else problem.m
     sizes = rows, problem.n, problem.k, DTYPE_NAMES[product.dtype]
     if machine.has_gpu and product.device != "cpu":
@@ -137,7 +137,7 @@ def _compute(
     else:
         memory = "pageable"
     question = _ask(*sizes, memory)
-    plan = machine.choose_plan(question.problem, wishes, product.device)
+    plan = machine.choose_plan(question.problem, options, product.device)
     if question.is_small and plan.gpu_rows == 0:
         multiply_alone(left, right, result, alpha=product.alpha, beta=product.beta)
         return

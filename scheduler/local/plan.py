@@ -7,12 +7,12 @@ from wavetrim.kernels.device import select_devices
 from wavetrim.scheduler.errors import ProblemError
 from wavetrim.scheduler.local.empty import name_dtype
 from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
+from wavetrim.scheduler.options import PlanOptions, check_rows, find_accuracy
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
 from wavetrim.scheduler.problem import GemmProblem, find_memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import find_preset
 from wavetrim.scheduler.profile.store import find_profile
-from wavetrim.scheduler.wishes import Wishes, check_rows, find_accuracy
 
 
 def plan_locally(
@@ -55,14 +55,14 @@ def plan_locally(
         if not isinstance(size, SupportsIndex):
             raise ProblemError(name, size, "a whole number from 1")
     problem = GemmProblem(int(m), int(n), int(k), name_dtype(dtype), find_memory(memory))
-    wishes = Wishes(
+    options = PlanOptions(
         kernel=kernel,
         tile=tile,
         f=check_rows(f),
         accuracy=None if accuracy is None else find_accuracy(accuracy),
         sms=sms,
     )
-    return choose_plan(problem, _find_profile(device, find_machine, read_options), wishes)
+    return choose_plan(problem, _find_profile(device, find_machine, read_options), options)
 
 
 def _find_profile(

@@ -3,15 +3,15 @@
 import threading
 from typing import Final, TypeAlias
 
+from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.wishes import NO_WISHES, Wishes
 
 CAPACITY: Final = 256
 """Plans that are kept: the shapes that a program asks for over and over are few."""
 
-_Question: TypeAlias = tuple[GemmProblem, Wishes, int]
+_Question: TypeAlias = tuple[GemmProblem, PlanOptions, int]
 
 
 class PlanCache:
@@ -31,23 +31,23 @@ class PlanCache:
         self._lock = threading.Lock()
 
     def choose(
-        self, problem: GemmProblem, profile: MachineProfile, wishes: Wishes = NO_WISHES
+        self, problem: GemmProblem, profile: MachineProfile, options: PlanOptions = NO_OPTIONS
     ) -> Plan:
-        """As `choose_plan`, which is asked once for each product, profile and wishes.
+        """As `choose_plan`, which is asked once for each product, profile and options.
 
         Args:
             problem: The product.
             profile: The machine; another object is another profile.
-            wishes: What is not left to the planner.
+            options: What is not left to the planner.
 
         Raises:
-            PlanError: A wish cannot be met; refusals are not kept.
+            PlanError: An option cannot be met; refusals are not kept.
         """
         # A plan holds its profile, so no other one has its id while the plan is here.
-        question = problem, wishes, id(profile)
+        question = problem, options, id(profile)
         plan = self._young.get(question)
         if plan is None:
-            plan = self._old.get(question) or choose_plan(problem, profile, wishes)
+            plan = self._old.get(question) or choose_plan(problem, profile, options)
             with self._lock:
                 if len(self._young) >= self._most_young:
                     self._old, self._young = self._young, {}

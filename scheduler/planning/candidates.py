@@ -1,4 +1,4 @@
-"""The kernels that may compute a product: those that exist, run here and are wished for.
+"""The kernels that may compute a product: those that exist, run here and are asked for.
 
 Pure: reads the catalog and a profile. What cannot be met is refused with field, value and limit.
 """
@@ -10,9 +10,9 @@ from typing import Final
 from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
 from wavetrim.kernels.errors import UnknownKernel
 from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.options import ACCURACIES, DEFAULT_ACCURACY, PlanOptions, find_accuracy
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import KernelModel, MachineProfile
-from wavetrim.scheduler.wishes import ACCURACIES, DEFAULT_ACCURACY, Wishes, find_accuracy
 
 _LOOSER: Final[dict[str, tuple[str, ...]]] = {
     "strict": ("strict",),
@@ -33,7 +33,7 @@ class Candidate:
 
 
 def find_candidates(
-    problem: GemmProblem, profile: MachineProfile, wishes: Wishes
+    problem: GemmProblem, profile: MachineProfile, options: PlanOptions
 ) -> tuple[Candidate, ...]:
     """The kernels that may compute a product; none where the CPU must.
 
@@ -42,42 +42,42 @@ def find_candidates(
     Args:
         problem: The product.
         profile: The machine.
-        wishes: What is wished of the plan.
+        options: What is asked of the plan.
 
     Raises:
         PlanError: Kernel, tile, accuracy or multiprocessors are not what this product can have
             here.
     """
-    _check_accuracy(problem, wishes)
+    _check_accuracy(problem, options)
     models = profile.index_kernels()
     runnable = [
         Candidate(spec, models[spec.name, spec.dtype, str(spec.tile)])
-        for spec in _find_accurate(problem, wishes)
+        for spec in _find_accurate(problem, options)
         if (spec.name, spec.dtype, str(spec.tile)) in models
     ]
-    if wishes.kernel != "auto" and not runnable and profile.gpu is not None:
-        raise PlanError("kernel", wishes.kernel, f"one that {profile.device} runs")
-    if wishes.sms is not None:
-        runnable = _find_held(problem, profile, wishes, runnable)
+    if options.kernel != "auto" and not runnable and profile.gpu is not None:
+        raise PlanError("kernel", options.kernel, f"one that {profile.device} runs")
+    if options.sms is not None:
+        runnable = _find_held(problem, profile, options, runnable)
     measured = [candidate for candidate in runnable if not candidate.model.assumed]
     return tuple(measured or runnable)
 
 
-def explain_no_kernel(problem: GemmProblem, profile: MachineProfile, wishes: Wishes) -> str:
+def explain_no_kernel(problem: GemmProblem, profile: MachineProfile, options: PlanOptions) -> str:
     """Why there is no candidate, and what follows."""
     if profile.gpu is None:
         reason = "there is no GPU"
     elif not list_kernels(dtype=problem.dtype):
         reason = f"no kernel multiplies {problem.dtype}"
     else:
-        accuracy = wishes.accuracy or DEFAULT_ACCURACY
+        accuracy = options.accuracy or DEFAULT_ACCURACY
         reason = f"no kernel of accuracy {accuracy} multiplies {problem.dtype} on {profile.device}"
     return f"{reason}, so the CPU computes every row"
 
 
-def _check_accuracy(problem: GemmProblem, wishes: Wishes) -> None:
+def _check_accuracy(problem: GemmProblem, options: PlanOptions) -> None:
     """Refuse an accuracy that there is not, or that says nothing about this element type."""
-    accuracy = wishes.accuracy
+    accuracy = options.accuracy
     if accuracy is None or accuracy in ("strict", "library", problem.dtype):
         return
     find_accuracy(accuracy)
@@ -87,32 +87,32 @@ def _check_accuracy(problem: GemmProblem, wishes: Wishes) -> None:
     raise PlanError("accuracy", accuracy, f"{limit}: {accuracy} means {meaning}")
 
 
-def _find_accurate(problem: GemmProblem, wishes: Wishes) -> list[KernelSpec]:
+def _find_accurate(problem: GemmProblem, options: PlanOptions) -> list[KernelSpec]:
     """The entries for the element type that are named, or all, as exact as is asked for."""
-    if wishes.kernel == "auto":
-        if wishes.tile is not None:
-            raise PlanError("tile", wishes.tile, 'left out while kernel is "auto"')
-        allowed = _LOOSER[wishes.accuracy or DEFAULT_ACCURACY]
+    if options.kernel == "auto":
+        if options.tile is not None:
+            raise PlanError("tile", options.tile, 'left out while kernel is "auto"')
+        allowed = _LOOSER[options.accuracy or DEFAULT_ACCURACY]
         return [
             spec
             for spec in list_kernels(dtype=problem.dtype)
             if spec.accuracy in allowed and problem.k >= spec.least_k
         ]
-    named = _find_named(problem, wishes)
-    if wishes.accuracy is None:
+    named = _find_named(problem, options)
+    if options.accuracy is None:
         return named
-    allowed = _LOOSER[wishes.accuracy]
+    allowed = _LOOSER[options.accuracy]
     accurate = [spec for spec in named if spec.accuracy in allowed]
     if not accurate:
         fitting = (s for s in list_kernels(dtype=problem.dtype) if s.accuracy in allowed)
-        limit = f"auto, or of accuracy {wishes.accuracy} in {problem.dtype}: {_name(fitting)}"
-        raise PlanError("kernel", wishes.kernel, limit)
+        limit = f"auto, or of accuracy {options.accuracy} in {problem.dtype}: {_name(fitting)}"
+        raise PlanError("kernel", options.kernel, limit)
     return accurate
 
 
-def _find_named(problem: GemmProblem, wishes: Wishes) -> list[KernelSpec]:
+def _find_named(problem: GemmProblem, options: PlanOptions) -> list[KernelSpec]:
     """The entries of that name for the element type; one where the tile is named, too."""
-    kernel, tile = wishes.kernel, wishes.tile
+    kernel, tile = options.kernel, options.tile
     named = [spec for spec in list_kernels() if spec.name == kernel]
     if not named:
         raise PlanError("kernel", kernel, f"one of auto, {_name(list_kernels())}")
@@ -129,12 +129,12 @@ def _find_named(problem: GemmProblem, wishes: Wishes) -> list[KernelSpec]:
 
 
 def _find_held(
-    problem: GemmProblem, profile: MachineProfile, wishes: Wishes, candidates: list[Candidate]
+    problem: GemmProblem, profile: MachineProfile, options: PlanOptions, candidates: list[Candidate]
 ) -> list[Candidate]:
     """Those that can be held to some of the multiprocessors."""
     if profile.gpu is None:
-        raise PlanError("sms", wishes.sms, "left out: there is no GPU")
-    sms, count = wishes.sms or 0, profile.gpu.sm_count
+        raise PlanError("sms", options.sms, "left out: there is no GPU")
+    sms, count = options.sms or 0, profile.gpu.sm_count
     if not 1 <= sms <= count:
         raise PlanError("sms", sms, f"1…{count}, the multiprocessors of {profile.device}")
     able = [candidate for candidate in candidates if candidate.spec.persistent]
@@ -146,7 +146,7 @@ def _find_held(
         names = _name(candidate.spec for candidate in able)
         raise PlanError("sms", sms, f"{least}…{count} with {names}")
     if not candidates:
-        reason = explain_no_kernel(problem, profile, wishes)
+        reason = explain_no_kernel(problem, profile, options)
         raise PlanError("sms", sms, f"left out: {reason}")
     others = _name(spec for spec in list_kernels(dtype=problem.dtype) if spec.persistent)
     refused = _name(candidate.spec for candidate in candidates)

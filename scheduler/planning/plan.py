@@ -16,12 +16,12 @@ from wavetrim.scheduler.model.cost import CpuCurve, rows_within
 from wavetrim.scheduler.model.cpu import CpuShare
 from wavetrim.scheduler.model.curves import build_cpu_curve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
+from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.candidates import explain_no_kernel, find_candidates
 from wavetrim.scheduler.planning.ranking import RankedKernel, rank_kernels
 from wavetrim.scheduler.planning.split import split_rows
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.wishes import NO_WISHES, Wishes
 
 WORTHWHILE_GAIN: Final = 0.02
 """A kernel must promise at least this gain over one that is faster by itself: below it the
@@ -146,29 +146,31 @@ class Plan:
         return replace(self, f=f, spec=kernel, predicted=self.predict(f))
 
 
-def choose_plan(problem: GemmProblem, profile: MachineProfile, wishes: Wishes = NO_WISHES) -> Plan:
+def choose_plan(
+    problem: GemmProblem, profile: MachineProfile, options: PlanOptions = NO_OPTIONS
+) -> Plan:
     """Choose kernel and F for a product on a machine.
 
     Args:
         problem: The product.
         profile: The machine.
-        wishes: What is not left to this choice.
+        options: What is not left to this choice.
 
     Raises:
-        PlanError: A wish cannot be met: the kernel or tile is unknown, cannot run this product
+        PlanError: An option cannot be met: the kernel or tile is unknown, cannot run this product
             here or is not as exact as is asked for, f is outside 0…M, or the GPU's kernels
             cannot be held to so many multiprocessors.
     """
-    m, f = problem.m, wishes.f
+    m, f = problem.m, options.f
     if f != "auto" and not 0 <= f <= m:
         raise PlanError("f", f, f'"auto" or 0…{m}, the rows of C')
-    candidates = find_candidates(problem, profile, wishes)
-    kernels = rank_kernels(problem, profile, candidates, wishes.sms)
+    candidates = find_candidates(problem, profile, options)
+    kernels = rank_kernels(problem, profile, candidates, options.sms)
     # All that can be the best end about as soon as the fastest.
     copying = kernels[0].curve.copying_share if kernels else 1.0
     ways = _list_ways(problem, profile, copying)
     if not candidates:
-        reason = explain_no_kernel(problem, profile, wishes)
+        reason = explain_no_kernel(problem, profile, options)
         if f not in ("auto", m):
             raise PlanError("f", f, f'"auto" or {m}: {reason}')
         return replace(ways[0], no_gpu_reason=reason)
@@ -178,7 +180,7 @@ def choose_plan(problem: GemmProblem, profile: MachineProfile, wishes: Wishes = 
     for kernel in kernels:
         # Most kernels need no search for their best F.
         if best is None or f != "auto" or _can_beat(best, ways, kernel, alone_seconds):
-            plan = _choose_rows(ways, kernel, wishes, alone_seconds)
+            plan = _choose_rows(ways, kernel, options, alone_seconds)
             if best is None or _is_worthwhile(plan, best.predicted):
                 best = plan
     assert best is not None, "there is a candidate"
@@ -206,17 +208,17 @@ def _can_beat(plan: Plan, ways: Sequence[Plan], kernel: RankedKernel, alone_seco
 
 
 def _choose_rows(
-    ways: Sequence[Plan], kernel: RankedKernel, wishes: Wishes, alone_seconds: float
+    ways: Sequence[Plan], kernel: RankedKernel, options: PlanOptions, alone_seconds: float
 ) -> Plan:
     """The best plan with one kernel, or the one with F as it is given.
 
     A split must be worthwhile beside the best single device, which may have another kernel.
     """
     m = ways[0].problem.m
-    if wishes.f != "auto":
-        given = [_take_way(way, kernel, wishes).move(wishes.f, kernel.spec) for way in ways]
+    if options.f != "auto":
+        given = [_take_way(way, kernel, options).move(options.f, kernel.spec) for way in ways]
         return replace(min(given, key=_tell_total_seconds), pinned=True)
-    first = _take_way(ways[0], kernel, wishes)
+    first = _take_way(ways[0], kernel, options)
     alone, memory = first.move(0, kernel.spec), first.problem.memory
     gpu_seconds, cpu_seconds = map(_tell_total_seconds, (alone, first))
     chosen = alone if gpu_seconds <= cpu_seconds * (1 - GPU_GAINS[memory]) else first
@@ -224,7 +226,7 @@ def _choose_rows(
     for way in ways:
         if not _can_end_within(limit, way, kernel):
             continue
-        plan = _take_way(way, kernel, wishes)
+        plan = _take_way(way, kernel, options)
         assert plan.gpu_curve is not None, "a kernel has been taken"
         plan = plan.move(split_rows(m, [plan.gpu_curve, plan.cpu_curve])[1], kernel.spec)
         if plan.predicted.total_seconds <= limit:
@@ -242,11 +244,11 @@ def _can_end_within(seconds: float, way: Plan, kernel: RankedKernel) -> bool:
     return kernel.curve.disturb(stretch, way.share.start_seconds).seconds(rows) <= seconds
 
 
-def _take_way(way: Plan, kernel: RankedKernel, wishes: Wishes) -> Plan:
+def _take_way(way: Plan, kernel: RankedKernel, options: PlanOptions) -> Plan:
     """The plan of the CPU alone that can be moved to rows for this kernel."""
     stretch = way.share.find_link_stretch(way.problem.n, way.problem.k)
     beside_cpu = kernel.curve.disturb(stretch, way.share.start_seconds)
-    return replace(way, gpu_curve=beside_cpu, gpu_alone_curve=kernel.curve, sms=wishes.sms)
+    return replace(way, gpu_curve=beside_cpu, gpu_alone_curve=kernel.curve, sms=options.sms)
 
 
 def _limit_split(alone_seconds: float, memory: Memory) -> float:

@@ -6,9 +6,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
-from wavetrim.scheduler.wishes import Wishes
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.service.api.option_schemas import (
+    AccuracyName,
+    JsonRows,
+    KernelName,
+    SmCount,
+    TileName,
+)
 from wavetrim.service.api.schemas import Owner
-from wavetrim.service.api.wish_schemas import AccuracyName, JsonRows, KernelName, SmCount, TileName
 from wavetrim.service.jobs.job import Job, JobState
 
 MatrixId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$", description="Id of a matrix.")]
@@ -88,9 +94,9 @@ class JobRequest(BaseModel):
     priority: int = Field(0, ge=-1000, le=1000, description="The higher one runs first.")
 
     @property
-    def wishes(self) -> Wishes:
+    def options(self) -> PlanOptions:
         """What the planner is to heed."""
-        return Wishes.read(dict(self))
+        return PlanOptions.read(dict(self))
 
 
 class JobError(BaseModel):

@@ -13,14 +13,14 @@ from starlette.types import Receive, Scope, Send
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.engine.placing import check_place
 from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.scheduler.wishes import NO_WISHES
 from wavetrim.service.api.auth import find_tenant
 from wavetrim.service.api.body_limit import receive_document
 from wavetrim.service.api.body_route import refuse
 from wavetrim.service.api.leased_schemas import LeasedMatrix, LeasedProduct
 from wavetrim.service.api.leases import check_unix
-from wavetrim.service.api.product_answer import Caller, check_wishes, describe_product
+from wavetrim.service.api.product_answer import Caller, check_options, describe_product
 from wavetrim.service.errors import FieldProblem, ShapesDiffer
 from wavetrim.service.jobs.operands import check_operands
 from wavetrim.service.storage.leases import Lease, Leases
@@ -41,7 +41,7 @@ async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
         request, rooms = place_product(product, state.leases, find_tenant(scope).sees)
         for room in rooms:
             stack.callback(room.hold("request").release)
-        check_wishes(state.engine, request)
+        check_options(state.engine, request)
         event = await state.products.compute(request, rooms, Caller(receive).await_leaving)
     content: bytes = to_json(_describe(event), inf_nan_mode="null")
     headers = [
@@ -101,10 +101,11 @@ def place_product(
     )
     if (out.rows, out.columns) != (problem.m, problem.n):
         raise ShapesDiffer("shape of out", product.out.shape, f"{(problem.m, problem.n)}")
-    wishes = product.wishes
+    options = product.options
     request = RunRequest(
         job="", a=a, b=b, c=c, out=out, alpha=product.alpha, beta=product.beta,
-        wishes=NO_WISHES if wishes == NO_WISHES else wishes, verify=product.verify, reports=False,
+        options=NO_OPTIONS if options == NO_OPTIONS else options, verify=product.verify,
+        reports=False,
     )  # fmt: skip
     return request, tuple(used.values())
 

@@ -5,9 +5,15 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
-from wavetrim.scheduler.wishes import Wishes
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.service.api.option_schemas import (
+    AccuracyName,
+    JsonRows,
+    KernelName,
+    SmCount,
+    TileName,
+)
 from wavetrim.service.api.schemas import DtypeName, Pair, describe_pair
-from wavetrim.service.api.wish_schemas import AccuracyName, JsonRows, KernelName, SmCount, TileName
 
 Factor = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -83,9 +89,9 @@ class LeasedProduct(BaseModel):
     verify: bool = Field(False, description="Whether the product is checked before the answer.")
 
     @property
-    def wishes(self) -> Wishes:
+    def options(self) -> PlanOptions:
         """What the planner is to heed."""
-        return Wishes(
+        return PlanOptions(
             kernel=self.kernel, tile=self.tile, f=self.f, accuracy=self.accuracy, sms=self.sms
         )
 

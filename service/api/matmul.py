@@ -12,14 +12,14 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from wavetrim.scheduler.engine.messages import RunRequest
-from wavetrim.scheduler.wishes import NO_WISHES, Wishes
+from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.service.api.auth import find_tenant
 from wavetrim.service.api.body_route import DESCRIBES, BodyRoute, read_query
 from wavetrim.service.api.leased_matmul import MEDIA_TYPE, answer_leased
 from wavetrim.service.api.leased_schemas import LeasedAnswer, LeasedProduct
 from wavetrim.service.api.matmul_body import ProductReceiver, Received
 from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
-from wavetrim.service.api.product_answer import Caller, check_wishes, describe_product
+from wavetrim.service.api.product_answer import Caller, check_options, describe_product
 from wavetrim.service.api.schemas import ContentDigest, MatmulQuery
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.api.wire.sender import send_views
@@ -66,7 +66,7 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     if headers.get("content-type", "").partition(";")[0].strip().lower() == MEDIA_TYPE:
         await answer_leased(scope, receive, send)
         return
-    query, wishes = read_wishes(scope["query_string"])
+    query, options = read_plan_options(scope["query_string"])
     state.products.check_admission()
     limit_bytes = int(settings.max_matrix_bytes)
     body = BodyReader(
@@ -86,8 +86,8 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
                 received = await receiver.receive()
         finally:
             metrics.received_bytes.inc(body.received_bytes)
-        request = _make_request(received, query, wishes)
-        check_wishes(state.engine, request)
+        request = _make_request(received, query, options)
+        check_options(state.engine, request)
         event = await state.products.compute(request, received.rooms, Caller(receive).await_leaving)
         await send_views(
             scope,
@@ -104,18 +104,18 @@ routes: Final = (BodyRoute("/v1/matmul", answer, methods=["POST"]),)
 
 
 @lru_cache(maxsize=256)
-def read_wishes(query_string: bytes) -> tuple[MatmulQuery, Wishes]:
+def read_plan_options(query_string: bytes) -> tuple[MatmulQuery, PlanOptions]:
     """What a query asks for, and what of it concerns the plan.
 
     Raises:
         RequestValidationError: A field cannot be taken.
     """
     query = read_query(MatmulQuery, query_string)
-    wishes = query.wishes
-    return query, NO_WISHES if wishes == NO_WISHES else wishes
+    options = query.options
+    return query, NO_OPTIONS if options == NO_OPTIONS else options
 
 
-def _make_request(received: Received, query: MatmulQuery, wishes: Wishes) -> RunRequest:
+def _make_request(received: Received, query: MatmulQuery, options: PlanOptions) -> RunRequest:
     a, b, *rest = received.operands
     return RunRequest(
         job="",
@@ -125,7 +125,7 @@ def _make_request(received: Received, query: MatmulQuery, wishes: Wishes) -> Run
         out=received.out,
         alpha=query.alpha,
         beta=query.beta,
-        wishes=wishes,
+        options=options,
         verify=query.verify,
         reports=False,
     )

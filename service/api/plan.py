@@ -18,5 +18,5 @@ router = APIRouter(prefix="/v1/plan", tags=["plan"])
 def plan_product(query: Annotated[PlanQuery, Query()], engine: EnginePart) -> PlanView:
     """Plan a product: F, the kernel, the waves, and the predicted seconds over every F."""
     problem = GemmProblem(query.m, query.n, query.k, query.dtype, query.memory)
-    plan = choose_plan(problem, engine.profiles.find(query.device), query.wishes)
+    plan = choose_plan(problem, engine.profiles.find(query.device), query.options)
     return PlanView.model_validate({**describe_plan(plan), "curve": describe_curve(plan)})

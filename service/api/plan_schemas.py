@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from wavetrim.scheduler.problem import Memory
+from wavetrim.service.api.option_schemas import OptionQuery
 from wavetrim.service.api.schemas import DtypeName, Pair
-from wavetrim.service.api.wish_schemas import WishQuery
 
 MAX_SIZE: Final = 10_000_000
 """The largest M, N or K that a plan is made for."""
@@ -14,7 +14,7 @@ MAX_SIZE: Final = 10_000_000
 Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
 
 
-class PlanQuery(WishQuery):
+class PlanQuery(OptionQuery):
     """What a plan is asked for: C[M,N] = A[M,K]·B[K,N]."""
 
     m: Size = Field(description="Rows of A and C.", examples=[8192])

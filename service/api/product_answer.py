@@ -6,9 +6,9 @@ from typing import Any
 from starlette.types import Receive
 
 from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.wishes import NO_WISHES
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.metrics import PARTS
 
@@ -25,16 +25,16 @@ class Caller:
             pass
 
 
-def check_wishes(engine: Engine, request: RunRequest) -> None:
-    """Refuse wishes that this machine cannot fulfil, with the field that asks for it.
+def check_options(engine: Engine, request: RunRequest) -> None:
+    """Refuse options that this machine cannot fulfil, with the field that asks for it.
 
     Raises:
-        FieldError: A wish that this product cannot have here.
+        FieldError: An option that this product cannot have here.
     """
-    if request.wishes is not NO_WISHES and engine.cpu_threads is not None:
+    if request.options is not NO_OPTIONS and engine.cpu_threads is not None:
         out = request.out
         problem = GemmProblem(out.rows, out.columns, request.a.columns, out.dtype)
-        choose_plan(problem, engine.profiles.find(), request.wishes)
+        choose_plan(problem, engine.profiles.find(), request.options)
 
 
 def describe_product(event: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 from pydantic.json_schema import SkipJsonSchema
 
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.service.api.wish_schemas import WishQuery
+from wavetrim.service.api.option_schemas import OptionQuery
 from wavetrim.service.storage.matrix import Matrix
 
 
@@ -113,7 +113,7 @@ class StoreQuery(BaseModel):
     )
 
 
-class MatmulQuery(WishQuery):
+class MatmulQuery(OptionQuery):
     """How a product in one call is computed: alpha · A·B + beta · C."""
 
     alpha: float = Field(1.0, allow_inf_nan=False, description="Factor of the product.")

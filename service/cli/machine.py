@@ -6,9 +6,9 @@ from wavetrim.service.cli.exits import CommandFailed, ExitCode
 
 if TYPE_CHECKING:
     from wavetrim.kernels.device import DeviceInfo
+    from wavetrim.scheduler.options import PlanOptions
     from wavetrim.scheduler.planning.plan import Plan
     from wavetrim.scheduler.problem import GemmProblem
-    from wavetrim.scheduler.wishes import Wishes
     from wavetrim.service.settings import Settings
 
 
@@ -48,7 +48,7 @@ def count_threads(settings: "Settings") -> int:
 
 
 def plan_here(
-    problem: "GemmProblem", settings: "Settings", *, device: str | None, wishes: "Wishes"
+    problem: "GemmProblem", settings: "Settings", *, device: str | None, options: "PlanOptions"
 ) -> "Plan":
     """Plan a product for this machine, or for a device that is named.
 
@@ -64,23 +64,23 @@ def plan_here(
         directory=settings.profile_dir,
         cpu_threads=count_threads(settings),
     )
-    return choose_plan(problem, profile, wishes)
+    return choose_plan(problem, profile, options)
 
 
-def read_wishes(
+def read_plan_options(
     *, kernel: str, tile: str | None, f: str, accuracy: str | None, sms: int | None
-) -> "Wishes":
-    """What was wished of the plan, as it was typed.
+) -> "PlanOptions":
+    """The options of the plan, as it was typed.
 
     Raises:
-        PlanError: A wish is none, whatever the product.
+        PlanError: An option is none, whatever the product.
     """
     from wavetrim.scheduler.errors import PlanError
-    from wavetrim.scheduler.wishes import Wishes, find_accuracy
+    from wavetrim.scheduler.options import PlanOptions, find_accuracy
 
     if f != "auto" and not (f.isascii() and f.isdigit()):
         raise PlanError("f", f, '"auto" or a whole number of rows, 0…M')
-    return Wishes(
+    return PlanOptions(
         kernel=kernel,
         tile=tile,
         f="auto" if f == "auto" else int(f),

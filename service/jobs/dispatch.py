@@ -105,7 +105,7 @@ class Dispatcher:
             Draining: The service is stopping.
             OperandNotFound: An operand does not exist.
             FieldProblem: The operands do not fit, or the key belongs to another request.
-            FieldError: A wish that this product cannot have here.
+            FieldError: An option that this product cannot have here.
             QueueFull: Enough jobs wait.
         """
         if self._draining:
@@ -223,7 +223,7 @@ class Dispatcher:
         operands = find_operands(asked, self._matrices, tenant.sees)
         problem = check_operands(*operands, alpha=request.alpha, beta=request.beta)
         if self._engine.cpu_threads is not None:
-            choose_plan(problem, self._engine.profiles.find(), request.wishes)
+            choose_plan(problem, self._engine.profiles.find(), request.options)
         job, created = self._jobs.add(
             asked,
             priority=request.priority,

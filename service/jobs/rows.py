@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, null, or_, select, update
 
-from wavetrim.scheduler.wishes import NO_WISHES
+from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.clock import wall_clock
 from wavetrim.service.errors import QueueFull, QuotaReached
 from wavetrim.service.jobs.errors import IdempotencyConflict, OperandNotFound
@@ -24,12 +24,12 @@ _OPTIONAL: Final[dict[str, Any]] = {"storage": "disk"}
 def read_job(row: Row[Any]) -> Job:
     """The job of a row of the jobs table.
 
-    A request that was stored before it could have all of today's wishes has the others left open,
+    A request that was stored before it could have all of today's options has the others left open,
     as if it were posted now.
     """
     columns = read_owner(dict(row._mapping))
     columns["state"] = JobState(columns["state"])
-    columns["request"] = NO_WISHES.as_dict() | columns["request"]
+    columns["request"] = NO_OPTIONS.as_dict() | columns["request"]
     return Job(**columns)
 
 

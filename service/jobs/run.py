@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
-from wavetrim.scheduler.wishes import Wishes
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.service.clock import wall_clock
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import ServiceError, StorageFull
@@ -274,7 +274,7 @@ class JobRun:
             c=c,
             out=result.operand,
             row_step=result.row_step,
-            wishes=Wishes.read(asked),
+            options=PlanOptions.read(asked),
             **{name: asked[name] for name in ("alpha", "beta", "verify")},
         )
         return Work(request, (*rooms, *result.rooms), result)

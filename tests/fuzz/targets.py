@@ -148,10 +148,10 @@ _FIELDS: Final[tuple[Callable[[bytes], Any], ...]] = (
     _check_cursor,
     lambda data: check_key(data.decode("latin-1")),
     _check_hosts,
-    lambda data: read_query(MatmulQuery, data).wishes,
-    lambda data: read_query(PlanQuery, data).wishes,
+    lambda data: read_query(MatmulQuery, data).options,
+    lambda data: read_query(PlanQuery, data).options,
     lambda data: read_query(StoreQuery, data),
-    lambda data: read_product(data).wishes,
+    lambda data: read_product(data).options,
 )
 
 

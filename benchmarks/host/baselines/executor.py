@@ -5,9 +5,9 @@ from typing import Any
 from benchmarks.common.operands import Matrix, Operands
 from benchmarks.host.baselines.baseline import Baseline
 from wavetrim.scheduler.execution.executor import Executor, Timings
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.wishes import Wishes
 
 
 class SplitExecutor(Baseline):
@@ -17,23 +17,27 @@ class SplitExecutor(Baseline):
         name: What rows call it.
         executor: Runs the plans.
         profile: What they are chosen from.
-        wishes: What else is wished of them: F = 0 for the GPU alone.
+        options: What the plans are held to: F = 0 for the GPU alone.
     """
 
     def __init__(
-        self, name: str, executor: Executor, profile: MachineProfile, wishes: Wishes | None = None
+        self,
+        name: str,
+        executor: Executor,
+        profile: MachineProfile,
+        options: PlanOptions | None = None,
     ) -> None:
         self.name = name
         self._executor = executor
         self._profile = profile
-        self._wishes = wishes or Wishes()
+        self._options = options or PlanOptions()
         self._plan: Plan | None = None
         self._timings: Timings | None = None
 
     def prepare(self, operands: Operands, until: float) -> bool:
         """Plan."""
         del until
-        self._plan = choose_plan(operands.problem, self._profile, self._wishes)
+        self._plan = choose_plan(operands.problem, self._profile, self._options)
         return True
 
     def multiply(self, operands: Operands) -> Matrix:

@@ -7,9 +7,9 @@ from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.baselines.executor import SplitExecutor
 from benchmarks.host.baselines.plain_numpy import PlainNumpy
 from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import find_profile
-from wavetrim.scheduler.wishes import Wishes
 
 OURS: Final = "wavetrim"
 PRESET: Final = "wavetrim-preset"
@@ -41,7 +41,9 @@ def make_baselines(
     if executor.devices:
         index = executor.devices[0].index
         makers |= {
-            "wavetrim-gpu": lambda: SplitExecutor("wavetrim-gpu", executor, profile, Wishes(f=0)),
+            "wavetrim-gpu": lambda: SplitExecutor(
+                "wavetrim-gpu", executor, profile, PlanOptions(f=0)
+            ),
             "cupy": _make_plain_cupy,
             "cupy-streams": _make_streamed_cupy,
             "torch": _make_pytorch,

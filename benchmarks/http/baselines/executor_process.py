@@ -124,14 +124,14 @@ def main() -> int:
     with Executor(cache_dir=cache_dir, devices=devices, cpu_threads=threads) as executor:
         try:
             with contextlib.redirect_stdout(sys.stderr):  # the answers go by standard output
-                wished = make_profile(executor, cache_dir, arguments.profile)
+                profile = make_profile(executor, cache_dir, arguments.profile)
         except (ProfileError, OSError) as error:
             print(error, file=sys.stderr)
             return 1
         key = read_key(devices[0] if devices else None, threads)
         # A service takes a stored profile for measured, and for this machine's by its key.
-        measured_at = wished.measured_at or datetime.now(UTC).isoformat(timespec="seconds")
-        store_profile(replace(wished, key=key, measured_at=measured_at), directory)
+        measured_at = profile.measured_at or datetime.now(UTC).isoformat(timespec="seconds")
+        store_profile(replace(profile, key=key, measured_at=measured_at), directory)
         profile = find_profile(None, devices=devices, directory=directory, cpu_threads=threads)
         answer(profile.as_dict())
         serve(executor, profile)

@@ -46,7 +46,7 @@ def multiply(
     from wavetrim.scheduler.errors import VerificationFailed
     from wavetrim.service.cli.exits import CommandFailed, ExitCode
     from wavetrim.service.cli.interrupts import note_interrupts
-    from wavetrim.service.cli.machine import load_settings, read_wishes
+    from wavetrim.service.cli.machine import load_settings, read_plan_options
     from wavetrim.service.cli.matrix_files import (
         check_factors,
         check_output,
@@ -55,7 +55,7 @@ def multiply(
     )
     from wavetrim.service.jobs.operands import check_operands
 
-    wishes = read_wishes(kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms)
+    plan_options = read_plan_options(kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms)
     check_factors(alpha=alpha, beta=beta)
     left, right = open_matrix(a), open_matrix(b)
     addend = None if c is None else open_matrix(c)
@@ -71,7 +71,7 @@ def multiply(
             out=out,
             alpha=alpha,
             beta=beta,
-            wishes=wishes,
+            options=plan_options,
             verify=verify,
         )
         try:

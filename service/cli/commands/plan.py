@@ -49,13 +49,13 @@ def plan(
     Nothing is computed, and the GPU need not be there: `wavetrim devices` lists the presets.
     """
     from wavetrim.scheduler.problem import GemmProblem, find_memory
-    from wavetrim.service.cli.machine import load_settings, plan_here, read_wishes
+    from wavetrim.service.cli.machine import load_settings, plan_here, read_plan_options
 
     chosen = plan_here(
         GemmProblem(m, n, k, dtype, find_memory(memory)),
         load_settings(profile_dir=profile_dir),
         device=device,
-        wishes=read_wishes(kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms),
+        options=read_plan_options(kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms),
     )
     if as_json:
         _print_json(chosen)

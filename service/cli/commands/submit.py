@@ -56,9 +56,9 @@ def submit(
     """
     from wavetrim.service.cli.display import open_notes, show_bytes
     from wavetrim.service.cli.jobs import open_client, wait_for_job
-    from wavetrim.service.cli.machine import read_wishes
+    from wavetrim.service.cli.machine import read_plan_options
 
-    wishes = read_wishes(kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms)
+    plan_options = read_plan_options(kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms)
     left, right = _read_source("A", a), _read_source("B", b)
     addend = None if c is None else _read_source("C0", c)
     files = {"a": a, "b": b, "c": c}
@@ -72,11 +72,11 @@ def submit(
                 on_upload=lambda name, *sent: move(f"upload {files[name]}", *sent),
                 alpha=alpha,
                 beta=beta,
-                f=wishes.f,
-                kernel=wishes.kernel,
-                tile=wishes.tile,
-                accuracy=wishes.accuracy,
-                sms=wishes.sms,
+                f=plan_options.f,
+                kernel=plan_options.kernel,
+                tile=plan_options.tile,
+                accuracy=plan_options.accuracy,
+                sms=plan_options.sms,
                 verify=verify,
                 priority=priority,
             )

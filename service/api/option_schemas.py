@@ -1,0 +1,75 @@
+"""A plan's options on the wire: flat fields of jobs, and of the queries of plans and products.
+
+All may be left out. JSON says numbers as numbers; queries are text.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from wavetrim.scheduler.options import Accuracy, PlanOptions
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+
+KernelName = Annotated[
+    Name,
+    Field(description='A kernel of the catalog, or "auto".', examples=["auto", "register"]),
+]
+TileName = Annotated[
+    Name | None, Field(description="A tile of that kernel.", examples=["64x128x16"])
+]
+AccuracyName = Annotated[
+    Accuracy | None,
+    Field(
+        description="How exact the GPU's sums are (the CPU's are NumPy's): strict (IEEE fused "
+        "multiply-adds in the order of k), library (what NumPy and cuBLAS do as well), or float32 "
+        "or float64, for products in that type (errors no larger than those of its sums; tensor "
+        "cores may compute them). Without it, library, or whatever the kernel has that is named.",
+        examples=["strict"],
+    ),
+]
+SmCount = Annotated[
+    Annotated[int, Field(ge=1)] | None,
+    Field(
+        description="Multiprocessors that the GPU's kernels may use, from 1 to the GPU's number; "
+        "without it, all.",
+        examples=[66],
+    ),
+]
+
+_ROWS = Field(description='Rows of C that the CPU computes, 0…M, or "auto".')
+
+
+def _check_f(value: object) -> object:
+    whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if value != "auto" and not whole:
+        raise ValueError('must be "auto" or a whole number of rows from 0')
+    return value
+
+
+def _read_f(value: object) -> object:
+    # What is neither is left for the schema to refuse.
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+JsonRows = Annotated[int | Literal["auto"], BeforeValidator(_check_f), _ROWS]
+QueryRows = Annotated[
+    Annotated[int, Field(ge=0)] | Literal["auto"], BeforeValidator(_read_f), _ROWS
+]
+
+
+class OptionQuery(BaseModel):
+    """How a product is to be computed, as a query asks for it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kernel: KernelName = "auto"
+    tile: TileName = None
+    f: QueryRows = "auto"
+    accuracy: AccuracyName = None
+    sms: SmCount = None
+
+    @property
+    def options(self) -> PlanOptions:
+        """The options, as the planner takes them."""
+        return PlanOptions.read(dict(self))

@@ -1,0 +1,546 @@
+"""The benchmark of requests: its clients, its floor, and small runs with real servers."""
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.http.baselines.baseline import EXECUTOR, FLOOR, NUMPY, OURS
+from benchmarks.http.baselines.executor_process import ExecutorFailed, ExecutorProcess
+from benchmarks.http.baselines.lineup import start_floor
+from benchmarks.http.baselines.wire import FloorBaseline, WireBaseline, make_call
+from benchmarks.http.cases import list_cases, share_seconds
+from benchmarks.http.clients.connection import Call, KnownHeads, connect, receive_answer
+from benchmarks.http.clients.load import Load, apply_load
+from benchmarks.http.clients.message import AnswerMalformed, make_request, read_head, request_npy
+from benchmarks.http.clients.product import Product, WrongAnswer
+from benchmarks.http.contest import add_floors, rotate
+from benchmarks.http.own_memory import measure_own, watch_growth
+from benchmarks.http.record import Record
+from benchmarks.http.rows import Case, read_http_results
+from benchmarks.http.run import measure_products
+from benchmarks.http.servers.floor import SMALL_BYTES, answer_once
+from benchmarks.http.servers.sink import Sink
+from benchmarks.http.transfers import Exchange
+from tests.benchmarks.http_figures import invent_results, make_row
+from tests.environment import ROOT
+from tests.server import decode_npy, encode_npy
+
+Answer = Callable[[bytes], bytes]
+
+
+@pytest.fixture(scope="module")
+def product() -> Product:
+    return Product.draw(8, "float32", seed=0)
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Answer], tuple[str, int]]]:
+    """Starts servers that answer each request as they are told."""
+    listeners: list[socket.socket] = []
+
+    def start(answer: Answer) -> tuple[str, int]:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+
+        def run() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=attend, args=(connection, answer), daemon=True).start()
+
+        threading.Thread(target=run, daemon=True).start()
+        return "127.0.0.1", listener.getsockname()[1]
+
+    yield start
+    for listener in listeners:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def attend(connection: socket.socket, answer: Answer) -> None:
+    with connection, contextlib.suppress(ConnectionError):
+        while request := receive_request(connection):
+            connection.sendall(answer(request))
+
+
+def receive_request(connection: socket.socket) -> bytes:
+    """A whole request; nothing when the client has left."""
+    request = b""
+    while True:
+        head, found, body = request.partition(b"\r\n\r\n")
+        if found and len(body) >= int(head.rpartition(b":")[2]):
+            return request
+        if not (part := connection.recv(65536)):
+            return b""
+        request += part
+
+
+def call_peer(product: Product) -> Call:
+    return make_call(product, request_npy("/matmul", product.a, product.b))
+
+
+def answer_with(body: bytes, status: str = "200 OK") -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def multiply(request: bytes) -> bytes:
+    """What a right server answers to two 8x8 matrices of float32."""
+    body = request.partition(b"\r\n\r\n")[2]
+    a, b = decode_npy(body[: len(body) // 2]), decode_npy(body[len(body) // 2 :])
+    return answer_with(encode_npy(a @ b))
+
+
+def test_a_request_is_what_numpy_and_http_say(product: Product) -> None:
+    request = bytes(request_npy("/v1/matmul", product.a, product.b))
+    head, _, body = request.partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /v1/matmul HTTP/1.1\r\nhost: ")
+    assert head.endswith(f"content-length: {len(body)}".encode())
+    assert body == encode_npy(product.a) + encode_npy(product.b)
+
+
+@pytest.mark.parametrize("size", [4, 512])
+def test_the_floor_moves_exactly_the_bytes(size: int) -> None:
+    body = np.random.default_rng(size).bytes(3 * size**2 * 4)
+    answer_bytes = size**2 * 4
+    mine, other = socket.socketpair()
+    buffers: list[bytearray] = []
+
+    def serve_one() -> None:
+        with other:
+            buffers.append(answer_once(other, bytearray(SMALL_BYTES)))
+
+    server = threading.Thread(target=serve_one)
+    server.start()
+    with mine:
+        mine.sendall(make_request(f"/{answer_bytes}", [body]))
+        answer = b"".join(iter(lambda: mine.recv(65536), b""))
+    server.join(30)
+    assert answer.partition(b"\r\n\r\n")[2] == body[:answer_bytes]
+    assert (len(buffers[0]) > SMALL_BYTES) == (len(body) > SMALL_BYTES)
+
+
+@pytest.mark.parametrize("name", [FLOOR, "floor-unix"])
+@pytest.mark.parametrize(("size", "clients"), [(8, 1), (8, 20), (512, 3)])
+def test_the_floor_serves_one_and_many_over_tcp_and_unix(
+    tmp_path: Path, name: str, size: int, clients: int
+) -> None:
+    baseline = FloorBaseline(name, lambda: start_floor(tmp_path, name), lambda x: bytearray())
+    baseline.start()
+    try:
+        products = [Product.draw(size, "float32", seed) for seed in range(2)]
+        load = baseline.measure(products, clients, 0.2)
+    finally:
+        baseline.stop()
+    assert len(load.seconds) >= clients
+    assert load.refused == 0
+    assert 0 < max(load.seconds) <= load.elapsed_seconds
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_right_answers_are_counted(
+    serve: Callable[[Answer], tuple[str, int]], product: Product, clients: int
+) -> None:
+    others = [product, Product.draw(8, "float32", seed=1)]
+    load = apply_load(serve(multiply), [call_peer(one) for one in others], clients, 0.1)
+    assert len(load.seconds) > clients
+    assert load.refused == 0
+
+
+def spoil_first(answer: bytes) -> bytes:
+    return answer[: -product_bytes()] + np.float32(9).tobytes() + answer[4 - product_bytes() :]
+
+
+def product_bytes() -> int:
+    return 8 * 8 * 4
+
+
+def spoil_middle(answer: bytes) -> bytes:
+    middle = len(answer) - product_bytes() // 2
+    return answer[:middle] + np.float32(9).tobytes() + answer[middle + 4 :]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        spoil_first,
+        spoil_middle,
+        lambda answer: answer_with(b"short"),
+        lambda answer: answer_with(answer, "500 Internal Server Error"),
+        lambda answer: answer_with(b"x" * 200_000),
+    ],
+    ids=["first row", "middle", "short", "status", "long"],
+)
+@pytest.mark.parametrize("clients", [1, 3])
+def test_a_wrong_answer_is_caught(
+    serve: Callable[[Answer], tuple[str, int]], product: Product, spoil: Answer, clients: int
+) -> None:
+    address = serve(lambda request: spoil(multiply(request)))
+    with pytest.raises(WrongAnswer):
+        apply_load(address, [call_peer(product)], clients, 0.05)
+
+
+def test_a_wrong_answer_to_a_large_request_is_caught(
+    serve: Callable[[Answer], tuple[str, int]],
+) -> None:
+    large = Product.draw(400, "float32", seed=0)
+    answer = answer_with(encode_npy(np.zeros((400, 400), np.float32)))
+    with pytest.raises(WrongAnswer, match="first and last row"):
+        apply_load(serve(lambda request: answer), [call_peer(large)], 2, 0.05)
+
+
+def test_a_server_that_answers_wrong_bytes_makes_the_run_fail(
+    serve: Callable[[Answer], tuple[str, int]], tmp_path: Path
+) -> None:
+    case = Case("product", 8, "float32", 1)
+    address = serve(lambda request: spoil_middle(multiply(request)))
+    baseline = WireBaseline(
+        OURS, lambda: (address, print), lambda x: request_npy("/v1/matmul", x.a, x.b)
+    )
+    baseline.start()
+    record = Record(tmp_path / "http-new.json", invent_results().document)
+    with pytest.raises(WrongAnswer, match=rf"{OURS} at product 8² float32, 1 client: 8² float32"):
+        measure_products([baseline], [case], record, time.perf_counter() + 1)
+    assert record.results.rows == ()
+
+
+def test_another_callers_answer_is_caught(
+    serve: Callable[[Answer], tuple[str, int]], product: Product
+) -> None:
+    first = multiply(bytes(call_peer(product).request))
+    address = serve(lambda request: first)
+    with pytest.raises(WrongAnswer, match="first and last row"):
+        apply_load(address, [call_peer(product), call_peer(Product.draw(8, "float32", 1))], 1, 1)
+
+
+def test_refusals_are_counted_and_not_timed(
+    serve: Callable[[Answer], tuple[str, int]], product: Product
+) -> None:
+    answers = iter([True, False, False] * 10_000)
+
+    def refuse_some(request: bytes) -> bytes:
+        return multiply(request) if next(answers) else answer_with(b"{}", "429 Too Many Requests")
+
+    load: Load = apply_load(serve(refuse_some), [call_peer(product)], 1, 0.2)
+    assert abs(load.refused - 2 * len(load.seconds)) <= 2
+
+
+def test_a_head_like_one_before_is_not_read_again_unless_it_says_something_else() -> None:
+    heads = KnownHeads()
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nX: 1234567\r\nY: 1234567890\r\n\r\n"
+    first = heads.find(bytearray(head + b"x" * 9), len(head) + 9)
+    assert first is not None
+    assert (first.status, first.body_bytes, first.closes) == (200, 9, False)
+    again = bytearray(head.replace(b"1234567", b"7654321") + b"y" * 9)
+    assert heads.find(again, len(again)) is first
+    assert heads.find(again, len(head) - 1) is None
+    refused = bytearray(head.replace(b"200", b"429") + b"x" * 9)
+    other = heads.find(refused, len(refused))
+    assert other is not None
+    assert other.status == 429
+    last = bytearray(
+        head.replace(b"X: 1234567\r\nY: 1234567890", b"X: 123\r\nConnection: close") + b"x" * 9
+    )
+    assert len(last) == len(again)
+    closing = heads.find(last, len(last))
+    assert closing is not None
+    assert closing.closes
+
+
+def test_a_unix_socket_whose_queue_is_full_is_waited_for(tmp_path: Path) -> None:
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as stack:
+        listener.bind(path)
+        listener.listen(0)
+        stack.enter_context(connect(path))
+        connected = threading.Event()
+
+        def connect_second() -> None:
+            stack.enter_context(connect(path))
+            connected.set()
+
+        waiting = threading.Thread(target=connect_second)
+        waiting.start()
+        assert not connected.wait(0.2)
+        stack.enter_context(listener.accept()[0])
+        assert connected.wait(30)
+        waiting.join()
+
+
+def test_an_answer_without_a_length_is_no_answer() -> None:
+    head = b"HTTP/1.1 200 OK\r\nX: 1\r\n\r\n"
+    with pytest.raises(AnswerMalformed, match="content-length"):
+        read_head(bytearray(head), len(head))
+    assert read_head(bytearray(head), len(head) - 1) is None
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder whose sockets have names that are short enough, which pytest's are not always."""
+    with tempfile.TemporaryDirectory(prefix="wavetrim-") as folder:
+        yield Path(folder)
+
+
+def run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.http", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def run_to_end(profile: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A run that measures all it is asked for; on a busy machine it gets more seconds."""
+    for seconds in (3, 30, 90):
+        run = run_benchmark(*arguments, "--profile", str(profile), "--seconds", str(seconds))
+        assert run.returncode == 0, run.stderr
+        if "time ran out" not in run.stdout:
+            break
+    return run
+
+
+@pytest.fixture
+def profile_file(tmp_path: Path) -> Path:
+    """An estimate of this machine in a results file, as another benchmark writes it."""
+    from wavetrim.scheduler.profile.store import find_profile
+
+    profile = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps({"profile": profile.as_dict()}))
+    return path
+
+
+def test_a_run_has_service_eight_lines_and_floor_take_turns(
+    tmp_path: Path, short_folder: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVETRIM_DEVICES", "none")
+    out = tmp_path / "out" / "http-here.json"
+    arguments = [
+        "--sizes", "16", "--clients", "1,4", "--dtypes", "float32",
+        "--baselines", "floor,wavetrim,numpy,cupy", "--folder", str(short_folder),
+        "--out", str(out),
+    ]  # fmt: skip
+    run = run_to_end(profile_file, *arguments)
+    document = json.loads(out.read_text())
+    assert {"hardware", "versions", "commit"} <= set(document)
+    rows = {(row["clients"], row["baseline"]): row for row in document["rows"]}
+    names = ("executor", "floor", "wavetrim", "numpy")
+    assert set(rows) == {(clients, name) for clients in (1, 4) for name in names}
+    for row in rows.values():
+        assert (row["what"], row["size"], row["dtype"]) == ("product", 16, "float32")
+        assert 0 < row["p50_seconds"] <= row["p99_seconds"]
+        assert 0 < row["p95_seconds"] <= row["p99_seconds"]
+        assert row["requests"] >= row["rounds"] >= 1
+        assert min(row["rate"], row["floor_seconds"]) > 0
+    floor = rows[1, "floor"]
+    assert floor["floor_seconds"] == pytest.approx(
+        floor["transport_seconds"] + floor["executor_seconds"], rel=1e-4
+    )
+    assert rows[1, "wavetrim"]["floor_seconds"] == floor["floor_seconds"]
+    (absent,) = (line for line in document["absent"] if not line.startswith("product"))
+    assert absent == "cupy: does not run here: ModuleNotFoundError: No module named 'cupy'"
+    assert absent in run.stdout
+
+
+def test_leases_are_measured_when_they_are_locked_and_when_they_are_new(
+    tmp_path: Path, short_folder: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVETRIM_DEVICES", "none")
+    out = tmp_path / "out" / "http-here.json"
+    run_to_end(
+        profile_file, "--sizes", "16", "--clients", "1,4", "--dtypes", "float64",
+        "--baselines", "wavetrim-client,wavetrim-lease,wavetrim-lease-new",
+        "--folder", str(short_folder), "--out", str(out),
+    )  # fmt: skip
+    results = read_http_results(out)
+    rows = results.find_case(Case("product", 16, "float64", 1))
+    assert set(rows) == {EXECUTOR, "wavetrim-client", "wavetrim-lease"}
+    assert rows["wavetrim-lease"].floor_seconds == rows[EXECUTOR].p50_seconds
+    assert set(results.find_case(Case("product", 16, "float64", 4))) == {EXECUTOR}
+    why = "nothing is page-locked without a GPU, so no lease is new for long"
+    assert f"wavetrim-lease-new: {why}" in results.absent
+
+
+def test_a_file_without_a_profile_is_refused_in_words(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVETRIM_DEVICES", "none")
+    (tmp_path / "results.json").write_text("{}")
+    with pytest.raises(ExecutorFailed, match="has ended"):
+        ExecutorProcess(tmp_path, tmp_path / "results.json")
+    assert "profile" in capfd.readouterr().err
+
+
+def test_a_run_measures_transfers_and_jobs(
+    tmp_path: Path, short_folder: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVETRIM_DEVICES", "none")
+    out = tmp_path / "out" / "http-here.json"
+    run_to_end(
+        profile_file, "--parts", "transfers,jobs", "--baselines", "floor",
+        "--transfer-size", "300", "--job-sizes", "64",
+        "--folder", str(short_folder), "--out", str(out),
+    )  # fmt: skip
+    document = json.loads(out.read_text())
+    rows = {(x["what"], x["baseline"]): x for x in document["rows"] if x["dtype"] == "float32"}
+    for what in ("upload", "download"):
+        assert rows[what, "wavetrim"]["own_bytes"] < 2**26
+        assert rows[what, "wavetrim"]["floor_seconds"] == rows[what, "sink"]["p50_seconds"] > 0
+    job = rows["job", "wavetrim"]
+    assert (job["size"], job["f"], job["f_actual"]) == (64, 64, 64)
+    assert job["rounds"] >= 3
+    assert job["note"].startswith("GET")
+    assert job["floor_seconds"] == max(job["executor_seconds"], job["disk_seconds"])
+    assert job["p50_seconds"] > 0
+    assert job["server_seconds"] > 0
+    assert "split: there is no GPU to split with" in document["absent"]
+    memory = rows["job-memory", "wavetrim"]
+    assert memory["floor_seconds"] == memory["executor_seconds"] == job["executor_seconds"]
+    jobs = {(x["what"], x["dtype"]) for x in document["rows"] if x["what"].startswith("job")}
+    assert jobs == {(what, x) for what in ("job", "job-memory") for x in ("float32", "float64")}
+
+
+def test_the_sink_writes_what_it_receives_and_sends_what_is_asked_for(tmp_path: Path) -> None:
+    exchange = Exchange(1111)
+    mine, other = socket.socketpair()
+    sink = Sink(tmp_path)
+
+    def serve_all() -> None:
+        with other, contextlib.suppress(ConnectionError):
+            sink.serve(other)
+
+    server = threading.Thread(target=serve_all)
+    server.start()
+    with mine:
+        for method, path, parts in (("POST", "/", exchange.parts), ("GET", "/70000", [])):
+            mine.sendall(make_request(path, parts, method=method))
+            answer = bytearray(100_000)
+            head = receive_answer(mine, answer)
+            assert head.status == (201 if method == "POST" else 200)
+    server.join(30)
+    assert (head.body_bytes, answer[head.head_bytes + 300]) == (70_000, 300 % 256)
+    stored = (tmp_path / "sink.npy").read_bytes()
+    header, elements = exchange.parts
+    assert stored[: len(header)] == header
+    assert stored[4096 : 4096 + len(elements)] == bytes(elements)
+
+
+def test_a_download_of_other_bytes_is_caught(
+    serve: Callable[[Answer], tuple[str, int]],
+) -> None:
+    exchange = Exchange(8)
+    right = b"".join(exchange.parts)
+    exchange.download(serve(lambda request: answer_with(right)), "/", check=True)
+    wrong = right[:-4] + b"\0\0\0\0"
+    with pytest.raises(WrongAnswer, match="other elements"):
+        exchange.download(serve(lambda request: answer_with(wrong)), "/", check=True)
+
+
+def test_own_memory_is_what_a_process_and_its_children_do_not_share() -> None:
+    shared, own = 48, 16  # MiB
+    code = (
+        "import mmap, sys\n"
+        f"shared = mmap.mmap(-1, {shared} * 2**20)\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.readline()\n"
+        f"for _ in range({shared}): shared.write(bytes(2**20))\n"
+        f"own = b'x' * ({own} * 2**20)\n"
+        "print('made', flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        with watch_growth(process.pid) as growth:
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == b"made\n"
+            grown = measure_own(process.pid) - growth.before_bytes
+        process.stdin.close()
+    assert own - 1 < grown / 2**20 < own + 8
+    assert growth.grown_bytes < (own + 8) * 2**20
+
+
+def test_many_clients_ask_for_small_matrices_and_each_case_says_what_room_it_wants() -> None:
+    cases = dict(list_cases([64, 256, 4096, 8192], ["float32"], [1, 4, 16, 512]))
+    asked = {(case.size, case.clients) for case in cases}
+    assert {(64, 512), (256, 512), (4096, 4), (8192, 1)} <= asked
+    assert not asked & {(4096, 16), (4096, 512), (8192, 4), (8192, 512)}
+    assert cases[Case("product", 4096, "float32", 4)] == 2 * 4 * 4 * 3 * 2**26
+
+
+def test_cases_that_memory_has_no_room_for_are_listed(
+    tmp_path: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAVETRIM_DEVICES", "none")
+    out = tmp_path / "http-here.json"
+    run = run_benchmark(
+        "--parts", "products", "--sizes", "8,256", "--clients", "1", "--dtypes", "float32",
+        "--baselines", "numpy", "--seconds", "1", "--memory", "0.001", "--out", str(out),
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    results = read_http_results(out)
+    assert [(row.size, row.floor_seconds) for row in results.rows] == [(8, None)]
+    (absent,) = results.absent
+    assert absent.startswith("product 256² float32, 1 client: it wants 0.0 GiB free")
+
+
+def test_time_is_shared_by_what_cases_take_and_small_ones_have_enough() -> None:
+    small, large = Case("product", 64, "float32", 1), Case("product", 8192, "float32", 1)
+    assert 20 < share_seconds(90.0, [small, large]) < 30
+    assert share_seconds(30.0, [large]) == pytest.approx(30.0)
+    assert share_seconds(-1.0, [large]) == 0.0
+
+
+def test_everyone_begins_as_often_as_the_others() -> None:
+    baselines = [WireBaseline(name, lambda: ("", print), lambda x: bytearray()) for name in "abc"]
+    orders = ["".join(one.name for one in rotate(baselines, turn)) for turn in range(3)]
+    assert orders == ["abc", "bca", "cab"]
+
+
+def test_a_floor_is_a_sum_for_one_client_and_the_longer_part_for_many() -> None:
+    for clients, expected in ((1, 3e-3 + 1e-3), (16, 16e-3)):
+        case = Case("product", 64, "float32", clients)
+        floor = make_row(case, FLOOR, 3.0, rate=clients / 3e-3)
+        executor = make_row(case, EXECUTOR, 1.0)
+        rows = {row.baseline: row for row in add_floors({EXECUTOR: executor, FLOOR: floor})}
+        assert rows[FLOOR].floor_seconds == pytest.approx(expected)
+        assert rows[FLOOR].transport_seconds == pytest.approx(3e-3)
+
+
+class Breaking(WireBaseline):
+    """A baseline whose server closes each connection after some answers."""
+
+    def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:
+        if seconds:
+            raise ConnectionResetError("the server has closed the connection")
+        return Load(seconds=[1e-3], elapsed_seconds=1e-3)
+
+
+def test_a_service_that_breaks_is_listed_and_makes_the_run_fail(tmp_path: Path) -> None:
+    case = Case("product", 8, "float32", 1)
+    for name, broken in ((NUMPY, False), (OURS, True)):
+        baseline = Breaking(name, lambda: ("", print), lambda x: bytearray())
+        record = Record(tmp_path / f"http-{name}.json", invent_results().document)
+        measure_products([baseline], [case], record, time.perf_counter() + 1)
+        assert record.broken is broken
+        why = "ConnectionResetError: the server has closed the connection"
+        assert record.results.absent == (f"{name} at {case}: {why}",)

@@ -1,0 +1,159 @@
+"""Downloads over connections that break, of contents that change, with digests that lie."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.client.scripted_server import Received, answer, serve_script
+from tests.server import encode_npy
+from wavetrim.client import DownloadCorrupted, ServiceUnreachable
+from wavetrim.client.bodies import format_digest
+
+DATA = bytes(range(256)) * 20_000
+ARRAY = np.arange(600_000.0).reshape(600, 1000)
+OBJECTS = encode_npy(np.zeros(1)).replace(b"<f8'", b"|O' ")
+
+
+@dataclass
+class Content:
+    """What is sent of one file, and how it fails.
+
+    Attributes:
+        data: The file.
+        etag: Its entity tag; changes to `later_etag` after the first answer.
+        broken_after: So many bytes are sent before the connection breaks; one entry an answer.
+        digest: What Content-Digest announces.
+        ranges: The Range headers that were asked for.
+    """
+
+    data: bytes
+    etag: str = '"one"'
+    later_etag: str = '"one"'
+    broken_after: list[int] = field(default_factory=list)
+    digest: bytes | None = None
+    ranges: list[str | None] = field(default_factory=list)
+
+    def __call__(self, request: Received) -> bytes:
+        wanted = request.headers.get("range")
+        etag = self.later_etag if self.ranges else self.etag
+        self.ranges.append(wanted)
+        begin = 0
+        if wanted and request.headers["if-range"] == etag:
+            begin = int(wanted.removeprefix("bytes=").removesuffix("-"))
+        headers = {"ETag": etag}
+        if self.digest is not None and not begin:
+            headers["Content-Digest"] = format_digest(self.digest)
+        whole = answer(self.data[begin:], 206 if begin else 200, **headers)
+        if not self.broken_after:
+            return whole
+        return whole[: len(whole) - len(self.data) + begin + self.broken_after.pop(0)]
+
+
+def test_a_broken_download_goes_on_where_it_broke(connect: Any, tmp_path: Path) -> None:
+    digest = hashlib.sha256(DATA).digest()
+    content = Content(DATA, broken_after=[1_500_000, 2_000_000], digest=digest)
+    with serve_script([content]) as url:
+        assert connect(url).download("x", tmp_path / "x.npy") == len(DATA)
+    assert (tmp_path / "x.npy").read_bytes() == DATA
+    assert content.ranges[0] is None
+    assert len(content.ranges) == 3
+    assert all(wanted is not None for wanted in content.ranges[1:])
+
+
+@pytest.mark.parametrize("broken_after", [[1_500_000, 2_000_000], [0, 100], [50, 128, 1]])
+def test_a_broken_get_goes_on_in_the_same_array(connect: Any, broken_after: list[int]) -> None:
+    content = Content(encode_npy(ARRAY), broken_after=[*broken_after])
+    out = np.zeros_like(ARRAY)
+    with serve_script([content]) as url:
+        assert connect(url).get("x", out=out) is out
+    np.testing.assert_array_equal(out, ARRAY)
+    assert len(content.ranges) == len(broken_after) + 1
+
+
+def test_a_download_of_another_content_begins_anew(connect: Any, tmp_path: Path) -> None:
+    content = Content(DATA, later_etag='"two"', broken_after=[3_000_000])
+    with serve_script([content]) as url:
+        connect(url).download("x", tmp_path / "x.npy")
+    assert (tmp_path / "x.npy").read_bytes() == DATA
+    assert content.ranges[1] is not None
+
+
+def test_a_download_that_breaks_for_good_leaves_the_old_file(connect: Any, tmp_path: Path) -> None:
+    (tmp_path / "x.npy").write_text("old")
+    content = Content(DATA, broken_after=[1_500_000, 0, 0, 0, 0])
+    with serve_script([content]) as url, pytest.raises(ServiceUnreachable):
+        connect(url).download("x", tmp_path / "x.npy")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+@pytest.mark.parametrize("digest", [bytes(32), b"short"])
+def test_a_download_with_a_wrong_digest_is_not_kept(
+    connect: Any, tmp_path: Path, digest: bytes
+) -> None:
+    with (
+        serve_script([Content(DATA, digest=digest)]) as url,
+        pytest.raises(DownloadCorrupted, match="digest"),
+    ):
+        connect(url).download("x", tmp_path / "x.npy")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_is_the_callers_matter(connect: Any, tmp_path: Path) -> None:
+    with serve_script([Content(DATA)]) as url:
+        client = connect(url)
+        with pytest.raises(FileNotFoundError):
+            client.download("x", tmp_path / "missing" / "x.npy")
+        with pytest.raises(FileExistsError, match="not an ordinary file"):
+            client.download("x", tmp_path)
+        assert not url.requests
+        with pytest.raises(OSError, match="No space left"):
+            client.download("x", "/dev/shm/x.npy", on_progress=_fill)
+    assert not Path("/dev/shm/x.npy").exists()
+
+
+def _fill(done: int, total: int | None) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"<html>nothing</html>", "no .npy file"),
+        (encode_npy(ARRAY)[:-8], "8 bytes are missing at its end"),
+        (encode_npy(ARRAY)[:50], "no .npy file: it ends after"),
+        (b"", "no .npy file: it ends after 0"),
+        (encode_npy(ARRAY) + b"more", "bytes have arrived of"),
+        (OBJECTS, "no .npy file: dtype is object"),
+        (b"\x93NUMPY\x01\x00\xff\xff" + bytes(70000), "too many for a .npy file's"),
+        (b"\x93NUMPY\x07\x00" + bytes(100), "no .npy file"),
+    ],
+)
+def test_what_is_no_array_is_not_taken_for_one(connect: Any, data: bytes, message: str) -> None:
+    with serve_script([answer(data, Connection="close")]) as url:
+        client = connect(url, retries=0)
+        for call in (lambda: client.get("x"), lambda: client.matmul(np.eye(2), np.eye(2))):
+            with pytest.raises(DownloadCorrupted, match=message):
+                call()
+
+
+def test_an_answer_in_chunks_is_put_together(connect: Callable[..., Any]) -> None:
+    data = encode_npy(ARRAY)
+    pieces = [data[:100], data[100:5000], data[5000:]]
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with serve_script([head + chunks], close=False) as url:
+        client = connect(url)
+        for _ in range(3):
+            np.testing.assert_array_equal(client.get("x"), ARRAY)
+
+
+def test_an_answer_that_ends_with_the_connection_is_taken(connect: Callable[..., Any]) -> None:
+    with serve_script([b"HTTP/1.0 200 OK\r\n\r\n" + encode_npy(ARRAY)]) as url:
+        client = connect(url)
+        for _ in range(2):
+            np.testing.assert_array_equal(client.get("x"), ARRAY)

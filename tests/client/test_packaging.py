@@ -1,0 +1,154 @@
+"""The client as a distribution of its own, and as a part of wavetrim."""
+
+import re
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import h11
+import numpy as np
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+import wavetrim
+import wavetrim.client
+from tests.environment import ROOT
+from tests.server import RunningServer
+from wavetrim.service.version import find_version
+
+PROJECT = ROOT / "clients" / "python"
+README = (PROJECT / "README.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+TYPED = """
+from pathlib import Path
+from typing import Any, assert_type
+
+import numpy as np
+from numpy.typing import NDArray
+from wavetrim_client import AsyncClient, Client, Details, Job, JobStatus, Matrix
+
+client = Client("http://127.0.0.1:8000", api_key=None, timeout=None)
+a = np.eye(3)
+assert_type(client.matmul(a, [[1.0], [2.0], [3.0]], alpha=2.0, f="auto"), NDArray[Any])
+assert_type(client.matmul_with_details(a, a, beta=1.0, c=a, out=a), tuple[NDArray[Any], Details])
+assert_type(client.put(Path("A.npy")), Matrix)
+job = client.submit(a, "id", accuracy="strict", sms=66, verify=True)
+assert_type(job, Job)
+assert_type(job.wait(progress=lambda status: print(status.progress)), JobStatus)
+client.matmul(a, a, accuracy="good")  # type: ignore[arg-type]
+client.matmul(a, a, gamma=1.0)  # type: ignore[call-arg]
+
+
+async def multiply() -> NDArray[Any]:
+    async with AsyncClient() as other:
+        return await (await other.submit(a, a)).result()
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    (built,) = WheelBuilder(str(PROJECT)).build(directory=str(folder), versions=["standard"])
+    return Path(built)
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment that has the wheel, beside what this one has."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, symlinks=True, with_pip=False)
+    paths = {"base": str(folder), "platbase": str(folder)}
+    packages = Path(sysconfig.get_path("purelib", "venv", paths))
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    (packages / "this.pth").write_text(sysconfig.get_path("purelib"))
+    return folder / "bin" / "python"
+
+
+def test_the_wheel_has_the_client_and_nothing_beside_it(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
+    sources = {
+        f"wavetrim_client/{path.name}" for path in (PROJECT / "wavetrim_client").glob("*.py")
+    }
+    assert {name for name in names if ".dist-info/" not in name} == {
+        *sources,
+        "wavetrim_client/py.typed",
+    }
+    assert [name for name in names if name.endswith("licenses/LICENSE")]
+    assert "License-Expression: Apache-2.0" in metadata
+    assert len(re.findall("^Requires-Dist: (?!.*extra ==)", metadata, re.MULTILINE)) == 2
+
+
+def test_it_needs_numpy_and_one_library(wheel: Path, tmp_path: Path) -> None:
+    for module in (np, h11):
+        assert module.__file__ is not None
+        folder = Path(module.__file__).parent
+        for found in folder.parent.glob(f"{folder.name}*"):
+            (tmp_path / found.name).symlink_to(found)
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1:]; import wavetrim_client; "
+        "print(wavetrim_client.Client('http://127.0.0.1:1'))"
+    )
+    # -S leaves out what is installed.
+    run = [sys.executable, "-I", "-S", "-c", code, str(wheel), str(tmp_path)]
+    printed = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert printed.stdout == "Client('http://127.0.0.1:1')\n", printed.stderr
+
+
+def test_it_is_typed_for_who_uses_it(python: Path, tmp_path: Path) -> None:
+    (tmp_path / "user.py").write_text(TYPED)
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "user.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=["products", "jobs", "asyncio"])
+def test_the_examples_of_its_readme_run(
+    example: str, python: Path, shared_server: RunningServer, tmp_path: Path
+) -> None:
+    (tmp_path / "example.py").write_text(
+        example.replace("http://127.0.0.1:8000", shared_server.url)
+    )
+    run = subprocess.run(
+        [python, "-W", "error", "example.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout
+
+
+def test_wavetrim_has_the_same_client() -> None:
+    assert wavetrim.Client is wavetrim.client.Client
+    assert wavetrim.AsyncClient is wavetrim.client.AsyncClient
+    assert (ROOT / "wavetrim" / "client").resolve() == PROJECT / "wavetrim_client"
+    assert wavetrim.client.__version__ == find_version()
+
+
+def test_wavetrim_depends_on_what_its_client_needs() -> None:
+    needed, has = (
+        {re.split(r"[^a-z0-9]", name)[0] for name in project["project"]["dependencies"]}
+        for project in (
+            tomllib.loads((folder / "pyproject.toml").read_text()) for folder in (PROJECT, ROOT)
+        )
+    )
+    assert needed <= has
+
+
+def test_the_readme_is_one_page() -> None:
+    assert len(README.splitlines()) <= 80
+    assert len(EXAMPLES) == 3

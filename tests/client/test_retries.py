@@ -1,0 +1,216 @@
+"""What is sent again, how often, and never twice where that would do something twice."""
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.client.scripted_server import Received, answer, serve_script
+from tests.limit import allow
+from tests.server import RunningServer, encode_npy, server
+from wavetrim.client import (
+    ClientError,
+    NotFound,
+    ServiceBusy,
+    ServiceRefused,
+    ServiceTimeout,
+    ServiceUnreachable,
+)
+from wavetrim.client.retries import Retries
+
+__all__ = ["server"]
+
+BROKEN = b""
+DEVICES = answer(b'{"devices": []}')
+BUSY = answer(b'{"title": "The service is stopping"}', 503, Retry_After=0)
+MATRIX = {"id": "m", "shape": [2, 2], "dtype": "float64", "bytes": 160}
+
+
+def test_pauses_grow_and_end() -> None:
+    retries = Retries(tries=4)
+    error = ServiceUnreachable("http://x", "gone")
+
+    def find(made: int, draw: float = 1.0) -> float | None:
+        return retries.find_pause(error, made=made, repeatable=True, draw=lambda: draw)
+
+    assert [find(made) for made in (1, 2, 3, 4)] == [0.1, 0.2, 0.4, None]
+    assert find(1, draw=0.25) == 0.025
+
+
+@pytest.mark.parametrize(
+    ("error", "repeatable", "repeated"),
+    [
+        (ServiceUnreachable("x", "gone"), True, True),
+        (ServiceUnreachable("x", "gone"), False, False),
+        (ServiceTimeout("x", "silent"), True, False),
+        (ServiceBusy(503, {}, 1.0), False, True),
+        (ServiceBusy(503, {}, 30.0), True, False),
+        (ServiceBusy(503, {}, None), True, False),
+        (ServiceBusy(429, {}, 1.0), True, False),
+        (ServiceRefused(500, {}), True, False),
+    ],
+)
+def test_what_is_repeated(error: ClientError, repeatable: bool, repeated: bool) -> None:
+    pause = Retries().find_pause(error, made=1, repeatable=repeatable)
+    assert (pause is not None) == repeated
+    if isinstance(error, ServiceBusy) and pause is not None:
+        assert pause >= 1.0
+
+
+def test_a_get_that_breaks_is_repeated(connect: Callable[..., Any]) -> None:
+    with serve_script([BROKEN, BROKEN, DEVICES]) as url:
+        assert connect(url).devices() == {"devices": []}
+    assert [request.line for request in url.requests] == ["GET /v1/devices"] * 3
+
+
+def test_repetitions_are_bounded(connect: Callable[..., Any]) -> None:
+    with serve_script([BROKEN]) as url, pytest.raises(ServiceUnreachable):
+        connect(url, retries=2).devices()
+    assert len(url.requests) == 3
+    with serve_script([BUSY]) as url, pytest.raises(ServiceBusy):
+        connect(url, retries=2).devices()
+    assert len(url.requests) == 3
+
+
+def test_an_upload_that_is_put_off_is_repeated(connect: Callable[..., Any]) -> None:
+    stored = answer(json.dumps(MATRIX).encode(), 201)
+    with serve_script([BUSY, stored]) as url:
+        assert connect(url).put(np.eye(2)).id == "m"
+    first, second = url.requests
+    assert first.body == second.body == encode_npy(np.eye(2))
+
+
+def test_a_product_that_breaks_is_computed_again(connect: Callable[..., Any]) -> None:
+    whole = answer(encode_npy(np.eye(2)))
+    a = np.arange(4.0).reshape(2, 2)
+    with serve_script([BROKEN, whole[:-8], whole]) as url:
+        assert connect(url).matmul(a, a, out=a) is a
+    np.testing.assert_array_equal(a, np.eye(2))
+    assert len({request.body for request in url.requests}) == 1, "out is written at the end only"
+
+
+def test_an_empty_503_is_not_waited_for_longer_than_it_is_worth(
+    connect: Callable[..., Any],
+) -> None:
+    later = answer(b'{"title": "The service is stopping"}', 503, Retry_After=30)
+    begin = time.monotonic()
+    with serve_script([later]) as url, pytest.raises(ServiceBusy) as busy:
+        connect(url).submit("a", "b")
+    assert time.monotonic() - begin < allow(5)
+    assert busy.value.retry_after_seconds == 30
+    assert len(url.requests) == 1
+
+
+def test_a_matrix_that_a_lost_delete_removed_is_gone(connect: Callable[..., Any]) -> None:
+    missing = answer(b'{"title": "No such matrix"}', 404)
+    with serve_script([BROKEN, missing]) as url:
+        connect(url).delete("m")
+    with serve_script([missing]) as url, pytest.raises(NotFound):
+        connect(url).delete("m")
+
+
+@contextlib.contextmanager
+def lose_answers(server: RunningServer, line: bytes, count: int) -> Iterator[tuple[str, list[int]]]:
+    """A proxy that breaks the connection after requests of a kind, when they are answered."""
+    lost: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def pass_on(caller: socket.socket) -> None:
+            with caller, socket.create_connection(("127.0.0.1", server.port)) as service:
+                asked = threading.Event()
+                asking = threading.Thread(target=forward, args=(caller, service, asked))
+                asking.start()
+                with contextlib.suppress(OSError):
+                    while found := service.recv(65536):
+                        if asked.is_set() and len(lost) < count:
+                            lost.append(int(found.split()[1]))
+                            break
+                        caller.sendall(found)
+                with contextlib.suppress(OSError):
+                    caller.shutdown(socket.SHUT_RDWR)
+                asking.join()
+
+        def forward(caller: socket.socket, service: socket.socket, asked: threading.Event) -> None:
+            with contextlib.suppress(OSError):
+                while piece := caller.recv(65536):
+                    if piece.startswith(line):
+                        asked.set()
+                    service.sendall(piece)
+                service.shutdown(socket.SHUT_RDWR)
+
+        def run() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=pass_on, args=(listener.accept()[0],)).start()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", lost
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def test_a_submit_whose_answer_is_lost_is_one_job(
+    connect: Callable[..., Any], server: RunningServer
+) -> None:
+    direct = connect(server.url)
+    matrix = direct.put(np.eye(4))
+    before = {job.id for job in direct.jobs()}
+    with lose_answers(server, b"POST /v1/jobs ", count=2) as (url, lost):
+        job = connect(url).submit(matrix, matrix)
+    assert lost == [202, 200], "the service had taken it, then known it again"
+    assert {job.id for job in direct.jobs()} - before == {job.id}
+    assert direct.job(job.id).wait().state == "succeeded"
+
+
+def test_an_upload_whose_answer_is_lost_is_one_matrix(
+    connect: Callable[..., Any], server: RunningServer
+) -> None:
+    direct = connect(server.url)
+    before = {matrix.id for matrix in direct.matrices()}
+    with lose_answers(server, b"POST /v1/matrices ", count=2) as (url, lost):
+        matrix = connect(url).put(np.eye(4))
+    assert lost == [201, 200], "the service had stored it, then known it again"
+    assert {one.id for one in direct.matrices()} - before == {matrix.id}
+    np.testing.assert_array_equal(direct.get(matrix), np.eye(4))
+
+
+def test_a_submit_that_stays_unanswered_keeps_what_its_job_needs(
+    connect: Callable[..., Any], server: RunningServer
+) -> None:
+    slow = np.ones((900, 900), np.int64)
+    direct = connect(server.url)
+    before = {job.id for job in direct.jobs()}
+    with lose_answers(server, b"POST /v1/jobs ", count=3) as (url, lost):
+        client = connect(url, retries=2)
+        with pytest.raises(ServiceUnreachable):
+            client.submit(slow, slow)
+    assert lost == [202, 200, 200]
+    (job_id,) = {job.id for job in direct.jobs()} - before
+    assert direct.job(job_id).wait().state == "succeeded"
+
+
+def test_requests_carry_the_same_key_again(connect: Callable[..., Any]) -> None:
+    keys: list[str] = []
+
+    def note(request: Received) -> bytes:
+        keys.append(request.headers["idempotency-key"])
+        return BROKEN
+
+    with serve_script([note]) as url:
+        client = connect(url, retries=1)
+        for _ in range(2):
+            with pytest.raises(ServiceUnreachable):
+                client.submit("a", "b")
+        with pytest.raises(ServiceUnreachable):
+            client.put(np.eye(2))
+    assert keys[0] == keys[1] != keys[2] == keys[3]
+    assert keys[4] == keys[5] not in keys[:4]

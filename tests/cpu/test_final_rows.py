@@ -1,0 +1,94 @@
+"""Rows that the CPU pool calls final are as they will be, whoever still computes others."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.cpu.test_rows import cut_at, give
+from wavetrim.cpu.gemm import CpuPool
+
+
+@pytest.fixture(scope="module")
+def pools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, CpuPool]]:
+    cache: Path = tmp_path_factory.mktemp("pool")
+    opened = {threads: CpuPool(threads, cache_dir=cache) for threads in (1, 2, 4)}
+    for pool in opened.values():
+        assert pool.prepare()
+    yield opened
+    for pool in opened.values():
+        pool.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    shape=st.tuples(st.integers(1, 900), st.integers(1, 900), st.integers(2, 1200)),
+    dtype=st.sampled_from(["float32", "float64"]),
+    beta=st.sampled_from([0.0, 1.0]),
+    threads=st.sampled_from([1, 2, 4]),
+    edges=st.lists(st.integers(1, 900), max_size=4),
+)
+def test_rows_are_not_written_any_more_when_they_are_final(
+    pools: dict[int, CpuPool],
+    shape: tuple[int, int, int],
+    dtype: str,
+    beta: float,
+    threads: int,
+    edges: list[int],
+) -> None:
+    m, n, k = shape
+    rng = np.random.default_rng(1)
+    a = rng.integers(-2, 3, (m, k)).astype(dtype)
+    b = rng.integers(-2, 3, (k, n)).astype(dtype)
+    c = rng.integers(-2, 3, (m, n)).astype(dtype)
+    expected = a @ b + beta * c  # whole numbers: exact in every order
+    if beta == 0:
+        c[:] = np.nan
+    counts = []
+
+    def check(final: Sequence[range]) -> None:
+        counts.append(sum(map(len, final)))
+        for rows in final:
+            part = slice(rows.start, rows.stop)
+            assert np.array_equal(c[part], expected[part])
+
+    parts = cut_at(m, [edge for edge in edges if edge < m])
+    pools[threads].multiply_rows(a, b, c, give(parts), beta=beta, final=check)
+    assert np.array_equal(c, expected)
+    assert all(count <= m for count in counts)
+
+
+def test_rows_become_final_while_others_are_computed(pools: dict[int, CpuPool]) -> None:
+    a = np.ones((2000, 800))
+    counts: list[int] = []
+    pools[1].multiply_rows(
+        a, a[:800], np.empty((2000, 800)), give([range(2000)]),
+        final=lambda final: counts.append(sum(map(len, final))),
+    )  # fmt: skip
+    assert counts == sorted(counts)
+    assert 0 < counts[0] < counts[-1] == 2000
+
+
+def test_a_sum_of_parts_of_k_is_final_at_the_end_only(pools: dict[int, CpuPool]) -> None:
+    a = np.ones((8, 400_000))
+    told: list[Sequence[range]] = []
+    c = np.full((8, 8), np.nan)
+    pools[2].multiply_rows(a, a.T, c, give([range(8)]), final=told.append)
+    assert told == []
+    assert np.array_equal(c, np.full((8, 8), 400_000.0))
+
+
+def test_parts_that_do_not_adjoin_are_not_told_of(pools: dict[int, CpuPool]) -> None:
+    a = np.ones((900, 300))
+    c = np.full((900, 300), np.nan)
+
+    def check(final: Sequence[range]) -> None:
+        for rows in final:
+            assert not np.isnan(c[rows.start : rows.stop]).any()
+
+    parts = [range(700, 900), range(100, 300)]
+    pools[2].multiply_rows(a, a[:300], c, give(parts), final=check)
+    assert np.isnan(c[300:700]).all()

@@ -1,0 +1,35 @@
+"""The C of products compiles without warnings, and sanitizers find nothing in its threads."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.native.c_library import compile_c, skip_without_runtime
+from wavetrim.cpu.library import CPU_LIBRARY
+from wavetrim.native.library import FLAGS, SHARED_SOURCES
+
+TESTS = Path(__file__).parent
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+def test_the_library_compiles_without_warnings(tmp_path: Path, level: str) -> None:
+    strict = ("-Wall", "-Wextra", "-Werror")
+    compile_c(tmp_path / "cpu.so", *FLAGS, level, *strict, "-shared", "-fPIC", *CPU_LIBRARY.sources)
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_callers_that_share_a_pool_pass_the_sanitizer(tmp_path: Path, sanitizer: str) -> None:
+    flags = (*FLAGS, "-g", f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all")
+    skip_without_runtime(tmp_path, sanitizer)
+    program = tmp_path / "calls_check"
+    compile_c(program, *flags, TESTS / "calls_check.c", *CPU_LIBRARY.sources)
+    done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=120)
+    if "unexpected memory mapping" in done.stderr:
+        pytest.skip("this compiler's thread sanitizer does not run on this kernel")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_sources_are_all_that_lies_in_their_folder() -> None:
+    named = {*CPU_LIBRARY.sources, *CPU_LIBRARY.headers} - {*SHARED_SOURCES}
+    assert named == {*CPU_LIBRARY.folder.glob("*.[ch]")}

@@ -1,0 +1,75 @@
+"""The wheel, the environment and the locks."""
+
+import re
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+from tests.environment import ROOT
+
+FOLDERS = ("service", "lab", "scheduler", "kernels", "cpu", "native")
+LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
+
+
+@pytest.fixture(scope="module")
+def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    folder = tmp_path_factory.mktemp("wheel")
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def list_sources(pattern: str) -> set[str]:
+    return {
+        f"wavetrim/{path.relative_to(ROOT)}"
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob(pattern)
+    }
+
+
+@pytest.mark.parametrize("pattern", ["*.py", "*.cu", "*.cuh", "*.c", "*.h"])
+def test_the_wheel_has_every_source(wheel_names: set[str], pattern: str) -> None:
+    assert list_sources(pattern) <= wheel_names
+
+
+def test_the_wheel_has_kernels_to_compile(wheel_names: set[str]) -> None:
+    assert any(
+        name.startswith("wavetrim/kernels/cuda/") and name.endswith(".cu") for name in wheel_names
+    )
+
+
+def test_the_wheel_has_one_package_and_nothing_beside_it(wheel_names: set[str]) -> None:
+    outside = {name.split("/")[0] for name in wheel_names if ".dist-info/" not in name}
+    assert outside == {"wavetrim"}
+    assert not [name for name in wheel_names if "__pycache__" in name]
+    assert [name for name in wheel_names if name.endswith("licenses/LICENSE")]
+
+
+def test_the_wheel_says_that_it_is_typed(wheel_names: set[str]) -> None:
+    assert "wavetrim/py.typed" in wheel_names
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
+def test_locks_pin_and_hash_everything_and_name_no_index(lock: Path) -> None:
+    text = lock.read_text()
+    requirements = re.findall(r"^[a-z0-9].*(?:\n {4}--hash=.*)+", text, re.MULTILINE)
+    assert len(requirements) == len(re.findall(r"^[a-z0-9]", text, re.MULTILINE))
+    assert all(re.match(r"[a-z0-9._-]+(\[.*\])?==\S+", line) for line in requirements)
+    assert "://" not in text
+    assert "--index-url" not in text
+
+
+def test_locks_hold_every_dependency_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = {
+        "base": [*project["dependencies"], *extras["postgres"], *extras["jwt"]],
+        "gpu": [*project["dependencies"], *extras["postgres"], *extras["jwt"], *extras["gpu"]],
+    }
+    for lock, requirements in wanted.items():
+        text = (ROOT / "requirements" / f"{lock}.lock").read_text()
+        locked = set(re.findall(r"^([a-z0-9._-]+)", text, re.MULTILINE))
+        assert {re.split(r"[^A-Za-z0-9._-]", name)[0] for name in requirements} <= locked

@@ -1,0 +1,208 @@
+"""The service behind nginx: bodies both ways, refusals, and connections that are kept."""
+
+import contextlib
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.client import HTTPResponse
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.deploy.nginx import COMMAND, run_nginx
+from tests.processes import wait_until
+from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.service.api.test_uploads import cut, digest
+from tests.service.wire.wire_server import make_head, read_answer
+
+pytestmark = pytest.mark.skipif(COMMAND is None, reason="nginx is not installed")
+
+KEY = "a-key-of-these-tests"
+ACCESS = f"Authorization: Bearer {KEY}"
+MIB = 2**20
+A = np.random.default_rng(0).random((700, 900))
+B = np.random.default_rng(1).random((900, 500))
+CONTENT = encode_npy(A)
+LIMIT_BYTES = 8 * MIB
+STORAGE_BYTES = 32 * MIB
+
+
+@dataclass
+class Proxied:
+    """A service, and the proxy before it.
+
+    Attributes:
+        service: The service.
+        buffering: Whether the proxy takes a body whole before it asks the service.
+        port: The proxy's.
+        client: Asks the proxy, with the key.
+    """
+
+    service: RunningServer
+    buffering: bool
+    port: int
+    client: httpx.Client
+
+    def connect(self) -> socket.socket:
+        """A connection to the proxy."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    folder = tmp_path_factory.mktemp("proxied")
+    running = RunningServer(
+        folder / "data",
+        api_key=KEY,
+        unix_socket=folder / "socket",
+        max_matrix_bytes=LIMIT_BYTES,
+        max_storage_bytes=STORAGE_BYTES,
+    )
+    try:
+        running.wait_ready()
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture(
+    scope="module",
+    params=[("tcp", False), ("tcp", True), ("unix", False)],
+    ids=["tcp", "tcp-buffered", "unix"],
+)
+def proxied(
+    request: pytest.FixtureRequest, service: RunningServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Proxied]:
+    way, buffering = request.param
+    upstream = f"127.0.0.1:{service.port}"
+    if way == "unix":
+        upstream = f"unix:{service.settings['unix_socket']}"
+    folder = tmp_path_factory.mktemp("nginx")
+    with run_nginx(folder, upstream, buffering=buffering) as port:
+        headers = {"Authorization": f"Bearer {KEY}"}
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60
+        ) as client:
+            yield Proxied(service, buffering, port, client)
+
+
+@pytest.fixture
+def matrix(proxied: Proxied) -> Iterator[str]:
+    """The path of a stored matrix."""
+    answer = proxied.client.post("/v1/matrices", content=CONTENT, headers=NPY)
+    assert answer.status_code == 201, answer.text
+    yield answer.headers["location"]
+    assert proxied.client.delete(answer.headers["location"]).status_code == 204
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_products_are_computed(proxied: Proxied, chunked: bool) -> None:
+    body = CONTENT + encode_npy(B)
+    content = cut(body, pieces=30) if chunked else body
+    answer = proxied.client.post("/v1/matmul", content=content, headers=NPY)
+    assert answer.status_code == 200, answer.text
+    np.testing.assert_allclose(decode_npy(answer.content), A @ B, rtol=1e-12)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_uploads_arrive_as_they_were_sent(proxied: Proxied, chunked: bool) -> None:
+    content = cut(CONTENT, pieces=30) if chunked else CONTENT
+    headers = {**NPY, "Content-Digest": digest(CONTENT)}
+    stored = proxied.client.post("/v1/matrices", content=content, headers=headers)
+    assert stored.status_code == 201, stored.text
+    path = stored.headers["location"]
+    assert np.array_equal(decode_npy(proxied.client.get(f"{path}/data").content), A)
+    assert proxied.client.delete(path).status_code == 204
+
+
+def test_ranges_and_conditions_are_understood(proxied: Proxied, matrix: str) -> None:
+    path = f"{matrix}/data"
+    whole = proxied.client.get(path)
+    middle = proxied.client.get(path, headers={"Range": "bytes=1000-2000999"})
+    assert (middle.status_code, middle.content) == (206, whole.content[1000:2001000])
+    assert middle.headers["content-range"] == f"bytes 1000-2000999/{len(whole.content)}"
+    behind = proxied.client.get(path, headers={"Range": "bytes=99999999-"})
+    assert (behind.status_code, behind.json()["field"]) == (416, "Range")
+    known = proxied.client.get(path, headers={"If-None-Match": whole.headers["etag"]})
+    assert known.status_code == 304
+    assert proxied.client.head(path).headers["content-length"] == str(len(whole.content))
+
+
+def refuse(proxied: Proxied, path: str, content: bytes, *lines: str) -> tuple[int, dict[str, str]]:
+    """The status and the problem of a request whose whole body is sent, whatever is answered."""
+    with proxied.connect() as connection:
+        connection.sendall(make_head(path, len(content), *lines))
+        with contextlib.suppress(ConnectionError):  # the proxy may have answered and closed
+            connection.sendall(content)
+        status, problem = read_answer(connection)
+    return status, json.loads(problem)
+
+
+def test_a_body_without_a_key_is_refused(proxied: Proxied) -> None:
+    status, problem = refuse(proxied, "/v1/matrices", CONTENT)
+    assert (status, problem["type"]) == (401, "urn:wavetrim:problem:unauthorized")
+
+
+@pytest.mark.parametrize("path", ["/v1/matrices", "/v1/matmul"])
+def test_a_body_that_is_too_large_is_refused(proxied: Proxied, path: str) -> None:
+    status, problem = refuse(proxied, path, bytes(40 * MIB), ACCESS)
+    assert (status, problem["field"]) == (413, "Content-Length")
+
+
+def test_a_matrix_without_room_is_refused(proxied: Proxied) -> None:
+    content = encode_npy(np.zeros((1000, 1000)))
+    stored = []
+    while (answer := proxied.client.post("/v1/matrices", content=content, headers=NPY)).is_success:
+        stored.append(answer.headers["location"])
+    status, problem = refuse(proxied, "/v1/matrices", content, ACCESS)
+    for path in stored:
+        proxied.client.delete(path)
+    assert (answer.status_code, status, problem["field"]) == (507, 507, "matrix size")
+    assert len(stored) == STORAGE_BYTES // len(content)
+
+
+def test_who_expects_100_continue_is_told_so(proxied: Proxied) -> None:
+    with proxied.connect() as connection:
+        head = make_head("/v1/matrices", len(CONTENT), "Expect: 100-continue", ACCESS)
+        connection.sendall(head)
+        assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(CONTENT)
+        with HTTPResponse(connection) as answer:
+            answer.begin()
+            assert answer.status == 201
+            path = answer.headers["Location"]
+    proxied.client.delete(path)
+
+
+def test_a_caller_who_leaves_leaves_nothing(proxied: Proxied) -> None:
+    files = proxied.service.list_matrix_files()
+    with proxied.connect() as connection:
+        head = make_head("/v1/matrices", len(CONTENT), ACCESS)
+        connection.sendall(head + CONTENT[:3_000_000])
+        if not proxied.buffering:
+            wait_until(lambda: proxied.service.list_matrix_files() != files)
+    wait_until(lambda: proxied.service.list_matrix_files() == files)
+
+
+def test_connections_to_the_service_are_kept(service: RunningServer, tmp_path: Path) -> None:
+    with run_nginx(tmp_path, f"127.0.0.1:{service.port}", buffering=False) as port:
+        before = count_connections(service)
+        for _ in range(5):
+            headers = {**NPY, "Authorization": f"Bearer {KEY}"}
+            answer = httpx.post(
+                f"http://127.0.0.1:{port}/v1/matmul",
+                content=CONTENT + encode_npy(B), headers=headers, timeout=60,
+            )  # fmt: skip
+            assert answer.status_code == 200
+        assert count_connections(service) == before + 1
+
+
+def count_connections(service: RunningServer) -> int:
+    """Established connections to the service's port."""
+    rows = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    place, established = f":{service.port:04X}", "01"
+    columns = [row.split() for row in rows]
+    return sum(row[1].endswith(place) and row[3] == established for row in columns)

@@ -1,0 +1,91 @@
+"""docs/probes.md lists the probes that are kept beside it."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from docs.report_lessons import read_lessons
+from docs.report_pages import (
+    PROBES_KEPT,
+    PROBES_PAGE,
+    RunError,
+    fill_lessons,
+    fill_page,
+    publish_runs,
+)
+from tests.lab.probe_reports import climb_waves, list_probe_reports, read_banks
+from tests.lab.reports import split_rows
+from wavetrim.lab.reports.report import write_report
+
+EMPTY = "before\n<!-- probed -->\n<!-- /probed -->\nafter\n"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as `wavetrim probe --out` leaves it after all probes; nobody changes it."""
+    folder = tmp_path_factory.mktemp("written")
+    for report in list_probe_reports():
+        write_report(report, folder)
+    return folder
+
+
+def test_the_page_lists_the_probes_that_are_kept() -> None:
+    page = PROBES_PAGE.read_text(encoding="utf-8")
+    assert fill_page(page, PROBES_KEPT, "probed") == page
+
+
+def test_what_one_learns_stands_there_with_the_figures_that_are_kept() -> None:
+    page = PROBES_PAGE.read_text(encoding="utf-8")
+    assert fill_lessons(page, PROBES_KEPT) == page
+    empty = "<!-- learned -->\n<!-- /learned -->"
+    assert "No run is kept here yet." in fill_lessons(empty, PROBES_KEPT / "none")
+
+
+def test_every_probe_teaches_something_with_its_own_figures(written: Path) -> None:
+    names = [report.name for report in list_probe_reports()]
+    lessons = dict(read_lessons(written, names))
+    assert list(lessons) == names
+    assert lessons["strides"].startswith("At the strides 2, 8 and 32 a copy keeps 50%, 12% and 3%")
+    assert "stride 32) take 32.0 times" in lessons["banks"]
+    assert "640 bytes spill, and the same work takes 2.0 times" in lessons["registers"]
+    assert "12 of 26 copies waited" in lessons["row-copies"]
+    assert "12 tiles take 8 µs and 15 take 14: a wave more" in lessons["waves"]
+
+
+def test_a_later_run_leaves_no_plot_of_the_one_before(tmp_path: Path) -> None:
+    found, kept = tmp_path / "found", tmp_path / "kept"
+    write_report(climb_waves(), found)
+    publish_runs(found, kept)
+    (kept / "9" / "waves-shared.png").rename(kept / "9" / "waves-old.png")
+    page = kept / "9" / "waves.md"
+    page.write_text(page.read_text("utf-8").replace("waves-shared.png", "waves-old.png"), "utf-8")
+    publish_runs(found, kept)
+    assert {file.name for file in (kept / "9").iterdir()} == {file.name for file in found.iterdir()}
+
+
+def test_links_of_the_page_and_of_the_probes_lead_somewhere() -> None:
+    for page in (PROBES_PAGE, *PROBES_KEPT.glob("*/*.md")):
+        for link in re.findall(r"\]\((?!http)([^)#]+)", page.read_text("utf-8")):
+            assert (page.parent / link).exists(), (page, link)
+
+
+def test_probes_are_copied_whole_and_listed(written: Path, tmp_path: Path) -> None:
+    found, docs = tmp_path / "found", tmp_path / "docs"
+    shutil.copytree(written, found)
+    write_report(split_rows(), found)
+    publish_runs(found, docs / "reproduced", docs / "probed")
+    assert [file.name for file in (docs / "reproduced" / "9").glob("*.md")] == ["hybrid-f.md"]
+    page = fill_page(EMPTY, docs / "probed", "probed")
+    links = re.findall(r"\]\(([^)]+)\)", page)
+    assert {(docs / link).resolve() for link in links} == set((docs / "probed" / "9").iterdir())
+    named = re.findall(r"^\| \[([a-z-]+)\]", page, re.MULTILINE)
+    assert named == [report.name for report in list_probe_reports()]
+
+
+def test_a_probe_that_moved_wrong_bytes_is_not_published(tmp_path: Path) -> None:
+    write_report(read_banks(right=False), tmp_path / "found")
+    with pytest.raises(RunError, match=r"banks.csv: a product was wrong"):
+        publish_runs(tmp_path / "found", tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()

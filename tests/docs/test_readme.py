@@ -1,0 +1,86 @@
+"""The documents say what is so: commands run, tables match, paths exist."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.common.tables import (
+    RESULTS,
+    SETTINGS,
+    fill_section,
+    render_measured,
+    render_settings,
+)
+from benchmarks.host.results import read_host_results
+from docs.session import find_exchanges, run_commands
+from tests.environment import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+FOLDERS = "service|scheduler|kernels|cpu|lab|tests|benchmarks|deploy|docs|requirements"
+
+
+def normalise(output: str) -> str:
+    """Ids, times and measured figures differ from run to run; everything else does not."""
+    output = re.sub(r"\b[0-9a-f]{30,}\b", "ID", output)
+    output = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)", "TIME", output)
+    output = re.sub(r'("(?:f|waves|waves_gpu_only)":|wavetrim-f: )\d+', r"\1ROWS", output)
+    return re.sub(r"\d+\.\d+([eE]-?\d+)?", "SECONDS", output)
+
+
+def test_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 115
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the sessions use curl, which is missing")
+def test_sessions_print_what_the_readme_shows() -> None:
+    shown = find_exchanges(README)
+    printed = run_commands([exchange.command for exchange in shown])
+    assert len(shown) >= 5
+    for expected, actual in zip(shown, printed, strict=True):
+        assert normalise(actual.output) == normalise(expected.output), actual.command
+
+
+def test_every_make_command_named_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for document in DOCUMENTS:
+        text = (ROOT / document).read_text(encoding="utf-8")
+        named = re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE)
+        assert set(named) <= targets, document
+
+
+def test_make_demo_checks_its_product() -> None:
+    assert "\nmake demo " in README
+    demo = subprocess.run(
+        ["make", "demo", f"PYTHON={sys.executable}"],
+        cwd=ROOT,
+        env={k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MFLAGS", "ARGS"}},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert demo.returncode == 0, demo.stdout + demo.stderr
+    assert re.search(r"\bF\b", demo.stdout)
+
+
+def test_settings_table_matches_settings() -> None:
+    page = SETTINGS.read_text(encoding="utf-8")
+    assert fill_section(page, "settings", render_settings()) == page
+
+
+def test_measured_table_matches_results() -> None:
+    assert fill_section(README, "measured", render_measured(read_host_results(RESULTS))) == README
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_and_paths_lead_somewhere(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!http)([^)#]+)", text)
+    paths = re.findall(rf"`((?:{FOLDERS})/(?!.*NAME)[\w./]*)`", text)
+    missing = [path for path in links + paths if not (ROOT / path).exists()]
+    assert not missing

@@ -1,0 +1,67 @@
+"""Every step has places of its own within the memory, wide enough for its parts of A, B and C."""
+
+from itertools import pairwise
+
+from hypothesis import given, settings
+
+from tests.kernels.pipeline.test_steps import budgets, plan_steps, problems
+from wavetrim.kernels.pipeline.places import place_steps
+
+START = 1 << 30
+
+
+@settings(max_examples=40)
+@given(problem=problems, budget=budgets)
+def test_places_hold_their_parts_and_only_what_shares_a_buffer_meets(problem, budget):
+    plan = plan_steps(problem, budget)
+    buffers = plan.buffers
+    ends = {}
+    for placed in place_steps(plan, START):
+        step = placed.step
+        assert (placed.a.rows, placed.a.columns) == (len(step.rows), len(step.depth))
+        assert (placed.b.rows, placed.b.columns) == (len(step.depth), len(step.columns))
+        assert (placed.c.rows, placed.c.columns) == (len(step.rows), len(step.columns))
+        assert (placed.arriving.rows, placed.arriving.columns) == (
+            len(step.rows),
+            len(step.a_depth),
+        )
+        ahead = (placed.arriving.pointer - placed.a.pointer) // placed.a.item_bytes
+        assert ahead == step.a_depth.start - step.depth.start
+        for name, slot in (("a", step.a_slot), ("b", step.b_slot), ("c", step.c_slot)):
+            layout = getattr(placed, name)
+            assert layout.columns <= layout.leading_dimension
+            items = (layout.rows - 1) * layout.leading_dimension + layout.columns
+            first, last = layout.pointer, layout.pointer + items * layout.item_bytes
+            low, high = ends.get((name, slot), (first, last))
+            ends[name, slot] = min(low, first), max(high, last)
+    edges = sorted(ends.values())
+    assert edges[0][0] >= START
+    assert edges[-1][1] <= START + buffers.total_bytes - buffers.split_bytes
+    assert all(before[1] <= after[0] for before, after in pairwise(edges))
+
+
+@settings(max_examples=40)
+@given(problem=problems, budget=budgets)
+def test_splits_lie_behind_the_buffers_where_the_kernel_makes_any(problem, budget):
+    plan = plan_steps(problem, budget)
+    behind = START + plan.buffers.total_bytes - plan.buffers.split_bytes
+    for placed in place_steps(plan, START):
+        step = placed.step
+        if not problem.split_item_bytes:
+            assert placed.splits is None
+            continue
+        assert placed.splits.pointer == behind
+        assert placed.splits.first == step.depth_offset
+        assert placed.splits.depth == step.buffer_depth
+        assert placed.splits.fresh == step.loads_b
+
+
+@settings(max_examples=20)
+@given(problem=problems, budget=budgets)
+def test_a_step_cut_short_keeps_its_places(problem, budget):
+    whole = place_steps(plan_steps(problem, budget), START)[0]
+    cut = whole.cut(whole.step.rows[:1])
+    assert cut.step.rows == whole.step.rows[:1]
+    assert (cut.a.rows, cut.b.rows, cut.c.rows) == (1, whole.b.rows, 1)
+    assert cut.arriving.rows == 1
+    assert (cut.a.pointer, cut.b, cut.c.pointer) == (whole.a.pointer, whole.b, whole.c.pointer)

@@ -1,0 +1,53 @@
+"""Small ragged products on every kernel, to be run under compute-sanitizer.
+
+`compute-sanitizer --tool racecheck python tests/kernels/sanitizer_driver.py CACHE_DIR [NAME...]`
+"""
+
+import sys
+from pathlib import Path
+
+import cupy
+import numpy as np
+
+from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.device import list_devices
+from wavetrim.kernels.gemm.resident import multiply_on_device
+
+
+def multiply_ragged(
+    spec: KernelSpec, k: int, cache_dir: Path, *, padding: int, sms: int | None
+) -> None:
+    """One product that leaves parts of tiles over on all sides; raises when it is wrong."""
+    m, n = spec.tile.m + 3, spec.tile.n + 5
+    generator = np.random.default_rng(0)
+    a, b, c = (
+        generator.integers(-4, 5, (rows, columns + padding)).astype(spec.dtype)
+        for rows, columns in ((m, k), (k, n), (m, n))
+    )
+    device_c = cupy.asarray(c)
+    operands = cupy.asarray(a)[:, :k], cupy.asarray(b)[:, :n], device_c[:, :n]
+    multiply_on_device(spec, *operands, alpha=2, beta=-1, sms=sms, cache_dir=cache_dir)
+    c[:, :n] = 2 * (a[:, :k] @ b[:, :n]) - c[:, :n]
+    np.testing.assert_array_equal(cupy.asnumpy(device_c), c)
+
+
+def main() -> None:
+    """Run the kernels that we compile, all or those named, with unaligned and aligned rows.
+
+    Those that can be held to one multiprocessor compute a second product there.
+    """
+    cupy.cuda.set_allocator(None)  # an allocation each, so that one past its end is seen
+    names = sys.argv[2:]
+    capability = list_devices()[0].compute_capability
+    for spec in list_kernels(compute_capability=capability):
+        if spec.source and (not names or spec.name in names):
+            for padding in (0, 3):  # a padding of 3 aligns rows
+                long_k = 64 if spec.splits_tail else 4  # so long that the tail is split
+                for k in (spec.tile.k + 1, long_k * spec.tile.k + 1):
+                    for sms in (None, 1) if spec.persistent else (None,):
+                        multiply_ragged(spec, k, Path(sys.argv[1]), padding=padding, sms=sms)
+            print(spec.label)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+import json
+import os
+import stat
+from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from tests.environment import ROOT
+from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.compile import ARCHITECTURES, CompiledKernel, compile_kernel
+from wavetrim.kernels.errors import CompilationFailed
+
+SIMPLE = find_kernel("simple", "float32", "4")
+
+
+def runs_on(spec: KernelSpec, arch: str) -> bool:
+    digits = arch.removeprefix("sm_").rstrip("a")
+    return spec.runs_on((int(digits[:-1]), int(digits[-1])))
+
+
+pytestmark = pytest.mark.timeout(900)  # all of it takes a core a minute, where it has one
+
+COMPILATIONS = [
+    (spec, arch)
+    for spec in list_kernels()
+    for arch in ARCHITECTURES
+    if spec.source and runs_on(spec, arch)
+]
+
+
+@pytest.fixture(scope="module")
+def compiled_kernels(kernel_cache: Path) -> dict[tuple[KernelSpec, str], CompiledKernel]:
+    """Every kernel, for every architecture that it claims."""
+    slow_first = sorted(COMPILATIONS, key=lambda pair: -pair[0].shared_bytes)
+    specs, archs = zip(*slow_first, strict=True)
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
+        compiled = pool.map(compile_kernel, specs, archs, [kernel_cache] * len(specs))
+        return dict(zip(slow_first, compiled, strict=True))
+
+
+def test_every_kernel_compiles_for_every_architecture_it_claims(
+    compiled_kernels: dict[tuple[KernelSpec, str], CompiledKernel],
+) -> None:
+    for (spec, arch), compiled in compiled_kernels.items():
+        assert compiled.path.read_bytes().startswith(b"\x7fELF"), (spec.label, arch)
+        assert 0 < compiled.registers <= 255
+        assert compiled.entry in spec.entries
+        assert compiled.shared_bytes + spec.dynamic_shared_bytes == spec.shared_bytes
+
+
+def test_no_kernel_spills_registers(
+    compiled_kernels: dict[tuple[KernelSpec, str], CompiledKernel],
+) -> None:
+    spills = defaultdict(list)
+    for (spec, arch), compiled in compiled_kernels.items():
+        if compiled.spill_bytes:
+            spills[spec.label].append((arch, compiled.spill_bytes))
+    assert not spills
+
+
+def test_the_tiled_kernels_leave_room_for_the_blocks_that_they_promise(
+    compiled_kernels: dict[tuple[KernelSpec, str], CompiledKernel],
+) -> None:
+    for (spec, _), compiled in compiled_kernels.items():
+        if spec.tiling:
+            blocks = getattr(spec.tiling, "blocks_per_sm", 1)
+            assert compiled.registers * spec.threads * blocks <= 65536
+
+
+def test_a_kernel_is_compiled_once(tmp_path: Path) -> None:
+    first = compile_kernel(SIMPLE, "sm_80", tmp_path)
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert compile_kernel(SIMPLE, "sm_80", tmp_path) == first
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == written
+
+
+def test_architectures_macros_and_types_do_not_share_a_cubin(tmp_path: Path) -> None:
+    others = [
+        compile_kernel(SIMPLE, "sm_86", tmp_path),
+        compile_kernel(find_kernel("simple", "float32", "8"), "sm_80", tmp_path),
+        compile_kernel(find_kernel("simple", "float64", "4"), "sm_80", tmp_path),
+    ]
+    assert compile_kernel(SIMPLE, "sm_80", tmp_path).path not in [other.path for other in others]
+
+
+def test_a_changed_include_is_compiled_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = tmp_path / "cuda"
+    sources.mkdir()
+    real = ROOT / "kernels" / "cuda"
+    for name in ("simple.cu", "product.cuh"):
+        (sources / name).write_bytes((real / name).read_bytes())
+    monkeypatch.setattr("wavetrim.kernels.catalog.KERNEL_SOURCES", sources)
+    before = compile_kernel(SIMPLE, "sm_80", tmp_path)
+    header = sources / "product.cuh"
+    header.write_text(header.read_text().replace("alpha * sum :", "alpha * sum * 2 :"))
+    assert compile_kernel(SIMPLE, "sm_80", tmp_path).path != before.path
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x7fELF", None])
+def test_a_damaged_cubin_is_compiled_anew(tmp_path: Path, damage: bytes | None) -> None:
+    compiled = compile_kernel(SIMPLE, "sm_80", tmp_path)
+    whole = compiled.path.read_bytes()
+    if damage is None:
+        compiled.path.unlink()
+    else:
+        compiled.path.write_bytes(damage)
+    again = compile_kernel(SIMPLE, "sm_80", tmp_path)
+    assert again.path.read_bytes()[:4] == whole[:4]
+    assert len(again.path.read_bytes()) == len(whole)
+
+
+@pytest.mark.parametrize("damage", ["", "{}", "[]", '{"path": 3}'])
+def test_a_damaged_report_is_written_anew(tmp_path: Path, damage: str) -> None:
+    compiled = compile_kernel(SIMPLE, "sm_80", tmp_path)
+    (report,) = tmp_path.glob("*.json")
+    report.write_text(damage)
+    assert compile_kernel(SIMPLE, "sm_80", tmp_path).registers == compiled.registers
+    assert json.loads(report.read_text())["kernel"] == SIMPLE.label
+
+
+def test_processes_that_compile_at_once_all_get_a_whole_cubin(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(4, get_context("spawn")) as pool:
+        found = list(pool.map(compile_kernel, [SIMPLE] * 8, ["sm_80"] * 8, [tmp_path] * 8))
+    for compiled in found:
+        assert compiled.path.read_bytes().startswith(b"\x7fELF")
+    assert not list(tmp_path.glob(".*")), "a temporary file was left behind"
+
+
+def test_what_does_not_compile_says_why(tmp_path: Path) -> None:
+    with pytest.raises(CompilationFailed, match=r"simple 4x4x4 float32 .* sm_1") as failure:
+        compile_kernel(SIMPLE, "sm_1", tmp_path)
+    assert "arch" in failure.value.log
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_umask_says_who_may_read_a_compiled_kernel(tmp_path: Path) -> None:
+    for umask, mode in ((0o022, 0o644), (0o077, 0o600)):
+        before = os.umask(umask)
+        try:
+            compile_kernel(SIMPLE, "sm_80", tmp_path / str(umask))
+        finally:
+            os.umask(before)
+        written = (tmp_path / str(umask)).iterdir()
+        assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {mode}

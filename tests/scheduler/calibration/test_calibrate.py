@@ -1,0 +1,53 @@
+"""Calibration of the CPU in a moment, and of a GPU; the whole CPU is in service/cli/test_cli.py."""
+
+import time
+
+import pytest
+
+from tests.limit import allow
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.kernels.catalog import list_kernels
+from wavetrim.kernels.device import list_devices
+from wavetrim.scheduler.calibration.calibrate import calibrate
+from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES
+
+
+@pytest.mark.serial
+def test_a_brief_measurement_takes_a_moment_and_covers_every_element_type():
+    with CpuPool(2) as pool:
+        start = time.perf_counter()
+        cpu = measure_cpu_briefly(pool)
+        assert time.perf_counter() - start < allow(2)
+    assert cpu.threads == 2
+    assert {rate.dtype for rate in cpu.rates} == set(ITEM_BYTES)
+    assert all(rate.gflops > 0 for rate in cpu.rates)
+
+
+@pytest.mark.gpu
+def test_a_gpu_is_calibrated_within_a_minute(tmp_path, kernel_cache):
+    devices = list_devices()
+    with Executor(cache_dir=kernel_cache, devices=devices) as executor:
+        start = time.perf_counter()
+        profile = calibrate(executor, cache_dir=kernel_cache, directory=tmp_path)
+        assert time.perf_counter() - start < 60
+    assert profile.device == devices[0].name
+    assert [link.memory for link in profile.links] == list(MEMORIES)
+    for link in profile.links:
+        assert link.in_gbytes_per_second > 1
+        assert link.out_gbytes_per_second > 1
+        assert 0 <= link.step_seconds < 1e-3
+        assert 0 <= link.fill_seconds < 5e-3
+        shares = profile.cpu.list_shares(link.memory)
+        assert shares
+        for share in shares:
+            assert 1 <= share.link_stretch < 30
+            assert 1 <= share.shallow_link_stretch < 30
+            assert 0.5 <= share.stretch < 10
+    for model in profile.kernels:
+        assert model.slots % devices[0].sm_count == 0
+        assert model.wave_k_seconds > 0, model
+    measured = {model.kernel for model in profile.kernels if not model.assumed}
+    here = {spec.name for spec in list_kernels(compute_capability=devices[0].compute_capability)}
+    assert measured >= here & {"register", "bulk", "tensor", "cublas"}

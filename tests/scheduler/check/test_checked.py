@@ -1,0 +1,146 @@
+"""Products with a check: wrong rows are computed again, on the device that did not compute them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.matrices import make_matrix
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.kernels.device import list_devices
+from wavetrim.scheduler.check.checked import EngineProduct, compute_checked
+from wavetrim.scheduler.check.verify import ProductCheck, Verification
+from wavetrim.scheduler.errors import VerificationFailed
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.store import find_profile
+
+M, N, K = 300, 280, 260
+
+
+class Faulty(Executor):
+    """An executor whose products are damaged: the first ones, or all."""
+
+    damaged_rows: tuple[int, ...] = ()
+    damages = 1
+
+    def run(self, plan: Plan, a: Any, b: Any, c: Any, **options: Any) -> Any:
+        """As `Executor.run`, then change an element of some rows."""
+        timings = super().run(plan, a, b, c, **options)
+        if self.damages > 0:
+            self.damages -= 1
+            for row in self.damaged_rows:
+                c[row, 3] += 100
+        return timings
+
+
+@pytest.fixture
+def cpu(tmp_path: Path) -> Iterator[Faulty]:
+    with Faulty(cache_dir=tmp_path, cpu_threads=2) as executor:
+        yield executor
+
+
+@pytest.fixture
+def gpu(kernel_cache: Path) -> Iterator[Faulty]:
+    with Faulty(cache_dir=kernel_cache, devices=list_devices()) as executor:
+        yield executor
+
+
+def plan_for(executor: Executor, rows: int, dtype: str, **options: Any) -> Plan:
+    profile = find_profile(
+        None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
+    )
+    return choose_plan(GemmProblem(rows, N, K, dtype), profile, PlanOptions(**options))
+
+
+def make_product(dtype: str, *, beta: float = 0.0) -> EngineProduct:
+    a, b = make_matrix(M, K, dtype, seed=1), make_matrix(K, N, dtype, seed=2)
+    c = make_matrix(M, N, dtype, seed=3) if beta else None
+    out = np.full((M, N), 77, dtype) if c is None else c.copy()
+    return EngineProduct(a, b, c, out, 2.0, beta)
+
+
+def compute(
+    executor: Executor, product: EngineProduct, *, told: list[str] | None = None, **options: Any
+) -> Verification:
+    dtype = str(product.out.dtype)
+
+    def plan_gpu(rows: int) -> Plan:
+        return plan_for(executor, rows, dtype, f=0)
+
+    _, verification = compute_checked(
+        product,
+        plan_for(executor, M, dtype, **options),
+        executor,
+        choose_gpu_plan=plan_gpu if executor.devices else None,
+        changes=None if told is None else lambda: told.append("changes"),
+    )
+    again = ProductCheck(
+        product.a, product.b, product.c, product.out, alpha=product.alpha, beta=product.beta
+    )
+    assert again.compare().passed
+    return verification
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("beta", [0.0, 3.0])
+def test_wrong_rows_are_computed_again_and_told_of(cpu: Faulty, dtype: str, beta: float) -> None:
+    cpu.damaged_rows = (0, 1, 150, 299)
+    told: list[str] = []
+    verification = compute(cpu, make_product(dtype, beta=beta), told=told)
+    assert verification.passed
+    assert verification.wrong_rows == cpu.damaged_rows
+    assert verification.recomputed_on == "cpu"
+    assert verification.seconds > 0
+    assert told == ["changes"]
+
+
+def test_a_right_product_is_not_computed_again(cpu: Faulty) -> None:
+    told: list[str] = []
+    verification = compute(cpu, make_product("float32"), told=told)
+    assert verification.wrong_rows == ()
+    assert verification.recomputed_on is None
+    assert told == []
+
+
+def test_all_rows_are_computed_again_where_more_are_wrong_than_a_check_names(cpu: Faulty) -> None:
+    cpu.damaged_rows = tuple(range(M))
+    verification = compute(cpu, make_product("float64"))
+    assert verification.passed
+
+
+def test_a_product_that_stays_wrong_is_refused(cpu: Faulty, tmp_path: Path) -> None:
+    class FaultyPool(CpuPool):
+        def multiply(self, a: Any, b: Any, c: Any, **options: Any) -> float:
+            seconds = super().multiply(a, b, c, **options)
+            c[0, 0] += 100
+            return seconds
+
+    cpu.damaged_rows = (5,)
+    cpu.pool.close()
+    cpu.pool = FaultyPool(2, cache_dir=tmp_path)
+    with pytest.raises(VerificationFailed, match="1 rows wrong, the first is row 0"):
+        compute(cpu, make_product("float32"))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("f", "device"), [(0, "cpu"), (M, "gpu"), (100, "cpu and gpu")], ids=["gpu", "cpu", "split"]
+)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_wrong_rows_go_to_the_other_device(gpu: Faulty, dtype: str, f: int, device: str) -> None:
+    gpu.damaged_rows = (1, 199, 200, 298)
+    verification = compute(gpu, make_product(dtype, beta=1.0), f=f)
+    assert verification.wrong_rows == gpu.damaged_rows
+    assert verification.recomputed_on == device
+
+
+@pytest.mark.gpu
+def test_rows_of_a_type_that_no_gpu_kernel_has_are_computed_on_the_cpu(gpu: Faulty) -> None:
+    gpu.damaged_rows = (7,)
+    verification = compute(gpu, make_product("int64"), f=M)
+    assert (verification.wrong_rows, verification.recomputed_on) == ((7,), "cpu")

@@ -1,0 +1,61 @@
+"""The messages between service and engine."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wavetrim.scheduler.engine.messages import (
+    PACKET_BYTES,
+    MessageError,
+    Operand,
+    RunRequest,
+    decode_message,
+    encode_message,
+)
+from wavetrim.scheduler.options import ACCURACIES, PlanOptions
+
+sizes = st.integers(1, 2**40)
+operands = st.builds(
+    Operand, slab=st.text(min_size=1) | sizes, offset_bytes=sizes, rows=sizes, columns=sizes,
+    dtype=st.sampled_from(["float32", "int64"]), fortran_order=st.booleans(),
+    strides_bytes=st.none() | st.tuples(sizes, sizes),
+)  # fmt: skip
+finite = st.floats(allow_nan=False, allow_infinity=False)
+options = st.builds(
+    PlanOptions, kernel=st.text(), tile=st.none() | st.text(), f=st.just("auto") | sizes,
+    accuracy=st.none() | st.sampled_from(ACCURACIES), sms=st.none() | sizes,
+)  # fmt: skip
+requests = st.builds(
+    RunRequest, job=st.text(), a=operands, b=operands, c=st.none() | operands, out=operands,
+    alpha=finite, beta=finite, options=options, verify=st.booleans(), cpu_only=st.booleans(),
+    reports=st.booleans(),
+)  # fmt: skip
+
+
+@given(requests)
+def test_a_run_request_arrives_as_it_was_sent(request_):
+    packet = encode_message(request_.as_message())
+    assert RunRequest.from_message(decode_message(packet)) == request_
+
+
+def test_a_run_without_options_has_none_in_its_message():
+    operand = Operand(1, 0, 2, 2, "float32")
+    message = RunRequest("j", operand, operand, None, operand).as_message()
+    assert not {"kernel", "tile", "f", "accuracy", "sms"} & set(message)
+    assert len(encode_message(message)) < PACKET_BYTES / 100
+
+
+def test_figures_without_a_word_in_json_become_null():
+    message = {"type": "x", "list": [1.5, math.nan, {"deep": -math.inf}], "inf": math.inf}
+    assert json.loads(encode_message(message)) == {
+        "type": "x", "list": [1.5, None, {"deep": None}], "inf": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("line", [b"", b"\n", b"{", b"[]", b"{}", b'{"type": 1}', b"\xff\n", b"1"])
+def test_what_is_no_message_is_refused(line):
+    with pytest.raises(MessageError):
+        decode_message(line)

@@ -1,0 +1,76 @@
+"""Whose memory a product leaves behind: a caller's matrices are the caller's again when it ends.
+
+Who keeps one gives its memory back later, in the middle of another product: page-locked
+memory holds up everything that the driver is asked meanwhile, for a tenth of a second a gigabyte.
+"""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.kernels.device import list_devices
+from wavetrim.kernels.transfer.pinned import pin_matrix
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.store import find_profile
+
+
+@pytest.fixture(autouse=True)
+def without_collector():
+    """What goes only with the garbage collector goes at any time, too."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def make_operands(m, n, k, dtype, memory="pageable"):
+    shapes = (m, k), (k, n), (m, n)
+    if memory == "pinned":
+        operands = [pin_matrix(*shape, dtype) for shape in shapes]
+    else:
+        operands = [np.empty(shape, dtype) for shape in shapes]
+    for operand in operands:
+        operand[...] = 1
+    return operands
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+def test_the_cpu_keeps_no_matrix(tmp_path, dtype, native):
+    with CpuPool(3, cache_dir=tmp_path, native=native) as pool:
+        operands = make_operands(700, 500, 300, dtype)
+        kept = [weakref.ref(operand) for operand in operands]
+        pool.multiply(*operands)
+        wait_for_release(operands, kept)
+
+
+def wait_for_release(operands, kept):
+    """Drop the operands; threads that come too late for a block may hold them for a moment."""
+    operands.clear()
+    for _ in range(10**6):
+        if not any(one() is not None for one in kept):
+            return
+    pytest.fail("a matrix is kept")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("memory", ["pageable", "pinned"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("f", [0, 300, 2000, None])
+def test_an_executor_keeps_no_matrix(kernel_cache, f, dtype, memory):
+    devices = list_devices()
+    with Executor(cache_dir=kernel_cache, devices=devices) as executor:
+        profile = find_profile(
+            None, devices=devices, directory=None, cpu_threads=executor.pool.threads
+        )
+        options = PlanOptions() if f is None else PlanOptions(f=f)
+        plan = choose_plan(GemmProblem(2000, 1500, 1200, dtype, memory), profile, options)
+        operands = make_operands(2000, 1500, 1200, dtype, memory)
+        kept = [weakref.ref(operand) for operand in operands]
+        executor.run(plan, *operands)
+        wait_for_release(operands, kept)

@@ -1,0 +1,415 @@
+"""The engine process as it is: started, spoken to over its socket, left alone."""
+
+import mmap
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.limit import allow
+from tests.matrices import make_matrix, poison
+from wavetrim.scheduler.engine.messages import (
+    PACKET_BYTES,
+    Operand,
+    RunRequest,
+    decode_message,
+    encode_message,
+)
+from wavetrim.scheduler.options import PlanOptions
+
+
+class WorkerProcess:
+    """An engine process, and our ends of its two sockets."""
+
+    def __init__(self, folder, *arguments, cache, device="none"):
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
+        (self.work, self.control), theirs = zip(*pairs, strict=True)
+        for connection in (self.work, self.control):
+            connection.settimeout(60)
+        files = [connection.fileno() for connection in theirs]
+        self.process = subprocess.Popen(
+            [
+                sys.executable, "-m", "wavetrim.scheduler.engine", "--fds", *map(str, files),
+                "--cache-dir", str(cache), "--profile-dir", str(folder), "--device", device,
+                *arguments,
+            ],
+            pass_fds=files,
+        )  # fmt: skip
+        for connection in theirs:
+            connection.close()
+
+    def send(self, message, files=()):
+        socket.send_fds(self.work, [encode_message(message)], list(files))
+
+    def tell(self, message):
+        """Send what is heard while a product runs."""
+        self.control.send(encode_message(message))
+
+    def receive(self, connection=None):
+        return decode_message((connection or self.work).recv(PACKET_BYTES))
+
+    def receive_until(self, *types):
+        """The messages up to the first of one of these types."""
+        seen = [self.receive()]
+        while seen[-1]["type"] not in types:
+            seen.append(self.receive())
+        return seen
+
+    def run(self, request):
+        self.send(request.as_message())
+        return self.receive_until("succeeded", "failed", "cancelled")
+
+    def close(self):
+        self.work.close()
+        self.control.close()
+
+
+@pytest.fixture
+def start(tmp_path, kernel_cache):
+    """Starts workers, and ends them whatever the test has done to them."""
+    workers = []
+
+    def start_worker(*arguments, device="none"):
+        workers.append(WorkerProcess(tmp_path, *arguments, cache=kernel_cache, device=device))
+        return workers[-1]
+
+    yield start_worker
+    for worker in workers:
+        worker.close()
+        worker.process.kill()
+        worker.process.wait()
+
+
+@pytest.fixture
+def worker(start):
+    started = start("--cpu-threads", "2")
+    assert started.receive()["type"] == "ready"
+    return started
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory, kernel_cache):
+    """One worker for all tests that only have it compute, and hear all that it says of that."""
+    folder = tmp_path_factory.mktemp("shared")
+    started = WorkerProcess(folder, "--cpu-threads", "2", cache=kernel_cache)
+    assert started.receive()["type"] == "ready"
+    yield started
+    started.close()
+    started.process.wait(10)
+
+
+def write(folder, name, array):
+    path = folder / name
+    np.save(path, array)
+    offset = path.stat().st_size - array.nbytes
+    fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+    return Operand(str(path), offset, *array.shape, str(array.dtype), fortran)
+
+
+def read(operand):
+    return np.load(operand.slab)
+
+
+def make_request(folder, a, b, c=None, **options):
+    out = poison(np.empty((a.shape[0], b.shape[1]), a.dtype))
+    return RunRequest(
+        job="job-1",
+        a=write(folder, "a.npy", a),
+        b=write(folder, "b.npy", b),
+        c=None if c is None else write(folder, "c.npy", c),
+        out=write(folder, "out.npy", out),
+        **options,
+    )
+
+
+def make_slow_request(folder):
+    """About ten seconds on two cores: 64-bit integers have no fast product."""
+    a = make_matrix(3000, 3000, "int64", seed=1)
+    return make_request(folder, a, a)
+
+
+def test_the_worker_introduces_itself(start):
+    worker = start("--cpu-threads", "1")
+    ready = worker.receive()
+    assert (ready["type"], ready["pid"]) == ("ready", worker.process.pid)
+    assert (ready["devices"], ready["cpu_threads"]) == ([], 1)
+    assert ready["profile"]["device"] == "cpu"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64"])
+def test_a_run_writes_the_product_into_the_file(shared, tmp_path, dtype):
+    a, b = make_matrix(37, 53, dtype, seed=1), make_matrix(53, 29, dtype, seed=2)
+    request = make_request(tmp_path, a, b, verify=True)
+    planned, *_, succeeded = shared.run(request)
+    assert planned["type"] == "planned"
+    assert planned["plan"]["f"] == 37
+    assert succeeded["type"] == "succeeded"
+    assert succeeded["plan"] == planned["plan"]
+    assert 0 < succeeded["timings"]["cpu_seconds"] <= succeeded["timings"]["total_seconds"]
+    assert succeeded["verification"]["passed"]
+    expected = a.astype("float64") @ b.astype("float64")
+    if dtype == "int8":
+        expected = expected.astype("int64").astype("int8")
+    assert np.allclose(read(request.out), expected, rtol=2e-3, atol=2e-3 * 53)
+
+
+def test_beta_adds_c_in_any_order(shared, tmp_path):
+    a = make_matrix(31, 17, "float64", seed=1, order="F")
+    b = make_matrix(17, 23, "float64", seed=2, order="F")
+    c = make_matrix(31, 23, "float64", seed=3, order="F")
+    request = make_request(tmp_path, a, b, c, alpha=0.5, beta=-2.0, verify=True)
+    assert shared.run(request)[-1]["type"] == "succeeded"
+    assert np.allclose(read(request.out), 0.5 * a @ b - 2 * c)
+    assert np.array_equal(read(request.c), c)
+
+
+def test_a_c_of_nan_is_not_read_while_beta_is_zero(shared, tmp_path):
+    a = make_matrix(8, 8, "float32", seed=1)
+    request = make_request(tmp_path, a, a, np.full((8, 8), np.nan, "float32"), beta=0.0)
+    assert shared.run(request)[-1]["type"] == "succeeded"
+    assert np.allclose(read(request.out), a @ a, atol=1e-5)
+
+
+def test_a_request_that_cannot_be_planned_is_not_worth_another_try(shared, tmp_path):
+    a = make_matrix(8, 8, "float32", seed=1)
+    failed = shared.run(make_request(tmp_path, a, a, options=PlanOptions(f=9)))[-1]
+    assert (failed["type"], failed["kind"], failed["retryable"]) == ("failed", "plan", False)
+    assert "f is 9" in failed["message"]
+    assert shared.run(make_request(tmp_path, a, a))[-1]["type"] == "succeeded"
+
+
+def test_options_are_fields_of_the_message_and_may_be_left_out(shared, tmp_path):
+    a = make_matrix(8, 8, "float32", seed=1)
+    message = make_request(tmp_path, a, a).as_message()
+    shared.send(message)
+    assert shared.receive_until("succeeded", "failed")[-1]["type"] == "succeeded"
+    shared.send({**message, "accuracy": "float64"})
+    failed = shared.receive_until("succeeded", "failed")[-1]
+    assert "accuracy is 'float64'; it must be one of" in failed["message"]
+
+
+def test_the_cpu_alone_needs_no_kernel(shared, tmp_path):
+    a = make_matrix(8, 8, "float32", seed=1)
+    request = make_request(tmp_path, a, a, options=PlanOptions("unknown", f=9), cpu_only=True)
+    assert shared.run(request)[-1]["type"] == "succeeded"
+
+
+def test_a_missing_file_is_an_answer_without_its_path(shared, tmp_path):
+    a = make_matrix(8, 8, "float32", seed=1)
+    request = make_request(tmp_path, a, a)
+    Path(request.b.slab).unlink()
+    failed = shared.run(request)[-1]
+    assert (failed["type"], failed["kind"]) == ("failed", "internal")
+    assert str(tmp_path) not in failed["message"]
+    assert shared.run(make_request(tmp_path, a, a))[-1]["type"] == "succeeded"
+
+
+def test_what_is_no_message_is_skipped(worker):
+    for packet in (b"nonsense", b'{"type": "cancel"}', b"[]", b'{"type": "ping"}'):
+        worker.control.send(packet)
+    assert worker.receive(worker.control) == {"type": "pong"}
+
+
+def test_pings_and_a_cancel_are_heard_while_a_product_runs(worker, tmp_path):
+    worker.send(make_slow_request(tmp_path).as_message())
+    worker.receive_until("planned")
+    began = time.monotonic()
+    worker.tell({"type": "ping"})
+    assert worker.receive(worker.control) == {"type": "pong"}
+    assert time.monotonic() - began < allow(2)
+    worker.tell({"type": "cancel", "job": "another"})
+    worker.tell({"type": "ping"})
+    assert worker.receive(worker.control) == {"type": "pong"}
+    worker.tell({"type": "cancel", "job": "job-1"})
+    final = worker.receive_until("succeeded", "failed", "cancelled")[-1]
+    assert final == {"type": "cancelled", "job": "job-1"}
+    assert time.monotonic() - began < allow(5)
+
+
+def test_progress_comes_at_most_twenty_times_a_second(shared, tmp_path):
+    a = make_matrix(1500, 1500, "int64", seed=1)
+    began = time.monotonic()
+    messages = shared.run(make_request(tmp_path, a, a))
+    seconds = time.monotonic() - began
+    shares = [message["progress"] for message in messages if message["type"] == "progress"]
+    assert 1 <= len(shares) <= 20 * seconds + 1
+    assert shares == sorted(shares)
+    assert all(0 < share <= 1 for share in shares)
+
+
+def test_rows_that_are_final_are_told_of_as_often_as_is_asked(shared, tmp_path):
+    a = make_matrix(2000, 2000, "float64", seed=1)
+    request = make_request(tmp_path, a, a, row_step=300)
+    shared.send(request.as_message())
+    *_, first = shared.receive_until("rows")
+    product = np.load(request.out.slab, mmap_mode="r")
+    for start, stop in first["final"]:
+        assert np.allclose(product[start:stop], a[start:stop] @ a)
+    rest = shared.receive_until("succeeded", "failed", "cancelled")
+    told = [message["final"] for message in (first, *rest) if message["type"] == "rows"]
+    counts = [0, *(sum(stop - start for start, stop in final) for final in told)]
+    assert all(after - before >= 300 for before, after in pairwise(counts))
+    assert rest[-1]["type"] == "succeeded"
+
+
+def test_a_row_that_changes_after_it_was_final_is_computed_again_and_told_of(shared, tmp_path):
+    a = make_matrix(2500, 2500, "float64", seed=1)
+    request = make_request(tmp_path, a, a, row_step=300, verify=True)
+    shared.send(request.as_message())
+    *_, first = shared.receive_until("rows")
+    product = np.load(request.out.slab, mmap_mode="r+")
+    (start, _), *_ = first["final"]
+    product[start, 77] += 1e-3
+    rest = shared.receive_until("succeeded", "failed", "cancelled")
+    types = [message["type"] for message in rest]
+    assert types.index("again") > max(
+        (place for place, one in enumerate(types) if one == "rows"), default=-1
+    )
+    check = rest[-1]["verification"]
+    assert check["passed"]
+    assert (check["wrong_rows"], check["recomputed_on"]) == (1, "cpu")
+    assert np.allclose(product[start], a[start] @ a, rtol=1e-9, atol=1e-9)
+
+
+def test_rows_are_not_told_of_unless_that_is_asked(shared, tmp_path):
+    a = make_matrix(1500, 1500, "float32", seed=1)
+    types = {message["type"] for message in shared.run(make_request(tmp_path, a, a))}
+    assert types <= {"planned", "progress", "succeeded"}
+
+
+def make_slab(size_bytes):
+    """A descriptor of shared memory, and our view of it."""
+    file = os.memfd_create("slab")
+    os.ftruncate(file, size_bytes)
+    return file, np.frombuffer(mmap.mmap(file, size_bytes), np.uint8)
+
+
+def test_products_are_computed_in_a_slab_by_its_id(worker):
+    file, memory = make_slab(2**20)
+    worker.send({"type": "slab", "slab": 7, "size_bytes": 2**20}, files=[file])
+    a, b = make_matrix(33, 21, "float32", seed=1), make_matrix(21, 50, "float32", seed=2)
+    memory[4096 : 4096 + a.nbytes] = a.reshape(-1).view(np.uint8)
+    memory[8192 : 8192 + b.nbytes] = b.reshape(-1).view(np.uint8)
+    request = RunRequest(
+        job="j",
+        a=Operand(7, 4096, 33, 21, "float32"),
+        b=Operand(7, 8192, 21, 50, "float32"),
+        c=None,
+        out=Operand(7, 16384, 33, 50, "float32"),
+        reports=False,
+    )
+    (final,) = worker.run(request)  # neither plan nor progress
+    assert final["type"] == "succeeded"
+    out = memory[16384 : 16384 + 33 * 50 * 4].view(np.float32).reshape(33, 50)
+    assert np.allclose(out, a @ b, rtol=1e-5)
+    os.close(file)
+
+
+def test_operands_become_the_type_of_the_result(shared, tmp_path):
+    a, b = make_matrix(9, 5, "float16", seed=1), make_matrix(5, 7, "float16", seed=2)
+    out = write(tmp_path, "out.npy", poison(np.empty((9, 7), np.float64)))
+    request = RunRequest(
+        "j", write(tmp_path, "a.npy", a), write(tmp_path, "b.npy", b), None, out, verify=True
+    )
+    assert shared.run(request)[-1]["type"] == "succeeded"
+    assert np.allclose(read(out), a.astype(np.float64) @ b.astype(np.float64), rtol=1e-14)
+
+
+def test_a_matrix_beyond_its_slab_is_an_answer(worker):
+    file, _ = make_slab(2**20)
+    worker.send({"type": "slab", "slab": 1, "size_bytes": 2**20}, files=[file])
+    inside, beyond = Operand(1, 0, 8, 8, "float32"), Operand(1, 2**20, 8, 8, "float32")
+    failed = worker.run(RunRequest("j", inside, inside, None, beyond))[-1]
+    assert failed["type"] == "failed"
+    assert not failed["retryable"]
+    os.close(file)
+
+
+def test_a_descriptor_that_comes_with_a_slab_is_not_kept(worker):
+    file, _ = make_slab(2**20)
+    for slab in (1, 2):
+        worker.send({"type": "slab", "slab": slab, "size_bytes": 2**20}, files=[file])
+    worker.send({"type": "drop", "slab": 2})
+    assert worker.receive() == {"type": "dropped", "slab": 2}
+    kept = [str(fd.readlink()) for fd in Path(f"/proc/{worker.process.pid}/fd").iterdir()]
+    assert not [target for target in kept if "memfd" in target]
+    os.close(file)
+
+
+def test_a_slab_that_is_dropped_is_acknowledged_and_unknown_from_then_on(worker):
+    file, _ = make_slab(2**20)
+    worker.send({"type": "slab", "slab": 3, "size_bytes": 2**20}, files=[file])
+    worker.send({"type": "drop", "slab": 3})
+    assert worker.receive() == {"type": "dropped", "slab": 3}
+    operand = Operand(3, 0, 8, 8, "float32")
+    assert worker.run(RunRequest("j", operand, operand, None, operand))[-1]["type"] == "failed"
+    os.close(file)
+
+
+def test_the_worker_ends_when_it_is_told_to(worker):
+    worker.send({"type": "shutdown"})
+    assert worker.process.wait(timeout=10) == 0
+
+
+def test_a_shutdown_stops_the_product_that_runs(worker, tmp_path):
+    worker.send(make_slow_request(tmp_path).as_message())
+    worker.receive_until("planned")
+    worker.tell({"type": "shutdown"})
+    worker.send({"type": "shutdown"})
+    assert worker.process.wait(timeout=10) == 0
+
+
+def test_the_worker_ends_when_the_service_is_gone_even_in_the_middle_of_a_product(worker, tmp_path):
+    worker.send(make_slow_request(tmp_path).as_message())
+    worker.receive_until("planned")
+    worker.close()
+    began = time.monotonic()
+    worker.process.wait(timeout=10)
+    assert time.monotonic() - began < allow(2)
+
+
+def test_signals_from_the_terminal_or_the_control_group_do_not_end_it(worker):
+    worker.process.send_signal(signal.SIGINT)
+    worker.process.send_signal(signal.SIGTERM)
+    worker.tell({"type": "ping"})
+    assert worker.receive(worker.control) == {"type": "pong"}
+
+
+def test_when_memory_runs_out_the_worker_goes_first(worker):
+    score = Path(f"/proc/{worker.process.pid}/oom_score_adj").read_text()
+    assert int(score) >= 500
+
+
+@pytest.mark.gpu
+def test_the_gpu_and_the_cpu_share_the_rows_of_mapped_files(start, tmp_path):
+    worker = start(device="0")
+    assert len(worker.receive()["devices"]) == 1
+    a, b = make_matrix(700, 300, "float32", seed=1), make_matrix(300, 500, "float32", seed=2)
+    c = make_matrix(700, 500, "float32", seed=3)
+    request = make_request(
+        tmp_path, a, b, c, alpha=2.0, beta=-1.0, options=PlanOptions(f=100), verify=True
+    )
+    succeeded = worker.run(request)[-1]
+    assert succeeded["type"] == "succeeded", succeeded
+    assert (succeeded["plan"]["gpu_rows"], succeeded["plan"]["f"]) == (600, 100)
+    assert succeeded["timings"]["kernel_seconds"] > 0
+    assert succeeded["timings"]["cpu_seconds"] > 0
+    assert np.allclose(read(request.out), 2 * a @ b - c, atol=1e-3)
+
+
+@pytest.mark.gpu
+def test_the_cpu_alone_leaves_the_gpu_alone(start, tmp_path):
+    worker = start(device="0")
+    worker.receive()
+    a = make_matrix(300, 300, "float32", seed=1)
+    succeeded = worker.run(make_request(tmp_path, a, a, options=PlanOptions(f=0), cpu_only=True))[
+        -1
+    ]
+    assert (succeeded["plan"]["f"], succeeded["timings"]["gpu_seconds"]) == (300, 0)

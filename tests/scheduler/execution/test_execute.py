@@ -1,0 +1,270 @@
+"""Execution: both parts into one C, timings, progress, cancellation, failures."""
+
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.limit import allow
+from tests.matrices import make_matrix, poison
+from wavetrim.kernels.catalog import list_kernels
+from wavetrim.kernels.device import list_devices
+from wavetrim.scheduler.check.verify import verify_product
+from wavetrim.scheduler.errors import ExecutionCancelled, ProblemError
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.store import find_profile
+
+
+@pytest.fixture(scope="module")
+def cpu_executor(tmp_path_factory):
+    with Executor(cache_dir=tmp_path_factory.mktemp("kernels"), cpu_threads=2) as executor:
+        yield executor
+
+
+@pytest.fixture(scope="module")
+def gpu_executor(kernel_cache):
+    with Executor(cache_dir=kernel_cache, devices=list_devices()) as executor:
+        yield executor
+
+
+def plan_for(executor, m, n, k, dtype="float32", **options):
+    profile = find_profile(
+        None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
+    )
+    return choose_plan(GemmProblem(m, n, k, dtype), profile, PlanOptions(**options))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64"])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (129, 67, 31), (224, 256, 192)])
+def test_the_cpu_alone_computes_every_row(cpu_executor, m, n, k, dtype):
+    a, b = make_matrix(m, k, dtype, seed=1), make_matrix(k, n, dtype, seed=2)
+    c = poison(make_matrix(m, n, dtype, seed=3))
+    timings = cpu_executor.run(plan_for(cpu_executor, m, n, k, dtype), a, b, c)
+    assert verify_product(a, b, None, c).passed
+    assert timings.gpu_seconds == timings.kernel_seconds == timings.transfer_seconds == 0
+    assert 0 < timings.cpu_seconds <= timings.total_seconds
+
+
+def test_beta_adds_to_the_c_that_is_there(cpu_executor):
+    a, b, c = (make_matrix(90, 90, "float64", seed=seed) for seed in range(3))
+    before = c.copy()
+    cpu_executor.run(plan_for(cpu_executor, 90, 90, 90, "float64"), a, b, c, alpha=2, beta=-0.5)
+    assert verify_product(a, b, before, c, alpha=2, beta=-0.5).passed
+
+
+def test_progress_rises_to_one(cpu_executor):
+    a, b = make_matrix(700, 300, "float64", seed=1), make_matrix(300, 500, "float64", seed=2)
+    seen = []
+    plan = plan_for(cpu_executor, 700, 500, 300, "float64")
+    cpu_executor.run(plan, a, b, np.empty((700, 500)), progress=seen.append)
+    assert seen == sorted(seen)
+    assert seen[-1] == pytest.approx(1.0)
+
+
+def check_final_rows(executor, plan, a, b, before, beta):
+    """Runs a plan and looks at rows when they are called final; returns how many there were.
+
+    With whole numbers both parts, in whatever order they sum, find the same bits.
+    """
+    expected = a @ b + (beta * before if beta else 0)
+    c = before.copy() if beta else poison(before.copy())
+    counts = []
+
+    def check(final):
+        counts.append(sum(map(len, final)))
+        for rows in final:
+            part = slice(rows.start, rows.stop)
+            assert np.array_equal(c[part], expected[part])
+
+    executor.run(plan, a, b, c, beta=beta, final=check)
+    assert np.array_equal(c, expected)
+    return counts
+
+
+def draw_whole(rows, columns, seed):
+    return np.random.default_rng(seed).integers(-3, 4, (rows, columns)).astype("float32")
+
+
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+def test_rows_are_called_final_when_they_are(cpu_executor, beta):
+    m, n, k = 1500, 700, 600
+    cpu_executor.pool.prepare()
+    plan = plan_for(cpu_executor, m, n, k)
+    operands = draw_whole(m, k, 1), draw_whole(k, n, 2), draw_whole(m, n, 3)
+    counts = check_final_rows(cpu_executor, plan, *operands, beta)
+    assert counts[-1] == m
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("planned", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize(
+    "shape", [(3000, 1013, 509), (2000, 20_011, 129), (8192, 4096, 4096), (4096, 4096, 300)]
+)
+def test_rows_of_both_parts_are_called_final_when_they_are(
+    gpu_executor, shape, planned, moves, beta
+):
+    m, n, k = shape
+    plan = replace(plan_for(gpu_executor, m, n, k, f=int(planned * m)), pinned=not moves)
+    operands = draw_whole(m, k, 1), draw_whole(k, n, 2), draw_whole(m, n, 3)
+    counts = check_final_rows(gpu_executor, plan, *operands, beta)
+    assert counts
+    assert max(counts) <= m
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+def test_rows_whose_columns_come_in_groups_are_final_in_the_last_one(kernel_cache, beta):
+    m, n, k = 3000, 6000, 2000
+    operands = draw_whole(m, k, 1), draw_whole(k, n, 2), draw_whole(m, n, 3)
+    with Executor(
+        cache_dir=kernel_cache, devices=list_devices(), gpu_memory_bytes=24 << 20
+    ) as executor:
+        plan = plan_for(executor, m, n, k, f=0)
+        counts = check_final_rows(executor, plan, *operands, beta)
+    assert counts[-1] == m
+
+
+def test_a_cancelled_execution_ends_soon(cpu_executor):
+    a = make_matrix(1500, 1500, "int64", seed=1)
+    stop = threading.Event()
+    threading.Timer(0.2, stop.set).start()
+    plan = plan_for(cpu_executor, 1500, 1500, 1500, "int64")
+    start = time.perf_counter()
+    with pytest.raises(ExecutionCancelled):
+        cpu_executor.run(plan, a, a, np.empty_like(a), cancelled=stop.is_set)
+    assert time.perf_counter() - start < allow(2)
+
+
+def test_arrays_of_another_problem_are_refused(cpu_executor):
+    plan = plan_for(cpu_executor, 4, 5, 6)
+    a, b, c = (np.zeros(shape, np.float32) for shape in ((4, 6), (6, 5), (4, 5)))
+    for bad in ((b, b, c), (a, a, c), (a, b, a), (a.astype(float), b, c)):
+        with pytest.raises(ProblemError, match="as planned"):
+            cpu_executor.run(plan, *bad)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("m", "n", "k"), [(257, 129, 67), (1000, 1013, 509), (4096, 1024, 512)])
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_gpu_and_cpu_rows_meet_without_a_gap(gpu_executor, m, n, k, dtype, share):
+    a, b = make_matrix(m, k, dtype, seed=1), make_matrix(k, n, dtype, seed=2)
+    c = poison(make_matrix(m, n, dtype, seed=3))
+    plan = plan_for(gpu_executor, m, n, k, dtype, f=int(share * m))
+    timings = gpu_executor.run(plan, a, b, c)
+    assert verify_product(a, b, None, c).passed
+    assert (timings.gpu_seconds > 0) == (plan.gpu_rows > 0)
+    assert (timings.cpu_seconds > 0) == (plan.f > 0)
+    longer = max(timings.gpu_seconds, timings.cpu_seconds)
+    assert longer <= timings.total_seconds * 1.05
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("planned", [0.02, 0.4, 0.98])
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+@pytest.mark.parametrize("shape", [(3000, 1013, 509), (2000, 20_011, 129)])  # by rows, by columns
+def test_wherever_the_boundary_moves_every_row_is_computed_once(gpu_executor, shape, planned, beta):
+    m, n, k = shape
+    a, b = make_matrix(m, k, "float32", seed=1), make_matrix(k, n, "float32", seed=2)
+    before = make_matrix(m, n, "float32", seed=3)
+    plan = replace(plan_for(gpu_executor, m, n, k, f=int(planned * m)), pinned=False)
+    for _ in range(5):
+        c = before.copy() if beta else poison(before.copy())
+        seen = []
+        timings = gpu_executor.run(plan, a, b, c, beta=beta, progress=seen.append)
+        assert verify_product(a, b, before if beta else None, c, beta=beta).passed
+        assert seen[-1] == pytest.approx(1.0)
+        assert 0 <= timings.f_actual <= m
+
+
+@pytest.mark.gpu
+def test_a_thread_that_comes_again_runs_a_librarys_products_itself(gpu_executor):
+    a, b = make_matrix(700, 300, "float64", seed=1), make_matrix(300, 500, "float64", seed=2)
+    plan = plan_for(gpu_executor, 700, 500, 300, "float64", kernel="cublas", f=0)
+    seen = []
+
+    def note(_):
+        seen.append(threading.current_thread().name)
+
+    def run_twice():
+        for _ in range(2):
+            c = poison(np.empty((700, 500)))
+            gpu_executor.run(plan, a, b, c, progress=note)
+            assert verify_product(a, b, None, c).passed
+
+    caller = threading.Thread(target=run_twice, name="caller")
+    caller.start()
+    caller.join()
+    assert seen[0] != "caller"
+    assert seen[-1] == "caller"
+
+
+@pytest.mark.gpu
+def test_a_given_f_stays_where_it_is(gpu_executor):
+    m, n, k = 2000, 700, 300
+    a, b = make_matrix(m, k, "float32", seed=1), make_matrix(k, n, "float32", seed=2)
+    for f in (1, 700, 1999):
+        plan = plan_for(gpu_executor, m, n, k, f=f)
+        c = poison(np.empty((m, n), np.float32))
+        assert gpu_executor.run(plan, a, b, c).f_actual == f
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("dtype", "accuracy"),
+    [(t, accuracy) for t in ("float32", "float64") for accuracy in ("strict", "library", t)],
+)
+def test_every_accuracy_is_computed(gpu_executor, dtype, accuracy):
+    a, b = make_matrix(1000, 900, dtype, seed=1), make_matrix(900, 1013, dtype, seed=2)
+    c = poison(make_matrix(1000, 1013, dtype, seed=3))
+    plan = plan_for(gpu_executor, 1000, 1013, 900, dtype, accuracy=accuracy, f=9)
+    gpu_executor.run(plan, a, b, c)
+    assert verify_product(a, b, None, c).passed
+
+
+@pytest.mark.gpu
+def test_a_kernel_is_held_to_some_multiprocessors(gpu_executor):
+    side = 4096
+    a, b = (make_matrix(side, side, "float32", seed=seed) for seed in (1, 2))
+    device = gpu_executor.devices[0]
+    here = list_kernels(dtype="float32", compute_capability=device.compute_capability)
+    ours = {spec.name for spec in here if spec.persistent and spec.source is not None}
+    for kernel in sorted(ours):
+        seconds = []
+        for sms in (None, max(1, device.sm_count // 16)):
+            c = poison(np.empty((side, side), np.float32))
+            plan = plan_for(gpu_executor, side, side, side, kernel=kernel, sms=sms, f=0)
+            gpu_executor.run(plan, a, b, c)
+            seconds.append(gpu_executor.run(plan, a, b, c).kernel_seconds)
+            assert verify_product(a, b, None, c).passed
+        assert seconds[1] > 3 * seconds[0], kernel
+
+
+@pytest.mark.gpu
+def test_both_parts_run_at_the_same_time(gpu_executor):
+    side = 4096
+    a, b = (make_matrix(side, side, "float32", seed=seed) for seed in (1, 2))
+    c = np.zeros((side, side), np.float32)
+    plan = plan_for(gpu_executor, side, side, side, f=512)
+    gpu_executor.run(plan, a, b, c)
+    timings = gpu_executor.run(plan, a, b, c)
+    assert timings.total_seconds < timings.gpu_seconds + timings.cpu_seconds
+
+
+@pytest.mark.gpu
+def test_matrices_larger_than_the_gpus_memory_are_streamed(kernel_cache):
+    side = 1500
+    a, b = (make_matrix(side, side, "float32", seed=seed) for seed in (1, 2))
+    c = poison(np.zeros((side, side), np.float32))
+    with Executor(
+        cache_dir=kernel_cache, devices=list_devices(), gpu_memory_bytes=8 * 2**20
+    ) as executor:
+        executor.run(plan_for(executor, side, side, side, f=100), a, b, c)
+    assert verify_product(a, b, None, c).passed

@@ -1,0 +1,126 @@
+"""Fresh results: their pages are made beside the product, and nobody else's."""
+
+import mmap
+import time
+
+import numpy as np
+import pytest
+
+from wavetrim.scheduler.execution import prefault
+from wavetrim.scheduler.execution.prefault import LEAST_BYTES, Prefault, is_fresh
+
+ROWS, COLUMNS = 1031, 4099
+"""About 17 MB of float32."""
+
+
+@pytest.fixture
+def fresh_results():
+    results = Prefault(3)
+    yield results
+    results.close()
+
+
+def make_unwritten(rows=ROWS, columns=COLUMNS, order="C"):
+    """A matrix that nobody has written: zeros that have addresses and no memory."""
+    pages = mmap.mmap(-1, rows * columns * 4)
+    flat = np.frombuffer(pages, np.float32)
+    return flat.reshape((rows, columns), order=order)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_matrix_is_fresh_until_it_has_been_written(order):
+    c = make_unwritten(order=order)
+    assert is_fresh(c)
+    c[...] = 1
+    assert not is_fresh(c)
+
+
+def test_a_matrix_of_which_most_has_been_written_is_not_fresh():
+    c = make_unwritten()
+    c[: ROWS // 4] = 1
+    assert is_fresh(c)
+    c[: 3 * ROWS // 4] = 1
+    assert not is_fresh(c)
+
+
+def test_small_matrices_and_parts_of_others_are_not_looked_at():
+    columns = 512
+    rows = LEAST_BYTES // 4 // columns
+    assert is_fresh(make_unwritten(rows, columns))
+    assert not is_fresh(make_unwritten(rows - 1, columns))
+    assert not is_fresh(make_unwritten()[:, : COLUMNS - 1])
+    assert not is_fresh(np.empty((0, 5), np.float32))
+
+
+def test_a_system_that_does_not_tell_has_no_fresh_matrices(monkeypatch):
+    c = make_unwritten()
+
+    class Refusing:
+        @staticmethod
+        def mincore(*_):
+            return -1
+
+    monkeypatch.setattr(prefault, "_libc", Refusing)
+    assert not is_fresh(c)
+
+
+def test_the_pages_of_a_fresh_result_are_there_behind_the_block(fresh_results):
+    c = make_unwritten()
+    with fresh_results.make_pages(c):
+        c[5, 7] = 3
+        wait_until_made(c)
+    assert c[5, 7] == 3
+    assert c.sum() == 3
+
+
+def wait_until_made(c):
+    """Until no page that is looked at is missing; the test's own time limit ends it else."""
+    while is_fresh(c):
+        pass
+
+
+def test_of_a_large_result_only_the_beginning_is_made(fresh_results, monkeypatch):
+    monkeypatch.setattr(prefault, "PREPARED_BYTES", 10**6)
+    c = make_unwritten()
+    with fresh_results.make_pages(c):
+        pass
+    assert is_fresh(c)
+
+
+def test_no_page_is_made_any_more_when_the_block_is_over(fresh_results, monkeypatch):
+    under_way = []
+
+    def populate_slowly(begin, end):
+        under_way.append(begin)
+        time.sleep(0.05)
+        under_way.remove(begin)
+        return True
+
+    monkeypatch.setattr(prefault, "populate_range", populate_slowly)
+    monkeypatch.setattr(prefault, "cut_range", lambda *_: [(n, n + 1) for n in range(9)])
+    with fresh_results.make_pages(make_unwritten()):
+        while not under_way:
+            time.sleep(0.001)
+    assert not under_way
+    time.sleep(0.1)
+    assert not under_way
+
+
+def test_a_block_that_fails_fails_as_it_did(fresh_results):
+    with pytest.raises(KeyError), fresh_results.make_pages(make_unwritten()):
+        raise KeyError
+
+
+def test_what_others_write_meanwhile_stays(fresh_results):
+    for _ in range(20):
+        c = make_unwritten()
+        with fresh_results.make_pages(c):
+            c[...] = 7
+        assert (c == 7).all()
+
+
+def test_results_that_were_written_start_no_threads(fresh_results):
+    c = np.ones((ROWS, COLUMNS), np.float32)
+    with fresh_results.make_pages(c):
+        pass
+    assert fresh_results._pool is None

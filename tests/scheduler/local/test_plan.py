@@ -1,0 +1,190 @@
+"""`wavetrim.plan`, `wavetrim.empty`, kept plans and profiles, and what the docstrings show."""
+
+import doctest
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wavetrim
+from tests.matrices import assert_product, make_matrix
+from tests.scheduler.profiles import make_reference_profile
+from wavetrim.cpu.gemm import CpuPool
+from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
+from wavetrim.scheduler.errors import FieldError, PlanError
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
+from wavetrim.scheduler.profile.provider import ProfileProvider
+from wavetrim.scheduler.profile.store import find_calibration, find_profile, store_profile
+
+
+def test_the_docstrings_show_what_is_so() -> None:
+    flags = doctest.NORMALIZE_WHITESPACE
+    failed, tried = doctest.testmod(wavetrim, optionflags=flags)
+    assert failed == 0
+    assert tried >= 12
+
+
+def test_a_plan_for_another_gpu_is_the_planners() -> None:
+    plan = wavetrim.plan(4096, 4096, 4096, dtype=np.float64, device="T4", memory="pinned")
+    assert plan == choose_plan(
+        GemmProblem(4096, 4096, 4096, "float64", "pinned"),
+        find_profile("T4", devices=(), directory=None, cpu_threads=plan.profile.cpu.threads),
+    )
+    assert plan.gpu_rows > 0
+    held = wavetrim.plan(512, 512, 512, device="H200", f=100, kernel="cublas", sms=64)
+    assert (held.f, held.sms, held.pinned) == (100, 64, True)
+
+
+def test_a_plan_of_the_cpu_gives_it_all_rows() -> None:
+    plan = wavetrim.plan(300, 200, 100, device="cpu", dtype="int16")
+    assert (plan.f, plan.gpu_rows, plan.problem.dtype) == (300, 0, "int16")
+    assert plan.predicted.cpu_seconds > 0
+    assert wavetrim.plan(300, 200, 100).problem.m == 300
+
+
+REFUSALS: list[tuple[dict[str, Any], str]] = [
+    ({"m": 0}, "m is 0; it must be at least 1"),
+    ({"n": 2.5}, "n is 2.5; it must be a whole number from 1"),
+    ({"dtype": "complex64"}, "dtype is 'complex64'; it must be one of float16"),
+    ({"dtype": 5}, "dtype is '5'; it must be one of float16"),
+    ({"memory": "huge"}, "memory is 'huge'; it must be one of pageable, pinned"),
+    ({"device": "Abacus"}, "device is 'Abacus'; it must be one of cpu"),
+    ({"kernel": "magic", "device": "T4"}, "kernel is 'magic'; it must be one of auto"),
+    ({"f": -1}, 'f is -1; it must be "auto" or a whole number of rows'),
+    ({"f": 3}, 'f is 3; it must be "auto" or 0…2'),
+    ({"accuracy": "float64"}, "accuracy is 'float64'; it must be one of strict, library"),
+]
+
+
+@pytest.mark.parametrize(("changed", "message"), REFUSALS)
+def test_a_plan_that_cannot_be_made_is_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(FieldError) as refused:
+        wavetrim.plan(**{"m": 2, "n": 2, "k": 2, **changed})
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("dtype", ITEM_BYTES)
+def test_empty_arrays_have_shape_and_type(dtype: str) -> None:
+    for shape in (0, 5, (), (2, 3), [4, 1, 3], (0, 7)):
+        array = wavetrim.empty(shape, dtype)  # type: ignore[arg-type]
+        assert array.shape == np.empty(shape, dtype).shape
+        assert array.dtype == dtype
+        assert array.flags.carray
+        array[...] = 3
+        assert (array == 3).all()
+    assert wavetrim.empty(3).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "message"),
+    [
+        ((2, -1), "float32", r"shape is \(2, -1\); it must be a whole number from 0"),
+        (2.5, "float32", r"shape is 2\.5; it must be"),
+        (3, object, "dtype is 'object'; it must be one of float16"),
+        (3, "no type", "dtype is 'no type'; it must be one of float16"),
+    ],
+)
+def test_an_array_that_cannot_be_made_is_refused(shape: Any, dtype: Any, message: str) -> None:
+    with pytest.raises(FieldError, match=message):
+        wavetrim.empty(shape, dtype)
+
+
+@pytest.mark.gpu
+def test_empty_arrays_are_page_locked_and_planned_so() -> None:
+    from wavetrim.kernels.transfer.pinned import is_pinned
+
+    a, b, c = (wavetrim.empty(shape) for shape in ((900, 800), (800, 700), (900, 700)))
+    assert all(map(is_pinned, (a, b, c)))
+    a[...], b[...] = make_matrix(900, 800, "float32", 1), make_matrix(800, 700, "float32", 2)
+    for device in (None, "gpu", "cpu"):
+        c.fill(np.nan)
+        assert wavetrim.matmul(a, b, out=c, device=device) is c
+        assert_product(c, a, b)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_products_on_the_gpu_are_right(dtype: str) -> None:
+    a, b = make_matrix(700, 600, dtype, 1), make_matrix(600, 500, dtype, 2)
+    assert_product(wavetrim.matmul(a, b, device="gpu", verify=True), a, b)
+    assert_product(wavetrim.matmul(a[::-2, ::2], b[::2], device="gpu"), a[::-2, ::2], b[::2])
+    assert_product(wavetrim.matmul(a, b, f=300), a, b)
+
+
+@pytest.mark.gpu
+def test_integers_are_refused_to_the_gpu() -> None:
+    with pytest.raises(PlanError, match=r"device is 'gpu'.*no kernel multiplies int32"):
+        wavetrim.matmul(np.ones((300, 300), "int32"), np.eye(300, dtype="int32"), device="gpu")
+
+
+def test_a_plan_is_made_once_for_product_options_and_profile() -> None:
+    cache, profile = PlanCache(), make_reference_profile()
+    problem = GemmProblem(2048, 2048, 2048)
+    first = cache.choose(problem, profile)
+    assert first == choose_plan(problem, profile)
+    assert cache.choose(GemmProblem(2048, 2048, 2048), profile) is first
+    assert cache.choose(problem, replace(profile)) is not first
+    assert cache.choose(problem, profile, PlanOptions(f=5)).f == 5
+    assert cache.choose(problem, profile) is first
+    assert len(cache) == 3
+
+
+def test_refused_plans_are_refused_again() -> None:
+    cache = PlanCache()
+    for _ in range(2):
+        with pytest.raises(PlanError, match="f is 9"):
+            cache.choose(GemmProblem(8, 8, 8), make_reference_profile(), PlanOptions(f=9))
+    assert len(cache) == 0
+
+
+def test_what_is_asked_for_often_stays_and_the_rest_goes() -> None:
+    cache, profile = PlanCache(capacity=8), make_reference_profile()
+    often = GemmProblem(64, 64, 64)
+    kept = cache.choose(often, profile)
+    for m in range(1, 60):
+        cache.choose(GemmProblem(m, 8, 8), profile)
+        assert cache.choose(often, profile) is kept
+        assert len(cache) <= 8
+
+
+def test_several_threads_share_kept_plans() -> None:
+    cache, profile = PlanCache(capacity=4), make_reference_profile()
+    start = threading.Barrier(6)
+
+    def ask(seed: int) -> bool:
+        start.wait()
+        problems = [GemmProblem(1 + (seed + turn) % 9, 8, 8) for turn in range(80)]
+        return all(cache.choose(one, profile).problem == one for one in problems)
+
+    with ThreadPoolExecutor(6) as askers:
+        assert all(askers.map(ask, range(6)))
+
+
+def test_a_profile_is_read_again_when_a_calibration_is_stored(tmp_path: Path) -> None:
+    with CpuPool(1, native=False) as pool:
+        provider = ProfileProvider(
+            devices=(),
+            directory=tmp_path,
+            cpu_threads=1,
+            measure_cpu=lambda: measure_cpu_briefly(pool),
+        )
+        brief = provider.find()
+        assert brief.measured_at is None
+        assert "brief measurement" in brief.find_cpu_rate("float64").source
+        assert provider.find() is brief
+        key = {"gpu_uuid": "none"}
+        for moment in ("2026-01-01T00:00:00", "2026-01-02T00:00:00"):
+            stored = store_profile(replace(brief, key=key, measured_at=moment), tmp_path)
+            stored.replace(find_calibration(None, tmp_path, 1))
+            read = provider.find()
+            assert read.measured_at == moment
+            assert provider.find() is read
+        find_calibration(None, tmp_path, 1).unlink()
+        assert provider.find().measured_at is None

@@ -1,0 +1,176 @@
+"""Results of jobs on a real server: written beside the product, in two transactions a job."""
+
+import os
+import signal
+import struct
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tests.server
+from tests.matrices import Array, make_matrix
+from tests.processes import wait_until
+from tests.server import RunningServer
+from tests.service.jobs.test_restart import find_engine
+from tests.service.storage.test_draft import count_written
+from wavetrim.service.storage.draft import WRITE_BYTES
+
+start_server = tests.server.start_server
+
+Start = Callable[..., RunningServer]
+MIB = 2**20
+
+
+@pytest.fixture
+def slow() -> Array:
+    """A matrix whose square, of 46 MB, takes a second on one core."""
+    return make_matrix(2400, 2400, "float64", seed=1)
+
+
+@pytest.fixture
+def server(start_server: Start) -> RunningServer:
+    """A service with enough memory for large products."""
+    running = start_server(arena_bytes=512 * MIB, arena_poison=True)
+    running.wait_ready()
+    return running
+
+
+def post(server: RunningServer, a: str, **options: Any) -> str:
+    response = server.client.post("/v1/jobs", json={"a": a, "b": a, **options})
+    assert response.status_code == 202, response.text
+    return str(response.json()["id"])
+
+
+def wait(server: RunningServer, job_id: str) -> dict[str, Any]:
+    job: dict[str, Any] = server.client.get(f"/v1/jobs/{job_id}?wait_seconds=50").json()
+    return job
+
+
+def has_begun_to_write(server: RunningServer) -> bool:
+    """Whether some of the unfinished file is on the disk, a part that the engine told of."""
+    with suppress(FileNotFoundError):  # it is complete by now
+        for path in (server.data_dir / "matrices").glob("*.part"):
+            return count_written(path) >= WRITE_BYTES
+    return False
+
+
+def count_commits(server: RunningServer) -> int:
+    """Transactions in the database's write-ahead log, by its format."""
+    log = (server.data_dir / "wavetrim.db-wal").read_bytes()
+    page_bytes = struct.unpack_from(">I", log, 8)[0]
+    salts = log[16:24]
+    commits = 0
+    for frame in range(32, len(log), 24 + page_bytes):
+        if log[frame + 8 : frame + 16] != salts:
+            break
+        commits += struct.unpack_from(">I", log, frame + 4)[0] > 0
+    return commits
+
+
+def find_file(server: RunningServer, job: dict[str, Any]) -> Path:
+    return server.data_dir / "matrices" / f"{job['result']}.npy"
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+def test_a_result_is_written_while_later_rows_are_computed(
+    server: RunningServer, slow: Array, beta: float
+) -> None:
+    a = server.upload(slow)
+    job_id = post(server, a, verify=True, beta=beta, c=a)
+    wait_until(lambda: has_begun_to_write(server))
+    running = server.client.get(f"/v1/jobs/{job_id}").json()
+    assert running["state"] == "running"
+    assert running["progress"] < 1
+    job = wait(server, job_id)
+    assert job["state"] == "succeeded", job
+    assert job["verification"]["passed"]
+    kept = server.download(f"/v1/jobs/{job_id}/result")
+    assert np.allclose(kept, slow @ slow + beta * slow)
+    assert np.array_equal(np.load(find_file(server, job)), kept)
+
+
+def test_what_a_try_has_written_is_written_anew_by_the_next(
+    server: RunningServer, slow: Array
+) -> None:
+    job_id = post(server, server.upload(slow))
+    wait_until(lambda: has_begun_to_write(server))
+    os.kill(find_engine(server.process.pid), signal.SIGKILL)
+    job = wait(server, job_id)
+    assert (job["state"], job["attempts"]) == ("succeeded", 2)
+    # After a restart it comes from the disk, and is held against its checksum.
+    server.stop()
+    server.restart()
+    assert np.allclose(server.download(f"/v1/jobs/{job_id}/result"), slow @ slow)
+
+
+def test_a_cancelled_job_leaves_nothing_of_what_it_has_written(
+    server: RunningServer, slow: Array
+) -> None:
+    a = server.upload(slow)
+    job_id = post(server, a)
+    wait_until(lambda: has_begun_to_write(server))
+    server.client.delete(f"/v1/jobs/{job_id}")
+    assert wait(server, job_id)["state"] == "cancelled"
+    wait_until(lambda: server.list_matrix_files() == {f"{a}.npy"})
+
+
+@pytest.mark.parametrize("storage", ["disk", "memory"])
+def test_a_job_makes_two_transactions(server: RunningServer, storage: str) -> None:
+    a = server.upload(make_matrix(300, 300, "float32", seed=1))
+    counts = []
+    for _ in range(5):
+        before = count_commits(server)
+        job = wait(server, post(server, a, storage=storage))
+        assert (job["state"], job["attempts"]) == ("succeeded", 1)
+        assert job["created_at"] <= job["started_at"] <= job["finished_at"]
+        counts.append(count_commits(server) - before)
+    # The service tries now and then whether it can write: that may be among them.
+    assert min(counts) == 2
+    assert sorted(counts)[2] == 2
+
+
+def test_a_service_that_was_killed_at_once_runs_the_job_again(start_server: Start) -> None:
+    server = start_server()
+    server.wait_ready()
+    a = server.upload(make_matrix(1300, 1300, "int64", seed=1))
+    job_id = post(server, a)
+    server.kill()
+    server.restart()
+    server.wait_ready()
+    # It was there before this start, so its try is written before it begins.
+    wait_until(lambda: server.client.get(f"/v1/jobs/{job_id}").json()["state"] == "running")
+    server.kill()
+    server.restart()
+    job = wait(server, job_id)
+    assert (job["state"], job["attempts"]) in (("succeeded", 2), ("succeeded", 3))
+
+
+def test_a_look_at_a_job_waits_for_its_end_as_long_as_it_is_asked_to(
+    server: RunningServer, slow: Array
+) -> None:
+    a = server.upload(make_matrix(1300, 1300, "int64", seed=1))
+    job_id = post(server, a)
+    look = server.client.get(f"/v1/jobs/{job_id}?wait_seconds=0.05").json()
+    assert look["state"] in ("queued", "running")
+    assert wait(server, job_id)["state"] == "succeeded"
+    assert server.client.get("/v1/jobs/none?wait_seconds=5").status_code == 404
+    refused = server.client.get(f"/v1/jobs/{job_id}?wait_seconds=61")
+    assert (refused.status_code, refused.json()["field"]) == (422, "wait_seconds")
+
+
+def test_who_waits_for_a_queued_job_is_told_when_the_service_ends(
+    start_server: Start, slow: Array
+) -> None:
+    server = start_server(drain_seconds=20)
+    server.wait_ready()
+    a = server.upload(make_matrix(1300, 1300, "int64", seed=1))
+    post(server, a)
+    queued = post(server, a)
+    threading.Timer(0.3, server.terminate).start()
+    job = wait(server, queued)
+    assert job["state"] == "queued"

@@ -1,0 +1,244 @@
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wavetrim.service.cli.main
+from tests.command import invoke_command, make_environment, run_command
+from tests.environment import ROOT
+from wavetrim.scheduler.calibration.calibrate import calibrate
+from wavetrim.scheduler.calibration.kernels import Report
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.description import describe_curve, describe_plan
+from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.store import find_profile
+from wavetrim.service.cli.exits import ExitCode
+from wavetrim.service.version import find_version
+
+COMMANDS = (
+    "serve",
+    "plan",
+    "multiply",
+    "submit",
+    "status",
+    "fetch",
+    "cancel",
+    "upload",
+    "download",
+    "matrices",
+    "rm",
+    "calibrate",
+    "devices",
+    "demo",
+    "adopt",
+    "reproduce",
+)
+HEAVY = ("numpy", "fastapi", "h11", "sqlalchemy", "pydantic", "uvicorn", "cupy")
+
+
+def run_python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=make_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_help_lists_commands_and_exit_codes(tmp_path: Path) -> None:
+    helped = invoke_command("--help", folder=tmp_path)
+    assert helped.exit_code == 0
+    for name in COMMANDS:
+        assert f" {name} " in helped.stdout
+    for code in ExitCode:
+        assert f"{code.value}  {code.meaning}" in helped.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_examples(command: str, tmp_path: Path) -> None:
+    helped = invoke_command(command, "-h", folder=tmp_path)
+    assert helped.exit_code == 0
+    examples = helped.stdout.partition("Examples")[2]
+    assert f"wavetrim {command}" in examples
+
+
+def test_the_table_of_exit_codes_is_the_one_in_use() -> None:
+    assert wavetrim.service.cli.main.__doc__ is not None
+    for code in ExitCode:
+        assert f"{code.value:<5} {code.meaning}\n" in wavetrim.service.cli.main.__doc__
+
+
+def test_the_version_is_printed(tmp_path: Path) -> None:
+    printed = invoke_command("--version", folder=tmp_path)
+    assert (printed.exit_code, printed.stdout) == (0, f"wavetrim {find_version()}\n")
+
+
+def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
+    code = f"import sys, wavetrim.service.cli.main; print([m for m in {HEAVY} if m in sys.modules])"
+    assert run_python(code, tmp_path).stdout == "[]\n"
+
+
+def test_plans_need_no_numpy(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['numpy'] = None; from wavetrim.service.cli.main import main; "
+        "main(['plan', '2048', '2048', '2048', '--device', 'A100 SXM 80'])"
+    )
+    planned = run_python(code, tmp_path)
+    assert planned.returncode == 0, planned.stderr
+    assert "A100 SXM 80" in planned.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["no-such-command"], ["plan", "1", "2"], ["plan", "1", "2", "x"]]
+)
+def test_wrong_usage_ends_with_2(arguments: list[str], tmp_path: Path) -> None:
+    assert invoke_command(*arguments, folder=tmp_path).exit_code == ExitCode.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["0", "4", "4"], "m is 0; it must be at least 1"),
+        (["4", "4", "4", "--dtype", "complex64"], "dtype is 'complex64'; it must be one of"),
+        (
+            ["4", "4", "4", "--memory", "mapped"],
+            "memory is 'mapped'; it must be one of pageable, pinned",
+        ),
+        (["4", "4", "4", "--f", "5"], 'f is 5; it must be "auto" or 0…4'),
+        (["4", "4", "4", "--f", "some"], "f is 'some'; it must be"),
+        (["4", "4", "4", "--kernel", "magic"], "kernel is 'magic'; it must be one of"),
+        (["4", "4", "4", "--accuracy", "good"], "accuracy is 'good'; it must be one of strict"),
+        (["4", "4", "4", "--accuracy", "float64"], "accuracy is 'float64'; it must be one of"),
+        (["4", "4", "4", "--sms", "133", "--device", "H200"], "sms is 133; it must be 1…132"),
+        (["4", "4", "4", "--sms", "9"], "sms is 9; it must be left out: there is no GPU"),
+        (["4", "4", "4", "--device", "Voodoo 2"], "device is 'Voodoo 2'; it must be one of"),
+    ],
+)
+def test_a_plan_that_cannot_be_made_names_field_value_and_limit(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    refused = invoke_command("plan", *arguments, folder=tmp_path)
+    assert refused.exit_code == ExitCode.REFUSED
+    assert refused.stderr.startswith(f"wavetrim: {message}")
+    assert len(refused.stderr.splitlines()) == 1
+
+
+def test_a_setting_that_is_refused_is_named(tmp_path: Path) -> None:
+    refused = invoke_command("plan", 4, 4, 4, folder=tmp_path, WAVETRIM_CPU_THREADS="0")
+    assert refused.exit_code == ExitCode.REFUSED
+    assert "WAVETRIM_CPU_THREADS" in refused.stderr
+
+
+def test_a_plan_in_json_is_the_planners(tmp_path: Path) -> None:
+    options = ["--device", "L4", "--kernel", "shared", "--tile", "16", "--dtype", "float32"]
+    printed = invoke_command(
+        "plan", 3000, 2000, 1000, *options, "--json", folder=tmp_path, WAVETRIM_CPU_THREADS="8"
+    )
+    profile = find_profile("L4", devices=(), directory=None, cpu_threads=8)
+    problem = GemmProblem(3000, 2000, 1000, "float32")
+    plan = choose_plan(problem, profile, PlanOptions("shared", "16"))
+    assert json.loads(printed.stdout) == {**describe_plan(plan), "curve": describe_curve(plan)}
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_plan_fits_its_terminal_and_ascii(columns: int, tmp_path: Path) -> None:
+    arguments = ["plan", 2048, 2048, 2048, "--device", "T4", "--kernel", "simple", "--tile", "4"]
+    ascii_terminal = {"COLUMNS": str(columns), "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    printed = run_command(*arguments, folder=tmp_path, **ascii_terminal)
+    assert printed.returncode == 0
+    assert printed.stdout.isascii()
+    assert max(map(len, printed.stdout.splitlines())) <= columns
+    assert "F = " in printed.stdout
+    assert "predicted" in printed.stdout
+    assert "preset T4" in printed.stdout
+
+
+def test_accuracy_and_multiprocessors_are_shown(tmp_path: Path) -> None:
+    options = ["--device", "H200", "--accuracy", "float32", "--sms", 66, "--f", 0]
+    printed = invoke_command("plan", 4096, 4096, 4096, *options, folder=tmp_path)
+    assert printed.exit_code == 0, printed.stderr
+    assert "tensor 128x128x32" in printed.stdout
+    assert re.search(r"accuracy .* float32", printed.stdout)
+    assert "at most 66" in printed.stdout
+
+
+def test_the_memory_of_the_operands_is_shown(tmp_path: Path) -> None:
+    options = ["--device", "H200", "--memory", "pinned"]
+    printed = invoke_command("plan", 4096, 4096, 4096, *options, folder=tmp_path)
+    assert printed.exit_code == 0, printed.stderr
+    assert "pinned memory" in printed.stdout
+
+
+def test_a_plan_says_why_no_gpu_has_a_part(tmp_path: Path) -> None:
+    options = ["--device", "H200", "--dtype", "float16", "--accuracy", "strict"]
+    printed = invoke_command("plan", 100, 100, 100, *options, folder=tmp_path)
+    assert "F = M: no kernel of accuracy strict multiplies float16 on H200" in printed.stdout
+
+
+def test_a_plan_without_a_gpu_gives_every_row_to_the_cpu(tmp_path: Path) -> None:
+    printed = invoke_command("plan", 100, 100, 100, folder=tmp_path)
+    assert printed.exit_code == 0
+    assert "100 of 100" in printed.stdout
+    assert "F = M" in printed.stdout
+
+
+def test_devices_lists_presets_and_threads(tmp_path: Path) -> None:
+    listed = invoke_command("devices", folder=tmp_path, WAVETRIM_CPU_THREADS="3")
+    assert listed.exit_code == 0
+    for name in ("H200", "RTX 3090", "B200", "CPU threads: 3"):
+        assert name in listed.stdout
+    assert max(map(len, listed.stdout.splitlines())) <= 80
+    document = json.loads(invoke_command("devices", "--json", folder=tmp_path).stdout)
+    assert {"devices", "cpu_threads", "profile", "presets"} == set(document)
+    assert document["presets"][0]["sm_count"] == 132
+
+
+def test_a_calibration_is_stored_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares: list[float] = []
+    profiles: list[MachineProfile] = []
+    home, other = tmp_path / "home", tmp_path / "other"
+    home.mkdir()
+
+    def calibrate_watched(executor: Executor, *, report: Report, **options: Any) -> MachineProfile:
+        def tell(what: str, share: float) -> None:
+            shares.append(share)
+            report(what, share)
+
+        profiles.append(calibrate(executor, report=tell, **options | {"directory": other}))
+        return profiles[0]
+
+    before = invoke_command("plan", 512, 512, 512, "--json", folder=home)
+    assert "estimate" in json.loads(before.stdout)["profile"]["source"]
+    monkeypatch.setattr("wavetrim.scheduler.calibration.calibrate.calibrate", calibrate_watched)
+    two = {"WAVETRIM_CPU_THREADS": "2"}
+    measured = invoke_command("calibrate", folder=home, **two)
+    assert measured.exit_code == 0, measured.stderr
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    (profile,) = profiles
+    assert {rate.dtype for rate in profile.cpu.rates} == set(ITEM_BYTES)
+    for rate in profile.cpu.rates:
+        assert rate.gflops > 0
+        assert rate.source.startswith("measured")
+    (stored,) = home.rglob("*.json")
+    assert f"stored in {stored}" in measured.stdout
+    for directory in (stored.parent, other):
+        assert find_profile(None, devices=(), directory=directory, cpu_threads=2) == profile
+    after = invoke_command("plan", 512, 512, 512, "--json", folder=home, **two)
+    found = json.loads(after.stdout)["profile"]
+    assert "measured on this machine" in found["source"]
+    assert found["cpu"]["gflops"] > 0
+
+
+def test_the_module_and_the_command_are_the_same() -> None:
+    declared = (ROOT / "pyproject.toml").read_text()
+    assert 'wavetrim = "wavetrim.service.cli.main:main"' in declared

@@ -1,0 +1,515 @@
+"""The dispatcher over a real database, real files and a real engine process."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.environment import clear_environment
+from tests.limit import allow
+from tests.matrices import make_matrix
+from tests.postgres import running_postgres
+from tests.service.parts import Parts, ask, make_parts, running_parts
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.service.errors import Draining, JobNotFound, MatrixInUse, QueueFull, ShapesDiffer
+from wavetrim.service.jobs.errors import (
+    DtypesDiffer,
+    FactorRefused,
+    IdempotencyConflict,
+    JobFinished,
+    OperandMissing,
+    OperandNotFound,
+)
+from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.store import JobStore
+
+Scenario = Callable[[Parts], Awaitable[None]]
+
+
+def run(folder: Path, scenario: Scenario, **settings: Any) -> None:
+    """Runs a scenario over parts that are started before it and stopped after it."""
+
+    async def start_and_stop() -> None:
+        async with asyncio.timeout(100), running_parts(folder, **settings) as parts:
+            await scenario(parts)
+
+    asyncio.run(start_and_stop())
+
+
+async def finish(parts: Parts, *operands: str, **options: Any) -> Job:
+    """Submits a job and waits for its end."""
+    job, _ = await parts.dispatcher.submit(ask(*operands, **options))
+    return await parts.dispatcher.wait(job.id)
+
+
+async def wait_for_progress(parts: Parts, job_id: str, attempt: int = 1) -> Job:
+    """Returns the job once some of a try is done."""
+    while True:
+        job = await asyncio.to_thread(parts.jobs.get, job_id)
+        if (job.attempts >= attempt and job.progress > 0) or job.state.finished:
+            return job
+        await asyncio.sleep(0.05)
+
+
+def count_ended(parts: Parts, state: str) -> float:
+    value: float = parts.metrics.jobs_finished.labels(state)._value.get()
+    return value
+
+
+def test_a_job_becomes_a_product(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a, b = make_matrix(30, 20, "float64", seed=1), make_matrix(20, 40, "float64", seed=2)
+        c = make_matrix(30, 40, "float64", seed=3)
+        ids = [parts.store(array) for array in (a, b, c)]
+        job = await finish(parts, *ids[:2], c=ids[2], alpha=2.0, beta=0.5, verify=True, f=30)
+        assert (job.state, job.progress, job.attempts) == (JobState.SUCCEEDED, 1.0, 1)
+        assert np.allclose(parts.load(job.result), 2 * a @ b + 0.5 * c)
+        assert job.plan is not None
+        assert job.plan["f"] == 30
+        assert job.timings is not None
+        assert job.timings["total_seconds"] is not None
+        assert job.verification is not None
+        assert job.verification["passed"]
+        assert count_ended(parts, "succeeded") == 1
+        assert parts.matrices.get(str(job.result)).path.suffix == ".npy"
+
+    run(tmp_path, scenario)
+
+
+def test_a_product_is_an_operand_of_the_next_job(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a = make_matrix(25, 25, "float64", seed=1)
+        square = await finish(parts, *[parts.store(a)] * 2)
+        assert square.result is not None
+        fourth = await finish(parts, square.result, square.result)
+        assert np.allclose(parts.load(fourth.result), np.linalg.matrix_power(a, 4))
+
+    run(tmp_path, scenario)
+
+
+def test_every_product_is_right_in_the_file_that_was_made_ahead_for_it(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a = make_matrix(1500, 40, "float32", seed=1)
+        b = [make_matrix(40, 1500, "float32", seed=seed) for seed in (2, 3, 4)]
+        operands = [(parts.store(a), parts.store(each)) for each in b]
+        for ids, each in zip(operands, b, strict=True):
+            job = await finish(parts, *ids)
+            assert np.allclose(parts.load(job.result), a @ each, atol=1e-4)
+
+    run(tmp_path, scenario)
+    assert not list((tmp_path / "matrices").glob("*.part"))
+
+
+def test_a_product_that_is_soon_done_has_nothing_written_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Job] = []
+    monkeypatch.setattr(JobStore, "keep_run", lambda _, job: written.append(job))
+
+    async def scenario(parts: Parts) -> None:
+        a = parts.store(make_matrix(30, 30, "float32", seed=1))
+        job = await finish(parts, a, a)
+        assert (job.plan or {})["f"] == 30
+        assert job.progress == 1.0
+
+    run(tmp_path, scenario)
+    assert written == []
+
+
+def test_a_try_that_fails_early_leaves_its_plan(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a = parts.store(make_matrix(30, 30, "float32", seed=1))
+        begun = await parts.dispatcher.submit(ask(a, a))
+        original = parts.engine.start_run
+        failure = {"type": "failed", "kind": "verification", "message": "no", "retryable": False}
+
+        def run_and_fail(message: Any, take: Any) -> None:
+            def spoil(event: Any) -> None:
+                take({**event, **failure} if event["type"] == "succeeded" else event)
+
+            original(message, spoil)
+
+        parts.engine.start_run = run_and_fail  # type: ignore[method-assign]
+        job = await parts.dispatcher.wait(begun[0].id)
+        assert job.state is JobState.FAILED
+        assert (job.plan or {})["f"] == 30
+
+    run(tmp_path, scenario)
+
+
+def test_what_cannot_be_multiplied_is_refused_before_it_is_queued(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        await parts.engine.wait_ready()
+        tall = parts.store(make_matrix(7, 3, "float32", seed=1))
+        wide = parts.store(make_matrix(3, 7, "float32", seed=1))
+        double = parts.store(make_matrix(3, 7, "float64", seed=1))
+        whole = parts.store(make_matrix(5, 5, "int16", seed=1))
+        cases: list[tuple[type[Exception], str, Any]] = [
+            (ShapesDiffer, r"shape of b is \(7, 3\).*\(3, N\).*a is \(7, 3\)", ask(tall, tall)),
+            (ShapesDiffer, r"shape of c is \(3, 7\).*\(7, 7\)", ask(tall, wide, c=wide)),
+            (DtypesDiffer, r"dtype of b is 'float64'.*float32", ask(tall, double)),
+            (OperandNotFound, "b names matrix 'none'", ask(tall, "none")),
+            (OperandNotFound, "c names matrix 'none'", ask(tall, wide, c="none")),
+            (OperandMissing, "c is None.*beta is 2.0", ask(tall, wide, beta=2.0)),
+            (FactorRefused, "alpha is 0.5.*whole number.*int16", ask(whole, whole, alpha=0.5)),
+            (FactorRefused, "alpha is 1e\\+39.*float32", ask(tall, wide, alpha=1e39)),
+            (FieldError, "f is 8.*7", ask(tall, wide, f=8)),
+            (FieldError, "kernel is 'magic'", ask(tall, wide, kernel="magic")),
+            (FieldError, "tile is '7x7'", ask(tall, wide, kernel="register", tile="7x7")),
+        ]
+        for error, message, request in cases:
+            with pytest.raises(error, match=message):
+                await parts.dispatcher.submit(request)
+        assert set(parts.jobs.count_by_state().values()) == {0}
+
+    run(tmp_path, scenario)
+
+
+def test_beta_without_a_use_for_c_is_fine(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a = make_matrix(5, 5, "float32", seed=1)
+        a_id, c_id = parts.store(a), parts.store(np.full((5, 5), np.nan, "float32"))
+        job = await finish(parts, a_id, a_id, c=c_id)
+        assert np.allclose(parts.load(job.result), a @ a, atol=1e-5)
+
+    run(tmp_path, scenario)
+
+
+def test_a_matrix_is_kept_while_a_job_needs_it(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a = parts.store_slow_operand()
+        job, _ = await parts.dispatcher.submit(ask(a, a))
+        with pytest.raises(MatrixInUse, match=job.id):
+            parts.matrices.delete(a)
+        await wait_for_progress(parts, job.id)
+        with pytest.raises(MatrixInUse, match=job.id):
+            parts.matrices.delete(a)
+        await parts.dispatcher.cancel(job.id)
+        await parts.dispatcher.wait(job.id)
+        parts.matrices.delete(a)
+
+    run(tmp_path, scenario)
+
+
+def test_an_engine_that_dies_costs_a_try_but_not_the_job(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a = parts.store_slow_operand(1400)
+        job, _ = await parts.dispatcher.submit(ask(a, a))
+        await wait_for_progress(parts, job.id)
+        assert parts.engine.pid is not None
+        os.kill(parts.engine.pid, signal.SIGKILL)
+        done = await parts.dispatcher.wait(job.id)
+        assert (done.state, done.attempts) == (JobState.SUCCEEDED, 2)
+        array = parts.load(a)
+        assert np.array_equal(parts.load(done.result)[::500], array[::500] @ array)
+
+    run(tmp_path, scenario)
+
+
+def test_a_job_that_fails_every_time_says_so_and_leaves_no_file(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a = parts.store_slow_operand()
+        job, _ = await parts.dispatcher.submit(ask(a, a))
+        for attempt in (1, 2):
+            await wait_for_progress(parts, job.id, attempt)
+            assert parts.engine.pid is not None
+            os.kill(parts.engine.pid, signal.SIGKILL)
+        failed = await parts.dispatcher.wait(job.id)
+        assert failed.state is JobState.FAILED
+        assert failed.error is not None
+        assert (failed.error["kind"], failed.error["attempts"]) == ("engine", 2)
+        assert "killed by signal 9" in failed.error["message"]
+        assert count_ended(parts, "failed") == 1
+        assert [path.stem for path in parts.matrices.folder.iterdir()] == [a]
+        small = parts.store(make_matrix(4, 4, "float32", seed=1))
+        assert (await finish(parts, small, small)).state is JobState.SUCCEEDED
+
+    run(tmp_path, scenario, job_attempts=2)
+
+
+def test_a_gpu_that_breaks_twice_leaves_the_last_try_to_the_cpu_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every run of the engine that may use a GPU meets a CUDA error that poisons its context."""
+    (tmp_path / "sitecustomize.py").write_text(
+        """
+import wavetrim.scheduler.engine.run
+from wavetrim.scheduler.errors import ExecutionError
+
+open_product = wavetrim.scheduler.engine.run.open_product
+
+def break_down(request, *others):
+    if not request.cpu_only:
+        raise ExecutionError("CUDA_ERROR_ILLEGAL_ADDRESS", poisoned=True)
+    return open_product(request, *others)
+
+wavetrim.scheduler.engine.run.open_product = break_down
+"""
+    )
+    monkeypatch.setenv("PYTHONPATH", clear_environment(tmp_path)["PYTHONPATH"])
+
+    async def scenario(parts: Parts) -> None:
+        a = make_matrix(4, 4, "float32", seed=1)
+        a_id = parts.store(a)
+        done = await finish(parts, a_id, a_id)
+        assert (done.state, done.attempts) == (JobState.SUCCEEDED, 3)
+        assert np.allclose(parts.load(done.result), a @ a, atol=1e-5)
+        assert parts.engine.restarts == 2
+
+    run(tmp_path / "data", scenario)
+    assert caplog.text.count("CUDA_ERROR_ILLEGAL_ADDRESS") >= 2
+    assert caplog.text.count("exit status 70") == 2
+
+
+def test_a_missing_file_fails_the_job_at_once(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a = parts.store(make_matrix(4, 4, "float32", seed=1))
+        parts.matrices.get(a).path.unlink()
+        failed = await finish(parts, a, a)
+        assert failed.error is not None
+        assert (failed.error["kind"], failed.error["attempts"]) == ("storage", 1)
+
+    run(tmp_path, scenario)
+
+
+def test_a_queued_job_is_cancelled_before_it_starts(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a = parts.store_slow_operand()
+        running, _ = await parts.dispatcher.submit(ask(a, a))
+        queued, _ = await parts.dispatcher.submit(ask(a, a))
+        waiting = asyncio.create_task(parts.dispatcher.wait(queued.id))
+        await wait_for_progress(parts, running.id)
+        cancelled = await parts.dispatcher.cancel(queued.id)
+        assert cancelled.state is JobState.CANCELLED
+        assert (await waiting).state is JobState.CANCELLED
+        assert (await parts.dispatcher.cancel(queued.id)) == cancelled
+        assert (await asyncio.to_thread(parts.jobs.get, running.id)).state is JobState.RUNNING
+        await parts.dispatcher.cancel(running.id)
+
+    run(tmp_path, scenario)
+
+
+def test_a_running_job_is_cancelled_soon_and_the_engine_lives_on(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a = parts.store_slow_operand(3000)
+        job, _ = await parts.dispatcher.submit(ask(a, a))
+        await wait_for_progress(parts, job.id)
+        pid, began = parts.engine.pid, time.monotonic()
+        marked = await parts.dispatcher.cancel(job.id)
+        assert (marked.state, marked.cancel_requested) == (JobState.RUNNING, True)
+        cancelled = await parts.dispatcher.wait(job.id)
+        assert cancelled.state is JobState.CANCELLED
+        assert time.monotonic() - began < allow(4)
+        assert parts.engine.pid == pid
+        assert [path.stem for path in parts.matrices.folder.iterdir()] == [a]
+        assert count_ended(parts, "cancelled") == 1
+
+    run(tmp_path, scenario)
+
+
+def test_an_engine_that_does_not_hear_a_cancel_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wavetrim.service.jobs.lane.STOP_GRACE_SECONDS", 0.5)
+
+    async def scenario(parts: Parts) -> None:
+        a = parts.store_slow_operand()
+        job, _ = await parts.dispatcher.submit(ask(a, a))
+        await wait_for_progress(parts, job.id)
+        assert parts.engine.pid is not None
+        os.kill(parts.engine.pid, signal.SIGSTOP)
+        await parts.dispatcher.cancel(job.id)
+        assert (await parts.dispatcher.wait(job.id)).state is JobState.CANCELLED
+        assert parts.engine.restarts <= 1
+        small = parts.store(make_matrix(4, 4, "float32", seed=1))
+        assert (await finish(parts, small, small)).state is JobState.SUCCEEDED
+        assert parts.engine.restarts == 1
+
+    run(tmp_path, scenario)
+
+
+def test_a_job_that_takes_too_long_fails_at_its_deadline(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        await parts.engine.wait_ready()
+        a = parts.store_slow_operand(3000)
+        failed = await finish(parts, a, a)
+        assert failed.error is not None
+        assert failed.error["kind"] == "timeout"
+        assert "0.5 s" in failed.error["message"]
+        assert failed.error["attempts"] == 1
+
+    run(tmp_path, scenario, job_timeout_seconds=0.5)
+
+
+def test_a_product_without_room_fails_with_its_reason(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        column = parts.store(make_matrix(400, 1, "float32", seed=1))
+        row = parts.store(make_matrix(1, 400, "float32", seed=1))
+        failed = await finish(parts, column, row)
+        assert failed.error is not None
+        assert failed.error["kind"] == "storage"
+        assert "max_matrix_bytes" in failed.error["message"]
+
+    run(tmp_path, scenario, max_matrix_bytes=100_000)
+
+
+def test_the_queue_refuses_what_it_cannot_hold(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a = parts.store_slow_operand()
+        running, _ = await parts.dispatcher.submit(ask(a, a))
+        await wait_for_progress(parts, running.id)
+        first, created = await parts.dispatcher.submit(ask(a, a), "key")
+        assert created
+        with pytest.raises(QueueFull) as refused:
+            await parts.dispatcher.submit(ask(a, a))
+        assert 1 <= refused.value.retry_after_seconds <= 60
+        again, created = await parts.dispatcher.submit(ask(a, a), "key")
+        assert (again.id, created) == (first.id, False)
+        with pytest.raises(IdempotencyConflict):
+            await parts.dispatcher.submit(ask(a, a, priority=1), "key")
+        for job in (first, running):
+            await parts.dispatcher.cancel(job.id)
+
+    run(tmp_path, scenario, max_queued_jobs=1)
+
+
+def test_a_repeated_post_gets_its_job_though_the_operands_are_gone(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a = parts.store(make_matrix(4, 4, "float32", seed=1))
+        job, _ = await parts.dispatcher.submit(ask(a, a), "key")
+        await parts.dispatcher.wait(job.id)
+        parts.matrices.delete(a)
+        again, created = await parts.dispatcher.submit(ask(a, a), "key")
+        assert (again.id, again.state, created) == (job.id, JobState.SUCCEEDED, False)
+        with pytest.raises(OperandNotFound):
+            await parts.dispatcher.submit(ask(a, a), "another key")
+
+    run(tmp_path, scenario)
+
+
+def test_priorities_run_first(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        slow = parts.store_slow_operand(1200)
+        small = parts.store(make_matrix(4, 4, "float32", seed=1))
+        blocker, _ = await parts.dispatcher.submit(ask(slow, slow))
+        await wait_for_progress(parts, blocker.id)
+        priorities = (0, 5, -5, 5)
+        ids = [
+            (await parts.dispatcher.submit(ask(small, small, priority=priority)))[0].id
+            for priority in priorities
+        ]
+        ended = [await parts.dispatcher.wait(job_id) for job_id in ids]
+        started = sorted(range(4), key=lambda index: ended[index].started_at or 0)
+        assert started == [1, 3, 0, 2]
+
+    run(tmp_path, scenario)
+
+
+def test_draining_lets_the_running_job_end_and_keeps_the_queued_ones(tmp_path: Path) -> None:
+    ids: list[str] = []
+
+    async def scenario(parts: Parts) -> None:
+        a = parts.store_slow_operand(1400)
+        small = parts.store(make_matrix(4, 4, "float32", seed=1))
+        running, _ = await parts.dispatcher.submit(ask(a, a))
+        queued, _ = await parts.dispatcher.submit(ask(small, small))
+        ids.extend((running.id, queued.id))
+        await wait_for_progress(parts, running.id)
+        waiting = [asyncio.create_task(parts.dispatcher.wait(job_id)) for job_id in ids]
+        draining = asyncio.create_task(parts.dispatcher.drain(60))
+        with pytest.raises(Draining):
+            await waiting[1]
+        assert parts.dispatcher.draining
+        with pytest.raises(Draining):
+            await parts.dispatcher.submit(ask(small, small))
+        assert (await waiting[0]).state is JobState.SUCCEEDED
+        await draining
+        assert parts.jobs.get(queued.id).state is JobState.QUEUED
+
+    async def next_start(parts: Parts) -> None:
+        assert (await parts.dispatcher.wait(ids[1])).state is JobState.SUCCEEDED
+
+    run(tmp_path, scenario)
+    run(tmp_path, next_start)
+
+
+def test_a_job_that_outlasts_the_drain_goes_back_to_the_queue(tmp_path: Path) -> None:
+    ids: list[str] = []
+
+    async def scenario(parts: Parts) -> None:
+        a = parts.store_slow_operand(1600)
+        job, _ = await parts.dispatcher.submit(ask(a, a))
+        ids.append(job.id)
+        await wait_for_progress(parts, job.id)
+        waiting = asyncio.create_task(parts.dispatcher.wait(job.id))
+        await parts.dispatcher.drain(0.05)
+        await parts.dispatcher.stop()
+        with pytest.raises(Draining):
+            await waiting
+        kept = parts.jobs.get(job.id)
+        assert (kept.state, kept.attempts, kept.progress) == (JobState.QUEUED, 0, 0.0)
+
+    async def next_start(parts: Parts) -> None:
+        done = await parts.dispatcher.wait(ids[0])
+        assert (done.state, done.attempts) == (JobState.SUCCEEDED, 1)
+
+    run(tmp_path, scenario)
+    run(tmp_path, next_start)
+
+
+def test_a_job_that_was_running_when_the_service_died_runs_again(tmp_path: Path) -> None:
+    parts = make_parts(tmp_path)
+    a = parts.store(make_matrix(4, 4, "float32", seed=1))
+    request = ask(a, a).model_dump()
+    ids = [parts.jobs.add(request, max_queued=9)[0].id for _ in range(2)]
+    for job_id in ids:
+        parts.jobs.keep_run(parts.jobs.get(job_id).begin_try(time.time()))
+    parts.jobs.request_cancel(ids[1])
+    parts.database.dispose()
+
+    async def scenario(parts: Parts) -> None:
+        again, unwanted = [await parts.dispatcher.wait(job_id) for job_id in ids]
+        assert (again.state, again.attempts) == (JobState.SUCCEEDED, 2)
+        assert unwanted.state is JobState.CANCELLED
+
+    run(tmp_path, scenario)
+
+
+def test_a_finished_job_is_not_cancelled(tmp_path: Path) -> None:
+    async def scenario(parts: Parts) -> None:
+        a = parts.store(make_matrix(4, 4, "float32", seed=1))
+        job = await finish(parts, a, a)
+        with pytest.raises(JobFinished):
+            await parts.dispatcher.cancel(job.id)
+        for unknown in (parts.dispatcher.cancel, parts.dispatcher.wait):
+            with pytest.raises(JobNotFound):
+                await unknown("0" * 32)
+
+    run(tmp_path, scenario)
+
+
+def test_a_job_outlives_a_restart_of_the_database(tmp_path: Path) -> None:
+    with running_postgres() as server:
+
+        async def scenario(parts: Parts) -> None:
+            a = parts.store_slow_operand(1000)
+            job, _ = await parts.dispatcher.submit(ask(a, a))
+            waiting = asyncio.create_task(parts.dispatcher.wait(job.id))
+            await wait_for_progress(parts, job.id)
+            await asyncio.to_thread(server.stop)
+            # The product is ready meanwhile, and cannot be published.
+            await asyncio.sleep(2)
+            assert not waiting.done()
+            await asyncio.to_thread(server.start)
+            done = await waiting
+            assert (done.state, done.attempts) == (JobState.SUCCEEDED, 2)
+            array = parts.load(a)
+            assert np.array_equal(parts.load(done.result)[::500], array[::500] @ array)
+
+        run(tmp_path, scenario, database_url=server.url)

@@ -1,0 +1,439 @@
+"""The store of jobs over real databases: SQLite and PostgreSQL."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Engine, text
+
+from tests.postgres import running_postgres
+from wavetrim.service.errors import (
+    CursorUnknown,
+    JobNotFound,
+    MatrixInUse,
+    MatrixNotFound,
+    QueueFull,
+)
+from wavetrim.service.jobs.cursor import decode_cursor, encode_cursor
+from wavetrim.service.jobs.errors import (
+    IdempotencyConflict,
+    JobFinished,
+    JobStateConflict,
+    OperandNotFound,
+)
+from wavetrim.service.jobs.store import Job, JobState, JobStore
+from wavetrim.service.storage.database import open_database
+from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.tables import metadata
+
+PLAN = {"f": 3, "kernel": None}
+TIMINGS = {"total_seconds": 0.5}
+
+
+@pytest.fixture(scope="module")
+def postgres_url() -> Iterator[str]:
+    with running_postgres() as server:
+        yield server.url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    if request.param == "sqlite":
+        opened = open_database(f"sqlite:///{tmp_path / 'wavetrim.db'}")
+    else:
+        opened = open_database(request.getfixturevalue("postgres_url"))
+    yield opened
+    metadata.drop_all(opened)
+    opened.dispose()
+
+
+@pytest.fixture
+def jobs(database: Engine) -> JobStore:
+    return JobStore(database)
+
+
+@pytest.fixture
+def matrices(database: Engine, tmp_path: Path) -> MatrixStore:
+    return MatrixStore(
+        database, tmp_path / "matrices", max_matrix_bytes=2**20, max_storage_bytes=2**24
+    )
+
+
+@pytest.fixture
+def request_of(matrices: MatrixStore) -> Callable[..., dict[str, Any]]:
+    """Makes requests over two matrices that exist."""
+    ids = [matrices.publish(matrices.allocate(2, 2, "float32")).id for _ in range(2)]
+
+    def make(**options: Any) -> dict[str, Any]:
+        request = {
+            "a": ids[0], "b": ids[1], "c": None, "alpha": 1.0, "beta": 0.0, "kernel": "auto",
+            "tile": None, "f": "auto", "accuracy": None, "sms": None,
+            "verify": False, "priority": 0,
+        }  # fmt: skip
+        return request | options
+
+    return make
+
+
+@pytest.fixture
+def add(jobs: JobStore, request_of: Callable[..., dict[str, Any]]) -> Callable[..., Job]:
+    def add_job(*, priority: int = 0, **options: Any) -> Job:
+        request = request_of(priority=priority, **options)
+        return jobs.add(request, priority=priority, max_queued=100)[0]
+
+    return add_job
+
+
+def succeed(database: Engine, jobs: JobStore, job: Job, result: str = "r") -> None:
+    with database.begin() as connection:
+        jobs.succeed(connection, job, result=result, plan=PLAN, timings=TIMINGS, verification=None)
+
+
+def begin(jobs: JobStore, job_id: str) -> Job | None:
+    """Begins a job's next try, and writes it."""
+    return jobs.keep_run(jobs.get(job_id).begin_try(time.time()))
+
+
+def test_a_new_job_is_queued_as_it_was_asked_for(jobs, request_of) -> None:
+    request = request_of(alpha=0.1, f=7, tile="128x128x8", priority=3)
+    job, created = jobs.add(request, priority=3, max_queued=1)
+    assert created
+    assert job == jobs.get(job.id)
+    assert job.state is JobState.QUEUED
+    assert not job.state.finished
+    assert (job.request, job.priority, job.attempts, job.progress) == (request, 3, 0, 0.0)
+    assert (job.plan, job.result, job.error, job.started_at) == (None, None, None, None)
+
+
+def test_a_request_of_an_earlier_version_leaves_the_newer_options_open(
+    database, jobs, request_of
+) -> None:
+    today = request_of()
+    earlier = {name: value for name, value in today.items() if name not in ("accuracy", "sms")}
+    job, _ = jobs.add(earlier, idempotency_key="k", max_queued=1)
+    with database.begin() as connection:
+        stored = connection.scalar(text("SELECT request FROM jobs"))
+        assert "accuracy" not in stored
+    assert jobs.get(job.id).request == today
+    assert jobs.add(today, idempotency_key="k", max_queued=1) == (job, False)
+
+
+@pytest.mark.parametrize("job_id", ["0" * 32, "", "a\x00b", "../x", "é", "x" * 5000])
+def test_an_unknown_job_is_not_found(jobs, job_id: str) -> None:
+    with pytest.raises(JobNotFound):
+        jobs.get(job_id)
+    with pytest.raises(JobNotFound):
+        jobs.request_cancel(job_id)
+
+
+@pytest.mark.parametrize("field", ["a", "b", "c"])
+def test_a_missing_operand_is_named(jobs, request_of, field: str) -> None:
+    with pytest.raises(OperandNotFound, match=rf"{field} names matrix 'gone'") as refused:
+        jobs.add(request_of(**{field: "gone"}), max_queued=1)
+    assert (refused.value.field, refused.value.value) == (field, "gone")
+
+
+def test_higher_priorities_run_first_and_equal_ones_in_order(jobs, add) -> None:
+    order = [add(priority=priority) for priority in (0, 5, -1, 5, 0)]
+    started = []
+    while (job := jobs.next_queued()) is not None:
+        begin(jobs, job.id)
+        started.append(order.index(job))
+    assert started == [1, 3, 0, 4, 2]
+
+
+def test_a_job_ends_only_once(jobs, add) -> None:
+    for job in (add(), begin(jobs, add().id)):
+        ends = [jobs.cancel, lambda job: jobs.fail(job, "device", "broken")] * 4
+        with ThreadPoolExecutor(8) as pool:
+            ending = [pool.submit(end, job) for end in ends]
+        ended = [one.result() for one in ending if one.result() is not None]
+        assert len(ended) == 1
+        assert jobs.get(job.id) == ended[0]
+
+
+def test_a_job_that_has_begun_is_read_as_running_before_its_row_says_so(jobs, add) -> None:
+    first, second = add(), add()
+    jobs.running = running = replace(first.begin_try(time.time()), plan=PLAN, progress=0.5)
+    assert jobs.get(first.id) == running
+    assert (running.state, running.attempts) == (JobState.RUNNING, 1)
+    assert jobs.page(state=JobState.RUNNING)[0] == (running,)
+    assert jobs.page(state=JobState.QUEUED)[0] == (second,)
+    assert jobs.page()[0] == (second, running)
+    counts = jobs.count_by_state()
+    assert (counts[JobState.QUEUED], counts[JobState.RUNNING]) == (1, 1)
+    jobs.keep_run(running)
+    jobs.running = None
+    assert jobs.get(first.id) == running
+    assert (jobs.count_by_state()) == counts
+
+
+def test_the_row_of_a_job_that_has_ended_outranks_its_run(database, jobs, add) -> None:
+    job = jobs.running = add().begin_try(time.time())
+    succeed(database, jobs, job)
+    done = jobs.get(job.id)
+    assert (done.state, done.attempts, done.started_at) == (JobState.SUCCEEDED, 1, job.started_at)
+    assert jobs.page(state=JobState.RUNNING)[0] == ()
+    assert jobs.count_by_state()[JobState.RUNNING] == 0
+
+
+def test_a_cancel_of_a_job_that_has_begun_is_written_as_such(jobs, add) -> None:
+    job = jobs.running = add().begin_try(time.time())
+    marked = jobs.request_cancel(job.id)
+    assert (marked.state, marked.cancel_requested) == (JobState.RUNNING, True)
+    jobs.running = None
+    assert jobs.get(job.id) == marked
+    (settled,) = jobs.requeue_interrupted(max_attempts=3)
+    assert settled.state is JobState.CANCELLED
+
+
+def test_a_job_that_was_cancelled_as_it_began_does_not_go_on(database, jobs, add) -> None:
+    job = add().begin_try(time.time())
+    jobs.request_cancel(job.id)
+    assert jobs.keep_run(job) is None
+    assert jobs.settle(job, 3) is None
+    with pytest.raises(JobStateConflict):
+        succeed(database, jobs, job)
+    assert jobs.get(job.id).state is JobState.CANCELLED
+
+
+def test_a_success_keeps_plan_timings_and_result(database, jobs, add) -> None:
+    job = replace(begin(jobs, add().id), plan={"f": 1}, progress=0.25)
+    jobs.keep_run(job)
+    assert (jobs.get(job.id).plan, jobs.get(job.id).progress) == ({"f": 1}, 0.25)
+    succeed(database, jobs, job)
+    done = jobs.get(job.id)
+    assert (done.state, done.progress, done.result) == (JobState.SUCCEEDED, 1.0, "r")
+    assert (done.plan, done.timings, done.verification) == (PLAN, TIMINGS, None)
+    assert done.finished_at >= done.started_at >= done.created_at
+
+
+def test_nothing_changes_a_finished_job(database, jobs, add) -> None:
+    job = begin(jobs, add().id)
+    succeed(database, jobs, job)
+    done = jobs.get(job.id)
+    assert jobs.keep_run(job.begin_try(0.0)) is None
+    assert jobs.fail(job, "device", "late") is None
+    assert jobs.cancel(job) is None
+    assert jobs.release(job) is None
+    assert jobs.settle(job, 3) is None
+    with pytest.raises(JobStateConflict):
+        succeed(database, jobs, job, "other")
+    with pytest.raises(JobFinished, match="is succeeded; it must be queued or running"):
+        jobs.request_cancel(job.id)
+    assert jobs.get(job.id) == done
+
+
+def test_a_product_is_published_with_its_job_or_not_at_all(database, jobs, matrices, add) -> None:
+    first, second = begin(jobs, add().id), begin(jobs, add().id)
+    jobs.cancel(second)
+    products = []
+    for job in (first, second):
+        pending = matrices.allocate(2, 2, "float32")
+        products.append(pending)
+
+        def settle(connection, job=job, pending=pending):
+            jobs.succeed(connection, job, result=pending.id, plan={}, timings={}, verification=None)
+
+        if job is first:
+            matrices.publish(pending, settle=settle)
+        else:
+            with pytest.raises(JobStateConflict):
+                matrices.publish(pending, settle=settle)
+    assert matrices.get(products[0].id).path.exists()
+    assert jobs.get(first.id).result == products[0].id
+    with pytest.raises(MatrixNotFound):
+        matrices.get(products[1].id)
+    assert {path.stem for path in matrices.folder.glob("*")} == {
+        first.a, first.b, products[0].id,
+    }  # fmt: skip
+
+
+def test_a_failure_says_what_failed_after_how_many_tries(jobs, add) -> None:
+    job = begin(jobs, begin(jobs, add().id).id)
+    failed = jobs.fail(job, "memory", "not enough")
+    assert failed.state is JobState.FAILED
+    assert failed.error == {"kind": "memory", "message": "not enough", "attempts": 2}
+
+
+def test_a_queued_job_is_cancelled_at_once_and_a_running_one_marked(jobs, add) -> None:
+    queued, running = add(), add()
+    begin(jobs, running.id)
+    assert jobs.request_cancel(queued.id).state is JobState.CANCELLED
+    marked = jobs.request_cancel(running.id)
+    assert (marked.state, marked.cancel_requested) == (JobState.RUNNING, True)
+    assert jobs.cancel(running).state is JobState.CANCELLED
+    again = jobs.request_cancel(queued.id)
+    assert again == jobs.get(queued.id)
+    assert again.finished_at is not None
+    assert jobs.next_queued() is None
+
+
+def test_a_released_job_waits_as_if_it_had_not_been_tried(jobs, add) -> None:
+    job = replace(begin(jobs, add().id), plan=PLAN, progress=0.7)
+    jobs.keep_run(job)
+    released = jobs.release(job)
+    assert (released.state, released.attempts, released.progress, released.plan) == (
+        JobState.QUEUED, 0, 0.0, None,
+    )  # fmt: skip
+
+
+def test_a_restart_settles_what_ran(jobs, add) -> None:
+    fresh, tired, unwanted, queued = (add() for _ in range(4))
+    for job in (fresh, tired, unwanted):
+        begin(jobs, job.id)
+    begin(jobs, tired.id)
+    jobs.request_cancel(unwanted.id)
+    settled = {job.id: job.state for job in jobs.requeue_interrupted(max_attempts=2)}
+    assert settled == {
+        fresh.id: JobState.QUEUED,
+        tired.id: JobState.FAILED,
+        unwanted.id: JobState.CANCELLED,
+    }
+    assert jobs.get(fresh.id).attempts == 1
+    assert jobs.get(tired.id).error["kind"] == "interrupted"
+    assert jobs.get(queued.id) == queued
+    assert jobs.next_queued().id == fresh.id
+
+
+def test_the_queue_is_bounded_by_what_waits(jobs, request_of) -> None:
+    first, _ = jobs.add(request_of(), max_queued=2)
+    jobs.add(request_of(), max_queued=2)
+    with pytest.raises(QueueFull) as refused:
+        jobs.add(request_of(), max_queued=2, retry_after_seconds=7)
+    assert refused.value.retry_after_seconds == 7
+    begin(jobs, first.id)
+    assert jobs.add(request_of(), max_queued=2)[1]
+
+
+def test_posts_at_the_same_moment_never_overfill_the_queue(jobs, request_of) -> None:
+    def post(_number: int) -> bool:
+        try:
+            return jobs.add(request_of(), max_queued=3)[1]
+        except QueueFull:
+            return False
+
+    with ThreadPoolExecutor(12) as pool:
+        assert sum(pool.map(post, range(12))) == 3
+    assert jobs.count_by_state()[JobState.QUEUED] == 3
+
+
+def test_posts_with_one_key_make_one_job(jobs, request_of) -> None:
+    def post(_number: int) -> tuple[str, bool]:
+        job, created = jobs.add(request_of(), idempotency_key="k", max_queued=1)
+        return job.id, created
+
+    with ThreadPoolExecutor(12) as pool:
+        posted = list(pool.map(post, range(12)))
+    assert len({job_id for job_id, _ in posted}) == 1
+    assert sum(created for _, created in posted) == 1
+
+
+def test_a_key_stays_with_its_first_request(jobs, request_of) -> None:
+    first, _ = jobs.add(request_of(), idempotency_key="k" * 255, max_queued=1)
+    assert jobs.find_repeated(request_of(), "k" * 255) == first
+    assert jobs.find_repeated(request_of(), "other") is None
+    assert jobs.find_repeated(request_of(), None) is None
+    with pytest.raises(IdempotencyConflict, match=first.id):
+        jobs.add(request_of(f=1), idempotency_key="k" * 255, max_queued=1)
+    with pytest.raises(IdempotencyConflict):
+        jobs.find_repeated(request_of(alpha=2.0), "k" * 255)
+
+
+def test_pages_show_the_newest_first_and_do_not_shift(jobs, add) -> None:
+    made = [add() for _ in range(5)]
+    page, cursor = jobs.page(limit=2)
+    assert [job.id for job in page] == [made[4].id, made[3].id]
+    add()
+    page, cursor = jobs.page(limit=2, cursor=cursor)
+    assert [job.id for job in page] == [made[2].id, made[1].id]
+    page, cursor = jobs.page(limit=2, cursor=cursor)
+    assert [job.id for job in page] == [made[0].id]
+    assert cursor is None
+
+
+def test_pages_are_filtered_by_state(jobs, add) -> None:
+    made = [add() for _ in range(4)]
+    for job in made[::2]:
+        jobs.request_cancel(job.id)
+    page, cursor = jobs.page(state=JobState.CANCELLED, limit=1)
+    rest, end = jobs.page(state=JobState.CANCELLED, limit=1, cursor=cursor)
+    assert [page[0].id, rest[0].id] == [made[2].id, made[0].id]
+    assert end is None
+    assert jobs.page(state=JobState.RUNNING) == ((), None)
+
+
+@given(st.integers(0, 2**31 - 1))
+def test_a_cursor_leads_back_to_its_place(sequence: int) -> None:
+    assert decode_cursor(encode_cursor(sequence)) == sequence
+
+
+@pytest.mark.parametrize(
+    "cursor", ["", "x", "!", "YmVmb3JlOg", "YmVmb3JlOi0x", "é", "A" * 64, "YmVmb3JlOjFh"]
+)
+def test_a_foreign_cursor_is_refused(jobs, cursor: str) -> None:
+    with pytest.raises(CursorUnknown):
+        jobs.page(cursor=cursor)
+
+
+def test_jobs_are_counted_in_every_state(jobs, add) -> None:
+    add()
+    begin(jobs, jobs.next_queued().id)
+    add()
+    assert jobs.count_by_state() == {
+        JobState.QUEUED: 1,
+        JobState.RUNNING: 1,
+        JobState.SUCCEEDED: 0,
+        JobState.FAILED: 0,
+        JobState.CANCELLED: 0,
+    }
+
+
+def test_a_matrix_is_deleted_or_used_but_never_both(jobs, matrices, request_of) -> None:
+    for _ in range(15):
+        victim = matrices.publish(matrices.allocate(2, 2, "float32")).id
+        start = threading.Barrier(2)
+
+        def post(victim: str = victim, start: threading.Barrier = start) -> bool:
+            start.wait()
+            try:
+                jobs.add(request_of(c=victim), max_queued=100)
+            except OperandNotFound:
+                return False
+            return True
+
+        def delete(victim: str = victim, start: threading.Barrier = start) -> bool:
+            start.wait()
+            try:
+                matrices.delete(victim)
+            except MatrixInUse:
+                return False
+            return True
+
+        with ThreadPoolExecutor(2) as pool:
+            posted, deleted = pool.submit(post), pool.submit(delete)
+            assert posted.result() != deleted.result()
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_a_post_waits_for_a_delete_that_came_first(database, jobs, request_of) -> None:
+    request = request_of()
+    with database.begin() as deleter:
+        deleter.execute(
+            text("SELECT id FROM matrices WHERE id = :id FOR UPDATE"), {"id": request["a"]}
+        )
+        with ThreadPoolExecutor(1) as pool:
+            adding = pool.submit(jobs.add, request, max_queued=1)
+            with pytest.raises(TimeoutError):
+                adding.result(timeout=0.3)
+            deleter.execute(text("DELETE FROM matrices WHERE id = :id"), {"id": request["a"]})
+            deleter.commit()
+            with pytest.raises(OperandNotFound):
+                adding.result(timeout=10)

@@ -1,0 +1,180 @@
+"""What survives what: the engine or the service killed in the middle of a job, and SIGTERM."""
+
+import os
+import signal
+import sqlite3
+import time
+from contextlib import closing
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+import tests.server
+from tests.matrices import Array, make_matrix
+from tests.processes import find_engine, is_gone, wait_until
+from tests.server import RunningServer
+
+start_server = tests.server.start_server
+
+SIZE = 1300
+"""A square of int64 matrices of this size takes more than a second on one core."""
+
+
+@pytest.fixture
+def slow() -> Array:
+    return make_matrix(SIZE, SIZE, "int64", seed=1)
+
+
+def post(running: RunningServer, a: str, **options: Any) -> str:
+    response = running.client.post("/v1/jobs", json={"a": a, "b": a, **options})
+    assert response.status_code == 202, response.text
+    return str(response.json()["id"])
+
+
+def get(running: RunningServer, job_id: str) -> dict[str, Any]:
+    job: dict[str, Any] = running.client.get(f"/v1/jobs/{job_id}").json()
+    return job
+
+
+def kill(running: RunningServer) -> None:
+    running.kill()
+    running.client.close()
+
+
+def wait_for_progress(running: RunningServer, job_id: str) -> None:
+    wait_until(lambda: get(running, job_id)["progress"] > 0, 60)
+
+
+def wait_for_written_try(running: RunningServer, job_id: str) -> None:
+    """Wait until a try is in the database: it is counted then, whatever becomes of the service."""
+
+    def is_written() -> bool:
+        with closing(sqlite3.connect(running.data_dir / "wavetrim.db")) as database:
+            (attempts,) = database.execute(
+                "SELECT attempts FROM jobs WHERE id = ?", (job_id,)
+            ).fetchone()
+        return bool(attempts == 1)
+
+    wait_until(is_written, 60)
+
+
+def expect_product(running: RunningServer, job_id: str, a: Array, *, attempts: int) -> None:
+    """The job succeeds in so many tries, and its product is right."""
+    wait_until(lambda: get(running, job_id)["state"] not in ("queued", "running"), 60)
+    job = get(running, job_id)
+    assert (job["state"], job["attempts"], job["error"]) == ("succeeded", attempts, None)
+    product = running.download(f"/v1/jobs/{job_id}/result")
+    assert product.shape == a.shape
+    rows = slice(None, None, max(1, len(a) // 5))
+    assert np.array_equal(product[rows], a[rows] @ a)
+
+
+def test_killing_the_engine_costs_one_try_and_no_answer(start_server, slow) -> None:
+    running = start_server()
+    a = running.upload(slow)
+    job_id = post(running, a)
+    wait_for_progress(running, job_id)
+    engine = find_engine(running.process.pid)
+    os.kill(engine, signal.SIGKILL)
+    for _ in range(20):
+        assert running.client.get("/healthz/live").status_code == 200
+        assert get(running, job_id)["state"] == "running"
+        time.sleep(0.01)
+    expect_product(running, job_id, slow, attempts=2)
+    assert find_engine(running.process.pid) != engine
+    assert "wavetrim_engine_restarts_total 1.0" in running.client.get("/metrics").text
+
+
+def test_killing_the_service_loses_no_job_and_leaves_no_engine(start_server, slow) -> None:
+    running = start_server()
+    small = make_matrix(9, 9, "int64", seed=2)
+    a, b = running.upload(slow), running.upload(small)
+    interrupted, queued = post(running, a), post(running, b)
+    wait_for_written_try(running, interrupted)
+    engine = find_engine(running.process.pid)
+    kill(running)
+    wait_until(lambda: is_gone(engine), 5)
+    assert any(name.endswith(".part") for name in running.list_matrix_files())
+    running.restart()
+    assert get(running, interrupted)["result"] is None
+    expect_product(running, interrupted, slow, attempts=2)
+    expect_product(running, queued, small, attempts=1)
+    results = {get(running, job_id)["result"] for job_id in (interrupted, queued)}
+    assert running.list_matrix_files() == {f"{name}.npy" for name in results | {a, b}}
+
+
+def test_killing_the_service_kills_an_engine_that_hears_nothing(start_server, slow) -> None:
+    running = start_server()
+    job_id = post(running, running.upload(slow))
+    wait_for_progress(running, job_id)
+    engine = find_engine(running.process.pid)
+    os.kill(engine, signal.SIGSTOP)
+    kill(running)
+    wait_until(lambda: is_gone(engine), 5)
+
+
+def test_sigterm_lets_the_running_job_end_and_keeps_the_queued_ones(start_server, slow) -> None:
+    running = start_server()
+    a = running.upload(slow)
+    job_ids = [post(running, a) for _ in range(2)]
+    wait_for_progress(running, job_ids[0])
+    engine = find_engine(running.process.pid)
+    running.terminate()
+    refused = wait_for_refusal(running, a)
+    assert refused.status_code == 503
+    assert refused.headers["Content-Type"] == "application/problem+json"
+    assert int(refused.headers["Retry-After"]) >= 1
+    assert refused.json()["type"] == "urn:wavetrim:problem:draining"
+    assert running.client.get("/healthz/live").status_code == 200
+    assert running.client.get("/healthz/ready").status_code == 503
+    assert get(running, job_ids[0])["state"] == "running"
+    running.client.close()
+    assert running.process.wait(30) == 0
+    assert is_gone(engine)
+    running.restart()
+    assert get(running, job_ids[0])["state"] == "succeeded"
+    expect_product(running, job_ids[0], slow, attempts=1)
+    expect_product(running, job_ids[1], slow, attempts=1)
+
+
+def wait_for_refusal(running: RunningServer, a: str) -> httpx.Response:
+    """The first POST that is not taken any more; those before it are cancelled again."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        response = running.client.post("/v1/jobs", json={"a": a, "b": a})
+        if response.status_code != 202:
+            return response
+        running.client.delete(f"/v1/jobs/{response.json()['id']}")
+    raise AssertionError("the service went on taking jobs")
+
+
+def test_a_second_sigterm_leaves_the_job_to_the_next_start(start_server) -> None:
+    running = start_server()
+    job_id = post(running, running.upload(make_matrix(2000, 2000, "int64", seed=1)))
+    wait_for_progress(running, job_id)
+    engine = find_engine(running.process.pid)
+    running.terminate()
+    wait_until(lambda: running.client.get("/healthz/ready").status_code == 503, 5)
+    running.terminate()
+    running.client.close()
+    assert running.process.wait(10) == 0
+    assert is_gone(engine)
+    assert not any(name.endswith(".part") for name in running.list_matrix_files())
+    running.restart()
+    wait_for_progress(running, job_id)
+    assert get(running, job_id)["attempts"] == 1
+    running.client.delete(f"/v1/jobs/{job_id}")
+
+
+def test_a_cancel_outlives_a_kill_of_the_service(start_server, slow) -> None:
+    running = start_server()
+    job_id = post(running, running.upload(slow))
+    wait_for_progress(running, job_id)
+    engine = find_engine(running.process.pid)
+    os.kill(engine, signal.SIGSTOP)  # so that the cancel is still open when the service dies
+    assert running.client.delete(f"/v1/jobs/{job_id}").status_code == 202
+    kill(running)
+    running.restart()
+    wait_until(lambda: get(running, job_id)["state"] == "cancelled", 10)

@@ -1,0 +1,237 @@
+"""A database that is locked, out of reach or damaged, and what readiness says of it."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.command import run_command
+from tests.matrices import make_matrix
+from tests.postgres import running_postgres
+from tests.processes import wait_until
+from tests.server import NPY, RunningServer, encode_npy
+from tests.service.parts import make_parts
+from wavetrim.service.engine.supervisor import Engine
+
+Start = Callable[..., RunningServer]
+CONTENT = encode_npy(np.ones((3, 3)))
+
+
+def is_ready(server: RunningServer) -> bool:
+    return server.client.get("/healthz/ready").status_code == 200
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Another program has the database's write lock."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
+        connection.close()
+
+
+def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(
+    start_server: Start,
+) -> None:
+    server = start_server()
+    server.wait_ready()
+    matrix_id = server.upload(np.ones((3, 3)))
+    job = {"a": matrix_id, "b": matrix_id}
+    with locked(server.data_dir / "wavetrim.db"), ThreadPoolExecutor() as callers:
+        asked = (
+            callers.submit(server.client.post, "/v1/jobs", json=job),
+            callers.submit(server.client.post, "/v1/matrices", content=CONTENT, headers=NPY),
+            callers.submit(server.client.delete, f"/v1/matrices/{matrix_id}"),
+        )
+        for refused in (call.result() for call in asked):
+            assert refused.status_code == 503
+            assert refused.json()["type"].endswith("unavailable")
+            assert int(refused.headers["retry-after"]) >= 1
+            assert "SELECT" not in refused.text
+            assert "INSERT" not in refused.text
+        # Who only reads waits for nobody.
+        assert server.client.get(f"/v1/matrices/{matrix_id}").status_code == 200
+        unready = server.client.get("/healthz/ready")
+        assert unready.status_code == 503
+        assert "the last write failed" in unready.json()["missing"]["database"]
+    assert server.list_matrix_files() == {f"{matrix_id}.npy"}
+    wait_until(lambda: is_ready(server), 40)
+    assert server.client.post("/v1/jobs", json=job).status_code == 202
+
+
+def test_a_database_out_of_reach_is_told_and_comes_back(start_server: Start) -> None:
+    with running_postgres() as postgres:
+        server = start_server(database_url=postgres.url)
+        server.wait_ready()
+        matrix_id = server.upload(np.ones((3, 3)))
+        postgres.stop()
+        try:
+            for refused in (
+                server.client.get(f"/v1/matrices/{matrix_id}"),
+                server.client.get("/v1/matrices"),
+                server.client.get("/v1/jobs"),
+                server.client.post("/v1/matrices", content=CONTENT, headers=NPY),
+                server.client.post("/v1/jobs", json={"a": matrix_id, "b": matrix_id}),
+                server.client.delete(f"/v1/matrices/{matrix_id}"),
+                server.client.get("/metrics"),
+            ):
+                assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
+                assert refused.json()["type"].endswith("unavailable")
+            assert not is_ready(server)
+            assert server.list_matrix_files() == {f"{matrix_id}.npy"}
+        finally:
+            postgres.start()
+        wait_until(lambda: is_ready(server), 40)
+        assert server.client.get(f"/v1/matrices/{matrix_id}").status_code == 200
+        server.stop()
+
+
+def post_slow(server: RunningServer, size: int) -> str:
+    """A job that runs."""
+    server.wait_ready()
+    slow = server.upload(make_matrix(size, size, "int64", seed=1))
+    job_id = str(server.client.post("/v1/jobs", json={"a": slow, "b": slow}).json()["id"])
+    wait_until(lambda: server.client.get(f"/v1/jobs/{job_id}").json()["progress"] > 0)
+    return job_id
+
+
+def test_a_database_whose_file_is_gone_is_not_made_anew_and_comes_back(start_server: Start) -> None:
+    server = start_server(drain_seconds=1)
+    job_id = post_slow(server, 1300)
+    path = server.data_dir / "wavetrim.db"
+    aside = path.rename(server.data_dir / "aside.db")
+    refused = server.client.get("/v1/jobs")
+    assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
+    assert not is_ready(server)
+    assert not path.exists()
+    with closing(sqlite3.connect(path)) as other:  # what another service has there
+        other.execute("CREATE TABLE jobs (a INTEGER)")
+    assert server.client.post("/v1/matrices", content=CONTENT, headers=NPY).status_code == 503
+    assert f"{path} was replaced" in server.read_log()
+    aside.rename(path)
+    server.stop()
+    server.restart()
+    job = server.client.get(f"/v1/jobs/{job_id}?wait_seconds=60").json()
+    assert (job["state"], job["error"]) == ("succeeded", None)
+
+
+def test_a_service_without_its_database_ends_when_it_is_told_to(start_server: Start) -> None:
+    server = start_server(drain_seconds=0)
+    job_id = post_slow(server, 2500)
+    path = server.data_dir / "wavetrim.db"
+    aside = path.rename(server.data_dir / "aside.db")
+    assert server.stop(12) == 0
+    aside.rename(path)
+    server.restart()
+    assert server.client.get(f"/v1/jobs/{job_id}").json()["state"] in ("queued", "running")
+
+
+def test_a_server_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
+    url = f"postgresql://wavetrim:hunter2@/postgres?host={tmp_path}"
+    refused = run_command("serve", "--port", 0, folder=tmp_path, WAVETRIM_DATABASE_URL=url)
+    assert refused.returncode == 1
+    last = refused.stderr.splitlines()[-1]
+    assert last.startswith("wavetrim: the database postgresql://wavetrim:***@")
+    assert "hunter2" not in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def overwrite_start(path: Path) -> None:
+    path.write_bytes(b"no database" * 1000)
+
+
+def overwrite_middle(path: Path) -> None:
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (size - 4096))
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [(overwrite_start, "file is not a database"), (overwrite_middle, "damaged|malformed")],
+)
+def test_a_damaged_database_is_refused_in_one_line(
+    start_server: Start, damage: Callable[[Path], None], told: str
+) -> None:
+    server = start_server()
+    server.upload(np.ones((3, 3)))
+    server.stop()
+    files = server.list_matrix_files()
+    damage(server.data_dir / "wavetrim.db")
+    refused = run_command(
+        "serve", "--port", 0, "--data-dir", server.data_dir, folder=server.data_dir
+    )
+    assert refused.returncode == 1
+    last = refused.stderr.splitlines()[-1]
+    assert last.startswith("wavetrim: the database sqlite:///")
+    assert any(word in last for word in told.split("|")), last
+    assert "Traceback" not in refused.stderr
+    assert server.list_matrix_files() == files
+
+
+def test_readiness_reads_every_table(start_server: Start) -> None:
+    server = start_server()
+    server.wait_ready()
+    with sqlite3.connect(server.data_dir / "wavetrim.db") as other:
+        other.execute("ALTER TABLE jobs RENAME TO gone")
+    other.close()
+    unready = server.client.get("/healthz/ready")
+    assert (unready.status_code, list(unready.json()["missing"])) == (503, ["database"])
+
+
+def test_a_service_without_the_gpu_that_it_should_use_is_degraded_and_computes(
+    start_server: Start,
+) -> None:
+    server = start_server(devices="0")
+    server.wait_ready(120)
+    ready = server.client.get("/healthz/ready").json()
+    if server.client.get("/v1/devices").json()["devices"]:
+        assert ready == {"status": "ready"}
+    else:
+        assert ready == {"status": "degraded", "detail": "the engine has 0 of 1 GPUs"}
+    array = np.arange(9.0).reshape(3, 3)
+    product = server.client.post(
+        "/v1/matmul", content=encode_npy(array) + encode_npy(array), headers=NPY
+    )
+    assert product.status_code == 200
+
+
+def test_an_engine_that_starts_only_without_its_gpus_is_degraded(tmp_path: Path) -> None:
+    """A device list that the engine cannot read stands for a GPU that it cannot open."""
+    parts = make_parts(tmp_path)
+
+    async def scenario(engine: Engine) -> None:
+        await engine.start()
+        try:
+            await engine.wait_ready()
+            assert engine.degraded is not None
+            assert "3 starts with them have failed" in engine.degraded
+        finally:
+            await engine.stop()
+
+    asyncio.run(scenario(Engine(parts.settings.model_copy(update={"devices": "broken"}))))
+    parts.database.dispose()
+
+
+def test_an_engine_that_was_to_have_no_gpus_is_not_degraded(tmp_path: Path) -> None:
+    parts = make_parts(tmp_path)
+
+    async def scenario(engine: Engine) -> None:
+        await engine.start()
+        try:
+            await engine.wait_ready()
+            assert engine.degraded is None
+        finally:
+            await engine.stop()
+
+    asyncio.run(scenario(parts.engine))
+    parts.database.dispose()

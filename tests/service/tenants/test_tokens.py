@@ -1,0 +1,356 @@
+"""Callers by tokens of an issuer: which are taken, and what becomes of the issuer's keys."""
+
+import asyncio
+import hmac
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jwt
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from tests.command import run_command
+from tests.limit import allow
+from tests.server import NPY, RunningServer, encode_npy
+from tests.service.tenants.issuer import AUDIENCE, ISSUER, MAKERS, Issuer, forge, make_claims, serve
+from tests.service.tenants.tenants import manage_keys, open_caller, store
+from wavetrim.service.app import check_exposure
+from wavetrim.service.errors import IssuerAway, SettingRefused, Unauthorized
+from wavetrim.service.settings import Settings
+from wavetrim.service.tenants.issuer_keys import IssuerKeys
+from wavetrim.service.tenants.jwks import JwksRefused, JwksSource, parse_jwks
+from wavetrim.service.tenants.tokens import Tokens, make_tokens
+
+SETTINGS = {"jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Issuer:
+    issuer = Issuer()
+    for algorithm in MAKERS:
+        issuer.add(algorithm, algorithm)
+    return issuer
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterator[RunningServer]:
+    with serve(issuer) as url:
+        folder = tmp_path_factory.mktemp("tokens") / "data"
+        running = RunningServer(folder, **SETTINGS, jwt_jwks=url)
+        yield running
+        running.stop()
+
+
+def ask(server: RunningServer, token: str, method: str = "GET") -> tuple[int, dict[str, Any]]:
+    headers = {"Authorization": f"Bearer {token}", **NPY}
+    content = encode_npy(np.ones((2, 2))) if method == "POST" else b""
+    answer = server.client.request(method, "/v1/matrices", headers=headers, content=content)
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.parametrize("algorithm", MAKERS)
+def test_a_token_says_who_calls_and_what_it_may_do(
+    server: RunningServer, issuer: Issuer, algorithm: str
+) -> None:
+    caller = open_caller(server, issuer.sign(algorithm, sub=f"ada/{algorithm}"))
+    assert caller.get("/v1/me").json()["name"] == f"jwt:ada/{algorithm}"
+    assert caller.get("/v1/me").json()["scopes"] == ["read", "compute"]
+    assert store(caller)["owner"] == f"jwt:ada/{algorithm}"
+    caller.close()
+
+
+def test_scopes_are_the_tokens(server: RunningServer, issuer: Issuer) -> None:
+    assert ask(server, issuer.sign("ES256", scope="openid read"))[0] == 200
+    assert ask(server, issuer.sign("ES256", scope="openid read"), "POST")[0] == 403
+    for scope in (None, "", "reads", "READ", "wavetrim.read"):
+        assert ask(server, issuer.sign("ES256", scope=scope))[0] == 403
+    admin = ask(server, issuer.sign("ES256", scope="admin"))[1]["matrices"]
+    assert {one["owner"] for one in admin} >= {"jwt:ada/RS256"}
+
+
+def test_a_subject_is_no_name_of_a_key(server: RunningServer, issuer: Issuer) -> None:
+    with_key = open_caller(server, manage_keys(server, "add", "ada"))
+    with_token = open_caller(server, issuer.sign("ES256", sub="ada"))
+    assert store(with_token)["owner"] == "jwt:ada"
+    assert store(with_key)["owner"] == "ada"
+    assert {one["owner"] for one in with_key.get("/v1/matrices").json()["matrices"]} == {"ada"}
+    assert with_key.get("/v1/me").json()["name"] == "ada"
+    with_key.close(), with_token.close()
+
+
+class After(NamedTuple):
+    """A moment that is told when the test runs."""
+
+    seconds: int
+
+
+def list_wrong_claims() -> list[dict[str, Any]]:
+    return [
+        {"exp": After(-60)}, {"exp": None}, {"exp": "soon"}, {"exp": True}, {"exp": float("inf")},
+        {"nbf": After(600)}, {"iat": After(600)},
+        {"iss": "https://other.example/"}, {"iss": None}, {"iss": ISSUER.rstrip("/")},
+        {"aud": "other"}, {"aud": None}, {"aud": []}, {"aud": {AUDIENCE: 1}},
+        {"sub": None}, {"sub": ""}, {"sub": 7}, {"sub": "a\nb"}, {"sub": "é"}, {"sub": "a" * 256},
+        {"scope": ["read"]},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("claims", list_wrong_claims(), ids=lambda claims: str(claims)[:30])
+def test_claims_that_are_not_right_are_refused(
+    server: RunningServer, issuer: Issuer, claims: dict[str, Any]
+) -> None:
+    token = issuer.keys["ES256"]
+    sent = make_claims() | claims
+    kept = {
+        name: int(time.time()) + value.seconds if isinstance(value, After) else value
+        for name, value in sent.items()
+        if value is not None
+    }
+    # Signed by hand, since the library refuses to write some of them.
+    signed = forge({"alg": "ES256", "kid": "ES256"}, kept).rpartition(".")[0]
+    signature = jwt.get_algorithm_by_name("ES256").sign(signed.encode(), token[1])
+    right = forge({"alg": "ES256", "kid": "ES256"}, kept, signature)
+    status, problem = ask(server, right)
+    assert (status, problem["title"]) == (401, "API key needed")
+
+
+def list_forgeries(issuer: Issuer) -> dict[str, str]:
+    """Tokens that nobody may take, by what is wrong with them."""
+    public = issuer.keys["RS256"][1].public_key()
+    pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    der = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    claims, right = make_claims(scope="admin"), issuer.sign("RS256")
+    head, body, signature = right.split(".")
+    other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    forgeries = {
+        f"alg {name!r}": forge({"alg": name, "kid": "RS256"}, claims)
+        for name in ("none", "None", "", None, ["RS256"], 7, "HS256", "RS1", "ES256K")
+    }
+    for name, secret in (("PEM", pem), ("DER", der), ("JWK", b"{}")):
+        for kid in ("RS256", None):
+            unsigned = forge({"alg": "HS256", "kid": kid}, claims).rpartition(".")[0]
+            mac = hmac.digest(secret, unsigned.encode(), "sha256")
+            forgeries[f"HS256 by {name}, {kid}"] = forge({"alg": "HS256", "kid": kid}, claims, mac)
+    forgeries |= {
+        "another's key": jwt.encode(claims, other, "RS256", headers={"kid": "RS256"}),
+        "a key in the header": jwt.encode(
+            claims, other, "RS256",
+            headers={"jwk": json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(other.public_key()))},
+        ),
+        "a URL in the header": jwt.encode(
+            claims, other, "RS256", headers={"jku": "http://127.0.0.1:9/", "kid": "x"}
+        ),
+        "no kid": jwt.encode(claims, issuer.keys["RS256"][1], "RS256"),
+        "a kid that is no text": forge({"alg": "RS256", "kid": 7}, claims),
+        "the algorithm of another key": issuer.sign("RS256", headers={"kid": "ES256"}),
+        "an unknown critical field": issuer.sign("RS256", headers={"crit": ["x"], "x": 1}),
+        "other claims": f"{head}.{forge({}, claims).split('.')[1]}.{signature}",
+        "no signature": f"{head}.{body}.",
+        "half a signature": right[:-50],
+        "no parts": "..",
+        "no JSON": "a.b.c",
+        "JSON without bottom": forge({}, claims).replace("e30", "W1tb" * 9000),
+    }  # fmt: skip
+    return forgeries
+
+
+def test_forgeries_are_refused(server: RunningServer, issuer: Issuer) -> None:
+    for what, token in list_forgeries(issuer).items():
+        assert ask(server, token)[0] == 401, what
+        assert ask(server, token, "POST")[0] == 401, what
+    assert ask(server, issuer.sign("RS256"))[0] == 200
+    log = server.read_log()
+    assert "incident" not in log
+    assert issuer.sign("RS256").split(".")[0] not in log
+
+
+def test_unknown_keys_do_not_have_the_issuer_asked_each_time(
+    server: RunningServer, issuer: Issuer
+) -> None:
+    before = issuer.reads
+    began = time.monotonic()
+    for n in range(100):
+        token = issuer.sign("ES256", headers={"kid": f"unknown-{n}"})
+        assert ask(server, token)[0] == 401
+    assert issuer.reads - before <= 1 + (time.monotonic() - began) / 10
+
+
+def test_without_a_token_or_a_key_nobody_calls(server: RunningServer) -> None:
+    assert server.client.get("/v1/matrices").status_code == 401
+    assert server.client.get("/v1/matrices", headers={"Host": "a.example"}).status_code == 401
+
+
+def test_an_issuer_needs_pyjwt_and_lets_a_service_listen_on_a_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = Settings(host="0.0.0.0", **SETTINGS, jwt_jwks="https://issuer.example/")
+    check_exposure(settings)
+    assert make_tokens(settings) is not None
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    with pytest.raises(SettingRefused, match=r"wavetrim\[jwt\]"):
+        make_tokens(settings)
+
+
+# The keys
+
+
+def read_with(
+    url: str, work: Callable[[Tokens, IssuerKeys], Any], *, pause_seconds: float = 0.0
+) -> Any:
+    """Run something with an issuer's keys."""
+
+    async def run() -> Any:
+        keys = IssuerKeys(JwksSource(url), pause_seconds=pause_seconds)
+        tokens = Tokens(ISSUER, AUDIENCE, keys)
+        await keys.start()
+        try:
+            return await work(tokens, keys)
+        finally:
+            await keys.stop()
+
+    return asyncio.run(run())
+
+
+def test_a_new_key_is_taken_and_one_that_was_withdrawn_is_not_any_more() -> None:
+    issuer = Issuer()
+    issuer.add("first", "ES256")
+
+    async def rotate(tokens: Tokens, keys: IssuerKeys) -> None:
+        old = issuer.sign("first")
+        assert (await tokens.read(old)).name == "jwt:ada"
+        issuer.keys.clear()
+        issuer.add("second", "EdDSA")
+        assert (await tokens.read(old)).name == "jwt:ada"
+        assert (await tokens.read(issuer.sign("second"))).name == "jwt:ada"
+        with pytest.raises(Unauthorized):  # though it was verified before
+            await tokens.read(old)
+
+    with serve(issuer) as url:
+        read_with(url, rotate)
+
+
+def test_many_who_ask_for_an_unknown_key_have_the_issuer_asked_once() -> None:
+    issuer = Issuer()
+    issuer.add("known", "ES256")
+
+    async def flood(tokens: Tokens, keys: IssuerKeys) -> list[Any]:
+        issuer.reads = 0
+        unknown = [issuer.sign("known", headers={"kid": str(n)}) for n in range(50)]
+        await asyncio.sleep(0.3)
+        return await asyncio.gather(*map(tokens.read, unknown), return_exceptions=True)
+
+    with serve(issuer) as url:
+        answers = read_with(url, flood, pause_seconds=0.2)
+        assert {type(one) for one in answers} == {Unauthorized}
+        assert issuer.reads == 1
+
+
+@pytest.mark.parametrize("fault", ["gone", "error", "redirect", "slow", "empty"])
+def test_an_issuer_that_cannot_be_read_is_told_of_and_asked_again(
+    fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    issuer = Issuer()
+    issuer.add("key", "ES256")
+    token = issuer.sign("key")
+    issuer.is_slow = fault == "slow"
+    issuer.status = {"error": 500, "redirect": 302}.get(fault, 200)
+    if fault == "empty":
+        keys, issuer.keys = issuer.keys, {}
+
+    async def read_while_away(tokens: Tokens, keys: IssuerKeys) -> None:
+        began = time.monotonic()
+        with pytest.raises(IssuerAway, match="cannot be read"):
+            await tokens.read(token)
+        assert time.monotonic() - began < allow(8)
+
+    async def read_after(tokens: Tokens, found: IssuerKeys) -> str:
+        with pytest.raises(IssuerAway):
+            await tokens.read(token)
+        issuer.status, issuer.is_slow = 200, False
+        if fault == "empty":
+            issuer.keys = keys
+        return (await tokens.read(token)).name
+
+    with serve(issuer) as url:
+        if fault == "gone":
+            read_with("http://127.0.0.1:9/", read_while_away)
+        elif fault == "slow":
+            read_with(url, read_while_away, pause_seconds=20)
+        else:
+            assert read_with(url, read_after) == "jwt:ada"
+    assert "WAVETRIM_JWT_JWKS" in caplog.text
+    assert "cannot be read" in caplog.text
+
+
+def test_keys_outlast_an_issuer_that_has_gone() -> None:
+    issuer = Issuer()
+    issuer.add("key", "ES256")
+
+    async def read(tokens: Tokens, keys: IssuerKeys) -> str:
+        issuer.status = 500
+        with pytest.raises(IssuerAway):  # it may have the key
+            await tokens.read(issuer.sign("key", headers={"kid": "new"}))
+        return (await tokens.read(issuer.sign("key"))).name
+
+    with serve(issuer) as url:
+        assert read_with(url, read) == "jwt:ada"
+
+
+def test_a_file_has_the_keys_as_well(tmp_path: Path) -> None:
+    issuer = Issuer()
+    issuer.add("key", "RS256")
+    path = tmp_path / "jwks.json"
+    path.write_text(json.dumps(issuer.describe()))
+
+    async def read(tokens: Tokens, keys: IssuerKeys) -> str:
+        return (await tokens.read(issuer.sign("key"))).name
+
+    assert read_with(str(path), read) == "jwt:ada"
+    with pytest.raises(SettingRefused, match="jwt_jwks"):
+        read_with(str(tmp_path / "none.json"), read)
+
+
+def test_keys_that_are_not_for_verifying_are_passed_over() -> None:
+    issuer = Issuer()
+    for kid in ("ES256", "RS256"):
+        issuer.add(kid, kid)
+    ec, rsa_key = issuer.describe()["keys"]
+    (kept,) = parse_jwks(json.dumps({"keys": [
+        {**ec, "kid": "right"},
+        {**ec, "use": "enc"}, {**ec, "key_ops": ["sign"]}, {**ec, "d": "AQAB"},
+        {**ec, "alg": "HS256"}, {**ec, "crv": "P-384"}, {**ec, "crv": "secp256k1"},
+        {**ec, "x": "AA"}, {**ec, "x": 7}, {**ec, "kid": 7}, {**rsa_key, "n": "AQAB"},
+        {"kty": "oct", "k": "c2VjcmV0", "kid": "shared"}, {"kty": "new"}, {}, None, 7,
+    ]}).encode())  # fmt: skip
+    assert (kept.kid, kept.algorithms) == ("right", {"ES256"})
+    for content in (b"", b"[]", b'{"keys": 1}', b'{"keys": []}', b"[" * 10**5, b" " * 2**21):
+        with pytest.raises(JwksRefused):
+            parse_jwks(content)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["http://issuer.example/", "ftp://127.0.0.1/", "file:///etc/x", "http://127.0.0.1.example/"],
+)
+def test_keys_do_not_come_by_a_way_on_which_others_could_send_theirs(place: str) -> None:
+    with pytest.raises(SettingRefused, match="jwt_jwks"):
+        JwksSource(place)
+
+
+@pytest.mark.parametrize(
+    ("missing", "given"),
+    [("jwt_jwks", ("jwt_issuer", "jwt_audience")), ("jwt_issuer", ("jwt_jwks", "jwt_audience"))],
+)
+def test_an_issuer_is_named_whole_or_not_at_all(
+    tmp_path: Path, missing: str, given: tuple[str, ...]
+) -> None:
+    variables = {f"WAVETRIM_{name.upper()}": "https://issuer.example/" for name in given}
+    done = run_command("serve", "--port", "0", folder=tmp_path, **variables)
+    assert done.returncode == 2
+    assert missing in done.stderr
