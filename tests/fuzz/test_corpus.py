@@ -6,7 +6,7 @@ import pytest
 
 from tests.fuzz.targets import TARGETS
 
-CORPUS = Path(__file__).parent / "fuzz" / "corpus"
+CORPUS = Path(__file__).with_name("corpus")
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -1,7 +1,7 @@
 // Drives the C library from several threads at once, for the sanitizers: callers share one pool, and
 // stages walk in their threads beside them. Its libcuda.so.1 is lazy_driver.c. Ends with 1 where an
 // element is not what it should be.
-#include "../kernels/transfer/native/copies.h"
+#include "../../../kernels/transfer/native/copies.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

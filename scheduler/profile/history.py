@@ -1,0 +1,176 @@
+"""The runs of a machine: what they took against what was predicted, kept beside its profile.
+
+A history belongs to a file that is named for GPU, driver, libraries and threads, and to the profile
+that the predictions came from. Where either is another, it begins anew. Several processes may share
+the file: each adds its own runs to what the file holds.
+"""
+
+import contextlib
+import json
+import logging
+import math
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from wavetrim.scheduler.model.corrections import Correction, RunClass, estimate_factor
+
+logger = logging.getLogger(__name__)
+
+FORMAT_VERSION: Final = 1
+
+KEPT_RUNS: Final = 15
+"""Newest runs of a class that its median is from."""
+
+KEPT_CLASSES: Final = 256
+"""Classes that are kept; the one that ran longest ago goes first."""
+
+SAVE_SECONDS: Final = 5.0
+"""Least time from one writing of the file to the next."""
+
+
+class RunHistory:
+    """Runs by class, and the factors that follow from them. Safe to use from several threads.
+
+    Args:
+        path: The file; None to keep the runs for this process only.
+        basis: What predictions are made from: runs on another basis are forgotten.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self, path: Path | None, basis: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._path = path
+        self._basis = basis
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._runs: dict[RunClass, deque[float]] = {}
+        self._found: dict[RunClass, Correction] = {}
+        self._unsaved: list[tuple[RunClass, float]] = []
+        self._seen_stamp: tuple[int, int] | None = None
+        self._saved_seconds = self._refreshed_seconds = -math.inf
+        self.refresh()
+
+    def find(self, run_class: RunClass) -> Correction:
+        """The factor of a class."""
+        found = self._found.get(run_class)
+        if found is None:
+            found = self._found[run_class] = self._correct(run_class)
+        return found
+
+    def has_run(self, run_class: RunClass) -> bool:
+        """Whether a product of the narrowest class has run."""
+        return run_class in self._runs
+
+    def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
+        """Count a run: what it should have taken uncorrected, and what it took."""
+        if predicted_seconds <= 0 or measured_seconds <= 0:
+            return
+        ratio = round(math.log(measured_seconds / predicted_seconds), 4)
+        with self._lock:
+            self._add(run_class, ratio)
+            if self._path is None:
+                return
+            self._unsaved.append((run_class, ratio))
+            if self._clock() < self._saved_seconds + SAVE_SECONDS:
+                return
+            self._saved_seconds = self._clock()
+        threading.Thread(target=self.save, name="history", daemon=True).start()
+
+    def list_factors(self) -> list[Correction]:
+        """The factors of the widest classes."""
+        return [self.find(one) for one in sorted(self._runs) if len(one) == 1]
+
+    def refresh(self) -> None:
+        """Take what other processes have written, looked for once a second at most."""
+        if self._path is None or self._clock() < self._refreshed_seconds + 1:
+            return
+        with self._lock:
+            self._refreshed_seconds = self._clock()
+            self._merge()
+
+    def save(self) -> None:
+        """Write the runs, with those that other processes have written meanwhile."""
+        if self._path is None:
+            return
+        with self._lock:
+            if not self._unsaved:
+                return
+            self._merge()
+            self._unsaved.clear()
+            document = {
+                "format": FORMAT_VERSION,
+                "basis": self._basis,
+                "runs": [[list(one), list(runs)] for one, runs in self._runs.items()],
+            }
+            part = self._path.with_suffix(f".{os.getpid()}.part")
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                part.write_text(json.dumps(document) + "\n", encoding="utf-8")
+                part.replace(self._path)
+                self._seen_stamp = self._read_stamp()
+            except OSError as error:
+                logger.warning("the runs of this machine cannot be kept in %s: %s", part, error)
+
+    def _correct(self, run_class: RunClass) -> Correction:
+        with self._lock:
+            paths = (run_class[:depth] for depth in range(1, len(run_class) + 1))
+            samples = [(len(runs), median(runs)) for one in paths if (runs := self._runs.get(one))]
+        if not samples:
+            return Correction(run_class)
+        return Correction(run_class, estimate_factor(samples), runs=samples[-1][0])
+
+    def _merge(self) -> None:
+        """Begin again with what the file holds, if others have written it, and add what is new."""
+        stamp = self._read_stamp()
+        if stamp is None or stamp == self._seen_stamp:
+            return
+        self._seen_stamp = stamp
+        kept = self._load()
+        if kept is None:
+            return
+        self._runs = {run_class: deque(ratios, maxlen=KEPT_RUNS) for run_class, ratios in kept}
+        self._found = {}
+        for run_class, ratio in self._unsaved:
+            self._add(run_class, ratio)
+
+    def _load(self) -> list[tuple[RunClass, list[float]]] | None:
+        """What the file holds; None where it is of another basis, or cannot be read."""
+        assert self._path is not None, "there is a file"
+        try:
+            document: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
+            if (document["format"], document["basis"]) != (FORMAT_VERSION, self._basis):
+                return None
+            return [
+                (tuple(map(str, one)), [float(ratio) for ratio in ratios][-KEPT_RUNS:])
+                for one, ratios in document["runs"]
+                if one and ratios
+            ]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            logger.warning("%s is passed over: %s", self._path, error)
+            return None
+
+    def _read_stamp(self) -> tuple[int, int] | None:
+        assert self._path is not None, "there is a file"
+        with contextlib.suppress(OSError):
+            status = self._path.stat()
+            return status.st_mtime_ns, status.st_ino
+        return None
+
+    def _add(self, run_class: RunClass, ratio: float) -> None:
+        for depth in range(1, len(run_class) + 1):
+            one = run_class[:depth]
+            runs = self._runs.pop(one, None)
+            if runs is None:
+                runs = deque(maxlen=KEPT_RUNS)
+            runs.append(ratio)
+            self._runs[one] = runs  # the newest last
+        while len(self._runs) > KEPT_CLASSES:
+            del self._runs[next(iter(self._runs))]
+        self._found = {}
