@@ -33,6 +33,7 @@ def read_local_options() -> LocalOptions:
         devices=settings.devices,
         cpu_threads=settings.cpu_threads,
         gpu_memory_bytes=settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
+        explore=settings.explore,
     )
 
 

@@ -93,6 +93,18 @@ class Metrics:
             "Matrix files that the database does not know.",
             registry=registry,
         )
+        self.correction_factor = Gauge(
+            "wavetrim_correction_factor",
+            "Measured over predicted seconds of the newest runs, by device and memory.",
+            ["runs_like"],
+            registry=registry,
+        )
+        self.correction_runs = Gauge(
+            "wavetrim_correction_runs",
+            "Runs that a correction factor is from, 15 at most.",
+            ["runs_like"],
+            registry=registry,
+        )
         # To find a label's counter takes longer than to count.
         self._find_end = lru_cache(maxsize=8)(self.jobs_finished.labels)
         self._find_seconds = lru_cache(maxsize=8)(self.seconds_by_part.labels)

@@ -52,6 +52,7 @@ class Worker:
         executor: Runs plans.
         profiles: The machine to plan with.
         slabs: The memory that the service shares.
+        explores: Whether a few products may run where none of their kind has run.
     """
 
     def __init__(
@@ -61,13 +62,15 @@ class Worker:
         executor: Executor,
         profiles: ProfileProvider,
         slabs: MappedSlabs,
+        *,
+        explores: bool,
     ) -> None:
         self._work = work
         self._control = control
         self._executor = executor
         self._profiles = profiles
         self._slabs = slabs
-        self._plans = PlanCache()
+        self._plans = PlanCache(explores=explores)
         self._cancelled: set[str] = set()
         self._stopping = False
 
@@ -160,6 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse_arguments(arguments)
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     _prepare_process()
+    if options.profile_dir is not None:
+        options.profile_dir.mkdir(parents=True, exist_ok=True)
     work, control = (Channel(socket.socket(fileno=fd)) for fd in options.fds)
     executor = Executor(
         cache_dir=options.cache_dir,
@@ -180,8 +185,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cpu_threads=executor.pool.threads,
             measure_cpu=lambda: measure_cpu_briefly(executor.pool),
         )
-        Worker(work, control, executor, profiles, slabs).serve()
+        Worker(work, control, executor, profiles, slabs, explores=options.explore).serve()
         slabs.close()
+        profiles.save_runs()
     return 0
 
 
@@ -198,6 +204,12 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=float,
         default=60.0,
         help="without a GPU's progress: end the process",
+    )
+    parser.add_argument(
+        "--no-explore",
+        dest="explore",
+        action="store_false",
+        help="never run a product where none of its kind has run",
     )
     parser.add_argument("--cpu-threads", type=int, help="threads of the CPU path")
     parser.add_argument("--device", help='"none", or indices such as "0,1"; all GPUs if left out')

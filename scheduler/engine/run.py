@@ -20,7 +20,7 @@ from wavetrim.scheduler.errors import (
     VerificationFailed,
 )
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.description import describe_choice, describe_plan
 from wavetrim.scheduler.planning.plan import Plan
@@ -76,14 +76,16 @@ def run_request(
         raise ExecutionCancelled("cancelled before it began")
     product = open_product(request, slabs)
 
-    def choose(rows: int, options: PlanOptions) -> Plan:
+    def describe(rows: int) -> GemmProblem:
         memory: Memory = "pinned" if executor.devices and product.is_pinned() else "pageable"
         k, n = product.b.shape
-        problem = GemmProblem(rows, n, k, request.out.dtype, memory)
-        return plans.choose(problem, profile, options)
+        return GemmProblem(rows, n, k, request.out.dtype, memory)
+
+    def choose_gpu_plan(rows: int) -> Plan:
+        return plans.choose(describe(rows), profile, replace(options, f=0))
 
     options = NO_OPTIONS if request.cpu_only else request.options
-    plan = choose(request.out.rows, options)
+    plan = plans.choose_next(describe(request.out.rows), profile, options)
     described = describe_plan(plan) if request.reports else describe_choice(plan)
     if planned is not None:
         planned(described)
@@ -94,7 +96,7 @@ def run_request(
         has_gpu = bool(executor.devices) and not request.cpu_only
         timings, verification = compute_checked(
             product, plan, executor,
-            choose_gpu_plan=(lambda rows: choose(rows, replace(options, f=0))) if has_gpu else None,
+            choose_gpu_plan=choose_gpu_plan if has_gpu else None,
             changes=changes, progress=progress, cancelled=cancelled, final=final,
         )  # fmt: skip
     else:

@@ -16,6 +16,7 @@ from wavetrim.cpu.errors import CpuError
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.operands import check_operands
 from wavetrim.cpu.products import multiply_alone
+from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, KernelsError
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
@@ -24,6 +25,9 @@ from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, Proble
 from wavetrim.scheduler.execution.prefault import PREFAULT_THREADS, Prefault
 from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution
 from wavetrim.scheduler.execution.watchdog import Watchdog
+from wavetrim.scheduler.model.cost import CpuCurve
+from wavetrim.scheduler.model.curves import LATE_SECONDS
+from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.planning.plan import Plan
 
 Matrix = NDArray[Any]
@@ -91,6 +95,7 @@ class Executor:
         self._gpu_thread = CallThreads(1, "gpu-part")
         self._callers = threading.local()
         self._runs = threading.Lock()
+        self._warm: set[KernelSpec | None] = set()
 
     def __enter__(self) -> "Executor":
         return self
@@ -157,7 +162,7 @@ class Executor:
             except BaseException as error:
                 _raise_translated(error)
             total_seconds = time.perf_counter() - start
-        return Timings(
+        timings = Timings(
             kernel_seconds=gpu.kernel_seconds,
             transfer_seconds=gpu.transfer_seconds,
             gpu_seconds=gpu.gpu_seconds,
@@ -165,6 +170,17 @@ class Executor:
             total_seconds=total_seconds,
             f_actual=execution.f,
         )
+        self._note_run(plan, timings)
+        return timings
+
+    def _note_run(self, plan: Plan, timings: Timings) -> None:
+        """Count what each part took, but for the first run of a kernel, which loads it."""
+        if plan.spec in self._warm:
+            for curve, rows, seconds in _list_parts(plan, timings):
+                correction = curve.correction
+                predicted_seconds = curve.seconds(rows) / correction.factor
+                plan.profile.corrections.note(correction.run_class, predicted_seconds, seconds)
+        self._warm.add(plan.spec)
 
     def _run_small(self, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> Timings:
         """A product that one thread computes, which nobody has to wake."""
@@ -198,6 +214,24 @@ class Executor:
         if self.pipeline is not None:
             self.pipeline.close()
         self.pool.close()
+
+
+def _list_parts(plan: Plan, timings: Timings) -> list[tuple[GpuCurve | CpuCurve, int, float]]:
+    """The parts that computed, with the rows of each and the seconds from the plan's start."""
+    f, m = timings.f_actual, plan.problem.m
+    if plan.f == m:
+        return [(plan.cpu_alone_curve, m, timings.total_seconds)]
+    assert plan.gpu_curve is not None, "rows were left to a GPU"
+    assert plan.gpu_alone_curve is not None, "rows were left to a GPU"
+    if plan.f == 0:
+        return [(plan.gpu_alone_curve, m, timings.total_seconds)]
+    parts: list[tuple[GpuCurve | CpuCurve, int, float]] = []
+    if f < m:
+        parts.append((plan.gpu_curve, m - f, timings.gpu_seconds))
+    if f:
+        cpu_seconds = timings.cpu_seconds + LATE_SECONDS[plan.problem.memory]
+        parts.append((plan.cpu_curve, f, cpu_seconds))
+    return parts
 
 
 def _raise_translated(cause: BaseException) -> NoReturn:

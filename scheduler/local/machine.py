@@ -45,6 +45,7 @@ class LocalOptions:
     devices: str | None = None
     cpu_threads: int | None = None
     gpu_memory_bytes: int | None = None
+    explore: bool = True
 
     def count_threads(self) -> int:
         """Threads of the CPU part."""
@@ -77,7 +78,7 @@ class LocalMachine:
             cpu_threads=self._executor.pool.threads,
             measure_cpu=lambda: measure_cpu_briefly(self._executor.pool),
         )
-        self._plans = PlanCache()
+        self._plans = PlanCache(explores=options.explore)
         self.has_gpu = self._executor.pipeline is not None
         self._turn = threading.Lock()
         self._closing = threading.Event()
@@ -108,8 +109,8 @@ class LocalMachine:
         if device == "cpu" or not self.has_gpu:
             return self._plans.choose(problem, self._cpu_profile, options)
         profile = self._profiles.find()
-        if device != "gpu" or options.f != "auto":
-            return self._plans.choose(problem, profile, options)
+        if device is None or options.f != "auto":
+            return self._plans.choose_next(problem, profile, options)
         plan = self._plans.choose(problem, profile, options)
         if plan.no_gpu_reason is not None:
             raise PlanError("device", device, f'None or "cpu": {plan.no_gpu_reason}')
@@ -163,6 +164,7 @@ class LocalMachine:
         self._closing.set()
         with self._turn:
             self._executor.close()
+        self._profiles.save_runs()
 
 
 def end_with_interpreter() -> NoReturn:

@@ -97,7 +97,7 @@ def classify_gpu_run(
         spec: The kernel.
         shared: Whether the CPU computes other rows at the same time.
     """
-    device = f"gpu {'beside the cpu ' if shared else ''}from {problem.memory} memory"
+    device = f"gpu {'beside a cpu ' if shared else ''}from {problem.memory} memory"
     bounds = {
         "kernel": rates.find_kernel_seconds(panels, problem.m, problem.n, max(1, problem.k)),
         "in": (problem.m * problem.a_row_bytes + problem.b_bytes) / rates.in_bytes_per_second,
@@ -105,7 +105,7 @@ def classify_gpu_run(
     }
     bottleneck = max(bounds, key=lambda name: bounds[name])
     kernel = f"{spec.name} {spec.tile} {spec.dtype} on {panels.slots} slots"
-    return device, f"{device}, {_name_size(problem)}", f"{kernel}, bound by {bottleneck}"
+    return device, _name_size(problem), f"{kernel}, bound by {bottleneck}"
 
 
 def classify_cpu_run(problem: GemmProblem, *, shared: bool) -> RunClass:
@@ -115,8 +115,8 @@ def classify_cpu_run(problem: GemmProblem, *, shared: bool) -> RunClass:
         problem: The product.
         shared: Whether a GPU computes other rows at the same time.
     """
-    device = f"cpu {f'beside a gpu from {problem.memory} memory ' if shared else ''}"
-    device = f"{device.strip()} in {problem.dtype}"
+    device = f"cpu beside a gpu from {problem.memory} memory" if shared else "cpu"
+    device = f"{device} in {problem.dtype}"
     shortest = min(problem.m, problem.n, problem.k)
     return (
         device,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from wavetrim.scheduler.model.corrections import UNCORRECTED, Correction
 from wavetrim.scheduler.model.waves import divide_up
 
 
@@ -61,6 +62,7 @@ class CpuCurve:
         row_quantum: Rows that the blocks round up to.
         vector_seconds: Seconds for one row, where it is less: a vector and a matrix are multiplied
             as fast as memory is read. 0 where that was not measured.
+        correction: What earlier runs of its class say of these figures.
     """
 
     row_seconds: float
@@ -68,6 +70,7 @@ class CpuCurve:
     call_seconds: float = 0.0
     row_quantum: int = 1
     vector_seconds: float = 0.0
+    correction: Correction = UNCORRECTED
 
     def seconds(self, rows: int) -> float:
         """Seconds for `rows` rows."""
@@ -76,9 +79,10 @@ class CpuCurve:
         rounded = divide_up(rows, self.row_quantum) * self.row_quantum
         seconds = self.call_seconds + (rounded + self.startup_rows) * self.row_seconds
         if rows == 1 and self.vector_seconds:
-            return min(seconds, self.vector_seconds)
-        return seconds
+            seconds = min(seconds, self.vector_seconds)
+        return self.correction.factor * seconds
 
     def estimate_rows(self, seconds: float) -> float:
         """About how many rows take `seconds`."""
-        return (seconds - self.call_seconds) / self.row_seconds - self.startup_rows
+        rows_seconds = seconds / self.correction.factor - self.call_seconds
+        return rows_seconds / self.row_seconds - self.startup_rows

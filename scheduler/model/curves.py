@@ -7,6 +7,7 @@ from wavetrim.cpu.blocks import is_small
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.schedule import Rates
+from wavetrim.scheduler.model.corrections import classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.cpu import NARROW, CpuRate, CpuShare
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
@@ -84,6 +85,7 @@ def build_cpu_curve(
         call_seconds=call_seconds,
         row_quantum=rate.row_quantum,
         vector_seconds=problem.n * problem.k * rate.vector_seconds,
+        correction=profile.corrections.find(classify_cpu_run(problem, shared=share is not None)),
     )
 
 
@@ -112,16 +114,20 @@ def build_gpu_curve(
     assert gpu is not None, "only a machine with a GPU runs kernels"
     held = gpu.sm_count if sms is None else spec.count_held_sms(sms, gpu.sm_count)
     tile = spec.tile
+    panels = PanelProblem(
+        *(problem.m, problem.n, max(1, problem.k), problem.item_bytes),
+        *(tile.m, tile.n, tile.k, max(1, model.slots * held // gpu.sm_count)),
+        find_split_item_bytes(spec, problem.k),
+        splits_tail=spec.splits_tail,
+        staged=problem.memory == "pageable",
+    )
+    rates = build_rates(problem, profile, model)
+    run_class = classify_gpu_run(problem, panels, rates, spec, shared=False)
     return GpuCurve(
-        problem=PanelProblem(
-            *(problem.m, problem.n, max(1, problem.k), problem.item_bytes),
-            *(tile.m, tile.n, tile.k, max(1, model.slots * held // gpu.sm_count)),
-            find_split_item_bytes(spec, problem.k),
-            splits_tail=spec.splits_tail,
-            staged=problem.memory == "pageable",
-        ),
-        rates=build_rates(problem, profile, model),
+        problem=panels,
+        rates=rates,
         memory_bytes=int(MEMORY_SHARE * gpu.memory_bytes),
+        correction=profile.corrections.find(run_class),
     )
 
 

@@ -14,6 +14,7 @@ from wavetrim.kernels.pipeline.cuts import plan_steps, take_whole
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.schedule import Rates, time_schedule
 from wavetrim.kernels.pipeline.steps import Cut, cut_steps
+from wavetrim.scheduler.model.corrections import UNCORRECTED, Correction
 from wavetrim.scheduler.model.waves import WaveGrid, divide_up
 
 _COVERED_STARTS: Final = 6
@@ -37,6 +38,7 @@ class GpuCurve:
         memory_bytes: Device memory for its buffers.
         alone_rates: What they take with the machine to itself: by these the cut is chosen.
         start_seconds: Seconds that are lost while the CPU part starts.
+        correction: What earlier runs of its class say of these figures.
     """
 
     problem: PanelProblem
@@ -44,6 +46,7 @@ class GpuCurve:
     memory_bytes: int
     alone_rates: Rates | None = None
     start_seconds: float = 0.0
+    correction: Correction = UNCORRECTED
 
     @property
     def grid(self) -> WaveGrid:
@@ -70,18 +73,22 @@ class GpuCurve:
         timeline = time_schedule(problem, plan.steps, self.rates)
         return min(1.0, timeline.copying_seconds / timeline.seconds)
 
-    def disturb(self, copy_stretch: float, start_seconds: float) -> "GpuCurve":
+    def disturb(
+        self, copy_stretch: float, start_seconds: float, correction: Correction = UNCORRECTED
+    ) -> "GpuCurve":
         """The curve beside the CPU part.
 
         Args:
             copy_stretch: How many times as long copies take.
             start_seconds: What is lost while the CPU part starts.
+            correction: What earlier runs beside a CPU part say.
         """
         return replace(
             self,
             rates=self.rates.stretch(copy_stretch),
             alone_rates=self._cut_rates,
             start_seconds=self.start_seconds + start_seconds,
+            correction=correction,
         )
 
     def find_cut(self, rows: int) -> Cut:
@@ -105,11 +112,12 @@ class GpuCurve:
         problem, rates = self.problem, self.rates
         in_bytes = (rows + problem.n) * problem.k * problem.item_bytes
         out_bytes = rows * problem.n * problem.item_bytes
-        return rates.call_seconds + max(
+        least_seconds = rates.call_seconds + max(
             self.kernel_seconds(rows),
             in_bytes / rates.in_bytes_per_second,
             out_bytes / rates.out_bytes_per_second,
         )
+        return self.correction.factor * least_seconds
 
     def seconds(self, rows: int) -> float:
         """Seconds for `rows` rows: 0 without rows, and never less for more rows."""
@@ -117,11 +125,13 @@ class GpuCurve:
             return 0.0
         seconds = self._find_schedule_seconds(rows)
         # What has been enqueued before the CPU part starts keeps a long part busy meanwhile.
-        return seconds + max(0.0, self.start_seconds - seconds / _COVERED_STARTS)
+        seconds += max(0.0, self.start_seconds - seconds / _COVERED_STARTS)
+        return self.correction.factor * seconds
 
     def estimate_rows(self, seconds: float) -> float:
         """About how many rows take `seconds`."""
         knots = _time_knots(self.problem, self.rates, self._cut_rates, self.memory_bytes)
+        seconds /= self.correction.factor
         before = rows = knot_seconds = 0.0
         for rows, knot_seconds in knots:
             if knot_seconds > seconds:

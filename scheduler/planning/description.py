@@ -62,6 +62,11 @@ def describe_profile(plan: Plan) -> dict[str, Any]:
     return {
         "device": profile.device,
         "source": profile.source,
+        "corrections": [
+            {"runs_like": ", ".join(one.run_class), "runs": one.runs, "factor": one.factor}
+            for one in plan.corrections
+            if one.runs
+        ],
         "measured_at": profile.measured_at,
         "sm_count": profile.gpu.sm_count if profile.gpu else None,
         "kernel": model

@@ -12,6 +12,7 @@ from typing import Final
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.model.corrections import Correction, classify_gpu_run
 from wavetrim.scheduler.model.cost import CpuCurve, rows_within
 from wavetrim.scheduler.model.cpu import CpuShare
 from wavetrim.scheduler.model.curves import build_cpu_curve
@@ -38,6 +39,9 @@ SPLIT_GAIN_SECONDS: Final[dict[Memory, float]] = {"pinned": 5e-4, "pageable": 1.
 choice. On an H200 none was faster of those that promised 2 to 4%, or 0.2 to 0.3 ms; from pageable
 memory, whose copies want the CPU's cores as well, three that promised 5 to 8% took 12 to 18%
 longer, and ones that promised 0.7 and 1.2 ms took 0.1 to 0.4 ms longer."""
+
+LEAST_CHANGE: Final = 0.02
+"""Smallest relative change of a correction by which a plan is chosen anew; chosen, not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,23 @@ class Plan:
         curve = self.gpu_curve if self.f else self.gpu_alone_curve
         assert curve is not None, "asked for where rows are left to a GPU"
         return curve.find_cut(self.gpu_rows)
+
+    @property
+    def corrections(self) -> tuple[Correction, ...]:
+        """What earlier runs said of the parts that this plan has, the GPU's first."""
+        parts: list[GpuCurve | CpuCurve | None] = [self.gpu_curve, self.cpu_curve]
+        if self.f in (0, self.problem.m):
+            parts = [self.gpu_alone_curve if self.f == 0 else self.cpu_alone_curve]
+        return tuple(part.correction for part in parts if part is not None)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether runs since have left the corrections about as they were."""
+        find = self.profile.corrections.find
+        return all(
+            abs(find(one.run_class).factor - one.factor) <= LEAST_CHANGE * one.factor
+            for one in self.corrections
+        )
 
     @property
     def waves(self) -> int:
@@ -240,15 +261,24 @@ def _can_end_within(seconds: float, way: Plan, kernel: RankedKernel) -> bool:
     rows = m - rows_within(way.cpu_curve, seconds, m)
     if rows == m or kernel.curve.find_least_seconds(rows) > seconds:
         return False
-    stretch = way.share.find_link_stretch(way.problem.n, way.problem.k)
-    return kernel.curve.disturb(stretch, way.share.start_seconds).seconds(rows) <= seconds
+    return _share_with_cpu(way, kernel).seconds(rows) <= seconds
+
+
+def _share_with_cpu(way: Plan, kernel: RankedKernel) -> GpuCurve:
+    """The kernel's curve while the CPU part computes other rows."""
+    curve, share, problem = kernel.curve, way.share, way.problem
+    run_class = classify_gpu_run(problem, curve.problem, curve.rates, kernel.spec, shared=True)
+    return curve.disturb(
+        copy_stretch=share.find_link_stretch(problem.n, problem.k),
+        start_seconds=share.start_seconds,
+        correction=way.profile.corrections.find(run_class),
+    )
 
 
 def _take_way(way: Plan, kernel: RankedKernel, options: PlanOptions) -> Plan:
     """The plan of the CPU alone that can be moved to rows for this kernel."""
-    stretch = way.share.find_link_stretch(way.problem.n, way.problem.k)
-    beside_cpu = kernel.curve.disturb(stretch, way.share.start_seconds)
-    return replace(way, gpu_curve=beside_cpu, gpu_alone_curve=kernel.curve, sms=options.sms)
+    shared = _share_with_cpu(way, kernel)
+    return replace(way, gpu_curve=shared, gpu_alone_curve=kernel.curve, sms=options.sms)
 
 
 def _limit_split(alone_seconds: float, memory: Memory) -> float:

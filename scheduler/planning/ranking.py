@@ -54,6 +54,7 @@ def rank_kernels(
         kernels.append(RankedKernel(one.spec, curve))
 
     def rank(kernel: RankedKernel) -> tuple[float, bool]:
-        return kernel.curve.kernel_seconds(problem.m), kernel.spec.accuracy != "library"
+        seconds = kernel.curve.correction.factor * kernel.curve.kernel_seconds(problem.m)
+        return seconds, kernel.spec.accuracy != "library"
 
     return sorted(kernels, key=rank)[:CONSIDERED]

@@ -38,7 +38,7 @@ class RunHistory:
     """Runs by class, and the factors that follow from them. Safe to use from several threads.
 
     Args:
-        path: The file; None to keep the runs for this process only.
+        path: The file, kept if its folder is there; None to keep the runs for this process only.
         basis: What predictions are made from: runs on another basis are forgotten.
         clock: Monotonic seconds.
     """
@@ -47,6 +47,7 @@ class RunHistory:
         self, path: Path | None, basis: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._path = path
+        self._kept = path is not None and path.parent.is_dir()
         self._basis = basis
         self._clock = clock
         self._lock = threading.Lock()
@@ -75,7 +76,7 @@ class RunHistory:
         ratio = round(math.log(measured_seconds / predicted_seconds), 4)
         with self._lock:
             self._add(run_class, ratio)
-            if self._path is None:
+            if self._path is None or not self._kept:
                 return
             self._unsaved.append((run_class, ratio))
             if self._clock() < self._saved_seconds + SAVE_SECONDS:
@@ -111,7 +112,6 @@ class RunHistory:
             }
             part = self._path.with_suffix(f".{os.getpid()}.part")
             try:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
                 part.write_text(json.dumps(document) + "\n", encoding="utf-8")
                 part.replace(self._path)
                 self._seen_stamp = self._read_stamp()

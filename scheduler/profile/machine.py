@@ -5,11 +5,12 @@ derived by, or when it was measured here.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.scheduler.errors import ProfileError
+from wavetrim.scheduler.model.corrections import NO_CORRECTIONS, Corrections
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate, CpuShare
 from wavetrim.scheduler.problem import Memory
 
@@ -123,6 +124,7 @@ class MachineProfile:
         kernels: Staircases, one a kernel, element type and tile.
         key: What a measured profile was measured on (GPU UUID, driver, libraries).
         measured_at: ISO 8601 time of the measurement; None for a preset.
+        corrections: What earlier runs say of its predictions; no part of the document.
     """
 
     device: str
@@ -133,6 +135,7 @@ class MachineProfile:
     kernels: tuple[KernelModel, ...] = ()
     key: Mapping[str, str] = field(default_factory=dict)
     measured_at: str | None = None
+    corrections: Corrections = field(default=NO_CORRECTIONS, compare=False, repr=False)
 
     def find_kernel_model(self, spec: KernelSpec) -> KernelModel | None:
         """The staircase of `spec`; None when this machine does not run it."""
@@ -152,7 +155,9 @@ class MachineProfile:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready copy; `from_dict` is its inverse."""
-        return {"format": FORMAT_VERSION, **asdict(self)}
+        document = asdict(replace(self, corrections=NO_CORRECTIONS))
+        del document["corrections"]
+        return {"format": FORMAT_VERSION, **document}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "MachineProfile":

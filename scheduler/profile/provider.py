@@ -11,7 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from wavetrim.kernels.device import DeviceInfo
+from wavetrim.scheduler.model.corrections import Correction
 from wavetrim.scheduler.model.cpu import CpuModel
+from wavetrim.scheduler.profile.history import RunHistory
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import find_calibration, find_device, find_profile
 
@@ -45,6 +47,7 @@ class ProfileProvider:
         self._lock = threading.Lock()
         self._found: dict[str | None, tuple[_Stamp | None, MachineProfile]] = {}
         self._paths: dict[str | None, str] = {}
+        self._histories: dict[str | None, RunHistory] = {}
 
     def find(self, device: str | None = None) -> MachineProfile:
         """The profile of a device, the same object until a calibration changes it.
@@ -59,13 +62,24 @@ class ProfileProvider:
         name = None if device is None else device.casefold()
         stamp = self._read_stamp(name)
         found = self._found.get(name)
-        if found is not None and found[0] == stamp:
-            return found[1]
-        with self._lock:
-            found = self._found.get(name)
-            if found is None or found[0] != stamp:
-                found = self._found[name] = stamp, self._find(device)
+        if found is None or found[0] != stamp:
+            with self._lock:
+                found = self._found.get(name)
+                if found is None or found[0] != stamp:
+                    found = self._found[name] = stamp, self._find(device)
+        if name in self._histories:
+            self._histories[name].refresh()
         return found[1]
+
+    def list_corrections(self) -> list[Correction]:
+        """What the runs of this machine say of the widest classes."""
+        self.find()
+        return self._histories[None].list_factors()
+
+    def save_runs(self) -> None:
+        """Write the runs that were not written yet."""
+        for history in self._histories.values():
+            history.save()
 
     def _find(self, device: str | None) -> MachineProfile:
         profile = find_profile(
@@ -75,12 +89,23 @@ class ProfileProvider:
             cpu_threads=self._cpu_threads,
         )
         is_here = device is None or device.casefold() == "cpu"
-        if not is_here or profile.measured_at is not None or self._measure_cpu is None:
+        if is_here and profile.measured_at is None and self._measure_cpu is not None:
+            # Measured when it is first needed: a calibrated machine starts without it.
+            if self._cpu is None:
+                self._cpu = self._measure_cpu()
+            profile = replace(profile, cpu=self._cpu)
+        return self._add_history(device, profile)
+
+    def _add_history(self, device: str | None, profile: MachineProfile) -> MachineProfile:
+        """The profile with the runs that were predicted from it; none run on a preset."""
+        name = None if device is None else device.casefold()
+        calibration = self._locate(name)
+        if not calibration and name not in (None, "cpu"):
             return profile
-        # Measured when it is first needed: a calibrated machine starts without it.
-        if self._cpu is None:
-            self._cpu = self._measure_cpu()
-        return replace(profile, cpu=self._cpu)
+        path = Path(calibration).with_suffix(".runs.json") if calibration else None
+        history = RunHistory(path, basis=f"{profile.source} {profile.measured_at or ''}".strip())
+        self._histories[name] = history
+        return replace(profile, corrections=history)
 
     def _read_stamp(self, name: str | None) -> _Stamp | None:
         """What tells a stored calibration from the next; None where there is none."""

@@ -5,7 +5,14 @@ from dataclasses import asdict
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from wavetrim.service.api.parts import ArenaPart, JobsPart, LanePart, MatricesPart, MetricsPart
+from wavetrim.service.api.parts import (
+    ArenaPart,
+    EnginePart,
+    JobsPart,
+    LanePart,
+    MatricesPart,
+    MetricsPart,
+)
 from wavetrim.service.jobs.job import JobState
 
 router = APIRouter(prefix="/metrics", tags=["health"])
@@ -17,7 +24,13 @@ router = APIRouter(prefix="/metrics", tags=["health"])
     responses={200: {"content": {"text/plain": {"example": 'wavetrim_jobs{state="queued"} 0.0'}}}},
 )
 def show_metrics(
-    jobs: JobsPart, matrices: MatricesPart, metrics: MetricsPart, arena: ArenaPart, lane: LanePart
+    *,
+    jobs: JobsPart,
+    matrices: MatricesPart,
+    metrics: MetricsPart,
+    arena: ArenaPart,
+    lane: LanePart,
+    engine: EnginePart,
 ) -> Response:
     """Show all counters in Prometheus's text format."""
     counts = jobs.count_by_state()
@@ -31,4 +44,8 @@ def show_metrics(
         for name, value in asdict(arena.describe()).items():
             metrics.arena.labels(name).set(value)
     metrics.lost_files.set(matrices.count_lost_files())
+    for correction in engine.profiles.list_corrections():
+        name = ", ".join(correction.run_class)
+        metrics.correction_factor.labels(name).set(correction.factor)
+        metrics.correction_runs.labels(name).set(correction.runs)
     return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)

@@ -60,6 +60,9 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
     if (profile := plan.get("profile")) is not None:
         device, source = profile["device"], profile["source"]
         table.add_row("profile", source if device in source else f"{device}: {source}")
+        for one in profile.get("corrections", ()):
+            runs = f"{one['runs']} run{'s' if one['runs'] > 1 else ''}"
+            table.add_row("corrected", f"×{one['factor']:.2f} by {runs}: {one['runs_like']}")
     return table
 
 

@@ -1,6 +1,9 @@
 """The list of devices over HTTP."""
 
-from tests.server import RunningServer
+import numpy as np
+
+from tests.processes import wait_until
+from tests.server import NPY, RunningServer, encode_npy
 from wavetrim.scheduler.profile.store import list_presets
 
 
@@ -24,3 +27,15 @@ def test_every_preset_is_listed_with_its_source_and_can_be_planned_for(
         query = {"m": 512, "n": 512, "k": 512, "device": preset["name"]}
         plan = shared_server.client.get("/v1/plan", params=query).json()
         assert plan["profile"]["device"] == preset["name"]
+
+
+def test_runs_correct_the_predictions_and_the_metrics_tell(server: RunningServer) -> None:
+    content = encode_npy(np.ones((700, 600))) + encode_npy(np.ones((600, 500)))
+    for _ in range(3):
+        server.client.post("/v1/matmul", content=content, headers=NPY).raise_for_status()
+    name = 'wavetrim_correction_runs{runs_like="cpu in float64"}'
+    wait_until(lambda: f"{name} 1.0" in server.client.get("/metrics").text)
+    query = {"m": 700, "n": 500, "k": 600, "dtype": "float64"}
+    (correction,) = server.client.get("/v1/plan", params=query).json()["profile"]["corrections"]
+    assert correction["runs"] == 1
+    assert correction["runs_like"].startswith("cpu in float64, about 4^")

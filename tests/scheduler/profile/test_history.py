@@ -1,0 +1,313 @@
+"""Runs correct predictions: robust, by class, kept in a file, forgotten on another basis."""
+
+import json
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.model.corrections import classify_cpu_run, classify_gpu_run
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.description import describe_plan
+from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.planning.trial import TRIAL_EXCESS, TRIAL_INTERVAL
+from wavetrim.scheduler.problem import MEMORIES, GemmProblem
+from wavetrim.scheduler.profile.history import KEPT_CLASSES, KEPT_RUNS, SAVE_SECONDS, RunHistory
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.presets import find_preset
+from wavetrim.scheduler.profile.provider import ProfileProvider
+from wavetrim.scheduler.profile.store import build_preset_profile
+
+CLASS = ("gpu from pinned memory", "about 4^12 bytes", "bulk, bound by in")
+OTHER = (*CLASS[:2], "bulk, bound by kernel")
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def make_history(path: Path | None = None, basis: str = "test") -> RunHistory:
+    return RunHistory(path, basis)
+
+
+def note(history: RunHistory, ratio: float, times: int, run_class: tuple[str, ...] = CLASS) -> None:
+    for _ in range(times):
+        history.note(run_class, 0.01, 0.01 * ratio)
+
+
+def test_a_class_that_never_ran_is_not_corrected() -> None:
+    found = make_history().find(CLASS)
+    assert (found.factor, found.runs) == (1.0, 0)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.9, 1.07, 3.0])
+def test_the_factor_goes_to_the_ratio_of_the_runs(ratio: float) -> None:
+    history = make_history()
+    errors = []
+    for _ in range(KEPT_RUNS):
+        note(history, ratio, 1)
+        errors.append(abs(math.log(history.find(CLASS).factor / ratio)))
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.01 * abs(math.log(ratio)) + 1e-3
+    assert history.find(CLASS).runs == KEPT_RUNS
+
+
+def test_an_outlier_among_runs_is_passed_over() -> None:
+    history = make_history()
+    note(history, 1.1, 4)
+    before = history.find(CLASS).factor
+    note(history, 50.0, 1)
+    assert history.find(CLASS).factor == pytest.approx(before, rel=0.03)
+
+
+def test_old_runs_leave() -> None:
+    history = make_history()
+    note(history, 2.0, 100)
+    note(history, 1.0, KEPT_RUNS)
+    assert history.find(CLASS).factor == 1.0
+
+
+def test_a_class_that_never_ran_takes_the_factor_of_the_wider_one() -> None:
+    history = make_history()
+    note(history, 1.5, 10)
+    found = history.find(OTHER)
+    assert found.runs == 10
+    assert 1.3 < found.factor < 1.5
+    assert not history.has_run(OTHER)
+    assert history.has_run(CLASS)
+
+
+def test_the_classes_that_ran_last_are_kept() -> None:
+    history = make_history()
+    for number in range(2 * KEPT_CLASSES):
+        history.note(("gpu", str(number)), 1.0, 2.0)
+    assert history.has_run(("gpu", str(2 * KEPT_CLASSES - 1)))
+    assert not history.has_run(("gpu", "0"))
+
+
+def test_runs_are_kept_in_the_file_for_the_next_process(tmp_path: Path) -> None:
+    path = tmp_path / "runs.json"
+    first = make_history(path)
+    note(first, 1.2, 5)
+    first.save()
+    assert make_history(path).find(CLASS) == first.find(CLASS)
+
+
+def test_runs_on_another_basis_are_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "runs.json"
+    first = make_history(path)
+    note(first, 1.2, 5)
+    first.save()
+    assert make_history(path, basis="calibrated since").find(CLASS).runs == 0
+
+
+def test_processes_that_share_a_file_add_their_runs(tmp_path: Path) -> None:
+    path = tmp_path / "runs.json"
+    one, other = make_history(path), make_history(path)
+    note(one, 1.2, 3)
+    one.save()
+    note(other, 1.2, 4, OTHER)
+    other.save()
+    third = make_history(path)
+    assert third.find(CLASS[:1]).runs == 7
+    assert third.find(CLASS).runs == 3
+    assert third.find(OTHER).runs == 4
+
+
+def test_a_reader_sees_what_was_written_a_second_later(tmp_path: Path) -> None:
+    clock = Clock()
+    path = tmp_path / "runs.json"
+    reader = RunHistory(path, "test", clock)
+    writer = make_history(path)
+    note(writer, 1.2, 3)
+    writer.save()
+    clock.now += 1
+    reader.refresh()
+    assert reader.find(CLASS).runs == 3
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"format": 1}', '{"format": 1, "basis": "test"}'])
+def test_a_file_that_cannot_be_read_is_passed_over(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "runs.json"
+    path.write_text(content)
+    history = make_history(path)
+    assert history.find(CLASS).runs == 0
+    note(history, 1.2, 1)
+    history.save()
+    assert json.loads(path.read_text())["basis"] == "test"
+
+
+def test_without_its_folder_runs_are_kept_in_memory_only(tmp_path: Path) -> None:
+    history = make_history(tmp_path / "missing" / "runs.json")
+    note(history, 1.2, 2)
+    history.save()
+    assert history.find(CLASS).runs == 2
+    assert not (tmp_path / "missing").exists()
+
+
+def test_the_file_is_written_now_and_then(tmp_path: Path) -> None:
+    clock = Clock()
+    path = tmp_path / "runs.json"
+    history = RunHistory(path, "test", clock)
+    note(history, 1.2, 1)
+    clock.now = SAVE_SECONDS / 2
+    note(history, 1.2, 1)
+    history.save()
+    assert make_history(path).find(CLASS).runs == 2
+
+
+def make_machine(history: RunHistory) -> MachineProfile:
+    """An H200 as its data sheet has it, with a history."""
+    preset = find_preset("H200")
+    assert preset is not None
+    return replace(build_preset_profile(preset, "test", 16), corrections=history)
+
+
+def run_as_if(plan: Plan, times: float) -> None:
+    """Count a run of a plan for one device that took `times` as long as uncorrected figures say."""
+    (correction,) = plan.corrections
+    seconds = plan.predicted.total_seconds / correction.factor
+    plan.profile.corrections.note(correction.run_class, seconds, seconds * times)
+
+
+def test_products_that_took_longer_are_predicted_to() -> None:
+    profile = make_machine(make_history())
+    problem, options = GemmProblem(4096, 4096, 4096, memory="pinned"), PlanOptions(f=0)
+    first = choose_plan(problem, profile, options)
+    for _ in range(20):
+        run_as_if(choose_plan(problem, profile, options), 1.25)
+    later = choose_plan(problem, profile, options)
+    ratio = later.predicted.total_seconds / first.predicted.total_seconds
+    assert ratio == pytest.approx(1.25, rel=0.01)
+    (told,) = describe_plan(later)["profile"]["corrections"]
+    assert told["runs"] == KEPT_RUNS
+    assert told["factor"] == pytest.approx(1.25, rel=0.01)
+
+
+def test_a_gpu_that_takes_longer_than_predicted_leaves_more_to_the_cpu() -> None:
+    profile = make_machine(make_history())
+    problem = GemmProblem(1024, 1024, 1024)
+    assert choose_plan(problem, profile).f == 0
+    for _ in range(20):
+        run_as_if(choose_plan(problem, profile, PlanOptions(f=0)), 30.0)
+    assert choose_plan(problem, profile).f == problem.m
+
+
+def test_a_kept_plan_is_made_anew_once_runs_correct_it() -> None:
+    profile = make_machine(make_history())
+    plans = PlanCache()
+    problem = GemmProblem(4096, 4096, 4096, memory="pinned")
+    first = plans.choose(problem, profile)
+    assert plans.choose(problem, profile) is first
+    for _ in range(5):
+        run_as_if(first, 1.3)
+    later = plans.choose(problem, profile)
+    assert later is not first
+    assert plans.choose(problem, profile) is later
+
+
+def test_one_of_fifty_products_may_be_a_trial_of_what_never_ran() -> None:
+    profile = make_machine(make_history())
+    plans = PlanCache(explores=True)
+    problem = GemmProblem(30_000, 500, 500)  # bound by the link: kernels take about the same
+    best = choose_plan(problem, profile)
+    run_as_if(best, 1.0)
+    chosen = [plans.choose_next(problem, profile) for _ in range(2 * TRIAL_INTERVAL)]
+    trials = [plan for plan in chosen if (plan.spec, plan.f) != (best.spec, best.f)]
+    assert 0 < len(trials) <= 2
+    most_seconds = best.predicted.total_seconds * (1 + TRIAL_EXCESS)
+    assert all(plan.predicted.total_seconds <= most_seconds for plan in trials)
+
+
+def test_nothing_is_tried_where_that_is_off_or_f_is_given_or_all_has_run() -> None:
+    profile = make_machine(make_history())
+    problem = GemmProblem(30_000, 500, 500)
+    best = choose_plan(problem, profile)
+    products = range(3 * TRIAL_INTERVAL)
+    off, on = PlanCache(), PlanCache(explores=True)
+    assert {off.choose_next(problem, profile).spec for _ in products} == {best.spec}
+    given = PlanOptions(f=0)
+    chosen = choose_plan(problem, profile, given).spec
+    assert {on.choose_next(problem, profile, given).spec for _ in products} == {chosen}
+    for _ in products:
+        run_as_if(on.choose_next(problem, profile), 1.0)
+    assert {on.choose_next(problem, profile).spec for _ in products} == {best.spec}
+
+
+def draw_problem(source: random.Random) -> GemmProblem:
+    m, n, k = (round(2 ** source.uniform(7, 14)) for _ in range(3))
+    dtype = source.choice(["float32", "float64"])
+    return GemmProblem(m, n, k, dtype, source.choice(MEMORIES))
+
+
+def test_fifty_mixed_products_correct_a_machine_that_was_never_calibrated() -> None:
+    """Each memory takes its own times as long, each bottleneck too, with noise and outliers."""
+    source = random.Random(5)
+    profile = make_machine(make_history())
+    errors = []
+    for _ in range(250):
+        problem = draw_problem(source)
+        plan = choose_plan(problem, profile, PlanOptions(f=0))
+        (correction,) = plan.corrections
+        times = 1.6 if problem.memory == "pageable" else 0.8
+        times *= 1.2 if "by kernel" in correction.run_class[-1] else 1.0
+        times *= math.exp(source.gauss(0, 0.03)) * (5 if source.random() < 0.03 else 1)
+        errors.append(abs(correction.factor / times - 1))
+        run_as_if(plan, times)
+    assert median(errors[:10]) > 0.12
+    assert median(errors[50:]) < 0.08
+
+
+def test_classes_differ_by_device_memory_size_kernel_and_bottleneck() -> None:
+    profile = make_machine(make_history())
+    base = GemmProblem(4096, 4096, 4096)
+    others = [
+        replace(base, memory="pinned"),
+        replace(base, m=16384),
+        replace(base, k=64),
+        replace(base, dtype="float64"),
+    ]
+
+    def classify(problem: GemmProblem) -> set[tuple[str, ...]]:
+        curve = choose_plan(problem, profile, PlanOptions(f=0)).gpu_alone_curve
+        spec = choose_plan(problem, profile, PlanOptions(f=0)).spec
+        assert curve is not None
+        assert spec is not None
+        return {
+            classify_gpu_run(problem, curve.problem, curve.rates, spec, shared=shared)
+            for shared in (False, True)
+        } | {classify_cpu_run(problem, shared=shared) for shared in (False, True)}
+
+    assert len(classify(base)) == 4
+    for other in others:
+        assert len(classify(base) & classify(other)) <= 1  # of the CPU alone, memory says nothing
+
+
+def test_an_executor_counts_what_its_runs_take(tmp_path: Path, kernel_cache: Path) -> None:
+    import numpy as np
+
+    with Executor(cache_dir=kernel_cache, cpu_threads=2) as executor:
+        provider = ProfileProvider(directory=tmp_path, devices=(), cpu_threads=2)
+        problem = GemmProblem(700, 600, 500)
+        a, b = np.ones((700, 500), "float32"), np.ones((500, 600), "float32")
+        c = np.empty((700, 600), "float32")
+        plans = PlanCache()
+        for _ in range(6):
+            plan = plans.choose(problem, provider.find())
+            executor.run(plan, a, b, c)
+    (correction,) = plans.choose(problem, provider.find()).corrections
+    assert correction.runs == 5, "all but the first, which loads what it needs"
+    provider.save_runs()
+    again = ProfileProvider(directory=tmp_path, devices=(), cpu_threads=2)
+    assert [one.runs for one in again.list_corrections()] == [5]
