@@ -120,7 +120,7 @@ def classify_cpu_run(problem: GemmProblem, *, shared: bool) -> RunClass:
     shortest = min(problem.m, problem.n, problem.k)
     return (
         device,
-        f"{device}, {_name_size(problem)}",
+        _name_size(problem),
         f"shortest side 2^{shortest.bit_length() - 1}",
     )
 
