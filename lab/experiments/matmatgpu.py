@@ -20,7 +20,6 @@ from wavetrim.lab.reports.report import Report
 from wavetrim.lab.reports.table import Row, Table, format_gflops, format_milliseconds
 from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.model.curves import build_gpu_curve
-from wavetrim.scheduler.planning.candidates import Candidate
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.estimate import estimate_kernel
 from wavetrim.scheduler.profile.store import build_preset_profile, describe_gpu
@@ -159,8 +158,8 @@ def _find_cut(bench: Bench, problem: GemmProblem, spec: KernelSpec) -> Cut:
     """How the product should be cut, by the GPU's data sheet."""
     gpu = describe_gpu(bench.device)
     profile = build_preset_profile(gpu, "data sheet", cpu_threads=1)
-    candidate = Candidate(spec, estimate_kernel(gpu, spec))
-    return build_gpu_curve(problem, profile, candidate).find_cut(problem.m)
+    curve = build_gpu_curve(problem, profile, spec, estimate_kernel(gpu, spec))
+    return curve.find_cut(problem.m)
 
 
 def _run_kernel(

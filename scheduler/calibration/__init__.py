@@ -1,4 +1,4 @@
 """Measures a profile: `calibrate` asks `cpu`, `links`, `kernels` and `contention` in turn.
 
-`repetition` measures something several times.
+`repetition` measures something several times; `staircase` and `row_cost` fit what was measured.
 """

@@ -14,8 +14,8 @@ from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.scheduler.calibration.links import LINK_SIDE, Way, prepare_copies
 from wavetrim.scheduler.calibration.repetition import repeat
+from wavetrim.scheduler.calibration.row_cost import fit_row_cost
 from wavetrim.scheduler.model.cpu import DEEP_K, SHALLOW_K, CpuRate, CpuShare
-from wavetrim.scheduler.model.row_cost import fit_row_cost
 from wavetrim.scheduler.problem import Memory
 
 _SECONDS: Final = 0.2

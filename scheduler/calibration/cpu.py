@@ -9,8 +9,8 @@ import numpy as np
 
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.scheduler.calibration.repetition import REST_SECONDS, repeat
+from wavetrim.scheduler.calibration.row_cost import RowCost, fit_row_cost
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate
-from wavetrim.scheduler.model.row_cost import RowCost, fit_row_cost
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.scheduler.profile.estimate import estimate_cpu, share_cpu
 

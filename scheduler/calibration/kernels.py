@@ -8,7 +8,7 @@ from typing import Final
 from wavetrim.kernels.catalog import KernelSpec, list_kernels
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.timing.whole_tiles import KernelProbe
-from wavetrim.scheduler.model.staircase import Step, fit_staircase
+from wavetrim.scheduler.calibration.staircase import Step, fit_staircase
 from wavetrim.scheduler.profile.estimate import estimate_kernel
 from wavetrim.scheduler.profile.machine import GpuModel, KernelModel
 

@@ -19,7 +19,6 @@ from wavetrim.scheduler.calibration.repetition import REST_SECONDS, repeat
 from wavetrim.scheduler.model.curves import build_gpu_curve, find_filled_share
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.candidates import Candidate
 from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.estimate import COPY_SECONDS
@@ -69,7 +68,7 @@ class Way:
         """Seconds over rows, as far as the machine is known."""
         model = self.profile.find_kernel_model(spec)
         assert model is not None, "every kernel has a staircase, measured or assumed"
-        return build_gpu_curve(problem, self.profile, Candidate(spec, model))
+        return build_gpu_curve(problem, self.profile, spec, model)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What rows of a product cost on each device.
 
-`waves` counts tiles and waves, `staircase` reads them off measured launches; `cost` is a curve of
-seconds over rows, `cpu` and `row_cost` give the CPU's, `stream` and `gpu_curve` the GPU's, `curves`
-all of one product's.
+`waves` counts tiles and waves; `cost` is a curve of seconds over rows, `cpu` holds the CPU's figures,
+`gpu_curve` times the GPU's schedule, `curves` builds all curves of one product, and `corrections`
+multiplies each by what earlier runs say.
 """

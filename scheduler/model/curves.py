@@ -4,6 +4,7 @@ from math import sqrt
 from typing import Final
 
 from wavetrim.cpu.blocks import is_small
+from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.schedule import Rates
@@ -11,7 +12,6 @@ from wavetrim.scheduler.model.corrections import classify_cpu_run, classify_gpu_
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.cpu import NARROW, CpuRate, CpuShare
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
-from wavetrim.scheduler.planning.candidates import Candidate
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import KernelModel, MachineProfile
 
@@ -98,7 +98,8 @@ def _build_alone_curve(problem: GemmProblem, rate: CpuRate, threads: int) -> Cpu
 def build_gpu_curve(
     problem: GemmProblem,
     profile: MachineProfile,
-    candidate: Candidate,
+    spec: KernelSpec,
+    model: KernelModel,
     sms: int | None = None,
 ) -> GpuCurve:
     """The GPU's curve with one kernel, and with the machine to itself.
@@ -106,11 +107,12 @@ def build_gpu_curve(
     Args:
         problem: The product.
         profile: The machine.
-        candidate: The kernel, and its staircase there.
+        spec: The kernel.
+        model: Its staircase there.
         sms: Multiprocessors that it is held to; None for all. A wave then holds as many blocks
             less, and takes as long.
     """
-    gpu, spec, model = profile.gpu, candidate.spec, candidate.model
+    gpu = profile.gpu
     assert gpu is not None, "only a machine with a GPU runs kernels"
     held = gpu.sm_count if sms is None else spec.count_held_sms(sms, gpu.sm_count)
     tile = spec.tile

@@ -1,4 +1,4 @@
-"""From a problem to a plan: `candidates`, `ranking`, `split`, `plan`.
+"""From a problem to a plan: `candidates`, `split`, `plan`.
 
-`cache` keeps plans by shape; `description` shows one as JSON.
+`cache` keeps plans by shape, `trial` now and then takes another; `description` shows one as JSON.
 """

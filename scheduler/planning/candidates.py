@@ -1,15 +1,17 @@
-"""The kernels that may compute a product: those that exist, run here and are asked for.
+"""The kernels that may compute a product: those that exist, run here and are asked for, ranked.
 
 Pure: reads the catalog and a profile. What cannot be met is refused with field, value and limit.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
 from wavetrim.kernels.errors import UnknownKernel
 from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.model.curves import build_gpu_curve
+from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.options import ACCURACIES, DEFAULT_ACCURACY, PlanOptions, find_accuracy
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import KernelModel, MachineProfile
@@ -23,6 +25,10 @@ _LOOSER: Final[dict[str, tuple[str, ...]]] = {
 """Accuracies of the catalog that meet the one that is asked for. In float64, tensor cores are what
 libraries use, too: each product and sum is one of the element type."""
 
+CONSIDERED: Final = 2
+"""Kernels whose schedules are looked at. Each takes the planner some milliseconds, and a kernel
+that is slower by itself than two others seldom has the faster schedule."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -30,6 +36,24 @@ class Candidate:
 
     spec: KernelSpec
     model: KernelModel
+
+
+@dataclass(frozen=True, slots=True)
+class RankedKernel:
+    """A candidate with its curve for one product.
+
+    Attributes:
+        spec: The kernel.
+        curve: Rows → seconds with the machine to itself.
+    """
+
+    spec: KernelSpec
+    curve: GpuCurve
+
+    @property
+    def alone_seconds(self) -> float:
+        """Seconds for all of the product's rows."""
+        return self.curve.seconds(self.curve.problem.m)
 
 
 def find_candidates(
@@ -61,6 +85,32 @@ def find_candidates(
         runnable = _find_held(problem, profile, options, runnable)
     measured = [candidate for candidate in runnable if not candidate.model.assumed]
     return tuple(measured or runnable)
+
+
+def rank_kernels(
+    problem: GemmProblem, profile: MachineProfile, candidates: Sequence[Candidate], sms: int | None
+) -> list[RankedKernel]:
+    """The kernels by the seconds they take for all rows, the fastest first.
+
+    Behind a slow link every kernel ends at the same time; among equals the faster one is wanted.
+    Of equally fast ones the library's is: ours must be faster to be preferred.
+
+    Args:
+        problem: The product.
+        profile: The machine.
+        candidates: The kernels that fit.
+        sms: Multiprocessors that they are held to; None for all.
+    """
+    kernels = []
+    for one in candidates:
+        curve = build_gpu_curve(problem, profile, one.spec, one.model, sms=sms)
+        kernels.append(RankedKernel(one.spec, curve))
+
+    def rank(kernel: RankedKernel) -> tuple[float, bool]:
+        seconds = kernel.curve.correction.factor * kernel.curve.kernel_seconds(problem.m)
+        return seconds, kernel.spec.accuracy != "library"
+
+    return sorted(kernels, key=rank)[:CONSIDERED]
 
 
 def explain_no_kernel(problem: GemmProblem, profile: MachineProfile, options: PlanOptions) -> str:

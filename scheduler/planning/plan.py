@@ -18,8 +18,12 @@ from wavetrim.scheduler.model.cpu import CpuShare
 from wavetrim.scheduler.model.curves import build_cpu_curve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
-from wavetrim.scheduler.planning.candidates import explain_no_kernel, find_candidates
-from wavetrim.scheduler.planning.ranking import RankedKernel, rank_kernels
+from wavetrim.scheduler.planning.candidates import (
+    RankedKernel,
+    explain_no_kernel,
+    find_candidates,
+    rank_kernels,
+)
 from wavetrim.scheduler.planning.split import split_rows
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile

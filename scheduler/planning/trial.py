@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.candidates import find_candidates
+from wavetrim.scheduler.planning.candidates import find_candidates, rank_kernels
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
-from wavetrim.scheduler.planning.ranking import rank_kernels
 
 TRIAL_EXCESS: Final = 0.1
 """Share by which a trial may be predicted to take longer than the best plan; chosen."""

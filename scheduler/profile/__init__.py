@@ -1,4 +1,5 @@
 """What is known of a machine: `machine`, from a calibration, from `presets`, or by `estimate`.
 
-`store` finds and keeps the profile that holds, `provider` is the one place that it is asked from.
+`store` finds and keeps the profile that holds, `history` the runs that correct it; `provider` is the one
+place that both are asked from.
 """

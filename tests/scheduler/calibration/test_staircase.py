@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.scheduler.model.staircase import Step, fit_staircase
+from wavetrim.scheduler.calibration.staircase import Step, fit_staircase
 from wavetrim.scheduler.model.waves import divide_up
 
 
