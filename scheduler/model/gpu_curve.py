@@ -12,7 +12,7 @@ from typing import Final
 from wavetrim.kernels.pipeline.buffers import fit_buffers
 from wavetrim.kernels.pipeline.cuts import plan_steps, take_whole
 from wavetrim.kernels.pipeline.panels import PanelProblem
-from wavetrim.kernels.pipeline.schedule import Rates, time_schedule
+from wavetrim.kernels.pipeline.schedule import Rates, Timeline, time_schedule
 from wavetrim.kernels.pipeline.steps import Cut, cut_steps
 from wavetrim.scheduler.model.corrections import UNCORRECTED, Correction
 from wavetrim.scheduler.model.waves import WaveGrid, divide_up
@@ -95,6 +95,12 @@ class GpuCurve:
         """The cut of the fastest schedule for `rows` rows."""
         outline, _ = _outline(replace(self.problem, m=rows), self.memory_bytes)
         return plan_steps(outline, self.rates, self.memory_bytes).cut
+
+    def find_timeline(self, rows: int) -> Timeline:
+        """When each step of the fastest schedule for `rows` rows begins and ends, uncorrected."""
+        outline, _ = _outline(replace(self.problem, m=rows), self.memory_bytes)
+        plan = plan_steps(outline, self._cut_rates, self.memory_bytes)
+        return time_schedule(outline, plan.steps, self.rates)
 
     @property
     def _cut_rates(self) -> Rates:

@@ -7,7 +7,7 @@ or a device.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.pipeline.steps import Cut
@@ -61,6 +61,13 @@ class Prediction:
         return max(self.gpu_seconds, self.cpu_seconds)
 
 
+class Span(NamedTuple):
+    """Begin and end of something, in seconds from the call."""
+
+    begin: float
+    end: float
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Rows 0…M-F-1 to the GPU, the last F to the CPU.
@@ -106,6 +113,23 @@ class Plan:
         curve = self.gpu_curve if self.f else self.gpu_alone_curve
         assert curve is not None, "asked for where rows are left to a GPU"
         return curve.find_cut(self.gpu_rows)
+
+    def list_queues(self) -> dict[str, tuple[Span, ...]]:
+        """What each queue should do when: copies in, kernels, copies out, and the CPU.
+
+        They are those of the schedule's list of steps, stretched to what the plan predicts.
+        """
+        queues: dict[str, tuple[Span, ...]] = {}
+        curve = self.gpu_curve if self.f else self.gpu_alone_curve
+        if self.gpu_rows and curve is not None:
+            timeline = curve.find_timeline(self.gpu_rows)
+            scale = self.predicted.gpu_seconds / timeline.seconds
+            lists = timeline.copies_in, timeline.kernels, filter(None, timeline.copies_out)
+            for name, spans in zip(("copy in", "kernel", "copy out"), lists, strict=True):
+                queues[name] = tuple(Span(begin * scale, end * scale) for begin, end in spans)
+        if self.f:
+            queues["CPU"] = (Span(0.0, self.predicted.cpu_seconds),)
+        return queues
 
     @property
     def corrections(self) -> tuple[Correction, ...]:

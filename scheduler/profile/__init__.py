@@ -1,5 +1,5 @@
 """What is known of a machine: `machine`, from a calibration, from `presets`, or by `estimate`.
 
-`store` finds and keeps the profile that holds, `history` the runs that correct it; `provider` is the one
-place that both are asked from.
+`store` finds and keeps the profile that holds, `history` the runs that correct it; `provider` is
+the one place that both are asked from.
 """

@@ -15,7 +15,7 @@ EXAMPLES: Final = """[bold]Examples[/]
 wavetrim plan 4096 4096 4096
 wavetrim plan 2048 2048 2048 --device H200 --kernel shared --tile 4
 wavetrim plan 8192 8192 8192 --device H200 --accuracy float32 --sms 66
-wavetrim plan 16384 16384 256 --device H200 --memory pinned
+wavetrim plan 16384 16384 256 --device H200 --memory pinned --timeline
 wavetrim plan 16384 16384 256 --dtype float64 --device "A100 SXM 40" --json
 """
 
@@ -41,6 +41,9 @@ def plan(
     f: options.F = "auto",
     accuracy: options.Accuracy = None,
     sms: options.Sms = None,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Show when copies, kernels and the CPU are at work.")
+    ] = False,
     as_json: options.Json = False,
     profile_dir: options.ProfileDir = None,
 ) -> None:
@@ -60,7 +63,7 @@ def plan(
     if as_json:
         _print_json(chosen)
     else:
-        _print_tables(chosen)
+        _print_tables(chosen, with_timeline=timeline)
 
 
 def _print_json(plan: "Plan") -> None:
@@ -70,16 +73,22 @@ def _print_json(plan: "Plan") -> None:
     typer.echo(json.dumps(document, indent=2))
 
 
-def _print_tables(plan: "Plan") -> None:
+def _print_tables(plan: "Plan", *, with_timeline: bool) -> None:
     from wavetrim.scheduler.planning.description import describe_plan
     from wavetrim.service.cli.display import make_plan_table, open_output
     from wavetrim.service.cli.plot import draw_curve
+    from wavetrim.service.cli.timeline import draw_timeline
 
     console = open_output()
     problem = plan.problem
     m, n, k = problem.m, problem.n, problem.k
     console.print(f"C[{m},{n}] = A[{m},{k}] · B[{k},{n}], {problem.dtype}", markup=False)
     console.print(make_plan_table(describe_plan(plan), m))
+    width, ascii_only = min(console.width, _PLOT_WIDTH), console.options.ascii_only
+    if with_timeline:
+        drawn = draw_timeline(plan.list_queues(), width=width, ascii_only=ascii_only)
+        console.print("\ntimeline")
+        console.print(drawn, soft_wrap=True)
     if plan.gpu_curve is None:
         console.print(f"F = M: {plan.no_gpu_reason}.", markup=False)
         return
@@ -88,7 +97,7 @@ def _print_tables(plan: "Plan") -> None:
         plan.predict,
         plan.f,
         m,
-        width=min(console.width, _PLOT_WIDTH),
-        ascii_only=console.options.ascii_only,
+        width=width,
+        ascii_only=ascii_only,
     )
     console.print(plot, soft_wrap=True)
