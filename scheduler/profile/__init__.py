@@ -1,4 +1,6 @@
 """What is known of a machine: `machine`, from a calibration, from `presets`, or by `estimate`.
 
 `store` finds and keeps the profile that holds, `provider` is the one place that it is asked from.
+Each group of its numbers names its source: measured here (`wavetrim calibrate`), taken from a data
+sheet, or estimated by a stated rule.
 """
