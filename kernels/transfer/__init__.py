@@ -21,6 +21,7 @@ threads need to hand each other the interpreter's lock, which the launching thre
   keep their order.
 
 `copies` are those on their way: they keep matrices and events alive, so no copy is under way when
-its memory goes. Without a C library CUDA copies pageable memory itself: slower, since the launching
-thread waits for each copy. Calibration then measures the link as it is.
+its memory goes. `abandon` waits for what has begun. The threads are woken as a product with
+pageable operands begins. Without a C library CUDA copies pageable memory itself: slower, since the
+launching thread waits for each copy. Calibration then measures the link as it is.
 """
