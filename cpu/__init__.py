@@ -16,10 +16,10 @@ and the thread that launches kernels wants it at the same time.
   the end.
 - `native/sums.c`: sums of rows, for checks, by the same threads (`block_sums`).
 
-Where there is a GPU these threads are the least urgent of all (`native/pool.c`).
+On a machine with a GPU these threads are the least urgent of all (`native/pool.c`).
 
 All else goes to threads in Python (`python_team`), which compute a `cut` product block by block
 (`products`): other element types, matrices that BLAS does not take as they lie, K = 1, and all
-products where there is no C compiler or no OpenBLAS, after one warning, or in a forked process,
-which has none of the threads. `model` names the CPU, `errors` are what is refused.
+products without a C compiler or an OpenBLAS, after one warning, or in a forked process, which has
+none of the threads. `model` names the CPU, `errors` are what is refused.
 """

@@ -5,7 +5,7 @@ and answers it; `tenants/` says who calls; `storage/` has the matrices and the d
 brings products to the engine in turn; `engine/` is the process that computes, as the service sees
 it. `cli/` is the `wavetrim` command.
 
-Beside them: `errors` says what is refused, `threads` keeps blocking calls off the event loop,
+Besides: `errors` says what is refused, `threads` keeps blocking calls off the event loop,
 `housekeeping` removes what is too old, `metrics` and `logs` tell what happens, `cursor` marks a
 place in a list. `unix_socket` and `lease_socket` are for callers on this host, `descriptors` says
 how many connections fit the process. `units`, `version`, `libraries` and `local_options` are for

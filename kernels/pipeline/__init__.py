@@ -10,7 +10,7 @@ In the order of a product's way:
    predicts with the same list.
 3. `buffers`, `pieces`, `places` and `arena` say where each step works in device memory. Places stay
    with the plan, and with them the prepared launches of its steps, for each kernel, α, β and number
-   of multiprocessors (`launch_cache`).
+   of multiprocessors (`launch_cache`), which share one memory for partial sums.
 4. `pipeline` runs products, `flow` enqueues one's steps, `sharing` leaves the last rows to another
    device. `arrivals` reads the times of steps that are done (`spans`) when there is nothing to
    launch, and tells which rows are final.

@@ -16,9 +16,9 @@ The boundary moves unless F was given: the planned F is only where both parts sh
   blocks so far, the GPU's that of its panels, and a pace counts as slow, or as fast, only if it was
   so both lately and all in all.
 
-A CPU that takes twice as long as planned is thus done with its first piece when all should be done,
-and takes no other. One that is fast, or has a slow GPU beside it, goes on beyond F. A wrong
-prediction costs a piece or the GPU's panels in hand, whichever is larger.
+So a CPU that needs twice the planned time is done with its first piece when all should be done, and
+takes no other. One that is fast, or whose GPU is slow, goes on beyond F. A wrong prediction costs a
+piece or the GPU's panels in hand, whichever is larger.
 
 The CPU part starts when the GPU's first copies are on their way: starting it takes the
 interpreter's lock, which enqueueing wants. Where copies are staged that is late, and the model
