@@ -1,8 +1,25 @@
 """The CPU's way to a product: blocks in both dimensions over one pool of threads.
 
-A product comes to `gemm`, which has `operands` checked and decides by whom it is computed. `blocks`
-cuts it, for as many cores as `threads` finds. float32 and float64 go to threads in C
-(`native_team`; one `product` is a `native_call`), which call the BLAS that `blas` finds through the
-`library` of native/. All else goes to threads in Python (`python_team`), which compute a `cut`
-product block by block (`products`). `block_sums` are for checks; `model` names the CPU.
+A product comes to `gemm`, which has `operands` checked and decides how it is computed. `blocks`
+cuts it, once for each shape, for as many cores as `threads` finds.
+
+float32 and float64 go to threads in C (`native_team`; one `product` is a `native_call`), which call
+the BLAS that `blas` finds through the `library` of native/, held to one thread each, and never the
+interpreter, except for the next rows. Threads of Python's would take its lock one after the other,
+and the thread that launches kernels wants it at the same time.
+
+- `native/calls.c`: the calls. A caller wakes a few threads, those wake others, and each begins at
+  once; one that comes too late finds nothing, and nobody waits for it. A call returns when no
+  thread has its arrays any more, however it ends.
+- `native/blas.c`: a block as a matrix, or as a vector, which BLAS multiplies in another way. One
+  row times B is cut along K: each thread reads B as it lies in memory, and their sums are added in
+  the end.
+- `native/sums.c`: sums of rows, for checks, by the same threads (`block_sums`).
+
+On a machine with a GPU these threads are the least urgent of all (`native/pool.c`).
+
+All else goes to threads in Python (`python_team`), which compute a `cut` product block by block
+(`products`): other element types, matrices that BLAS does not take as they lie, K = 1, and all
+products without a C compiler or an OpenBLAS, after one warning, or in a forked process, which has
+none of the threads. `model` names the CPU, `errors` are what is refused.
 """

@@ -1,4 +1,4 @@
-"""What one learns from each probe, with the figures that were measured, as sentences."""
+"""What one learns from each probe: sentences with the figures that were measured."""
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
@@ -71,8 +71,8 @@ def _learn_pitches(rows: Rows) -> str:
     )
     gain = max(after / before for before, after in zip(tight, pitched, strict=True)) - 1
     return (
-        f"Rows that begin on lines of memory are copied at most {gain:.0%} faster than rows right "
-        "behind one another: that is what pitched allocation is worth here."
+        f"Rows that begin on lines of memory are copied at most {gain:.0%} faster than rows "
+        "without gaps: that is what pitched allocation is worth here."
     )
 
 
@@ -111,8 +111,8 @@ def _learn_banks(rows: Rows) -> str:
     multicast = max(value for (way, _), value in cycles.items() if way == "multicast")
     return (
         f"All lanes in one bank (stride 32) take {cycles['stride', 32] / alone:.1f} times as long "
-        f"as a bank each; the padded tile's stride 33 takes {cycles['stride', 33] / alone:.2f} "
-        f"times, a multicast at most {multicast / alone:.2f}."
+        f"as lanes with a bank each; the padded tile's stride 33 takes "
+        f"{cycles['stride', 33] / alone:.2f} times, a multicast at most {multicast / alone:.2f}."
     )
 
 
@@ -167,9 +167,9 @@ def _learn_overlap(rows: Rows) -> str:
         for value in (first["median_seconds"], best["median_seconds"], best["least_seconds"])
     )
     return (
-        f"{before:.1f} ms on {first['streams']} stream become {after:.1f} ms on {best['streams']}; "
-        f"the slowest part alone and one chunk of the others would be {least:.1f}. Copies in, "
-        "kernels and copies out run at once."
+        f"{before:.1f} ms on {first['streams']} stream become {after:.1f} ms on {best['streams']}. "
+        f"The least is {least:.1f}: the slowest part alone, and one chunk of the others. Copies "
+        "in, kernels and copies out run at once."
     )
 
 
@@ -178,9 +178,9 @@ def _learn_row_copies(rows: Rows) -> str:
     apart = [row for row in rows if row["row_bytes"] != "0"]
     slowest = min(float(row["size_bytes"]) / float(row["alone_seconds"]) / 1e9 for row in apart)
     outcome = (
-        f"{waited} of {len(rows)} copies waited for the kernel beside them"
+        f"{waited} of {len(rows)} copies waited for the kernel that filled the GPU"
         if waited
-        else "No copy waited for the kernel beside it: copy engines took them all"
+        else "No copy waited for the kernel that filled the GPU: copy engines took them all"
     )
     return f"{outcome}. On an idle GPU none was slower than {slowest:.1f} GB/s."
 

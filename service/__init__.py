@@ -1,1 +1,16 @@
-"""HTTP, jobs, storage and the command line. Computes nothing and never imports CuPy."""
+"""HTTP, jobs, storage and the command line. Computes nothing and never imports CuPy.
+
+In the order of a request: `app` puts the parts together from `settings`; `api/` receives a request
+and answers it; `tenants/` says who calls; `storage/` has the matrices and the database; `jobs/`
+brings products to the engine in turn; `engine/` is the process that computes, as the service sees
+it. `cli/` is the `wavetrim` command.
+
+Besides: `errors` says what is refused, `threads` keeps blocking calls off the event loop,
+`housekeeping` removes what is too old, `metrics` and `logs` tell what happens, `cursor` marks a
+place in a list. `unix_socket` and `lease_socket` are for callers on this host, `descriptors` says
+how many connections fit the process. `units`, `version`, `libraries` and `local_options` are for
+commands.
+
+Times that are kept come from `clock`, which sees the wall clock step; time-outs come from clocks
+that do not step.
+"""

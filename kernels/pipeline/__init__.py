@@ -1,7 +1,21 @@
 """Matrices in host memory through a GPU: copies in, kernels and copies out at the same time.
 
-`pipeline` runs products. `panels`, `feeding` and `leading` cut one (`host_product`) into `steps`;
-`buffers`, `pieces`, `places` and `arena` say where each step works in device memory; `flow`
-enqueues them from a `launch_cache`, and `arrivals` and `spans` say what has come back and what took
-how long. `sharing` leaves the last rows to another device.
+In the order of a product's way:
+
+1. `host_product` is what is asked. `panels` says how its rows may be cut.
+2. A schedule is data: `steps` lists them for one `Cut`, six numbers. A step is bytes in, a kernel
+   over rows × columns × depth, bytes out, and what each waits for. `schedule` times the list by one
+   recurrence over three queues (copies in, kernels, copies out), at the machine's rates. `cuts`
+   decides the cut: it times a small family and takes the fastest, remembered by shape. The planner
+   predicts with the same list.
+3. `buffers`, `pieces`, `places` and `arena` say where each step works in device memory. Places stay
+   with the plan, and with them the prepared launches of its steps, for each kernel, α, β and number
+   of multiprocessors (`launch_cache`), which share one memory for partial sums.
+4. `pipeline` runs products, `flow` enqueues one's steps, `sharing` leaves the last rows to another
+   device. `arrivals` reads the times of steps that are done (`spans`) when there is nothing to
+   launch, and tells which rows are final.
+
+Events are used again by the next product, and operands are looked at once. Nothing of the caller's
+is kept. Products of up to 12 MiB have all their copies made by the calling thread, since waking
+another takes longer.
 """

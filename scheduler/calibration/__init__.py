@@ -1,4 +1,7 @@
 """Measures a profile: `calibrate` asks `cpu`, `links`, `kernels` and `contention` in turn.
 
-`repetition` measures something several times; `staircase` and `row_cost` fit what was measured.
+Products are measured after a pause of a millisecond, as the next of many jobs finds the machine:
+threads sleep by then. What counts is the median, since the best of several is rarely what a job
+finds (`repetition`).
+`staircase` and `row_cost` fit what was measured.
 """
