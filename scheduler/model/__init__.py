@@ -1,8 +1,8 @@
 """What rows of a product cost on each device.
 
-`waves` counts tiles and waves; `cost` is a curve of seconds over rows, never decreasing; `cpu` gives
-the CPU's, `gpu_curve` the GPU's, `curves` both for one product. `corrections` multiply a curve by
-what earlier runs of its class showed.
+`waves` counts tiles and waves; `cost` is a curve of seconds over rows, never decreasing; `cpu`
+gives the CPU's, `gpu_curve` the GPU's, `curves` both for one product. `corrections` multiply a
+curve by what earlier runs of its class showed.
 
 - The GPU's curve is the time of a schedule: the list of steps that `kernels/pipeline/cuts.py` finds
   fastest, timed by the recurrence of `kernels/pipeline/schedule.py` at the rates that calibration

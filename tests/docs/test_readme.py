@@ -77,10 +77,18 @@ def test_measured_table_matches_results() -> None:
     assert fill_section(README, "measured", render_measured(read_host_results(RESULTS))) == README
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, *PAGES])
 def test_links_and_paths_lead_somewhere(document: str) -> None:
-    text = (ROOT / document).read_text(encoding="utf-8")
+    page = ROOT / document
+    text = page.read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!http)([^)#]+)", text)
     paths = re.findall(rf"`((?:{FOLDERS})/(?!.*NAME)[\w./]*)`", text)
-    missing = [path for path in links + paths if not (ROOT / path).exists()]
-    assert not missing
+    assert not [link for link in links if not (page.parent / link).exists()]
+    assert not [path for path in paths if not (ROOT / path).exists()]
+
+
+def test_the_architecture_is_read_in_some_minutes() -> None:
+    assert len((ROOT / "ARCHITECTURE.md").read_bytes()) <= 6000
