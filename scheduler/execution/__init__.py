@@ -7,14 +7,12 @@ The boundary moves unless F was given: the planned F is only where both parts sh
 
 - The GPU takes panels from the top of one range of rows, the CPU takes rows from the bottom, until
   nothing is left (`row_queue`). The GPU has three panels in hand that are not computed.
-- The CPU takes half of its rest at a time, in rounds of all its threads (guided self-scheduling,
-  `pieces`). Pieces are cut into blocks as large as those of F rows taken at once, so they cost
-  little more than a look at the clock. A thread that finds no block left takes the next piece,
-  while the others finish theirs.
-- Its rest are the planned rows while both parts may end with them together, to 4% of the planned
-  time. Otherwise it is what makes them end together (`outlook`): the CPU's pace is that of its
-  blocks so far, the GPU's that of its panels, and a pace counts as slow, or as fast, only if it was
-  so both lately and all in all.
+- Of the rows that are left each part is due a share in proportion to its speed so far; the CPU
+  takes half of its share at a time, in rounds of all its threads (`self_scheduling`). Pieces are
+  cut into blocks as large as those of F rows taken at once, so they cost little more than a look
+  at the clock. A thread that finds no block left takes the next piece, while the others finish
+  theirs.
+- Beyond its planned rows the GPU takes only those that the CPU is not due.
 
 So a CPU that needs twice the planned time is done with its first piece when all should be done, and
 takes no other. One that is fast, or whose GPU is slow, goes on beyond F. A wrong prediction costs a

@@ -16,8 +16,8 @@ from wavetrim.kernels.errors import PipelineCancelled
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline, GpuTimings
 from wavetrim.kernels.pipeline.sharing import SharedRows
 from wavetrim.native.call_threads import CallThreads
-from wavetrim.scheduler.execution.pieces import Pieces
 from wavetrim.scheduler.execution.row_queue import RowQueue
+from wavetrim.scheduler.execution.self_scheduling import SelfSchedule
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.plan import Plan
 
@@ -129,7 +129,7 @@ class Execution:
         self._pipeline, self._pool, self._gpu_thread = pipeline, pool, gpu_thread
         self._watchdog = watchdog
         self._comes_again = comes_again
-        self._row_queue = RowQueue(plan.problem.m, plan.f, _choose_pieces(plan))
+        self._row_queue = RowQueue(plan.problem.m, plan.f, _choose_schedule(plan))
         self._counter = RowCounter(plan.problem.m, progress)
         self._final = FinalRows(final)
         self._stop = threading.Event()
@@ -213,6 +213,10 @@ class Execution:
             self._watchdog.note_progress()
         self._counter.add(rows)
 
+    def _count_cpu_rows(self, rows: float) -> None:
+        self._row_queue.note_cpu_rows(rows)
+        self._counter.add(rows)
+
     def _compute_cpu_rows(self) -> float:
         threads = self._plan.share.threads if self._plan.gpu_rows else self._pool.threads
         return self._multiply_on_cpu(self._row_queue.take_bottom, threads, self._final.tell_cpu)
@@ -228,7 +232,7 @@ class Execution:
                 self._a, self._b, self._c, take,
                 likely_rows=self._plan.f if self._row_queue.moves else None,
                 alpha=self._alpha, beta=self._beta, threads=threads,
-                progress=self._counter.add, cancelled=self._is_cancelled, final=final,
+                progress=self._count_cpu_rows, cancelled=self._is_cancelled, final=final,
             )  # fmt: skip
         except BaseException:
             self._stop.set()
@@ -238,19 +242,18 @@ class Execution:
         return self._stop.is_set() or (self._cancelled is not None and self._cancelled())
 
 
-def _choose_pieces(plan: Plan) -> Pieces | None:
-    """How the CPU takes its rows, where the boundary may move."""
+def _choose_schedule(plan: Plan) -> SelfSchedule | None:
+    """How both parts share the rows, where the boundary may move."""
     if plan.pinned or plan.gpu_curve is None or not 0 < plan.f < plan.problem.m:
         return None
     problem = plan.problem
     strips = cut_strips(plan.f, problem.n, max(1, problem.k), plan.share.threads)
-    return Pieces(
-        plan.gpu_curve,
-        plan.cpu_curve,
+    return SelfSchedule(
         rows=problem.m,
         planned=plan.gpu_rows,
         total_seconds=plan.predicted.total_seconds,
         round_rows=strips.round_rows,
+        tile_rows=plan.gpu_curve.problem.tile_m,
     )
 
 

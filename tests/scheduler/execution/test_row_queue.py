@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.scheduler.execution.pieces import Pieces
 from wavetrim.scheduler.execution.row_queue import RowQueue
-from wavetrim.scheduler.model.cost import CpuCurve
+from wavetrim.scheduler.execution.self_scheduling import SelfSchedule
 
 ROWS = st.integers(1, 3000)
 
@@ -23,16 +22,10 @@ class Clock:
         return self.now
 
 
-def make_queue(
-    rows: int,
-    f: int,
-    gpu_row_seconds: float = 1e-4,
-    clock: Callable[[], float] = time.perf_counter,
-) -> RowQueue:
-    """A queue that moves: a CPU with 0.1 ms a row, and no start worth speaking of."""
-    gpu, cpu = CpuCurve(gpu_row_seconds), CpuCurve(1e-4)
-    pieces = Pieces(gpu, cpu, rows, rows - f, total_seconds=f * 1e-4, round_rows=10)
-    return RowQueue(rows, f, pieces, clock)
+def make_queue(rows: int, f: int, clock: Callable[[], float] = time.perf_counter) -> RowQueue:
+    """A queue that moves: both parts are planned to take 0.1 ms for each row of the CPU."""
+    schedule = SelfSchedule(rows, rows - f, f * 1e-4, round_rows=10, tile_rows=1) if f else None
+    return RowQueue(rows, f, schedule, clock)
 
 
 @given(rows=ROWS, data=st.data(), moves=st.booleans())
@@ -73,53 +66,51 @@ def test_the_gpu_takes_over_what_a_slow_cpu_has_not_begun() -> None:
     clock = Clock()
     row_queue = make_queue(1000, 400, clock=clock)
     assert row_queue.take_bottom(0.0) == range(800, 1000)
+    clock.now = 0.035  # the CPU should have computed 350 rows by then, and has none
     while row_queue.take_top(128):
         pass
-    assert row_queue.f == 200
-    clock.now = 0.1
-    assert not row_queue.take_bottom(20.0)
+    assert row_queue.f < 300
+
+
+def test_parts_that_are_as_fast_as_planned_meet_where_it_was_planned() -> None:
+    clock = Clock()
+    row_queue = make_queue(1000, 400, clock=clock)
+    row_queue.take_bottom(0.0)
+    ends = []
+    for panel in range(8):
+        clock.now = 0.04 / 6 * max(0, panel - 2)  # three panels are taken ahead
+        row_queue.note_cpu_rows(400 / 6 if panel > 2 else 0)
+        if panel == 5:
+            row_queue.take_bottom(0.0)
+        ends.append(row_queue.take_top(100).stop)
+    assert ends[-2:] == [600, 600]
+    assert row_queue.f == 400
 
 
 def test_what_the_cpu_leaves_and_the_gpu_does_not_take_is_there_in_the_end() -> None:
     clock = Clock()
-    row_queue = make_queue(1000, 400, gpu_row_seconds=1e-7, clock=clock)
-    assert row_queue.take_top(600) == range(600)
+    row_queue = make_queue(1000, 400, clock=clock)
+    assert row_queue.take_top(590) == range(590)
     assert row_queue.take_bottom(0.0) == range(800, 1000)
-    clock.now = 0.1
-    assert not row_queue.take_bottom(10.0)
-    assert row_queue.take_rest() == range(600, 800)
-    assert row_queue.f == 400
+    clock.now = 10.0  # the CPU took for ever, and the GPU as long as planned
+    assert not row_queue.take_bottom(200.0)
+    assert row_queue.take_rest() == range(590, 800)
+    assert row_queue.f == 410
     assert not row_queue.take_rest()
 
 
-def test_a_cpu_that_is_early_goes_on_beyond_its_own_rows_in_ever_smaller_parts() -> None:
+def test_a_cpu_that_is_early_goes_on_beyond_its_own_rows() -> None:
     clock = Clock()
-    row_queue = make_queue(10_000, 1000, gpu_row_seconds=1e-4, clock=clock)
+    row_queue = make_queue(10_000, 1000, clock=clock)
     sizes = []
     while rows := row_queue.take_bottom(0.0):
         sizes.append(len(rows))
         clock.now += len(rows) * 1e-5
+        row_queue.note_cpu_rows(len(rows))
         while row_queue.take_top(200).stop * 1e-4 < clock.now + 0.06:
             pass
     assert sizes[0] == 500
     assert sum(sizes) > 5000
-    assert sizes[-1] < max(sizes)
-
-
-def test_a_gpu_that_is_slow_leaves_more_rows_to_the_cpu() -> None:
-    taken = []
-    for slowness in (1, 3):
-        clock = Clock()
-        row_queue = make_queue(2000, 1000, clock=clock)
-        for _ in range(3):
-            row_queue.take_top(100)
-        row_queue.take_bottom(0.0)
-        for panel in range(1, 5):
-            clock.now = panel * slowness * 0.01
-            row_queue.take_top(100)
-        clock.now = 0.05
-        taken.append(len(row_queue.take_bottom(0.0)))
-    assert taken[0] < taken[1]
 
 
 @given(rows=ROWS)

@@ -1,0 +1,181 @@
+"""Both parts end together: with the planned rows where the plan is right, with others where not."""
+
+import heapq
+from math import exp, log
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wavetrim.cpu.blocks import cut_strips
+from wavetrim.kernels.pipeline.cuts import plan_steps
+from wavetrim.kernels.pipeline.flow import PANELS_AHEAD
+from wavetrim.scheduler.execution.row_queue import RowQueue
+from wavetrim.scheduler.execution.self_scheduling import SelfSchedule, Standing
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.presets import find_preset
+from wavetrim.scheduler.profile.store import build_preset_profile
+
+PRESET = find_preset("H200")
+assert PRESET is not None
+H200 = build_preset_profile(PRESET, "test", 16)
+
+
+@st.composite
+def schedules_under_way(draw: st.DrawFn) -> tuple[SelfSchedule, Standing]:
+    """A schedule, and how far its parts are."""
+    rows = draw(st.integers(2, 20_000))
+    schedule = SelfSchedule(
+        rows=rows,
+        planned=draw(st.integers(1, rows - 1)),
+        total_seconds=draw(st.floats(1e-5, 1)),
+        round_rows=draw(st.integers(1, rows)),
+        tile_rows=draw(st.sampled_from([8, 64, 128])),
+    )
+    top = draw(st.integers(0, rows))
+    bottom = draw(st.integers(top, rows))
+    elapsed_seconds = draw(st.floats(0, 2))
+    standing = Standing(
+        top,
+        bottom,
+        gpu_rows=draw(st.integers(0, top)),
+        gpu_seconds=draw(st.floats(0, elapsed_seconds)),
+        elapsed_seconds=elapsed_seconds,
+        cpu_rows=draw(st.floats(0, rows - bottom)),
+        cpu_seconds=draw(st.floats(0, elapsed_seconds)),
+    )
+    return schedule, standing
+
+
+@given(schedules_under_way())
+def test_shares_pieces_and_limits_are_of_rows_that_no_part_has_taken(
+    product: tuple[SelfSchedule, Standing],
+) -> None:
+    schedule, standing = product
+    if standing.bottom == schedule.rows and standing.top <= schedule.planned:
+        assert schedule.find_share(standing) == schedule.rows - schedule.planned
+    rows = standing.bottom - standing.top
+    assert 0 <= schedule.find_share(standing) <= rows
+    assert 0 <= schedule.choose_piece(standing) <= max(rows, 0)
+    assert standing.top <= schedule.find_limit(standing) <= standing.bottom
+
+
+@given(st.integers(2, 20_000), st.floats(1e-4, 1), st.floats(0.0, 0.9), st.data())
+def test_parts_that_are_as_fast_as_planned_keep_the_planned_boundary(
+    rows: int, total_seconds: float, done: float, data: st.DataObject
+) -> None:
+    planned = data.draw(st.integers(1, rows - 1))
+    schedule = SelfSchedule(rows, planned, total_seconds, round_rows=1, tile_rows=1)
+    f = rows - planned
+    standing = Standing(
+        top=int(done * planned),
+        bottom=rows - int(done * f),
+        gpu_rows=done * planned,
+        gpu_seconds=done * total_seconds,
+        elapsed_seconds=done * total_seconds,
+        cpu_rows=done * f,
+        cpu_seconds=done * total_seconds,
+    )
+    assert abs(standing.bottom - schedule.find_share(standing) - planned) <= 1
+
+
+@pytest.mark.parametrize("times", [0.25, 0.5, 2.0, 4.0])
+def test_a_cpu_that_takes_longer_is_due_fewer_rows(times: float) -> None:
+    schedule = SelfSchedule(10_000, 6000, 0.1, round_rows=1, tile_rows=1)
+    shares = [
+        schedule.find_share(
+            Standing(
+                top=3000, bottom=8000, gpu_rows=3000, gpu_seconds=0.05, elapsed_seconds=0.05,
+                cpu_rows=2000 / slowness, cpu_seconds=0.05,
+            )
+        )
+        for slowness in (1.0, times)
+    ]  # fmt: skip
+    assert shares[0] == 2000
+    assert (shares[1] < shares[0]) == (times > 1)
+
+
+def test_the_first_piece_is_half_of_the_cpus_part_in_whole_rounds() -> None:
+    schedule = SelfSchedule(10_000, 6000, 0.1, round_rows=300, tile_rows=128)
+    assert schedule.choose_piece(Standing(0, 10_000)) == 2100
+
+
+def choose_splits() -> list[Plan]:
+    """Splits of products on some multiprocessors of an H200, by its data sheet."""
+    shapes = [
+        *((16384, 16384, 256, None), (65536, 512, 512, 8), (8192, 8192, 8192, 8)),
+        *((3000, 2500, 9000, 8), (10_000, 1000, 4000, 4), (5890, 4956, 3037, 8)),
+        *((20_000, 3000, 700, 16), (3314, 2837, 14_341, 4)),
+    ]
+    plans = [
+        choose_plan(GemmProblem(m, n, k, memory="pinned"), H200, PlanOptions(sms=sms))
+        for m, n, k, sms in shapes
+    ]
+    return [plan for plan in plans if 0 < plan.f < plan.problem.m]
+
+
+def play(plan: Plan, *, moves: bool, cpu_times: float, gpu_times: float) -> float:
+    """Seconds until both are done, each part so many times as slow as its curve.
+
+    The CPU tells of what it has computed four times a piece, and a later piece costs 50 µs.
+    """
+    m, now = plan.problem.m, 0.0
+    gpu, cpu = plan.gpu_curve, plan.cpu_curve
+    assert gpu is not None
+    strips = cut_strips(plan.f, plan.problem.n, plan.problem.k, 14)
+    schedule = SelfSchedule(
+        rows=m, planned=plan.gpu_rows, total_seconds=plan.predicted.total_seconds,
+        round_rows=strips.round_rows, tile_rows=gpu.problem.tile_m,
+    )  # fmt: skip
+    queue = RowQueue(m, plan.f, schedule if moves else None, lambda: now)
+    panel = plan_steps(gpu.problem, gpu.rates, gpu.memory_bytes).cut.panel_rows
+    turns: list[tuple[float, str, float]] = [(0.0, "cpu", 0.0), (0.0, "gpu", 0.0)]
+    end, computed = 0.0, [0.0] * PANELS_AHEAD
+    while turns:
+        now, side, told = heapq.heappop(turns)
+        if side == "tell":
+            queue.note_cpu_rows(told)
+            continue
+        rows = queue.take_bottom(0.0) if side == "cpu" else queue.take_top(panel)
+        if not rows:
+            continue
+        if side == "cpu":
+            first = rows.stop == m
+            seconds = cpu.seconds(len(rows)) - (0.0 if first else cpu.seconds(1) - 50e-6)
+            seconds *= cpu_times
+            for quarter in range(1, 5):
+                heapq.heappush(turns, (now + seconds * quarter / 4, "tell", len(rows) / 4))
+            ready = now + seconds
+            heapq.heappush(turns, (ready, "cpu", 0.0))
+        else:
+            seconds = gpu_times * (gpu.seconds(rows.stop) - gpu.seconds(rows.start))
+            computed.append(computed[-1] + seconds)
+            ready = computed[-1]
+            heapq.heappush(turns, (max(now, computed[-PANELS_AHEAD]), side, 0.0))
+        end = max(end, ready)
+    rest = queue.take_rest()
+    return end + (cpu_times * cpu.seconds(len(rest)) if rest else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("cpu_times", "gpu_times", "limit"),
+    [(1.0, 1.0, 1.02), (1.1, 1.0, 1.0), (0.9, 1.0, 1.03), (2.0, 1.0, 0.8), (4.0, 1.0, 0.7),
+     (1.0, 2.0, 0.97)],
+)  # fmt: skip
+def test_a_moving_boundary_costs_little_and_saves_much(
+    cpu_times: float, gpu_times: float, limit: float
+) -> None:
+    """Against the planned F pinned, as a geometric mean."""
+    plans = choose_splits()
+    assert len(plans) >= 5
+    ratios = []
+    for plan in plans:
+        moving, pinned = (
+            play(plan, moves=moves, cpu_times=cpu_times, gpu_times=gpu_times)
+            for moves in (True, False)
+        )
+        ratios.append(moving / pinned)
+    assert exp(fmean(map(log, ratios))) <= limit, ratios
