@@ -3,5 +3,5 @@
 Products are measured after a pause of a millisecond, as the next of many jobs finds the machine:
 threads sleep by then. What counts is the median, since the best of several is rarely what a job
 finds (`repetition`).
-`staircase` and `row_cost` fit what was measured.
+`staircase` fits what was measured of a kernel.
 """

@@ -80,11 +80,11 @@ def measure_links(
         The CPU with what is left of it beside the GPU, and the links.
     """
     pool = executor.pool
-    rates = [rate for rate in cpu.rates if rate.dtype in ("float32", "float64")]
+    rate = next(rate for rate in cpu.rates if rate.dtype == "float32")
     links = tuple(
         measure_link(way, memory, device_index=device_index, source=source) for memory in MEMORIES
     )
-    shares = measure_shares(way, pool, share_cpu(pool.threads), rates)
+    shares = measure_shares(way, pool, share_cpu(pool.threads), rate)
     return replace(cpu, beside_gpu=shares), links
 
 

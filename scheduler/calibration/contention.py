@@ -14,28 +14,26 @@ from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.scheduler.calibration.links import LINK_SIDE, Way, prepare_copies
 from wavetrim.scheduler.calibration.repetition import repeat
-from wavetrim.scheduler.calibration.row_cost import fit_row_cost
-from wavetrim.scheduler.model.cpu import DEEP_K, SHALLOW_K, CpuRate, CpuShare
+from wavetrim.scheduler.model.cpu import CpuRate, CpuShare
 from wavetrim.scheduler.problem import Memory
 
 _SECONDS: Final = 0.2
-_MOST_STRETCH: Final = 4.0
-_LEAST_SHALLOW_STRETCH: Final = 2.0
-"""What is measured with a C that stays in the caches is less than what a large C takes from staged
-copies."""
-
 _START_SECONDS: Final = 0.1
 _BRIEF: Final = 32768, 256, 256
 """A product whose GPU part takes about as long as the CPU part needs to get going."""
 
+_BRIEF_PART: Final = 1024, 256
+"""Rows and K of the CPU part then."""
+
 _SIDE: Final = 4096
-_DEEP: Final = 1024, DEEP_K
-_SHALLOW: Final = 1024, SHALLOW_K
-"""Rows and K of products that are bound by arithmetic, and by writing C."""
+"""Columns of the CPU part's products."""
+
+_DEEP: Final = 1024, 4096
+"""Rows and K of a product that is bound by arithmetic."""
 
 
 def measure_shares(
-    way: Way, pool: CpuPool, shares: Sequence[CpuShare], rates: Sequence[CpuRate]
+    way: Way, pool: CpuPool, shares: Sequence[CpuShare], rate: CpuRate
 ) -> tuple[CpuShare, ...]:
     """The ways to share the CPU, each with what GPU part and CPU part then take from each other.
 
@@ -45,49 +43,30 @@ def measure_shares(
         way: The way to the GPU.
         pool: The CPU path.
         shares: Threads and copiers of each way.
-        rates: The CPU's with all threads, float32's and float64's.
+        rate: The CPU's in float32, with all threads.
     """
     alone = {
         memory: repeat(_prepare_copies(way, memory), _SECONDS)
         for memory in {share.memory for share in shares}
     }
-    return tuple(_measure_share(way, pool, share, rates, alone[share.memory]) for share in shares)
+    return tuple(_measure_share(way, pool, share, rate, alone[share.memory]) for share in shares)
 
 
 def _measure_share(
-    way: Way,
-    pool: CpuPool,
-    share: CpuShare,
-    rates: Sequence[CpuRate],
-    copy_seconds: float,
+    way: Way, pool: CpuPool, share: CpuShare, rate: CpuRate, copy_seconds: float
 ) -> CpuShare:
     copy = _prepare_copies(way, share.memory, share.copiers)
-    least_stretch = _LEAST_SHALLOW_STRETCH if share.memory == "pageable" else 1.0
-    link_stretches = {DEEP_K: 1.0, SHALLOW_K: least_stretch}
-    costs = {}
-    for rate in rates:
-        rows: list[tuple[int, float]] = []
-        for m, k in (_DEEP, _SHALLOW):
-            compute = _prepare_product(pool, m, k, share.threads, rate.dtype)
-            beside = _run_beside(copy, compute)
-            link_stretches[k] = max(link_stretches[k], beside.copy_seconds / copy_seconds)
-            row_seconds = (beside.compute_seconds - rate.call_seconds) / (m + rate.startup_rows)
-            rows.append((k, max(row_seconds, beside.compute_seconds / m / 2)))
-        costs[rate] = fit_row_cost(_SIDE, *rows)
+    m, k = _DEEP
+    both = _run_both(copy, _prepare_product(pool, m, k, share.threads, rate.dtype))
+    row_seconds = (both.compute_seconds - rate.call_seconds) / (m + rate.startup_rows)
+    arithmetic_seconds = 2e-9 * k * (_SIDE + rate.copy_columns) / rate.gflops
+    alone_seconds = arithmetic_seconds + _SIDE * rate.element_seconds
     part = share.threads / pool.threads
-    element_stretch = costs[rates[0]].element_seconds / rates[0].element_seconds * part
-    # Beside copies nothing is faster: what seems so is the machine's changing speed.
-    stretch, wide_stretch = (
-        max(1.0, cost.flop_seconds * rate.gflops * 1e9 * part) for rate, cost in costs.items()
-    )
     return replace(
         share,
-        stretch=stretch,
-        wide_stretch=wide_stretch,
-        # Little beside the arithmetic, the elements' cost is told from it with large errors.
-        element_stretch=min(max(element_stretch, 1 / _MOST_STRETCH), _MOST_STRETCH),
-        link_stretch=link_stretches[DEEP_K],
-        shallow_link_stretch=link_stretches[SHALLOW_K],
+        # Beside copies nothing is faster: what seems so is the machine's changing speed.
+        stretch=max(1.0, row_seconds * part / alone_seconds),
+        link_stretch=max(1.0, both.copy_seconds / copy_seconds),
         start_seconds=_measure_start(way, pool, share),
     )
 
@@ -99,7 +78,7 @@ def _measure_start(way: Way, pool: CpuPool, share: CpuShare) -> float:
     copy = prepare_copies(
         *(way, share.memory, *_BRIEF), spec=spec, copiers=share.copiers, begun=begun.set
     )
-    compute = _prepare_product(pool, *_SHALLOW, share.threads, "float32")
+    compute = _prepare_product(pool, *_BRIEF_PART, share.threads, "float32")
     with ThreadPoolExecutor(1) as thread:
 
         def run_both() -> float:
@@ -120,14 +99,14 @@ def _prepare_copies(way: Way, memory: Memory, copiers: int | None = None) -> Cal
 
 
 @dataclass(frozen=True, slots=True)
-class _Beside:
-    """Medians of both, side by side."""
+class _Both:
+    """Medians of both while they run at the same time."""
 
     copy_seconds: float
     compute_seconds: float
 
 
-def _run_beside(copy: Callable[[], float], compute: Callable[[], float]) -> _Beside:
+def _run_both(copy: Callable[[], float], compute: Callable[[], float]) -> _Both:
     """Copy again and again in this thread while another one computes."""
     seconds = [compute()]
     copied = threading.Event()
@@ -144,7 +123,7 @@ def _run_beside(copy: Callable[[], float], compute: Callable[[], float]) -> _Bes
         finally:
             copied.set()
         computing.result()
-    return _Beside(copy_seconds, statistics.median(seconds))
+    return _Both(copy_seconds, statistics.median(seconds))
 
 
 def _prepare_product(

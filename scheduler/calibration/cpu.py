@@ -1,6 +1,6 @@
 """Measures the CPU path: a line of seconds over rows for every element type."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Final
@@ -9,7 +9,6 @@ import numpy as np
 
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.scheduler.calibration.repetition import REST_SECONDS, repeat
-from wavetrim.scheduler.calibration.row_cost import RowCost, fit_row_cost
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.scheduler.profile.estimate import estimate_cpu, share_cpu
@@ -40,6 +39,22 @@ _SECONDS: Final = {True: 0.1, False: 0.03}
 _BRIEF_SECONDS: Final = 0.03
 _DRAWN: Final = 65_521
 """Random elements, over and over: drawing all of them would take longer than multiplying."""
+
+_LEAST_ELEMENT_SECONDS: Final = 1e-12
+_LEAST_FLOP_SHARE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class RowCost:
+    """A row of N elements costs N (2 K flop_seconds + element_seconds).
+
+    Attributes:
+        flop_seconds: Of one operation, more than 0.
+        element_seconds: Of one element of C however short K is, more than 0.
+    """
+
+    flop_seconds: float
+    element_seconds: float
 
 
 def measure_cpu(pool: CpuPool, source: str) -> CpuModel:
@@ -147,3 +162,22 @@ def _choose_side(assumed: CpuRate) -> int:
     flops = assumed.gflops * 1e9 * _PRODUCT_SECONDS
     fitting = [side for side in _SIDES if 2 * _FEW_ROWS[-1] * side * side <= flops]
     return max(fitting, default=_SIDES[0])
+
+
+def fit_row_cost(n: int, deep: tuple[int, float], shallow: tuple[int, float]) -> RowCost:
+    """Both costs from the seconds of a row at two K.
+
+    What two measurements leave open by their noise stays within bounds: an element costs nothing
+    or more by itself, and the arithmetic at least half of the row at the larger K.
+
+    Args:
+        n: Columns of C.
+        deep: The larger K, and the seconds of a row there.
+        shallow: The smaller one, likewise.
+    """
+    (deep_k, deep_seconds), (shallow_k, shallow_seconds) = deep, shallow
+    most = deep_seconds / (2 * n * deep_k)
+    flop_seconds = (deep_seconds - shallow_seconds) / (2 * n * (deep_k - shallow_k))
+    flop_seconds = min(max(flop_seconds, _LEAST_FLOP_SHARE * most), most)
+    element_seconds = shallow_seconds / n - 2 * shallow_k * flop_seconds
+    return RowCost(flop_seconds, max(element_seconds, _LEAST_ELEMENT_SECONDS))

@@ -1,23 +1,12 @@
 """What the model knows of one machine's CPU: its rates, and what is left of it beside a GPU."""
 
 from dataclasses import dataclass
-from math import log2
 from typing import Final
 
 from wavetrim.scheduler.problem import Memory
 
-SHALLOW_K: Final = 256
-DEEP_K: Final = 4096
-"""Where the CPU part is bound by writing C, and by its arithmetic."""
-
 NARROW: Final = 128
 """Up to so many columns, and as long a K, neither arithmetic nor writing C is all of a product."""
-
-LEAST_COPYING: Final = 0.25
-"""Share of the time in which copies hold up the CPU part at least: the first ones, which the GPU
-waits for, are as fast as can be, however long its kernels take behind them."""
-
-_WIDE_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +53,7 @@ class CpuShare:
         copiers: Threads that share in each copy between pageable memory and page-locked slabs.
         stretch: How many times as long the CPU part's arithmetic takes as without the GPU while
             copies are under way.
-        wide_stretch: The same of elements of 8 bytes.
-        element_stretch: The same for what each element of C costs beside it.
-        link_stretch: How many times as long the GPU part's copies take as without the CPU part,
-            where N and K are DEEP_K or more.
-        shallow_link_stretch: The same where one of them is so small that their harmonic mean is
-            SHALLOW_K or less: then the CPU part wants more of the memory's rate.
+        link_stretch: How many times as long the GPU part's copies take as without the CPU part.
         start_seconds: Seconds that the GPU part loses while the CPU part's threads wake up.
     """
 
@@ -77,37 +61,8 @@ class CpuShare:
     threads: int
     copiers: int
     stretch: float = 1.0
-    wide_stretch: float = 1.0
-    element_stretch: float = 1.0
     link_stretch: float = 1.0
-    shallow_link_stretch: float = 1.0
     start_seconds: float = 0.0
-
-    def find_stretch(self, item_bytes: int, copying: float) -> float:
-        """How many times as long the CPU part's arithmetic takes.
-
-        Args:
-            item_bytes: Of an element.
-            copying: Share of the time in which copies are under way.
-        """
-        stretch = self.wide_stretch if item_bytes == _WIDE_BYTES else self.stretch
-        return 1 + (stretch - 1) * max(copying, LEAST_COPYING)
-
-    def find_link_stretch(self, n: int, k: int) -> float:
-        """How many times as long the GPU part's copies take.
-
-        The CPU part reads K elements of A and writes N of C for each row, so few columns hold the
-        copies up as a short K does.
-
-        Args:
-            n: Columns of C.
-            k: Columns of A.
-        """
-        depth = 2 * n * k / (n + k)
-        deep_share = log2(depth / SHALLOW_K) / log2(DEEP_K / SHALLOW_K)
-        deep_share = min(1.0, max(0.0, deep_share))
-        shallow, deep = self.shallow_link_stretch, self.link_stretch
-        return deep_share * deep + (1 - deep_share) * shallow
 
 
 @dataclass(frozen=True, slots=True)

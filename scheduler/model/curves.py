@@ -19,25 +19,12 @@ FILLED_BYTES: Final = 16 << 20
 """Of A and B: behind as many, copies have reached their rates. What they lose until then grows as
 the root of their bytes, as seen on an H200 from 0.3 to 1000 MB."""
 
-KERNELS_BESIDE_COPIES: Final = 1.04
-"""How many times as long kernels take beside copies, which want the GPU's memory as well: 1.00 to
-1.08 on an H200."""
-
-MEMORY_KEPT_UP: Final = 0.73
-"""Share of the device memory's rate that a kernel which adds to C keeps up: 3.5 TB/s on an H200."""
-
 MEMORY_SHARE: Final = 0.9
 """Share of the device memory that buffers may take; the pipeline asks the driver what is free."""
 
 LATE_SECONDS: Final[dict[Memory, float]] = {"pinned": 0.0, "pageable": 7e-4}
 """How much later than by its own clock the CPU part is done beside the GPU's: it begins when the
 first copies are on their way. From pageable memory 0.6 to 1.1 ms on an H200."""
-
-WRITES_BESIDE_COPIES: Final = 16.0
-"""How many times as long the CPU takes to write C beside the GPU's copies where it does little
-else: both want all of the memory's rate. At 8192×8192×1 on an H200 splits took up to a third longer
-than the GPU alone, and never a tenth less."""
-
 
 ALONE_SECONDS: Final = 2e-5
 """What a small product costs the calling thread on top of its arithmetic: 12 to 28 µs where the
@@ -64,16 +51,13 @@ def build_cpu_curve(
     flop_seconds, element_seconds = 1e-9 / rate.gflops, rate.element_seconds
     narrow_seconds, write_seconds = rate.narrow_seconds, rate.write_seconds
     call_seconds = rate.call_seconds
-    writes_only = 2 * problem.k * flop_seconds + element_seconds < 2 * write_seconds
     if share is not None:
         fewer = profile.cpu.threads / share.threads
-        slower = fewer * share.find_stretch(problem.item_bytes, copying)
+        slower = fewer * (1 + (share.stretch - 1) * copying)
         flop_seconds *= slower
         narrow_seconds *= slower
         call_seconds += LATE_SECONDS[problem.memory]
-        element_seconds *= fewer * share.element_stretch
-        if writes_only:
-            write_seconds *= WRITES_BESIDE_COPIES
+        element_seconds *= fewer
     arithmetic_seconds = 2 * problem.k * (problem.n + rate.copy_columns) * flop_seconds
     row_seconds = arithmetic_seconds + problem.n * element_seconds
     if narrow_seconds and max(problem.n, problem.k) <= NARROW:
@@ -146,9 +130,9 @@ def build_rates(problem: GemmProblem, profile: MachineProfile, model: KernelMode
         enqueue_seconds=link.step_seconds,
         call_seconds=link.call_seconds + find_filled_share(problem) * link.fill_seconds,
         launch_seconds=model.launch_seconds,
-        wave_seconds=KERNELS_BESIDE_COPIES * model.wave_seconds,
-        depth_seconds=KERNELS_BESIDE_COPIES * model.wave_k_seconds,
-        memory_bytes_per_second=MEMORY_KEPT_UP * gpu.memory_gbytes_per_second * 1e9,
+        wave_seconds=model.wave_seconds,
+        depth_seconds=model.wave_k_seconds,
+        memory_bytes_per_second=gpu.memory_gbytes_per_second * 1e9,
     )
 
 

@@ -17,9 +17,6 @@ from wavetrim.kernels.pipeline.steps import Cut, cut_steps
 from wavetrim.scheduler.model.corrections import UNCORRECTED, Correction
 from wavetrim.scheduler.model.waves import WaveGrid, divide_up
 
-_COVERED_STARTS: Final = 6
-"""A GPU part that takes so many times as long as the CPU part's start loses nothing by it."""
-
 _KNOTS: Final = 8
 """Numbers of rows for which the schedule is timed, all rows among them."""
 
@@ -129,9 +126,8 @@ class GpuCurve:
         """Seconds for `rows` rows: 0 without rows, and never less for more rows."""
         if rows == 0:
             return 0.0
-        seconds = self._find_schedule_seconds(rows)
-        # What has been enqueued before the CPU part starts keeps a long part busy meanwhile.
-        seconds += max(0.0, self.start_seconds - seconds / _COVERED_STARTS)
+        # What is enqueued before the CPU part starts keeps a longer part busy meanwhile.
+        seconds = max(self._find_schedule_seconds(rows), self.start_seconds)
         return self.correction.factor * seconds
 
     def estimate_rows(self, seconds: float) -> float:

@@ -8,9 +8,8 @@
   faster.
 - `split` chooses F: the least T at which the rows that all devices finish within T add up to M.
   Exact, for any number of devices.
-- `plan` chooses. A split must promise 5% and half a millisecond over the better single device, 10%
-  and 1.5 ms where copies are staged. There the GPU alone must promise 10% over the CPU alone, which
-  is the steadier of the two.
+- `plan` chooses. A split must promise a millisecond and 5% over the better single device, 10% where
+  copies are staged.
 
 `cache` keeps plans by shape until runs correct them, `trial` lets one of 50 products run where none
 of its kind has run; `description` shows one as JSON. Each group of numbers in a profile

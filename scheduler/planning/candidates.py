@@ -108,7 +108,7 @@ def rank_kernels(
 
     def rank(kernel: RankedKernel) -> tuple[float, bool]:
         seconds = kernel.curve.correction.factor * kernel.curve.kernel_seconds(problem.m)
-        return seconds, kernel.spec.accuracy != "library"
+        return float(f"{seconds:.9g}"), kernel.spec.accuracy != "library"  # ties are ties
 
     return sorted(kernels, key=rank)[:CONSIDERED]
 

@@ -1,6 +1,5 @@
 """Figures for what was not measured, each by a stated rule, so that a plan can always be made."""
 
-from dataclasses import replace
 from typing import Final
 
 from wavetrim.kernels.catalog import KernelSpec, list_kernels
@@ -176,9 +175,7 @@ def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuSha
         link_stretch=PINNED_STRETCH,
         start_seconds=START_SECONDS,
     )
-    return tuple(
-        replace(share, shallow_link_stretch=share.link_stretch) for share in (staged, pinned)
-    )
+    return staged, pinned
 
 
 def _compare_with_float32(dtype: str) -> float:

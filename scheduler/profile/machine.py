@@ -5,7 +5,7 @@ derived by, or when it was measured here.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from wavetrim.kernels.catalog import KernelSpec
@@ -183,7 +183,7 @@ def _read_profile(document: Mapping[str, Any]) -> MachineProfile:
         cpu=CpuModel(
             threads=cpu["threads"],
             rates=tuple(CpuRate(**rate) for rate in cpu["rates"]),
-            beside_gpu=tuple(CpuShare(**share) for share in cpu["beside_gpu"]),
+            beside_gpu=tuple(CpuShare(**_pick(share, CpuShare)) for share in cpu["beside_gpu"]),
         ),
         gpu=gpu and GpuModel(**{**gpu, "compute_capability": tuple(gpu["compute_capability"])}),
         links=tuple(LinkModel(**link) for link in document["links"]),
@@ -191,3 +191,9 @@ def _read_profile(document: Mapping[str, Any]) -> MachineProfile:
         key=dict(document["key"]),
         measured_at=document["measured_at"],
     )
+
+
+def _pick(document: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """What a dataclass has of a document; earlier versions measured more."""
+    names = {one.name for one in fields(kind)}
+    return {name: value for name, value in document.items() if name in names}
