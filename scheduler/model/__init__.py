@@ -19,7 +19,7 @@ curve by what earlier runs of its class showed.
   share; pinned ones are copied by the GPU, both ways at once. How much longer a copy takes while
   the other way is busy (duplex) is measured for both, and so is what copies lose at their start.
 - Contention (`CpuShare`): how many threads compute and copy in a split, and what both parts take
-  from each other. The CPU part slows copies by N and K, since one that reads and writes takes other
-  things than one that computes. Copies slow the CPU part while they are under way. A short GPU part
-  loses time while the CPU's threads start; from pageable memory these start late.
+  from each other. The CPU part slows copies, and copies slow the CPU part while they are under way.
+  A short GPU part lasts as long as the CPU's threads take to start; from pageable memory these start
+  late.
 """
