@@ -25,11 +25,12 @@ from typing import Final
 
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.profile import make_profile
+from benchmarks.common.results import Record
+from benchmarks.common.shapes import read_shape
 from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.baselines.lineup import NAMES, make_baselines
 from benchmarks.host.bench import HostBench
 from benchmarks.host.limit import measure_link
-from benchmarks.host.results import HostRecord
 from benchmarks.host.suite import (
     ALL_SHAPES,
     RANDOM_SHAPES,
@@ -38,7 +39,6 @@ from benchmarks.host.suite import (
     list_suite,
     list_sweeps,
 )
-from benchmarks.kernels.__main__ import read_shape
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.execution.executor import Executor
@@ -53,7 +53,6 @@ def main() -> int:
     """Measure, and write the results."""
     started = time.perf_counter()
     arguments = read_arguments()
-    arguments.out.mkdir(parents=True, exist_ok=True)
     environment = describe_environment()
     wrong: list[str] = []
     with TemporaryDirectory(prefix="wavetrim-") as folder:
@@ -72,7 +71,7 @@ def main() -> int:
             }
             for part in arguments.parts:
                 out = arguments.out / FILES[part].format(name_host(environment))
-                record = HostRecord(out, environment)
+                record = Record(out, environment)
                 until = started + arguments.seconds
                 bench = HostBench(
                     executor, profile, link=link, cache_dir=cache_dir, record=record, until=until
@@ -81,7 +80,7 @@ def main() -> int:
                 baselines = make_baselines(executor, profile, names, record.leave_out)
                 measure_part(part, bench, baselines, arguments)
                 record.write()
-                wrong += record.wrong
+                wrong += record.failed
                 print(f"written to {out} after {time.perf_counter() - started:.0f} s", flush=True)
                 started = time.perf_counter()
     for one in wrong:

@@ -1,15 +1,14 @@
 """The model's F beside all the others: what it costs not to have guessed the best one."""
 
-import random
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.common.busy_cores import take_cores
 from benchmarks.common.operands import Operands
-from benchmarks.host.rows import SweepRow
+from benchmarks.common.turns import take_turns
+from benchmarks.host.machine import take_cores
+from benchmarks.host.results import SweepRow
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.scheduler.execution.executor import Executor, Timings
@@ -19,46 +18,45 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 POINTS: Final = 30
-"""Between the wave boundaries, at equal distances."""
+"""F between the wave boundaries, at equal distances."""
 
 WAVES: Final = 24
-"""Wave boundaries at most; of more, every second, third… is left out."""
+"""Most wave boundaries of a sweep; more are thinned."""
 
 REACH: Final = 2.5
 LEAST_REACH_SECONDS: Final = 5e-3
-"""The sweep goes as far as the model expects at most so many times the plan's time, or so little
-time that it does not matter."""
+"""Longest predicted time of an F in a sweep: this multiple of the plan's, or these seconds."""
 
 LOOKS: Final = 512
-"""F at which the model is asked how far that is."""
+"""F whose predictions are compared with that, to find both ends of the sweep."""
 
 LEAST_POINTS: Final = 10
 FINALISTS: Final = 4
-"""The fastest ones of the sweep are measured again, with the model's F, each device alone, and the
-plan whose boundary may move."""
+"""The fastest F of the sweep, measured again with the model's F, each device alone, and the plan
+whose boundary may move."""
 
 FINAL_TURNS: Final = 5
 MOST_FINAL_TURNS: Final = 25
 FINAL_SECONDS: Final = 0.4
-"""Where turns are short there are more of them: medians of few differ by chance."""
+"""Time that short turns may fill beyond FINAL_TURNS: medians of few vary by chance."""
 
 BUSY_SHARE: Final = 0.5
-"""Of the cores, taken by others while a split and its F, pinned, are compared again."""
+"""Share of the cores kept busy while a split and its F, pinned, are compared again."""
 
 BUSY_TIME: Final = 0.2
-"""Of a split's sweep, kept for that."""
+"""Share of a split's sweep kept for that."""
 
 LEAST_FINAL_TURNS: Final = 3
 LEAST_RUNS: Final = 2 * LEAST_POINTS + LEAST_FINAL_TURNS * (FINALISTS + 4)
-"""Fewer products than these are no sweep."""
+"""Fewest products of a sweep."""
 
 USUAL_SECONDS: Final = 8.0
 LONGEST_SECONDS: Final = 16.0
-"""What a sweep may take: usually, and where even the least one takes longer."""
+"""Most time of a sweep: usually, and where LEAST_RUNS take longer."""
 
 
 def estimate_sweep_seconds(total_seconds: float) -> float:
-    """About what a sweep takes, 0 for none: the whole of it, or as much as is worth its time.
+    """About what a sweep takes, whole or cut to its most time; 0 where the least is too long.
 
     Args:
         total_seconds: What the plan should take.
@@ -169,15 +167,10 @@ class Sweep:
     def _repeat(
         self, rows: Sequence[int | None], turns: int, operands: Operands, deadline: float
     ) -> dict[int | None, list[Timings]]:
-        """Some F in turns, in another order each time."""
+        """Some F in turns."""
         timings: dict[int | None, list[Timings]] = {f: [] for f in rows}
-        order = list(rows)
-        for turn in range(turns):
-            if turn >= LEAST_FINAL_TURNS and time.perf_counter() > deadline:
-                break
-            random.Random(turn).shuffle(order)
-            for f in order:
-                timings[f].append(self._run(f, operands))
+        for _, f in take_turns(rows, turns, least=LEAST_FINAL_TURNS, until=deadline):
+            timings[f].append(self._run(f, operands))
         return timings
 
     def _run(self, f: int | None, operands: Operands) -> Timings:
@@ -196,14 +189,6 @@ class Sweep:
         return self._profile.gpu.sm_count
 
 
-@dataclass(frozen=True, slots=True)
-class _Reach:
-    """The first and the last F of a sweep."""
-
-    first: int
-    last: int
-
-
 def list_points(plan: Plan, most: int) -> list[int]:
     """The F of a sweep: wave boundaries, points between them, both ends and the model's own.
 
@@ -211,18 +196,17 @@ def list_points(plan: Plan, most: int) -> list[int]:
         plan: Tells waves and predictions.
         most: How many there may be, roughly: both kinds are thinned alike.
     """
-    reach = _find_reach(plan)
-    waves = [f for f in list_boundaries(plan) if reach.first <= f <= reach.last]
+    first, last = _find_reach(plan)
+    waves = [f for f in list_boundaries(plan) if first <= f <= last]
     share = min(1.0, most / (min(len(waves), WAVES) + POINTS))
     boundaries = thin(waves, max(2, round(WAVES * share)))
     count = max(2, round(POINTS * share))
-    width = reach.last - reach.first
-    between = [reach.first + width * place // (count - 1) for place in range(count)]
+    between = [first + (last - first) * place // (count - 1) for place in range(count)]
     return sorted({*boundaries, *between, plan.f})
 
 
 def list_boundaries(plan: Plan) -> list[int]:
-    """Every F at which the GPU's rows fill whole waves, or rows of tiles where a wave is less."""
+    """Every F at which the GPU's rows fill whole waves, or whole rows of tiles."""
     if plan.gpu_curve is None:
         return []
     m, grid = plan.problem.m, plan.gpu_curve.grid
@@ -247,10 +231,10 @@ def find_median(timings: Sequence[Timings]) -> dict[str, float]:
     }
 
 
-def _find_reach(plan: Plan) -> _Reach:
+def _find_reach(plan: Plan) -> tuple[int, int]:
     """The first and the last F for which the model does not expect too long a time."""
     limit = max(REACH * plan.predicted.total_seconds, LEAST_REACH_SECONDS)
     m = plan.problem.m
     looked_at = {*range(0, m, max(1, m // LOOKS)), m, plan.f}
     within = [f for f in looked_at if plan.predict(f).total_seconds <= limit]
-    return _Reach(min(within), max(within))
+    return min(within), max(within)

@@ -147,7 +147,7 @@ def show(done: int, rate: float, held: Holdings) -> None:
 
 def main() -> int:
     """Compute, and show what was held."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--products", type=int, default=PRODUCTS)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--size", type=int, default=64)

@@ -1,15 +1,20 @@
 """Writes docs/http.md's tables from results/http-<machine>.json.
 
-Run `make figures`, or `python -m benchmarks.http.tables`. What stands between `<!-- NAME -->` and
-`<!-- /NAME -->` is replaced.
+Run `make figures`, or `python -m benchmarks.http.tables`.
 """
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from benchmarks.common.results import ResultsError
-from benchmarks.common.tables import RESULTS, ROOT, fill_section, render_table
+from benchmarks.common.shapes import DTYPES
+from benchmarks.common.tables import (
+    RESULTS,
+    ROOT,
+    fill_sections,
+    render_table,
+    show,
+    write_page,
+)
 from benchmarks.http.baselines.baseline import (
     CUPY,
     EXECUTOR,
@@ -23,45 +28,26 @@ from benchmarks.http.baselines.baseline import (
     OURS_UNIX,
     PYTRITON,
 )
-from benchmarks.http.clients.product import DTYPES
 from benchmarks.http.judged import Judgement, judge
-from benchmarks.http.rows import Case, HttpResults, Row, read_all_http_results
+from benchmarks.http.rows import HttpResults, Row, read_http_results
 
 PAGE: Final = ROOT / "docs" / "http.md"
 NOT_MEASURED: Final = "Not measured yet: there is no results/http-<machine>.json."
-NOTHING: Final = "These results do not hold it."
 BASELINES: Final = (
-    FLOOR,
-    OURS,
-    FLOOR_UNIX,
-    OURS_CLIENT,
-    OURS_UNIX,
-    EXECUTOR,
-    OURS_LEASE,
-    OURS_NEW_LEASE,
-    NUMPY,
-    CUPY,
-    PYTRITON,
+    *(FLOOR, OURS, FLOOR_UNIX, OURS_CLIENT, OURS_UNIX, EXECUTOR, OURS_LEASE, OURS_NEW_LEASE),
+    *(NUMPY, CUPY, PYTRITON),
 )
 
 
-def main() -> int:
-    """Fills the page."""
-    try:
-        results = read_all_http_results(RESULTS)
-    except ResultsError as error:
-        print(error, file=sys.stderr)
-        return 1
-    PAGE.write_text(fill_page(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
-    return 0
+def main() -> None:
+    """Fill the page."""
+    write_page(PAGE, lambda text: fill_page(text, read_http_results(RESULTS)))
 
 
 def fill_page(text: str, results: Sequence[HttpResults]) -> str:
     """The page with all tables as the results have them."""
-    for name, render in SECTIONS.items():
-        bodies = [f"{one.caption}:\n\n{render(one) or NOTHING}" for one in results]
-        text = fill_section(text, f"http-{name}", "\n\n".join(bodies) or NOT_MEASURED)
-    return text
+    sections = {f"http-{name}": render for name, render in SECTIONS.items()}
+    return fill_sections(text, sections, results, none=NOT_MEASURED)
 
 
 def render_bounds(results: HttpResults) -> str:
@@ -90,17 +76,15 @@ def render_products(results: HttpResults) -> str:
     there = [x for x in BASELINES if any(row.baseline == x for row in results.rows)]
     tables = []
     for dtype in DTYPES:
-        cases = [case for case in results.list_cases("product") if case.dtype == dtype]
-        lines = [_list_times(case, results, there) for case in cases]
+        lines = []
+        for case in results.list_cases("product"):
+            if case.dtype == dtype:
+                rows = results.find_case(case)
+                cells = (_show_ms(_find_seconds(rows[x])) if x in rows else "" for x in there)
+                lines.append([str(case.clients), f"{case.size}²", *cells])
         if lines:
             tables.append(render_table((f"{dtype}, clients", "size", *there), lines))
     return "\n\n".join(tables)
-
-
-def _list_times(case: Case, results: HttpResults, there: Sequence[str]) -> list[str]:
-    rows = results.find_case(case)
-    cells = [_show_ms(_find_seconds(rows[name])) if name in rows else "" for name in there]
-    return [str(case.clients), f"{case.size}²", *cells]
 
 
 def _find_seconds(row: Row) -> float:
@@ -135,13 +119,12 @@ def render_rates(results: HttpResults) -> str:
 def render_transfers(results: HttpResults) -> str:
     """GB/s of a large matrix, in and out."""
     lines = []
-    for what in ("upload", "download"):
-        for case in results.list_cases(what):
-            for row in results.find_case(case).values():
-                size_bytes = 4 * int(case.size) ** 2
-                own = "" if row.own_bytes is None else f"{row.own_bytes / 2**20:.1f}"
-                rate = f"{size_bytes / row.p50_seconds / 1e9:.2f}"
-                lines.append([what, f"{size_bytes / 2**20:g}", row.baseline, rate, own])
+    for case in (*results.list_cases("upload"), *results.list_cases("download")):
+        for row in results.find_case(case).values():
+            size_bytes = 4 * int(case.size) ** 2
+            own = show(None if row.own_bytes is None else row.own_bytes / 2**20, ".1f")
+            rate = show(size_bytes / row.p50_seconds / 1e9)
+            lines.append([case.what, f"{size_bytes / 2**20:g}", row.baseline, rate, own])
     head = ("way", "MiB", "", "GB/s", "own memory's growth, MiB")
     return render_table(head, lines) if lines else ""
 
@@ -193,4 +176,4 @@ def _show(figure: float) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,13 +1,13 @@
 """Writes docs/kernels.md's tables of what kernels wait for, and of their register banks.
 
-Run `python -m benchmarks.kernels.code_tables`; it reads benchmarks/results/stalls-<gpu>.json and
-banks-<arch>.json. What stands between `<!-- NAME -->` and `<!-- /NAME -->` is replaced.
+Run `make figures`, or `python -m benchmarks.kernels.code_tables`; it reads
+benchmarks/results/stalls-<gpu>.json and banks-<arch>.json.
 """
 
 import json
 from typing import Any, Final
 
-from benchmarks.common.tables import RESULTS, fill_section, render_table
+from benchmarks.common.tables import RESULTS, fill_section, render_table, show, write_page
 from benchmarks.kernels.tables import PAGE
 
 SHOWN: Final = {
@@ -23,17 +23,15 @@ LEAST_STALL: Final = 0.05
 MOST_STALLS: Final = 3
 
 PEAK_TFLOPS: Final = 132 * 128 * 2 * 1.98e9 / 1e12
-"""Of an H200 at 1980 MHz: 132 multiprocessors, 128 multiply-adds in a cycle each."""
+"""Peak of an H200 at 1980 MHz: 132 multiprocessors, 128 multiply-adds a cycle in each."""
 
-BANKS_HEAD: Final = (
-    *("kernel", "multiply-adds", "reads of shared memory", "all instructions"),
-    *("cycles, by the model", "so at most, TFLOP/s"),
-)
+BANKS_HEAD: Final = ("kernel", "multiply-adds", "reads of shared memory", "all instructions",
+                     "cycles, by the model", "so at most, TFLOP/s")  # fmt: skip
 
 
 def main() -> None:
-    """Fills the tables."""
-    PAGE.write_text(fill_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    """Fill the tables."""
+    write_page(PAGE, fill_page)
 
 
 def fill_page(text: str) -> str:
@@ -57,9 +55,8 @@ def render_stalls(document: dict[str, Any]) -> str:
 
 def list_stall_cells(row: dict[str, Any]) -> list[str]:
     """One kernel's row."""
-    shares = ("" if row[name] is None else f"{row[name]:.0f}" for name in SHOWN)
-    warps = "" if row["warps"] is None else f"{row['warps']:.1f}"
-    named = f"{row['kernel']} {row['tile']}"
+    shares = (show(row[name], ".0f") for name in SHOWN)
+    named, warps = f"{row['kernel']} {row['tile']}", show(row["warps"], ".1f")
     return [named, row["dtype"], f"{row['size']}³", *shares, warps, name_stalls(row["stalls"])]
 
 

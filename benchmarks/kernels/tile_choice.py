@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from benchmarks.common.environment import name_gpu
-from benchmarks.kernels.measured import Shape
+from benchmarks.common.shapes import Shape
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import choose_plan

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common.results import write_document
 from benchmarks.host.baselines.lineup import NAMES, OURS, PRESET
-from benchmarks.host.results import HostResults
-from benchmarks.host.rows import HostRow, SweepRow
+from benchmarks.host.results import HostResults, HostRow, SweepRow
 from benchmarks.host.suite import draw_products, list_small, list_suite
 from wavetrim.scheduler.problem import MEMORIES
 
@@ -110,7 +110,7 @@ def invent_host_results(pace: float = 1.0) -> HostResults:
 def write_host_results(results: HostResults, folder: Path) -> Path:
     """Write them as the benchmark does."""
     file = folder / f"host-{results.gpu}.json"
-    results.write(file)
+    write_document(file, **results.document, rows=results.rows, regret=results.regret)
     return file
 
 

@@ -19,15 +19,16 @@ import threadpoolctl
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from benchmarks.common.blas_threads import BlasThreads
-from benchmarks.common.busy_cores import take_cores
 from benchmarks.common.operands import Matrix, Operands, cut_rows, draw_operands, pin_operands
 from benchmarks.common.projection import Projection
+from benchmarks.common.results import Record
+from benchmarks.common.shapes import DTYPES, Shape
+from benchmarks.common.steps import LEAST_SHARE
 from benchmarks.host.__main__ import FILES, SECONDS
 from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.baselines.cublas_xt import BLOCKS, CublasXt, list_settings
+from benchmarks.host.baselines.libraries import PlainNumpy
 from benchmarks.host.baselines.lineup import NAMES, make_baselines
-from benchmarks.host.baselines.plain_numpy import PlainNumpy
 from benchmarks.host.baselines.streamed_cupy import choose_panel_rows, cut_panels
 from benchmarks.host.baselines.xt_library import XtError, XtHandle, declare_functions
 from benchmarks.host.bench import HostBench
@@ -41,10 +42,10 @@ from benchmarks.host.contest import (
     make_host_rows,
 )
 from benchmarks.host.limit import LinkRates, find_limit_seconds, measure_compute, measure_link
-from benchmarks.host.results import HostRecord, HostResults
+from benchmarks.host.machine import BlasThreads, take_cores
+from benchmarks.host.results import read_host_file
 from benchmarks.host.suite import (
     ALL_SHAPES,
-    DTYPES,
     HELD_SMS,
     NAMED,
     Product,
@@ -68,8 +69,6 @@ from benchmarks.host.sweep import (
     list_points,
     thin,
 )
-from benchmarks.kernels.measured import Shape
-from benchmarks.kernels.suite import LEAST_SHARE
 from tests.benchmarks.host_figures import HEAD
 from tests.environment import ROOT
 from tests.native.c_library import build_library
@@ -456,14 +455,14 @@ class Simulated:
 
 
 def test_sweeps_write_regret_and_splits_on_busy_cores(tmp_path: Path) -> None:
-    record = HostRecord(tmp_path / "host-here-sweeps.json", HEAD)
+    record = Record(tmp_path / "host-here-sweeps.json", HEAD)
     bench = HostBench(
         Simulated(), H200, link=LINK, cache_dir=tmp_path, record=record,
         until=time.perf_counter() + 60,
     )  # fmt: skip
     small, large = (Product((size, size, size), "float32") for size in (64, 2048))
     bench.sweep([(small, None), (large, None), (large, 2)])
-    alone, whole, split = HostResults.read(tmp_path / "host-here-sweeps.json").regret
+    alone, whole, split = read_host_file(tmp_path / "host-here-sweeps.json").regret
     assert (alone.shape, alone.sms, alone.is_split) == ((64, 64, 64), 132, False)
     assert (whole.sms, split.sms) == (132, 2)
     assert split.is_split
@@ -505,7 +504,7 @@ def test_a_small_run_writes_rows_of_checked_products(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     document = json.loads((tmp_path / f"host-cpu{usable_cores()}-sweeps.json").read_text())
     assert document["regret"] == []
-    results = HostResults.read(tmp_path / FILES["contests"].format(f"cpu{usable_cores()}"))
+    results = read_host_file(tmp_path / FILES["contests"].format(f"cpu{usable_cores()}"))
     assert results.document["seed"] == "2026-11-24"
     assert MachineProfile.from_dict(results.document["profile"]) == here
     found = {(row.shape, row.dtype, row.group, row.baseline) for row in results.rows}
@@ -518,4 +517,4 @@ def test_a_small_run_writes_rows_of_checked_products(tmp_path: Path) -> None:
         for name in ("wavetrim", "wavetrim-preset", "numpy")
     }
     assert all(row.seconds > 0 and row.turns >= LEAST_TURNS for row in results.rows)
-    assert len(results.left_out) == 6  # page-locked memory, without a GPU
+    assert len(results.document["left_out"]) == 6  # page-locked memory, without a GPU

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.common.plots import read_digest
-from benchmarks.common.results import ResultsError
+from benchmarks.common.results import ResultsError, write_document
 from benchmarks.common.tables import README, RESULTS
 from benchmarks.http.baselines.baseline import OURS
 from benchmarks.http.judged import Judgement, judge
-from benchmarks.http.plot import digest_figures, draw_sizes, find_plot, pick_lines
-from benchmarks.http.rows import Case, HttpResults, read_all_http_results, read_http_results
+from benchmarks.http.plot import list_plots, pick_lines
+from benchmarks.http.rows import Case, HttpResults, read_http_file, read_http_results
 from benchmarks.http.tables import NOT_MEASURED, PAGE, SECTIONS, fill_page
 from tests.benchmarks.http_figures import ABSENT, MS, invent_products, invent_results, make_row
 
@@ -28,15 +27,14 @@ def find_judgement(results: HttpResults, words: str) -> Judgement:
 
 def test_the_page_shows_the_figures_that_were_measured() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert fill_page(page, read_all_http_results(RESULTS)) == page
+    assert fill_page(page, read_http_results(RESULTS)) == page
 
 
 def test_plots_show_the_figures_that_were_measured() -> None:
     readme = README.read_text(encoding="utf-8")
-    results = [one for one in read_all_http_results(RESULTS) if pick_lines(one)]
-    for one in results:
-        assert read_digest(find_plot(one)) == digest_figures(one)
-    assert not results or any(f"](docs/{find_plot(one).name})" in readme for one in results)
+    plots = [plot for one in read_http_results(RESULTS) for plot in list_plots(one)]
+    assert all(plot.is_current() for plot in plots)
+    assert any(f"](docs/{plot.file.name})" in readme for plot in plots)
 
 
 def test_without_results_the_page_says_so() -> None:
@@ -128,8 +126,8 @@ def test_two_cores_are_held_to_their_rates_and_not_to_a_gpus() -> None:
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     file = tmp_path / "http-abacus.json"
-    INVENTED.write(file)
-    again = read_http_results(file)
+    write_document(file, **INVENTED.document, absent=INVENTED.absent, rows=INVENTED.rows)
+    again = read_http_file(file)
     assert again.absent == INVENTED.absent
     assert again.document == INVENTED.document
     assert [row.case for row in again.rows] == [row.case for row in INVENTED.rows]
@@ -142,12 +140,14 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_broken_file_is_refused_in_words(tmp_path: Path, content: str) -> None:
     (tmp_path / "http-broken.json").write_text(content)
     with pytest.raises(ResultsError, match=r"http-broken.*`make bench-http`"):
-        read_all_http_results(tmp_path)
+        read_http_results(tmp_path)
 
 
 def test_the_plot_names_its_figures(tmp_path: Path) -> None:
-    png = tmp_path / "plot.png"
-    png.write_bytes(draw_sizes(INVENTED))
-    assert read_digest(png) == digest_figures(INVENTED)
+    (plot,) = list_plots(INVENTED)
+    plot = replace(plot, file=tmp_path / "plot.png")
+    plot.file.write_bytes(plot.render())
+    assert plot.is_current()
     assert pick_lines(INVENTED)["floor"] == [(64, pytest.approx(1.0)), (4096, pytest.approx(64.0))]
-    assert digest_figures(replace(INVENTED, rows=INVENTED.rows[:5])) != digest_figures(INVENTED)
+    (other,) = list_plots(replace(INVENTED, rows=INVENTED.rows[:5]))
+    assert not replace(other, file=plot.file).is_current()

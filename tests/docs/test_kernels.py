@@ -1,22 +1,18 @@
 """docs/kernels.md and the README's plot show the figures that were measured."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks.common.plots import read_digest
 from benchmarks.common.results import ResultsError, write_document
 from benchmarks.common.tables import README, RESULTS
 from benchmarks.kernels.code_tables import fill_page as fill_code_tables
-from benchmarks.kernels.ladder import digest_figures, draw_ladder, find_plot
-from benchmarks.kernels.measured import (
-    Results,
-    read_all_results,
-    read_results,
-)
+from benchmarks.kernels.ladder import plot_ladder
+from benchmarks.kernels.rows import Results, read_results
 from benchmarks.kernels.tables import PAGE, SECTIONS, fill_page, fill_readme
-from tests.benchmarks.measured import invent_results, write_results
+from tests.benchmarks.kernel_figures import invent_results, write_results
 from wavetrim.kernels.catalog import list_kernels
 
 INVENTED = invent_results()
@@ -30,7 +26,7 @@ def read_table(text: str, first: str) -> list[str]:
 
 def test_the_page_shows_the_figures_that_were_measured() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert fill_page(page, read_all_results(RESULTS)) == page
+    assert fill_page(page, read_results(RESULTS)) == page
 
 
 def test_the_page_shows_what_the_profiler_found_and_the_machine_code_holds() -> None:
@@ -40,12 +36,12 @@ def test_the_page_shows_what_the_profiler_found_and_the_machine_code_holds() -> 
 
 def test_the_readme_shows_the_figures_that_were_measured() -> None:
     readme = README.read_text(encoding="utf-8")
-    assert fill_readme(readme, read_all_results(RESULTS)) == readme
+    assert fill_readme(readme, read_results(RESULTS)) == readme
 
 
-@pytest.mark.parametrize("results", read_all_results(RESULTS), ids=lambda results: results.name)
+@pytest.mark.parametrize("results", read_results(RESULTS), ids=lambda results: results.name)
 def test_the_plot_shows_the_figures_that_were_measured(results: Results) -> None:
-    assert read_digest(find_plot(results)) == digest_figures(results)
+    assert plot_ladder(results).is_current()
 
 
 def test_the_readme_has_a_plot() -> None:
@@ -59,12 +55,11 @@ def test_the_page_tells_what_every_kernel_does() -> None:
 
 
 def test_the_same_figures_give_the_same_plot(tmp_path: Path) -> None:
-    png = draw_ladder(INVENTED)
-    assert png == draw_ladder(INVENTED)
-    file = tmp_path / "ladder.png"
-    file.write_bytes(png)
-    assert read_digest(file) == digest_figures(INVENTED)
-    assert digest_figures(INVENTED) != digest_figures(invent_results(pace=2.0))
+    plot = replace(plot_ladder(INVENTED), file=tmp_path / "ladder.png")
+    plot.file.write_bytes(plot.render())
+    assert plot.render() == plot.file.read_bytes()
+    assert plot.is_current()
+    assert not replace(plot_ladder(invent_results(pace=2.0)), file=plot.file).is_current()
 
 
 def test_every_section_is_filled() -> None:
@@ -103,16 +98,15 @@ def test_the_readme_has_a_sentence_about_each_kind() -> None:
 
 def test_results_are_read_as_they_are_written(tmp_path: Path) -> None:
     file = write_results(INVENTED, tmp_path)
-    read = read_results(file)
+    (read,) = read_results(tmp_path)
     assert read.rows == INVENTED.rows
     whole = {name: value for name, value in INVENTED.document.items() if name != "rows"}
     write_document(file, **whole, rows=read.rows)
-    again = read_results(file)
+    (again,) = read_results(tmp_path)
     assert {name: again.document[name] for name in whole} == whole
     assert [row.shape for row in again.rows] == [row.shape for row in read.rows]
     for ours, theirs in zip(again.rows, read.rows, strict=True):
         assert ours.median_seconds == pytest.approx(theirs.median_seconds, rel=1e-5)
-    assert read_all_results(tmp_path) == [read_results(file)]
 
 
 @pytest.mark.parametrize(
@@ -125,14 +119,14 @@ def test_results_are_read_as_they_are_written(tmp_path: Path) -> None:
     ],
 )
 def test_results_without_what_is_shown_are_refused(damage, message: str, tmp_path: Path) -> None:
-    file = write_results(INVENTED, tmp_path, damage)
+    write_results(INVENTED, tmp_path, damage)
     with pytest.raises(ResultsError, match=f"{message}.*`make bench-kernels`"):
-        read_results(file)
+        read_results(tmp_path)
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match=r"no kernels-<gpu>\.json"):
-        read_all_results(tmp_path)
+        read_results(tmp_path)
     (tmp_path / "kernels-x.json").write_text('{"rows": [', encoding="utf-8")
     with pytest.raises(ResultsError, match=r"kernels-x\.json: Expecting value"):
-        read_all_results(tmp_path)
+        read_results(tmp_path)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common.tables import OPERATIONS, RESULTS, ROOT, fill_section, render_faults
+from benchmarks.common.tables import ROOT
 from benchmarks.faults import count_tries, sum_up
+from benchmarks.readme import OPERATIONS, fill_operations
 from tests.faults.catalog import FAULTS, SIGNALS
 from tests.faults.ledger import Outcome
 from tests.server import RunningServer
@@ -18,7 +19,7 @@ PAGE = OPERATIONS.read_text(encoding="utf-8")
 
 
 def test_the_page_shows_the_faults_that_were_tried() -> None:
-    assert fill_section(PAGE, "faults", render_faults(RESULTS / "faults.json")) == PAGE
+    assert fill_operations(PAGE) == PAGE
 
 
 def test_every_test_setting_metric_and_link_named_exists() -> None:

@@ -8,14 +8,7 @@ import sys
 
 import pytest
 
-from benchmarks.common.tables import (
-    RESULTS,
-    SETTINGS,
-    fill_section,
-    render_measured,
-    render_settings,
-)
-from benchmarks.host.results import read_host_results
+from benchmarks.readme import SETTINGS, fill_readme, fill_settings
 from docs.session import find_exchanges, run_commands
 from tests.environment import ROOT
 
@@ -70,11 +63,11 @@ def test_make_demo_checks_its_product() -> None:
 
 def test_settings_table_matches_settings() -> None:
     page = SETTINGS.read_text(encoding="utf-8")
-    assert fill_section(page, "settings", render_settings()) == page
+    assert fill_settings(page) == page
 
 
 def test_measured_table_matches_results() -> None:
-    assert fill_section(README, "measured", render_measured(read_host_results(RESULTS))) == README
+    assert fill_readme(README) == README
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Final
 
-from benchmarks.common.blas_threads import BlasThreads
 from benchmarks.common.operands import Matrix, Operands, draw_operands
 from benchmarks.common.projection import Projection
 from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.baselines.xt_library import XtError, XtHandle
+from benchmarks.host.machine import BlasThreads
 
 BLOCKS: Final = (4096, 2048, 8192, 1024)
 """Block sizes, the likely best first: time may run out."""

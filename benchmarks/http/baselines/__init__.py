@@ -1,1 +1,1 @@
-"""Who takes part: what each can do (`baseline`), how it is asked, and all of them (`field`)."""
+"""Baselines: what each can do (`baseline`), how it is started and asked, and all (`lineup`)."""

@@ -38,6 +38,16 @@ class Setup:
     profile: Path | None = None
     pytriton: str = sys.executable
 
+    @property
+    def profiles(self) -> Path:
+        """Folder of the machine's profile."""
+        return self.folder / "profiles"
+
+    @property
+    def kernels(self) -> Path:
+        """Folder of compiled kernels."""
+        return self.folder / "kernels"
+
 
 class BaselineFailed(Exception):
     """A baseline could not do what it took part in; the message says why."""
@@ -60,10 +70,10 @@ class Baseline(ABC):
             ServerAbsent: It does not run here.
         """
 
-    def abstain(self, case: Case) -> str | None:
-        """Why it does not take part in a case; None where it does."""
+    def takes_part(self, case: Case) -> bool:
+        """Whether it takes part in a case."""
         del case
-        return None
+        return True
 
     @abstractmethod
     def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:

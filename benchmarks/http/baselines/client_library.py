@@ -1,6 +1,5 @@
 """The client library: over TCP, and with operands and results in a lease."""
 
-import json
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -18,17 +17,16 @@ from benchmarks.http.baselines.baseline import (
 )
 from benchmarks.http.baselines.server_process import ServerAbsent
 from benchmarks.http.baselines.service import Service
-from benchmarks.http.clients.connection import connect, receive_answer
 from benchmarks.http.clients.load import Load
-from benchmarks.http.clients.message import make_request, view_bytes
+from benchmarks.http.clients.message import view_bytes
 from benchmarks.http.clients.product import Product, WrongAnswer
+from benchmarks.http.clients.service_calls import ServiceCalls
 from benchmarks.http.rows import Case
 
 LOCK_SECONDS: Final = 60.0
-"""So long may the engine take to page-lock a lease."""
+"""Time within which the engine must page-lock a lease."""
 
 _PAUSE_SECONDS: Final = 0.01
-_ANSWER_BYTES: Final = 2**20
 
 
 class ClientBaseline(Baseline):
@@ -47,9 +45,9 @@ class ClientBaseline(Baseline):
         """Start the service."""
         self._service.start_tcp()
 
-    def abstain(self, case: Case) -> str | None:
+    def takes_part(self, case: Case) -> bool:
         """One caller only: it shows what the library costs, not what the service stands."""
-        return None if case.clients == 1 else "one caller has one client"
+        return case.clients == 1
 
     def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:
         """Multiply arrays of the caller's, or of the lease, into one of the same kind."""
@@ -71,8 +69,7 @@ class ClientBaseline(Baseline):
             until = time.perf_counter() + seconds
             while True:
                 product = products[len(load.seconds) % len(products)]
-                ended = multiply_once(client, product, arrays, load)
-                if ended >= until:
+                if multiply_once(client, product, arrays, load) >= until:
                     break
             product.check_whole(view_bytes(arrays[2]))
 
@@ -94,7 +91,8 @@ class LeaseBaseline(ClientBaseline):
     def start(self) -> None:
         """Start the service, and see what it computes with."""
         self._service.start_unix()
-        self._with_gpu = bool(self._get("/v1/devices")["devices"])
+        with ServiceCalls(self._service.port) as calls:
+            self._with_gpu = bool(calls.call("GET", "/v1/devices")["devices"])
 
     def open(self) -> wavetrim.Client:
         """A client on the service's host."""
@@ -108,9 +106,7 @@ class LeaseBaseline(ClientBaseline):
         """
         arrays = self.lease(client, product)
         until = time.perf_counter() + LOCK_SECONDS
-        while self._with_gpu and not all(
-            one["locked"] for one in self._get("/v1/leases")["leases"]
-        ):
+        while self._with_gpu and not all(one["locked"] for one in self._list_leases()):
             if time.perf_counter() > until:
                 raise BaselineFailed(f"a lease was not page-locked within {LOCK_SECONDS:g} s")
             time.sleep(_PAUSE_SECONDS)
@@ -128,17 +124,9 @@ class LeaseBaseline(ClientBaseline):
         return arrays
 
     def _list_leases(self) -> list[Any]:
-        leases: list[Any] = self._get("/v1/leases")["leases"]
-        return leases
-
-    def _get(self, path: str) -> Any:
-        answer = bytearray(_ANSWER_BYTES)
-        with connect(str(self._service.unix)) as connection:
-            connection.sendall(make_request(path, (), method="GET"))
-            head = receive_answer(connection, answer)
-        if head.status != 200:
-            raise BaselineFailed(f"GET {path}: status {head.status}")
-        return json.loads(answer[head.head_bytes : head.total_bytes])
+        with ServiceCalls(str(self._service.unix)) as calls:
+            leases: list[Any] = calls.call("GET", "/v1/leases")["leases"]
+            return leases
 
 
 class NewLeaseBaseline(LeaseBaseline):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.http.clients.message import HEAD_END, NPY_HEADER_BYTES
-from benchmarks.http.disk import BLOCK_BYTES, PIECE_BYTES, DirectFile, make_piece
+from benchmarks.http.disk import BLOCK_BYTES, PIECE_BYTES, make_piece, open_direct, write_piece
 
 _PIECES: Final = 4
 _HEAD_BYTES: Final = 2**16
@@ -63,52 +63,41 @@ class Sink:
     def _store(self, connection: socket.socket, begun: bytes, size_bytes: int) -> None:
         while len(begun) < NPY_HEADER_BYTES:
             begun += connection.recv(NPY_HEADER_BYTES - len(begun))
-        with DirectFile(self._path) as file:
+        with open_direct(self._path) as file:
             block = self._pieces[0][:BLOCK_BYTES]
             block[:NPY_HEADER_BYTES] = begun[:NPY_HEADER_BYTES]
-            file.write(block, 0)
-            self._store_elements(
-                connection, file, begun[NPY_HEADER_BYTES:], size_bytes - NPY_HEADER_BYTES
-            )
-            file.sync()
-        kind = b"direct" if file.is_direct else b"buffered"
-        connection.sendall(
-            b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\nwritten: " + kind + HEAD_END
-        )
+            write_piece(file, block, BLOCK_BYTES, 0)
+            begun = begun[NPY_HEADER_BYTES:]
+            self._store_elements(connection, file, begun, size_bytes - NPY_HEADER_BYTES)
+        connection.sendall(b"HTTP/1.1 201 Created\r\ncontent-length: 0" + HEAD_END)
 
     def _store_elements(
-        self, connection: socket.socket, file: DirectFile, begun: bytes, size_bytes: int
+        self, connection: socket.socket, file: int, begun: bytes, size_bytes: int
     ) -> None:
         """Receive piece after piece, while a thread writes those that are full."""
         free: queue.Queue[memoryview] = queue.Queue()
-        full: queue.Queue[tuple[memoryview, int] | None] = queue.Queue()
+        full: queue.Queue[tuple[memoryview, int, int] | None] = queue.Queue()
         for piece in self._pieces:
             free.put(piece)
-        writer = threading.Thread(target=_write_pieces, args=(file, full, free))
+
+        def write_full() -> None:
+            while (entry := full.get()) is not None:
+                write_piece(file, *entry)
+                free.put(entry[0])
+
+        writer = threading.Thread(target=write_full)
         writer.start()
         try:
             for offset in range(0, size_bytes, PIECE_BYTES):
-                piece = free.get()[: min(PIECE_BYTES, size_bytes - offset)]
+                piece, length = free.get(), min(PIECE_BYTES, size_bytes - offset)
                 piece[: len(begun)] = begun
                 count, begun = len(begun), b""
-                while count < len(piece):
-                    count += receive(connection, piece[count:])
-                full.put((piece, BLOCK_BYTES + offset))
+                while count < length:
+                    count += receive(connection, piece[count:length])
+                full.put((piece, length, BLOCK_BYTES + offset))
         finally:
             full.put(None)
             writer.join()
-
-
-def _write_pieces(
-    file: DirectFile,
-    full: "queue.Queue[tuple[memoryview, int] | None]",
-    free: "queue.Queue[memoryview]",
-) -> None:
-    while (entry := full.get()) is not None:
-        piece, offset = entry
-        whole = memoryview(piece.obj).cast("B")
-        file.write(whole[: -(-len(piece) // BLOCK_BYTES) * BLOCK_BYTES], offset)
-        free.put(whole)
 
 
 def receive(connection: socket.socket, view: memoryview) -> int:

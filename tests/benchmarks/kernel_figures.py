@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kernels.measured import Results, Row
+from benchmarks.kernels.rows import Results, Row
 from benchmarks.kernels.suite import ALL_SHAPES, FULL_SHAPE
 from benchmarks.kernels.tile_choice import TileChoice
 
