@@ -21,9 +21,15 @@ from benchmarks.http.baselines.lineup import start_floor
 from benchmarks.http.baselines.server_process import ServerAbsent
 from benchmarks.http.baselines.wire import FloorBaseline, WireBaseline, make_call
 from benchmarks.http.cases import list_cases, weigh_case
-from benchmarks.http.clients.connection import Call, KnownHeads, connect, receive_answer
+from benchmarks.http.clients.connection import Call, Connection, connect, receive_answer
 from benchmarks.http.clients.load import Load, apply_load
-from benchmarks.http.clients.message import AnswerMalformed, make_request, read_head, request_npy
+from benchmarks.http.clients.message import (
+    AnswerHead,
+    AnswerMalformed,
+    make_request,
+    read_head,
+    request_npy,
+)
 from benchmarks.http.clients.product import Product, WrongAnswer
 from benchmarks.http.contest import add_floors
 from benchmarks.http.own_memory import measure_own, watch_growth
@@ -237,26 +243,22 @@ def test_refusals_are_counted_and_not_timed(
     assert abs(load.refused - 2 * len(load.seconds)) <= 2
 
 
-def test_a_head_like_one_before_is_not_read_again_unless_it_says_something_else() -> None:
-    heads = KnownHeads()
+def test_a_head_like_one_before_is_not_read_again_unless_it_says_something_else(
+    serve: Callable[[Answer], tuple[str, int]], product: Product
+) -> None:
+    connection = Connection(serve(multiply), call_peer(product))
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nX: 1234567\r\nY: 1234567890\r\n\r\n"
-    first = heads.find(bytearray(head + b"x" * 9), len(head) + 9)
-    assert first is not None
-    assert (first.status, first.body_bytes, first.closes) == (200, 9, False)
-    again = bytearray(head.replace(b"1234567", b"7654321") + b"y" * 9)
-    assert heads.find(again, len(again)) is first
-    assert heads.find(again, len(head) - 1) is None
-    refused = bytearray(head.replace(b"200", b"429") + b"x" * 9)
-    other = heads.find(refused, len(refused))
-    assert other is not None
-    assert other.status == 429
-    last = bytearray(
-        head.replace(b"X: 1234567\r\nY: 1234567890", b"X: 123\r\nConnection: close") + b"x" * 9
-    )
-    assert len(last) == len(again)
-    closing = heads.find(last, len(last))
-    assert closing is not None
-    assert closing.closes
+
+    def find(*changes: bytes, received: int = 9) -> AnswerHead | None:
+        answer = bytearray(head.replace(*changes) if changes else head) + b"x" * received
+        return connection.find_head(answer, len(answer))
+
+    first = find()
+    assert first == (200, len(head), 9, False)
+    assert find(b"1234567\r", b"7654321\r") is first
+    assert find(b"200", b"429") == (429, len(head), 9, False)
+    assert find(b"X: 1234567\r\nY: 1234567890", b"X: 123\r\nConnection: close").closes
+    connection.close()
 
 
 def test_a_unix_socket_whose_queue_is_full_is_waited_for(tmp_path: Path) -> None:
@@ -279,11 +281,13 @@ def test_a_unix_socket_whose_queue_is_full_is_waited_for(tmp_path: Path) -> None
         waiting.join()
 
 
-def test_an_answer_without_a_length_is_no_answer() -> None:
+def test_heads_are_read_and_one_without_a_length_is_no_answer() -> None:
     head = b"HTTP/1.1 200 OK\r\nX: 1\r\n\r\n"
     with pytest.raises(AnswerMalformed, match="content-length"):
         read_head(bytearray(head), len(head))
     assert read_head(bytearray(head), len(head) - 1) is None
+    whole = bytearray(b"HTTP/1.1 429 No\r\nContent-Length: 9\r\nConnection: close\r\n\r\n123")
+    assert read_head(whole, len(whole)) == (429, len(whole) - 3, 9, True)
 
 
 @pytest.fixture

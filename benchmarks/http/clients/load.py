@@ -56,7 +56,7 @@ def apply_load(address: Address, calls: Sequence[Call], clients: int, seconds: f
     with contextlib.ExitStack() as stack:
         connections = []
         for place in range(clients):
-            connections.append(Connection.open(address, calls[place % len(calls)]))
+            connections.append(Connection(address, calls[place % len(calls)]))
             stack.callback(connections[-1].close)
         load = Load()
         with _measure(load):
@@ -204,7 +204,7 @@ class _Selector:
             raise ConnectionResetError("the server has closed the connection")
         client.received += count
         if client.head is None:
-            client.head = connection.heads.find(connection.answer, client.received)
+            client.head = connection.find_head(connection.answer, client.received)
         if client.head is not None and client.received >= client.head.total_bytes:
             self._finish(client, client.head)
 
