@@ -77,7 +77,7 @@ def render_measured(results: Iterable[HostResults]) -> str:
     head = ("M = N = K", "type", "F", "predicted", "measured", *SHOWN_BASELINES.values())
     for one in results:
         rows = {(row.m, row.dtype, row.baseline): row for row in one.rows
-                if row.m == row.n == row.k and row.memory == "pageable"}  # fmt: skip
+                if row.is_cube and row.memory == "pageable"}  # fmt: skip
         lines = [
             list_cells(size, dtype, rows)
             for dtype in DTYPES

@@ -18,11 +18,7 @@ _SAFETY: Final = 16.0
 
 
 class Projection:
-    """What any C = A·B projects to.
-
-    Args:
-        operands: A and B, elements uniform in -1…1.
-    """
+    """What any C = A·B projects to."""
 
     def __init__(self, operands: Operands) -> None:
         _, n, k = operands.shape

@@ -66,10 +66,6 @@ def read_document(file: Path, command: str) -> Iterator[dict[str, Any]]:
 
     Files of before 2026-12 may hold rows of several commits: all of them are named.
 
-    Args:
-        file: The file.
-        command: What writes it anew.
-
     Raises:
         ResultsError: It is no JSON, or the body raised KeyError, TypeError or ValueError.
         OSError: It cannot be read.

@@ -1,5 +1,6 @@
 """Shapes of products, and their names."""
 
+from dataclasses import dataclass
 from typing import Final
 
 DTYPES: Final = ("float32", "float64")
@@ -29,3 +30,30 @@ def count_flops(shape: Shape) -> int:
     """Multiplications and additions of a product."""
     m, n, k = shape
     return 2 * m * n * k
+
+
+@dataclass(frozen=True, slots=True)
+class ProductRow:
+    """What every row about a product begins with.
+
+    Attributes:
+        m: Rows of C.
+        n: Columns of C.
+        k: Columns of A.
+        dtype: Element type.
+    """
+
+    m: int
+    n: int
+    k: int
+    dtype: str
+
+    @property
+    def shape(self) -> Shape:
+        """M, N, K."""
+        return self.m, self.n, self.k
+
+    @property
+    def is_cube(self) -> bool:
+        """Whether M = N = K."""
+        return self.m == self.n == self.k

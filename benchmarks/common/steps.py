@@ -63,10 +63,6 @@ def share_seconds(left: float, estimates: Sequence[float]) -> float | None:
 
     That is its share by estimate; or more, if the others still have LEAST_SHARE of theirs.
 
-    Args:
-        left: Seconds until all must be done.
-        estimates: Seconds that each should take.
-
     Returns:
         None if that is too little to begin.
     """

@@ -29,14 +29,6 @@ SWEPT_MEMORY: Memory = "pageable"
 class HostBench:
     """The machine, and the time that is left.
 
-    Args:
-        executor: This product's.
-        profile: What its plans are made from.
-        link: The link's rates; None without a GPU.
-        cache_dir: Folder of compiled kernels.
-        record: Keeps what is found.
-        until: Value of time.perf_counter() at which all must be done.
-
     Attributes:
         regret: Sweeps so far; part of the record's document.
     """

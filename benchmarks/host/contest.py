@@ -77,13 +77,7 @@ class HostContest:
     def run(
         self, baselines: Sequence[Baseline], until: float, refuse: Refuse
     ) -> dict[Baseline, HostScore]:
-        """Let all compute the product, check it, and then let them take turns.
-
-        Args:
-            baselines: Those that take part.
-            until: Value of time.perf_counter() at which it should be over.
-            refuse: Told of those that fail.
-        """
+        """Let all compute the product, check it, and then let them take turns."""
         share = _TUNING_SHARE * (until - time.perf_counter()) / max(1, len(baselines))
         scores: dict[Baseline, HostScore] = {}
         for baseline in baselines:
@@ -144,14 +138,7 @@ def make_host_rows(
     limit_seconds: float | None = None,
     group: Group = "suite",
 ) -> list[HostRow]:
-    """The rows of one contest.
-
-    Args:
-        operands: The product.
-        scores: What was found.
-        limit_seconds: The least time of the GPU alone; None where it was not measured.
-        group: Why the product is measured.
-    """
+    """The rows of one contest."""
     rows = []
     for baseline, score in scores.items():
         median = statistics.median(score.seconds)

@@ -189,7 +189,7 @@ def _judge_contests(contests: Sequence[Contest]) -> list[Judgement]:
 
 
 def _is_small(row: HostRow) -> bool:
-    return row.m == row.n == row.k <= SMALL_SIZES[-1]
+    return row.is_cube and row.m <= SMALL_SIZES[-1]
 
 
 def _judge_predictions(rows: Sequence[HostRow]) -> list[Judgement]:

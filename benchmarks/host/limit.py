@@ -34,14 +34,7 @@ class LinkRates:
 def find_limit_seconds(
     shape: Shape, dtype: str, *, compute_seconds: float, link: LinkRates
 ) -> float:
-    """The least time of the GPU alone: the longest of computing, copying in and copying out.
-
-    Args:
-        shape: M, N, K.
-        dtype: Element type.
-        compute_seconds: What cuBLAS takes for this product on the GPU.
-        link: The link's rates.
-    """
+    """The least time of the GPU alone: the longest of cuBLAS on it, copying in and copying out."""
     m, n, k = shape
     size = np.dtype(dtype).itemsize
     in_seconds = (m * k + k * n) * size / (link.in_gbytes_per_second * 1e9)
@@ -60,11 +53,7 @@ def measure_link(device_index: int) -> LinkRates:
 
 
 def measure_compute(operands: Operands, *, device_index: int, cache_dir: Path) -> float:
-    """Median seconds of cuBLAS at a product, its operands on the GPU.
-
-    Raises:
-        KernelsError: The GPU has no room for the operands, or refuses them.
-    """
+    """Median seconds of cuBLAS at a product, its operands on the GPU."""
     import cupy
 
     product = ResidentProduct(

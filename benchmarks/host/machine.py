@@ -35,11 +35,7 @@ class BlasThreads:
 
 
 class GpuWaker:
-    """Two small matrices to multiply on a GPU that has idled: its clocks have fallen meanwhile.
-
-    Args:
-        device_index: CUDA's number of the GPU.
-    """
+    """Two small matrices to multiply on a GPU that has idled: its clocks have fallen meanwhile."""
 
     def __init__(self, device_index: int) -> None:
         import cupy
@@ -63,9 +59,6 @@ class GpuWaker:
 @contextmanager
 def take_cores(count: int) -> Iterator[list[int]]:
     """Keep some usable cores busy, the last ones, by processes of usual priority.
-
-    Args:
-        count: Cores.
 
     Yields:
         The processes, each of which may use one core only.

@@ -7,19 +7,15 @@ from typing import Any
 
 from benchmarks.common.environment import name_gpu
 from benchmarks.common.results import read_document, read_rows
-from benchmarks.common.shapes import Shape
+from benchmarks.common.shapes import ProductRow
 from benchmarks.host.suite import Group
 
 
 @dataclass(frozen=True, slots=True)
-class HostRow:
+class HostRow(ProductRow):
     """One baseline at one product.
 
     Attributes:
-        m: Rows of C.
-        n: Columns of C.
-        k: Columns of A.
-        dtype: Element type.
         memory: "pageable" or "pinned".
         baseline: Its name.
         seconds: Median of the turns, from host memory back into host memory.
@@ -33,10 +29,6 @@ class HostRow:
         group: Why the product is measured.
     """
 
-    m: int
-    n: int
-    k: int
-    dtype: str
     memory: str
     baseline: str
     seconds: float
@@ -47,11 +39,6 @@ class HostRow:
     turns: int
     settings: dict[str, Any] | None = None
     group: Group = "suite"
-
-    @property
-    def shape(self) -> Shape:
-        """M, N, K."""
-        return self.m, self.n, self.k
 
     @property
     def limit_share(self) -> float | None:
@@ -65,14 +52,10 @@ class HostRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SweepRow:
+class SweepRow(ProductRow):
     """The model's F beside the best one that was found.
 
     Attributes:
-        m: Rows of C.
-        n: Columns of C.
-        k: Columns of A.
-        dtype: Element type.
         memory: "pageable" or "pinned".
         sms: Multiprocessors that the GPU was held to, or all that it has.
         f: The model's F.
@@ -91,10 +74,6 @@ class SweepRow:
         curve: (F, seconds, predicted seconds), one turn each.
     """
 
-    m: int
-    n: int
-    k: int
-    dtype: str
     memory: str
     sms: int
     f: int
@@ -110,11 +89,6 @@ class SweepRow:
     busy_moving_seconds: float | None = None
     busy_pinned_seconds: float | None = None
     curve: Sequence[Sequence[float]] = field(default_factory=tuple)
-
-    @property
-    def shape(self) -> Shape:
-        """M, N, K."""
-        return self.m, self.n, self.k
 
     @property
     def is_split(self) -> bool:
@@ -180,10 +154,6 @@ def read_host_file(file: Path) -> HostResults:
 
 
 def read_host_results(folder: Path) -> list[HostResults]:
-    """All results of machines with a GPU; none where nothing was measured yet.
-
-    Raises:
-        ResultsError: One of them lacks something.
-    """
+    """All results of machines with a GPU; none where nothing was measured yet."""
     found = map(read_host_file, sorted(folder.glob("host-*.json")))
     return [results for results in found if results.document["hardware"]["gpu"]]

@@ -136,9 +136,7 @@ def list_small() -> list[Product]:
 def draw_products(seed: str, count: int = RANDOM_SHAPES) -> list[Product]:
     """Products that nobody tuned for: sizes log-uniform in 1…LARGEST_SIZE, an element type each.
 
-    Args:
-        seed: The same seed gives the same products, with any version of Python.
-        count: How many.
+    The same seed gives the same products, with any version of Python.
     """
     generator = random.Random(seed)
     products: list[Product] = []

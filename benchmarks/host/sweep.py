@@ -56,11 +56,7 @@ LONGEST_SECONDS: Final = 16.0
 
 
 def estimate_sweep_seconds(total_seconds: float) -> float:
-    """About what a sweep takes, whole or cut to its most time; 0 where the least is too long.
-
-    Args:
-        total_seconds: What the plan should take.
-    """
+    """About what a sweep takes where its plan takes `total_seconds`; 0 where it is too long."""
     runs = 1.5 * (WAVES + POINTS) + FINAL_TURNS * (FINALISTS + 4)
     usual = max(total_seconds, LEAST_REACH_SECONDS / REACH)
     least_seconds = LEAST_RUNS * total_seconds
@@ -70,23 +66,13 @@ def estimate_sweep_seconds(total_seconds: float) -> float:
 
 
 def count_final_turns(total_seconds: float) -> int:
-    """Turns of the best ones, if there is time.
-
-    Args:
-        total_seconds: What one product takes.
-    """
+    """Turns of the best ones where a product takes `total_seconds`."""
     fitting = int(FINAL_SECONDS / (total_seconds * (FINALISTS + 4)))
     return max(FINAL_TURNS, min(fitting, MOST_FINAL_TURNS))
 
 
 class Sweep:
     """One product, with F from the one end to the other.
-
-    Args:
-        executor: Runs the plans.
-        profile: What they are chosen from.
-        problem: The product.
-        sms: Multiprocessors that the GPU is held to; None for all.
 
     Raises:
         PlanError: No kernel can be held to them.
@@ -105,12 +91,7 @@ class Sweep:
         self._spec: KernelSpec = self.plan.spec or alone.spec
 
     def measure(self, operands: Operands, seconds: float) -> SweepRow:
-        """Measure some F once each, and the best of them several times.
-
-        Args:
-            operands: The product.
-            seconds: What it may take.
-        """
+        """Measure some F once each, and the best of them several times."""
         deadline = time.perf_counter() + seconds
         m, chosen = self._problem.m, self.plan.f
         self._run(chosen, operands)
@@ -190,12 +171,7 @@ class Sweep:
 
 
 def list_points(plan: Plan, most: int) -> list[int]:
-    """The F of a sweep: wave boundaries, points between them, both ends and the model's own.
-
-    Args:
-        plan: Tells waves and predictions.
-        most: How many there may be, roughly: both kinds are thinned alike.
-    """
+    """The F of a sweep: wave boundaries, points between them, both ends and the model's own."""
     first, last = _find_reach(plan)
     waves = [f for f in list_boundaries(plan) if first <= f <= last]
     share = min(1.0, most / (min(len(waves), WAVES) + POINTS))

@@ -56,11 +56,7 @@ def main() -> int:
 
 
 def list_versions(pytriton: str) -> dict[str, str]:
-    """Versions of what serves: of this interpreter, and PyTriton's of its own.
-
-    Args:
-        pytriton: The interpreter that may have PyTriton.
-    """
+    """Versions of what serves: of this interpreter, and PyTriton's of its own."""
     code = "import importlib.metadata as m; print(m.version('nvidia-pytriton'))"
     asked = subprocess.run([pytriton, "-c", code], capture_output=True, text=True, check=False)
     found = {"nvidia-pytriton": asked.stdout.strip()} if asked.returncode == 0 else {}

@@ -27,13 +27,7 @@ _MEMORY_SHARE: Final = 0.5
 def list_cases(
     sizes: Sequence[int], dtypes: Sequence[str], clients: Sequence[int]
 ) -> list[tuple[Case, int]]:
-    """Products, small ones first, and the free memory that each wants, in bytes.
-
-    Args:
-        sizes: Rows and columns; many clients ask for small matrices only (MOST_SIZE).
-        dtypes: Element types.
-        clients: Numbers of clients.
-    """
+    """Products up to MOST_SIZE, small ones first, and the free memory that each wants, in bytes."""
     return [
         (
             Case("product", size, dtype, count),

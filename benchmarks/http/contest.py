@@ -87,11 +87,7 @@ def measure_case(
 
 
 def add_floors(rows: Mapping[str, Row]) -> list[Row]:
-    """The rows of a case with their floors, and the floors' own as the sum that they are.
-
-    Args:
-        rows: By baseline; a floor's is of its bytes alone.
-    """
+    """The rows of a case with their floors, and the floors' own as the sum that they are."""
     executor = rows[EXECUTOR].p50_seconds if EXECUTOR in rows else None
 
     def add(row: Row) -> Row:

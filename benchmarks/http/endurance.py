@@ -55,13 +55,7 @@ class Holdings:
 
     @classmethod
     def measure(cls, pid: int, data: Path, calls: ServiceCalls) -> "Holdings":
-        """Look at a service that nobody asks for anything.
-
-        Args:
-            pid: Of the service.
-            data: Its data folder, with the database.
-            calls: To the service.
-        """
+        """Look at a service that nobody asks for anything."""
         # First of all, so that this connection is among the descriptors each time.
         arena = calls.call("GET", "/v1/devices")["arena"]
         database = set(data.glob(_DATABASE))
@@ -87,18 +81,7 @@ class Holdings:
 def compute_products(
     address: Address, products: int, *, clients: int, size: int
 ) -> Iterator[tuple[int, float]]:
-    """Have products computed and checked; yields how many so far, and how many a second.
-
-    Args:
-        address: Of the service.
-        products: How many at least.
-        clients: Who ask at once.
-        size: Rows and columns.
-
-    Raises:
-        WrongAnswer: An answer is not its product.
-        OSError: A connection broke.
-    """
+    """Have products computed and checked; yields how many so far, and how many a second."""
     drawn = [Product.draw(size, "float32", seed) for seed in range(4)]
     calls = [make_call(product, ask_service(product)) for product in drawn]
     done, rate = 0, 0.0
@@ -113,14 +96,10 @@ def compute_products(
 def watch_products(
     address: Address, look: Callable[[], Holdings], *, products: int, clients: int, size: int
 ) -> list[str]:
-    """Have products computed, and show what the service holds; returns what has grown.
+    """Have products computed, a twentieth more before, and show what the service holds.
 
-    Args:
-        address: Of the service.
-        look: Measures what it holds.
-        products: How many at least; a twentieth more is computed before the first look.
-        clients: Who ask at once.
-        size: Rows and columns.
+    Returns:
+        What has grown.
     """
     print(" ".join(f"{name:>12}" for name in _HEADER), flush=True)
     for _ in compute_products(address, products // 20, clients=clients, size=size):

@@ -74,30 +74,13 @@ class _Turns:
 
 
 class JobBench:
-    """Measures jobs of one service.
-
-    Args:
-        service: Started.
-        executor: Started, with the service's profile.
-        folder: On the service's file system.
-    """
+    """Measures jobs of one service."""
 
     def __init__(self, service: Service, executor: ExecutorBaseline, folder: Path) -> None:
         self._service, self._executor, self._folder = service, executor, folder
 
     def measure_square(self, size: int, dtype: str, until: float) -> list[Row]:
-        """A square product: with a result on disk, and with one in memory.
-
-        Args:
-            size: Rows and columns of A, B and C.
-            dtype: Element type.
-            until: Value of time.perf_counter() by which it should be over.
-
-        Raises:
-            CallFailed: The service refused a call, or a job failed.
-            WrongAnswer: An upload was not kept.
-            OSError: A connection broke.
-        """
+        """A square product: with a result on disk, and with one in memory."""
         ways: dict[str, dict[str, Any]] = {"job": {}, "job-memory": _IN_MEMORY}
         turns = self._take_turns(make_cube(size), dtype, ways, until)
         product, disk = turns[EXECUTOR].median, turns[DISK].median
@@ -112,13 +95,7 @@ class JobBench:
         return rows
 
     def measure_split(self, shape: Shape, until: float) -> list[Row]:
-        """A product that the link bounds, with F as the model has it and with F = 0.
-
-        Raises:
-            CallFailed: The service refused a call, or a job failed.
-            WrongAnswer: An upload was not kept.
-            OSError: A connection broke.
-        """
+        """A product that the link bounds, with F as the model has it and with F = 0."""
         ways: dict[str, dict[str, Any]] = {
             OURS: {**_IN_MEMORY, "f": "auto"},
             WITHOUT_SPLIT: {**_IN_MEMORY, "f": 0},

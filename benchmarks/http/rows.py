@@ -210,9 +210,5 @@ def read_http_file(file: Path) -> HttpResults:
 
 
 def read_http_results(folder: Path) -> list[HttpResults]:
-    """Every http-<machine>.json of a folder, by name; none if none was written.
-
-    Raises:
-        ResultsError: One of them lacks something.
-    """
+    """Every http-<machine>.json of a folder, by name; none if none was written."""
     return [read_http_file(file) for file in sorted(folder.glob("http-*.json"))]

@@ -47,14 +47,7 @@ PARTS: Final = {"transfers": 1.0, "jobs": 3.0, "products": 6.0}
 
 
 class Run:
-    """One run: its baselines, which are started once, and its parts.
-
-    Args:
-        setup: What baselines know.
-        arguments: What the command line says.
-        record: Keeps what is found.
-        stack: Stops the baselines at its end.
-    """
+    """One run: its baselines, which are started once, and its parts."""
 
     def __init__(
         self, setup: Setup, arguments: argparse.Namespace, record: Record, stack: ExitStack
@@ -70,11 +63,7 @@ class Run:
             record.document["profile"] = self._executor.profile
 
     def measure(self) -> None:
-        """Measure part after part.
-
-        Raises:
-            WrongAnswer: An answer is not what it must be.
-        """
+        """Measure part after part."""
         print(HEADER, flush=True)
         measure: dict[str, Callable[[float], None]] = {
             "transfers": self._measure_transfers,
@@ -146,14 +135,7 @@ class Run:
 def start_baselines(
     known: Mapping[str, Baseline], names: Collection[str], record: Record, stack: ExitStack
 ) -> list[Baseline]:
-    """Start those that run here; the others are noted with their reasons.
-
-    Args:
-        known: All of them.
-        names: Which are wanted; a floor brings the executor along.
-        record: Is told of those that are absent.
-        stack: Stops them at its end.
-    """
+    """Start those that run here; the others are noted with their reasons."""
     floors = {FLOOR, FLOOR_UNIX, OURS_LEASE, OURS_NEW_LEASE} & set(names)
     started = []
     for name, baseline in known.items():

@@ -35,12 +35,6 @@ _HEAD_BYTES: Final = 2**16
 def measure_transfers(service: Service, folder: Path, size: int, until: float) -> list[Row]:
     """Upload and download a matrix in turns with a bare file server.
 
-    Args:
-        service: Started.
-        folder: For the bare server's file, on the service's file system.
-        size: Rows and columns of the matrix, float32.
-        until: Value of time.perf_counter() by which it should be over.
-
     Raises:
         WrongAnswer: What came back is not what was sent.
         ServerAbsent: The bare server does not start.
@@ -88,9 +82,6 @@ def measure_transfers(service: Service, folder: Path, size: int, until: float) -
 class Exchange:
     """A matrix that is sent and received.
 
-    Args:
-        size: Its rows and columns; float32.
-
     Attributes:
         parts: Of its .npy file: header and elements.
         file_bytes: Length of that.
@@ -103,12 +94,7 @@ class Exchange:
         self._answer = bytearray(np.zeros(self.file_bytes + _HEAD_BYTES, np.uint8).data)
 
     def download(self, address: Address, path: str, *, check: bool = False) -> float:
-        """Receive the matrix into memory that is there; returns the seconds it took.
-
-        Raises:
-            WrongAnswer: It is not the one that was sent.
-            OSError: The connection broke.
-        """
+        """Receive the matrix into memory that is there; returns the seconds it took."""
         request = make_request(path, (), method="GET")
         head, seconds = _call(address, request, self._answer)
         elements = memoryview(self._answer)[: head.total_bytes][-len(self.parts[1]) :]
@@ -121,11 +107,6 @@ def store_matrix(
     address: Address, path: str, parts: Sequence[bytes | memoryview]
 ) -> tuple[float, Any]:
     """Send a matrix; returns the seconds until it is kept, and the answer's JSON.
-
-    Args:
-        address: Of the server.
-        path: Where it takes matrices.
-        parts: Of the .npy file.
 
     Raises:
         WrongAnswer: It was not kept.

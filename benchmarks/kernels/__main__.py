@@ -56,14 +56,7 @@ SEED: Final = 2026
 
 
 class Bench:
-    """One run on one GPU.
-
-    Args:
-        device: The GPU.
-        cache_dir: Folder of compiled kernels.
-        record: Keeps what is found.
-        until: Value of time.perf_counter() at which all must be done.
-    """
+    """One run on one GPU."""
 
     def __init__(self, device: DeviceInfo, cache_dir: Path, record: Record, until: float) -> None:
         import cupy

@@ -40,11 +40,7 @@ _REGISTER: Final = re.compile(r"^R(\d+)")
 
 
 def find_disassembler() -> str:
-    """NVIDIA's nvdisasm: on the PATH, or in its package.
-
-    Raises:
-        FileNotFoundError: There is none.
-    """
+    """NVIDIA's nvdisasm: on the PATH, or in its package."""
     packaged = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin"
     found = shutil.which("nvdisasm") or shutil.which("nvdisasm", path=str(packaged))
     if found is None:

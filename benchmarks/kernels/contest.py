@@ -37,15 +37,7 @@ CHECKED_COLUMNS: Final = 64
 
 
 class Contest:
-    """One product and the kernels that compute it.
-
-    Args:
-        shape: M, N, K.
-        dtype: Element type.
-        device: The GPU.
-        cache_dir: Folder of compiled kernels.
-        generator: A cupy.random.Generator, for the operands: uniform in -1…1.
-        meter: Reads the GPU.
+    """One product, its operands uniform in -1…1 on the GPU, and the kernels that compute it.
 
     Raises:
         DeviceFailure: The GPU has no room for the operands.
@@ -116,24 +108,14 @@ class Contest:
 
 
 def count_launches(trial: Burst) -> int:
-    """Launches of a turn: several if they are short, but not more than the host enqueues in time.
-
-    Args:
-        trial: One launch.
-    """
+    """Launches of a turn: several if they are short, as many as the host enqueues in time."""
     behind_seconds = max(trial.enqueue_seconds - trial.seconds, 1e-9)
     fitting = min(TURN_SECONDS / trial.seconds, AHEAD_SECONDS / behind_seconds, MOST_LAUNCHES)
     return max(1, round(fitting))
 
 
 def run_contest(contest: Contest, scores: Mapping[Contestant, Score], until: float) -> None:
-    """Let contestants take turns; each takes LEAST_TURNS even if there is no time.
-
-    Args:
-        contest: Of them.
-        scores: Are filled.
-        until: Value of time.perf_counter() by which it should be over.
-    """
+    """Let contestants take turns; each takes LEAST_TURNS even if there is no time."""
     for turn, (one, score) in take_turns(scores.items(), max((x.turns for x in scores), default=0)):
         in_time = score.spent_seconds < MOST_SECONDS and time.perf_counter() < until
         if turn < one.turns and (turn < LEAST_TURNS or in_time):

@@ -51,7 +51,7 @@ def pick_rungs(rows: Sequence[Row], dtype: str) -> dict[str, dict[int, Row]]:
         for row in rows:
             if row.is_held or (row.kernel, row.dtype) != (name, dtype):
                 continue
-            if row.m == row.n == row.k and row.m in SQUARES:
+            if row.is_cube and row.m in SQUARES:
                 best = rungs.setdefault(name, {})
                 if row.m not in best or row.tflops > best[row.m].tflops:
                     best[row.m] = row

@@ -40,11 +40,7 @@ class Reading:
 
 
 class Meter:
-    """Reads one GPU; where there is no NVML, or not that GPU, its readings hold None.
-
-    Args:
-        uuid: The GPU, "GPU-…".
-    """
+    """Reads one GPU; where there is no NVML, or not that GPU, its readings hold None."""
 
     def __init__(self, uuid: str) -> None:
         self._device = ctypes.c_void_p()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common.results import ResultsError, read_document, read_rows
-from benchmarks.common.shapes import Shape, count_flops
+from benchmarks.common.shapes import ProductRow, Shape, count_flops
 from benchmarks.common.turns import find_spread
 from benchmarks.kernels.meter import Reading
 from benchmarks.kernels.suite import Contestant
@@ -15,17 +15,13 @@ from wavetrim.kernels.catalog import KernelSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(ProductRow):
     """One kernel at one product.
 
     Attributes:
         kernel: Its name in the catalog.
         tile: Its tile there.
-        dtype: Element type.
         accuracy: Its accuracy in the catalog.
-        m: Rows of C.
-        n: Columns of C.
-        k: Columns of A.
         sms: Multiprocessors that it could use.
         tflops: 1e12 multiplications and additions a second, at the median.
         ratio_to_cublas: Its speed over cuBLAS's in the same turns, with as many multiprocessors;
@@ -45,11 +41,7 @@ class Row:
 
     kernel: str
     tile: str
-    dtype: str
     accuracy: str
-    m: int
-    n: int
-    k: int
     sms: int
     tflops: float
     ratio_to_cublas: float | None
@@ -63,11 +55,6 @@ class Row:
     clock_mhz: float | None = None
     power_watts: float | None = None
     rate_share: float | None = None
-
-    @property
-    def shape(self) -> Shape:
-        """M, N, K."""
-        return self.m, self.n, self.k
 
     @property
     def entry(self) -> tuple[str, str, str]:
@@ -135,7 +122,7 @@ def make_rows(
         full = full_rates.get(spec) if full_rates else None
         rows.append(
             Row(
-                *(spec.name, str(spec.tile), spec.dtype, spec.accuracy, *shape),
+                *(*shape, spec.dtype, spec.name, str(spec.tile), spec.accuracy),
                 sms=one.sms or sm_count,
                 tflops=rate,
                 ratio_to_cublas=rate / rates[peer] if peer else None,

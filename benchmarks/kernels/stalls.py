@@ -89,12 +89,7 @@ def launch_all(cache_dir: Path) -> None:
 
 
 def profile(cache_dir: Path) -> str:
-    """The profiler's CSV of `launch_all`.
-
-    Raises:
-        FileNotFoundError: There is no `ncu`.
-        subprocess.CalledProcessError: It failed; what it said is in `stdout`.
-    """
+    """The profiler's CSV of `launch_all`."""
     ncu = shutil.which("ncu", path="/usr/local/cuda/bin") or shutil.which("ncu")
     if ncu is None:
         raise FileNotFoundError("ncu, which comes with the CUDA toolkit, is not on the PATH")

@@ -66,11 +66,7 @@ def render_speed(results: Results) -> str:
 
 def _find_squares(rows: Iterable[Row], entry: tuple[str, str, str]) -> dict[int, Row]:
     """A kernel's rows at square products, by size."""
-    return {
-        row.m: row
-        for row in rows
-        if row.entry == entry and row.m == row.n == row.k and not row.is_held
-    }
+    return {row.m: row for row in rows if row.entry == entry and row.is_cube and not row.is_held}
 
 
 def render_suite(results: Results) -> str:

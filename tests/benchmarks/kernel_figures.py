@@ -55,7 +55,7 @@ def invent_row(
         "clock_mhz": 1700.0,
         "power_watts": 650.0,
     }
-    return Row(kernel, tile, dtype, accuracy, m, n, k, tflops=tflops, **(figures | changes))
+    return Row(m, n, k, dtype, kernel, tile, accuracy, tflops=tflops, **(figures | changes))
 
 
 def invent_results(pace: float = 1.0) -> Results:

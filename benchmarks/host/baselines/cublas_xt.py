@@ -46,10 +46,6 @@ class CublasXt(Baseline):
     All block sizes are tried, with its own page-locking and without; then, with the best of them,
     larger and larger shares for the CPU, as long as they help.
 
-    Args:
-        device_index: CUDA's number of the GPU.
-        shares_with_cpu: Whether it may leave a share to the CPU, which computes it with SciPy.
-
     Raises:
         XtError: cublasXt cannot be used.
         OSError: The library is not found.
@@ -71,11 +67,7 @@ class CublasXt(Baseline):
         self._refusal: XtError | None = None
 
     def prepare(self, operands: Operands, until: float) -> bool:
-        """Find the best settings, or the best of those that there is time to try.
-
-        Raises:
-            XtError: All of them are refused.
-        """
+        """Find the best settings, or the best of those that there is time to try."""
         candidates = list_settings(max(operands.shape), operands.memory)
         best_seconds, best = math.inf, candidates[0]
         self._tried, self._refusal = 0, None
@@ -144,10 +136,6 @@ def list_settings(largest: int, memory: str) -> Sequence[XtSettings]:
 
     Blocks larger than the product are all the same, and matrices that are page-locked already
     must not be locked again.
-
-    Args:
-        largest: The largest of M, N and K.
-        memory: Kind of host memory.
     """
     covering = min((block for block in BLOCKS if block >= largest), default=max(BLOCKS))
     pinnings = (False,) if memory == "pinned" else (True, False)

@@ -28,14 +28,7 @@ Refuse = Callable[[str, str], None]
 def make_baselines(
     executor: Executor, profile: MachineProfile, names: Sequence[str], refuse: Refuse
 ) -> list[Baseline]:
-    """Baselines of these names; `refuse` is told of those that cannot be made, and why.
-
-    Args:
-        executor: This product's.
-        profile: What its plans are made from, but for those from a preset.
-        names: Some of `NAMES`.
-        refuse: Receives name and reason.
-    """
+    """Baselines of these `NAMES`; `refuse` is told of those that cannot be made, and why."""
     makers: dict[str, Callable[[], Baseline]] = {
         OURS: lambda: SplitExecutor(OURS, executor, profile),
         PRESET: lambda: SplitExecutor(PRESET, executor, find_preset_profile(executor)),

@@ -30,11 +30,7 @@ _PAUSE_SECONDS: Final = 0.01
 
 
 class ClientBaseline(Baseline):
-    """`wavetrim.Client(...).matmul(a, b, out=c)` over TCP, by one caller.
-
-    Args:
-        service: Of the benchmark.
-    """
+    """`wavetrim.Client(...).matmul(a, b, out=c)` over TCP, by one caller."""
 
     name = OURS_CLIENT
 
@@ -113,11 +109,7 @@ class LeaseBaseline(ClientBaseline):
         return arrays
 
     def lease(self, client: wavetrim.Client, product: Product) -> list[Any]:
-        """Arrays in a lease, whether it is page-locked or not.
-
-        Raises:
-            BaselineFailed: The service gave none.
-        """
+        """Arrays in a lease, whether it is page-locked or not."""
         arrays = [client.empty(product.a.shape, product.a.dtype) for _ in "abc"]
         if not self._list_leases():
             raise BaselineFailed("the service gave no lease")
@@ -135,11 +127,7 @@ class NewLeaseBaseline(LeaseBaseline):
     name = OURS_NEW_LEASE
 
     def start(self) -> None:
-        """Start the service.
-
-        Raises:
-            ServerAbsent: It locks nothing, so that a new lease is like any other.
-        """
+        """Start the service."""
         super().start()
         if not self._with_gpu:
             raise ServerAbsent("nothing is page-locked without a GPU, so no lease is new for long")
@@ -161,17 +149,7 @@ class NewLeaseBaseline(LeaseBaseline):
 def multiply_once(
     client: wavetrim.Client, product: Product, arrays: Sequence[Any], load: Load
 ) -> float:
-    """One product; returns when it was there, by `time.perf_counter`.
-
-    Args:
-        client: Of the service.
-        product: What is multiplied.
-        arrays: Memory for A, B and C; A and B are copied there before the clock runs.
-        load: Is told of the seconds.
-
-    Raises:
-        WrongAnswer: First or last row is not the product's.
-    """
+    """One product, copied into the arrays first; returns time.perf_counter() at its end."""
     a, b, c = arrays
     np.copyto(a, product.a)
     np.copyto(b, product.b)

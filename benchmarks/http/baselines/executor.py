@@ -31,9 +31,6 @@ class ExecutorBaseline(Baseline):
 
     Operands are page-locked where there is a GPU. Between two products the process sleeps.
 
-    Args:
-        setup: What all baselines know.
-
     Attributes:
         profile: The profile that it runs with, ready for JSON, once it was started.
     """

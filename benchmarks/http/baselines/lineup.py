@@ -61,11 +61,7 @@ def _ask_triton(product: Product) -> bytearray:
 
 
 def start_floor(folder: Path, name: str) -> Started:
-    """Start the floor's server, over TCP or a Unix socket.
-
-    Raises:
-        ServerAbsent: It does not run.
-    """
+    """Start the floor's server, over TCP or a Unix socket."""
     unix = folder / "floor.sock" if name == FLOOR_UNIX else None
     return start_server(folder / f"{name}.log", "benchmarks.http.servers.floor", unix=unix)
 

@@ -6,15 +6,7 @@ from deploy.readiness import find_free_port
 
 
 class Service:
-    """The service, started once for all the ways to it.
-
-    Args:
-        setup: What all baselines know.
-
-    Attributes:
-        port: Where it listens on loopback, once it was started.
-        unix: Its Unix socket.
-    """
+    """The service, started once for all the ways to it."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup

@@ -87,13 +87,7 @@ class Connection:
         self._heads: dict[tuple[int, int], AnswerHead] = {}
 
     def exchange(self, call: Call) -> AnswerHead:
-        """Send a request and receive the whole answer.
-
-        Raises:
-            OSError: The server has closed the connection, or is silent for too long.
-            AnswerMalformed: The answer is no HTTP.
-            WrongAnswer: The answer is longer than any that was asked for.
-        """
+        """Send a request and receive the whole answer."""
         self.call = call
         self.socket.sendall(call.request)
         return receive_answer(self.socket, self.answer, self.find_head)
@@ -139,11 +133,7 @@ class Connection:
         return head.status == 200
 
     def check_last(self) -> None:
-        """Check all of the last answer.
-
-        Raises:
-            WrongAnswer: It is not the product.
-        """
+        """Check all of the last answer."""
         if self._total:
             self.call.check_whole(self.view[self._total - self.call.answer_bytes : self._total])
 
@@ -174,12 +164,7 @@ def receive_answer(
 
 
 def find_head(answer: bytearray, received: int) -> AnswerHead | None:
-    """The head of an answer that is arriving; None while it is not complete.
-
-    Raises:
-        AnswerMalformed: The answer is no HTTP.
-        WrongAnswer: It is longer than the memory for it.
-    """
+    """The head of an answer that is arriving; None while it is not complete."""
     head = read_head(answer, received)
     if head is not None and head.total_bytes > len(answer):
         raise WrongAnswer(f"an answer of {head.body_bytes} bytes, status {head.status}")

@@ -40,13 +40,7 @@ class Load:
 
 
 def apply_load(address: Address, calls: Sequence[Call], clients: int, seconds: float) -> Load:
-    """Let clients call for some time; each calls at least once.
-
-    Args:
-        address: Of the server.
-        calls: Requests of one size; each client goes through them in turn.
-        clients: How many at once.
-        seconds: After which nobody begins another request.
+    """Let clients call for some time, each at least once; each goes through the calls in turn.
 
     Raises:
         OSError: A connection broke.

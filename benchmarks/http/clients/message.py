@@ -47,11 +47,7 @@ class AnswerHead(NamedTuple):
 
 
 def read_head(buffer: bytearray, received: int) -> AnswerHead | None:
-    """Read an answer's head; None while it is not complete.
-
-    Args:
-        buffer: Begins with the answer.
-        received: Bytes of it that are there.
+    """Read the head of an answer that is arriving into a buffer; None while it is not complete.
 
     Raises:
         AnswerMalformed: It is no HTTP, or does not say how long its body is.

@@ -55,9 +55,6 @@ class Product:
     def check_rows(self, data: memoryview) -> None:
         """Check the first and the last row of an answer.
 
-        Args:
-            data: The elements of the answer.
-
         Raises:
             WrongAnswer: A row is not the product's.
         """

@@ -23,11 +23,7 @@ _BACKLOG: Final = 1024
 
 
 class FloorServer:
-    """Answers every connection of a listening socket, for ever.
-
-    Args:
-        listener: The socket.
-    """
+    """Answers every connection of a listening socket, for ever."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -92,10 +88,6 @@ def _find_buffer(size_bytes: int) -> bytearray:
 
 def answer_once(connection: socket.socket, buffer: bytearray) -> bytearray:
     """Receive one request and answer it.
-
-    Args:
-        connection: Blocks.
-        buffer: Where the request goes.
 
     Returns:
         The buffer for the next request: this one, or a larger one if the request asked for it.

@@ -23,11 +23,7 @@ _HEAD_BYTES: Final = 2**16
 
 
 class Sink:
-    """Receives and sends; keeps its memory from one request to the next.
-
-    Args:
-        folder: Of the file, which each upload replaces.
-    """
+    """Receives and sends; keeps its memory from one request to the next."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "sink.npy"
@@ -35,11 +31,7 @@ class Sink:
         self._sent = b""
 
     def serve(self, connection: socket.socket) -> None:
-        """Answer requests until the client leaves.
-
-        Raises:
-            OSError: The client has left.
-        """
+        """Answer requests until the client leaves."""
         head = bytearray(_HEAD_BYTES)
         while True:
             received, end = 0, -1
@@ -101,11 +93,7 @@ class Sink:
 
 
 def receive(connection: socket.socket, view: memoryview) -> int:
-    """Receive some bytes.
-
-    Raises:
-        ConnectionResetError: There are no more.
-    """
+    """Receive some bytes."""
     if count := connection.recv_into(view):
         return count
     raise ConnectionResetError("the client has left")
