@@ -55,10 +55,7 @@ class HostBench:
         self.regret: list[SweepRow] = record.document.setdefault("regret", [])
 
     def compare(
-        self,
-        products: Sequence[Product],
-        baselines: Sequence[Baseline],
-        memories: Sequence[Memory],
+        self, products: Sequence[Product], baselines: Sequence[Baseline], memories: Sequence[Memory]
     ) -> None:
         """Let the baselines take turns at every product, from every kind of host memory."""
         steps = [

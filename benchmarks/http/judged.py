@@ -121,10 +121,7 @@ def judge(results: HttpResults) -> list[Judgement]:
 
 def _stay_within(share: float, moment: float, of: Callable[[Row, Rows], float | None]) -> Measure:
     """Milliseconds of a row, against a share of other seconds and some more."""
-    return lambda row, rows: (
-        row.p50_seconds / MS,
-        (share * (of(row, rows) or 0.0) + moment) / MS,
-    )
+    return lambda row, rows: (row.p50_seconds / MS, (share * (of(row, rows) or 0.0) + moment) / MS)
 
 
 def _is_at(size: int, clients: int) -> Callable[[Row], bool]:

@@ -7,14 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from benchmarks.common.shapes import DTYPES
-from benchmarks.common.tables import (
-    RESULTS,
-    ROOT,
-    fill_sections,
-    render_table,
-    show,
-    write_page,
-)
+from benchmarks.common.tables import RESULTS, ROOT, fill_sections, render_table, show, write_page
 from benchmarks.http.baselines.baseline import (
     CUPY,
     EXECUTOR,

@@ -57,8 +57,7 @@ def _show_share(count: int, row: dict[str, Any]) -> str:
 def render_cost(document: dict[str, Any]) -> str:
     """Milliseconds of products without and with their check."""
     return render_table(
-        ("Product", "computed by", "alone, ms", "with its check, ms", "more"),
-        _list_costs(document),
+        ("Product", "computed by", "alone, ms", "with its check, ms", "more"), _list_costs(document)
     )
 
 

@@ -313,9 +313,7 @@ def run_contest(*baselines: Baseline, seconds: float = 60.0):
     operands = draw_operands((60, 70, 80), "float64")
     refused: dict[str, str] = {}
     scores = HostContest(operands, Projection(operands), BlasThreads()).run(
-        baselines,
-        time.perf_counter() + seconds,
-        lambda one, why: refused.update({one.name: why}),
+        baselines, time.perf_counter() + seconds, lambda one, why: refused.update({one.name: why})
     )
     rows = make_host_rows(operands, scores, limit_seconds=1e-6)
     return {row.baseline: row for row in rows}, refused
@@ -510,10 +508,7 @@ def test_a_small_run_writes_rows_of_checked_products(tmp_path: Path) -> None:
     found = {(row.shape, row.dtype, row.group, row.baseline) for row in results.rows}
     assert found == {
         (product.shape, product.dtype, product.group, name)
-        for product in (
-            *draw_products("2026-11-24", 2),
-            *list_suite([(64, 48, 32), (1, 200, 300)]),
-        )
+        for product in (*draw_products("2026-11-24", 2), *list_suite([(64, 48, 32), (1, 200, 300)]))
         for name in ("wavetrim", "wavetrim-preset", "numpy")
     }
     assert all(row.seconds > 0 and row.turns >= LEAST_TURNS for row in results.rows)

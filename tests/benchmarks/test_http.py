@@ -445,9 +445,7 @@ def test_the_sink_writes_what_it_receives_and_sends_what_is_asked_for(tmp_path: 
     assert stored[4096 : 4096 + len(elements)] == bytes(elements)
 
 
-def test_a_download_of_other_bytes_is_caught(
-    serve: Callable[[Answer], tuple[str, int]],
-) -> None:
+def test_a_download_of_other_bytes_is_caught(serve: Callable[[Answer], tuple[str, int]]) -> None:
     exchange = Exchange(8)
     right = b"".join(exchange.parts)
     exchange.download(serve(lambda request: answer_with(right)), "/", check=True)

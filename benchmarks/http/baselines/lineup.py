@@ -13,11 +13,7 @@ from benchmarks.http.baselines.baseline import (
     Baseline,
     Setup,
 )
-from benchmarks.http.baselines.client_library import (
-    ClientBaseline,
-    LeaseBaseline,
-    NewLeaseBaseline,
-)
+from benchmarks.http.baselines.client_library import ClientBaseline, LeaseBaseline, NewLeaseBaseline
 from benchmarks.http.baselines.executor import ExecutorBaseline
 from benchmarks.http.baselines.server_process import ServerProcess, Started, start_server
 from benchmarks.http.baselines.service import Service
