@@ -2,22 +2,21 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from benchmarks.common.tables import RESULTS, ROOT, fill_section, render_table
+from benchmarks.common.tables import RESULTS, ROOT, fill_section, render_table, write_page
 
 PAGE = ROOT / "docs" / "verify.md"
 
 
 def main() -> None:
     """Fill the page."""
-    PAGE.write_text(fill_page(PAGE.read_text(encoding="utf-8"), RESULTS), encoding="utf-8")
+    write_page(PAGE, fill_page)
 
 
-def fill_page(text: str, results: Path) -> str:
-    """The page with the figures of a results folder."""
-    document = json.loads((results / "verify.json").read_text(encoding="utf-8"))
+def fill_page(text: str) -> str:
+    """The page with the figures that were measured."""
+    document = json.loads((RESULTS / "verify.json").read_text(encoding="utf-8"))
     caption = describe_machine(document)
     text = fill_section(text, "verify-missed", f"{caption}\n\n{render_missed(document)}")
     return fill_section(text, "verify-cost", f"{caption}\n\n{render_cost(document)}")

@@ -1,10 +1,7 @@
 """Results of the host benchmark, from figures that nobody measured."""
 
-import json
-from pathlib import Path
 from typing import Any
 
-from benchmarks.common.results import write_document
 from benchmarks.host.baselines.lineup import NAMES, OURS, PRESET
 from benchmarks.host.results import HostResults, HostRow, SweepRow
 from benchmarks.host.suite import draw_products, list_small, list_suite
@@ -105,17 +102,3 @@ def invent_host_results(pace: float = 1.0) -> HostResults:
         for sms in (ALL_SMS, 32, 8, 4)
     ]
     return HostResults(HEAD, tuple(rows), tuple(regret))
-
-
-def write_host_results(results: HostResults, folder: Path) -> Path:
-    """Write them as the benchmark does."""
-    file = folder / f"host-{results.gpu}.json"
-    write_document(file, **results.document, rows=results.rows, regret=results.regret)
-    return file
-
-
-def change_document(file: Path, change: Any) -> None:
-    """Damage a results file."""
-    document = json.loads(file.read_text(encoding="utf-8"))
-    change(document)
-    file.write_text(json.dumps(document), encoding="utf-8")

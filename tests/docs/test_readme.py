@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from benchmarks.readme import SETTINGS, fill_readme, fill_settings
 from docs.session import find_exchanges, run_commands
 from tests.environment import ROOT
 
@@ -59,15 +58,6 @@ def test_make_demo_checks_its_product() -> None:
     )
     assert demo.returncode == 0, demo.stdout + demo.stderr
     assert re.search(r"\bF\b", demo.stdout)
-
-
-def test_settings_table_matches_settings() -> None:
-    page = SETTINGS.read_text(encoding="utf-8")
-    assert fill_settings(page) == page
-
-
-def test_measured_table_matches_results() -> None:
-    assert fill_readme(README) == README
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
