@@ -7,16 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from benchmarks.common.turns import take_turns
-from benchmarks.http.baselines.baseline import (
-    EXECUTOR,
-    FLOOR,
-    FLOOR_UNIX,
-    OURS_LEASE,
-    OURS_NEW_LEASE,
-    OURS_UNIX,
-    Baseline,
-    BaselineFailed,
-)
+from benchmarks.http.baselines.baseline import Baseline, BaselineFailed, Name
 from benchmarks.http.clients.load import Load
 from benchmarks.http.clients.message import AnswerMalformed
 from benchmarks.http.clients.product import Product, WrongAnswer
@@ -88,18 +79,20 @@ def measure_case(
 
 def add_floors(rows: Mapping[str, Row]) -> list[Row]:
     """The rows of a case with their floors, and the floors' own as the sum that they are."""
-    executor = rows[EXECUTOR].p50_seconds if EXECUTOR in rows else None
+    executor = rows[Name.EXECUTOR].p50_seconds if Name.EXECUTOR in rows else None
 
     def add(row: Row) -> Row:
-        if row.baseline in {EXECUTOR, OURS_LEASE, OURS_NEW_LEASE}:
+        if row.baseline in {Name.EXECUTOR, Name.OURS_LEASE, Name.OURS_NEW_LEASE}:
             return replace(row, floor_seconds=executor)
-        transport = rows.get(FLOOR_UNIX if row.baseline in {OURS_UNIX, FLOOR_UNIX} else FLOOR)
+        transport = rows.get(
+            Name.FLOOR_UNIX if row.baseline in {Name.OURS_UNIX, Name.FLOOR_UNIX} else Name.FLOOR
+        )
         if transport is None or executor is None:
             return row
         # Of several clients some wait while others are served: the rate tells what each pays.
         moved = transport.p50_seconds if row.clients == 1 else row.clients / transport.rate
         least = moved + executor if row.clients == 1 else max(moved, row.clients * executor)
-        if row.baseline not in {FLOOR, FLOOR_UNIX}:
+        if row.baseline not in {Name.FLOOR, Name.FLOOR_UNIX}:
             return replace(row, floor_seconds=least)
         return replace(row, floor_seconds=least, transport_seconds=moved, executor_seconds=executor)
 

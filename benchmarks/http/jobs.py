@@ -12,7 +12,7 @@ from typing import Any, Final
 from benchmarks.common.operands import Matrix, draw_operands
 from benchmarks.common.shapes import Shape, make_cube
 from benchmarks.common.turns import take_turns
-from benchmarks.http.baselines.baseline import EXECUTOR, OURS
+from benchmarks.http.baselines.baseline import Name
 from benchmarks.http.baselines.executor import ExecutorBaseline
 from benchmarks.http.baselines.service import Service
 from benchmarks.http.clients.message import encode_npy
@@ -83,25 +83,25 @@ class JobBench:
         """A square product: with a result on disk, and with one in memory."""
         ways: dict[str, dict[str, Any]] = {"job": {}, "job-memory": _IN_MEMORY}
         turns = self._take_turns(make_cube(size), dtype, ways, until)
-        product, disk = turns[EXECUTOR].median, turns[DISK].median
+        product, disk = turns[Name.EXECUTOR].median, turns[DISK].median
         rows = []
         for name in ways:
             case, floor = Case(name, size, dtype, clients=1), product
             if name == "job":
                 floor = max(product, disk)
-            row = turns[name].summarize(case, OURS, floor)
+            row = turns[name].summarize(case, Name.OURS, floor)
             rows.append(replace(row, disk_seconds=disk, executor_seconds=product))
-            rows.append(turns[EXECUTOR].summarize(case, EXECUTOR, product))
+            rows.append(turns[Name.EXECUTOR].summarize(case, Name.EXECUTOR, product))
         return rows
 
     def measure_split(self, shape: Shape, until: float) -> list[Row]:
         """A product that the link bounds, with F as the model has it and with F = 0."""
         ways: dict[str, dict[str, Any]] = {
-            OURS: {**_IN_MEMORY, "f": "auto"},
+            Name.OURS: {**_IN_MEMORY, "f": "auto"},
             WITHOUT_SPLIT: {**_IN_MEMORY, "f": 0},
         }
         turns = self._take_turns(shape, "float32", ways, until)
-        case, floor = find_split(shape), turns[EXECUTOR].median
+        case, floor = find_split(shape), turns[Name.EXECUTOR].median
         return [turns[name].summarize(case, name, floor) for name in ways]
 
     def _take_turns(
@@ -112,10 +112,10 @@ class JobBench:
         result_bytes = operands.c.nbytes
         stored = {name: self._store(getattr(operands, name)) for name in "ab"}
         del operands
-        turns = {name: _Turns() for name in (EXECUTOR, DISK, *ways)}
+        turns = {name: _Turns() for name in (Name.EXECUTOR, DISK, *ways)}
 
         def compute() -> None:
-            turns[EXECUTOR].seconds += self._executor.run(shape, dtype, 0.0).seconds
+            turns[Name.EXECUTOR].seconds += self._executor.run(shape, dtype, 0.0).seconds
 
         def write() -> None:
             turns[DISK].seconds.append(time_write(self._folder, result_bytes))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.http.baselines.baseline import CUPY, EXECUTOR, NUMPY, OURS, OURS_LEASE
+from benchmarks.http.baselines.baseline import Name
 from benchmarks.http.jobs import WITHOUT_SPLIT
 from benchmarks.http.rows import Case, HttpResults, Row
 from benchmarks.http.transfers import SINK
@@ -97,7 +97,7 @@ class Bound:
     kinds: tuple[str, ...]
     measure: Measure
     applies: Callable[[Row], object] = lambda _: True
-    baseline: str = OURS
+    baseline: str = Name.OURS
     beside: Collection[str] = ()
     at_least: bool = False
 
@@ -165,15 +165,15 @@ BOUNDS: Final = (
     Bound(f"one client: at most {SHARE_OF_FLOOR} times the floor + 0.3 ms, in ms", _PRODUCT,
           _stay_within(SHARE_OF_FLOOR, 0.3 * MS, _find_floor),
           lambda row: row.clients == 1 and _has_floor(row)),
-    Bound(f"never slower than {NUMPY} from {FROM_SIZE}² on, time over time", _PRODUCT,
-          lambda row, rows: (row.p50_seconds / rows[NUMPY].p50_seconds, 1.0),
-          _is_large, beside={NUMPY}),
+    Bound(f"never slower than {Name.NUMPY} from {FROM_SIZE}² on, time over time", _PRODUCT,
+          lambda row, rows: (row.p50_seconds / rows[Name.NUMPY].p50_seconds, 1.0),
+          _is_large, beside={Name.NUMPY}),
     Bound("512 clients at 64²: 99th percentile over median", _PRODUCT,
           lambda row, _: (row.p99_seconds / row.p50_seconds, 2.0), _is_crowd),
     Bound("512 clients: requests refused", _PRODUCT, lambda row, _: (row.refused, 0.0), _is_crowd),
     Bound("through a lease: the executor + 0.5 ms, in ms", _PRODUCT,
-          _stay_within(1.0, 0.5 * MS, lambda _, rows: rows[EXECUTOR].p50_seconds),
-          baseline=OURS_LEASE, beside={EXECUTOR}),
+          _stay_within(1.0, 0.5 * MS, lambda _, rows: rows[Name.EXECUTOR].p50_seconds),
+          baseline=Name.OURS_LEASE, beside={Name.EXECUTOR}),
     Bound("upload of a kept matrix, rate over a bare sink's", ("upload",), _compare_sink(0.8),
           beside={SINK}, at_least=True),
     Bound("download, rate over a bare sendall's", ("download",), _compare_sink(0.9),
@@ -199,13 +199,14 @@ CORES_BOUNDS: Final = (
 """What is asked of two cores without a GPU."""
 
 GPU_BOUNDS: Final = (
-    Bound(f"never slower than {CUPY} but for 0.2 ms, in ms", _PRODUCT,
-          _stay_within(1.0, 0.2 * MS, lambda _, rows: rows[CUPY].p50_seconds), beside={CUPY}),
-    Bound(f"4096²: times as fast as {CUPY}", _PRODUCT,
-          lambda row, rows: (rows[CUPY].p50_seconds / row.p50_seconds, 4.0), _is_at(4096, 1),
-          beside={CUPY}, at_least=True),
+    Bound(f"never slower than {Name.CUPY} but for 0.2 ms, in ms", _PRODUCT,
+          _stay_within(1.0, 0.2 * MS, lambda _, rows: rows[Name.CUPY].p50_seconds),
+          beside={Name.CUPY}),
+    Bound(f"4096²: times as fast as {Name.CUPY}", _PRODUCT,
+          lambda row, rows: (rows[Name.CUPY].p50_seconds / row.p50_seconds, 4.0), _is_at(4096, 1),
+          beside={Name.CUPY}, at_least=True),
     Bound("4096² float32 through a lease, in ms", _PRODUCT,
-          lambda row, _: (row.p50_seconds / MS, 6.0), _is_at(4096, 1), baseline=OURS_LEASE),
+          lambda row, _: (row.p50_seconds / MS, 6.0), _is_at(4096, 1), baseline=Name.OURS_LEASE),
     Bound("link-bound jobs with F > 0: rows that the CPU computed", ("split",),
           lambda row, _: (row.f_actual or 0, 1.0), lambda row: row.f, at_least=True),
     Bound("link-bound jobs: speed over the same with F = 0", ("split",), _compare_split,

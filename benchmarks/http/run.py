@@ -9,17 +9,7 @@ from typing import Final
 from benchmarks.common.results import Record
 from benchmarks.common.shapes import read_shape
 from benchmarks.common.steps import share_time
-from benchmarks.http.baselines.baseline import (
-    EXECUTOR,
-    FLOOR,
-    FLOOR_UNIX,
-    OURS,
-    OURS_LEASE,
-    OURS_NEW_LEASE,
-    Baseline,
-    BaselineFailed,
-    Setup,
-)
+from benchmarks.http.baselines.baseline import Baseline, BaselineFailed, Name, Setup
 from benchmarks.http.baselines.executor import ExecutorBaseline
 from benchmarks.http.baselines.lineup import make_baselines
 from benchmarks.http.baselines.server_process import ServerAbsent
@@ -136,10 +126,10 @@ def start_baselines(
     known: Mapping[str, Baseline], names: Collection[str], record: Record, stack: ExitStack
 ) -> list[Baseline]:
     """Start those that run here; the others are noted with their reasons."""
-    floors = {FLOOR, FLOOR_UNIX, OURS_LEASE, OURS_NEW_LEASE} & set(names)
+    floors = {Name.FLOOR, Name.FLOOR_UNIX, Name.OURS_LEASE, Name.OURS_NEW_LEASE} & set(names)
     started = []
     for name, baseline in known.items():
-        if name not in names and not (name == EXECUTOR and floors):
+        if name not in names and not (name == Name.EXECUTOR and floors):
             continue
         stack.callback(baseline.stop)
         try:
@@ -171,6 +161,6 @@ def measure_products(
         rows, failures = measure_case(case, there, products, seconds)
         for name, why in failures.items():
             record.leave_out(f"{name} at {case}", why)
-            if name.startswith(OURS):
+            if name.startswith(Name.OURS):
                 record.failed.append(f"{name} at {case}")
         record.add(rows, describe_row)

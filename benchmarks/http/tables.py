@@ -8,27 +8,24 @@ from typing import Final
 
 from benchmarks.common.shapes import DTYPES
 from benchmarks.common.tables import RESULTS, ROOT, fill_sections, render_table, show, write_page
-from benchmarks.http.baselines.baseline import (
-    CUPY,
-    EXECUTOR,
-    FLOOR,
-    FLOOR_UNIX,
-    NUMPY,
-    OURS,
-    OURS_CLIENT,
-    OURS_LEASE,
-    OURS_NEW_LEASE,
-    OURS_UNIX,
-    PYTRITON,
-)
+from benchmarks.http.baselines.baseline import Name
 from benchmarks.http.judged import Judgement, judge
 from benchmarks.http.rows import HttpResults, Row, read_http_results
 
 PAGE: Final = ROOT / "docs" / "http.md"
 NOT_MEASURED: Final = "Not measured yet: there is no results/http-<machine>.json."
 BASELINES: Final = (
-    *(FLOOR, OURS, FLOOR_UNIX, OURS_CLIENT, OURS_UNIX, EXECUTOR, OURS_LEASE, OURS_NEW_LEASE),
-    *(NUMPY, CUPY, PYTRITON),
+    *(
+        Name.FLOOR,
+        Name.OURS,
+        Name.FLOOR_UNIX,
+        Name.OURS_CLIENT,
+        Name.OURS_UNIX,
+        Name.EXECUTOR,
+        Name.OURS_LEASE,
+        Name.OURS_NEW_LEASE,
+    ),
+    *(Name.NUMPY, Name.CUPY, Name.PYTRITON),
 )
 
 
@@ -82,7 +79,7 @@ def render_products(results: HttpResults) -> str:
 
 def _find_seconds(row: Row) -> float:
     """The median; of a floor, the floor."""
-    if row.baseline in {FLOOR, FLOOR_UNIX} and row.floor_seconds is not None:
+    if row.baseline in {Name.FLOOR, Name.FLOOR_UNIX} and row.floor_seconds is not None:
         return row.floor_seconds
     return row.p50_seconds
 
@@ -104,7 +101,7 @@ def render_rates(results: HttpResults) -> str:
         ]
         for case in results.list_cases("product")
         for row in results.find_case(case).values()
-        if case.size == 64 and case.dtype == "float32" and row.baseline != EXECUTOR
+        if case.size == 64 and case.dtype == "float32" and row.baseline != Name.EXECUTOR
     ]
     return render_table(head, lines) if lines else ""
 
@@ -139,7 +136,7 @@ def render_jobs(results: HttpResults) -> str:
             row.note or "",
         ]
         for row in results.rows
-        if row.what in {"job", "job-memory", "split"} and row.baseline != EXECUTOR
+        if row.what in {"job", "job-memory", "split"} and row.baseline != Name.EXECUTOR
     ]
     return render_table(head, lines) if lines else ""
 

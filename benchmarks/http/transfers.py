@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.common.operands import draw_operands
 from benchmarks.common.turns import take_turns
-from benchmarks.http.baselines.baseline import OURS
+from benchmarks.http.baselines.baseline import Name
 from benchmarks.http.baselines.server_process import start_server
 from benchmarks.http.baselines.service import Service
 from benchmarks.http.clients.connection import Address, connect, receive_answer
@@ -42,7 +42,9 @@ def measure_transfers(service: Service, folder: Path, size: int, until: float) -
         OSError: A connection broke.
     """
     exchange = Exchange(size)
-    times: dict[tuple[str, str], list[float]] = {(way, x): [] for way in WAYS for x in (OURS, SINK)}
+    times: dict[tuple[str, str], list[float]] = {
+        (way, x): [] for way in WAYS for x in (Name.OURS, SINK)
+    }
     sink, stop = start_server(
         folder / "sink.log", "benchmarks.http.servers.sink", "--folder", str(folder)
     )
@@ -50,9 +52,9 @@ def measure_transfers(service: Service, folder: Path, size: int, until: float) -
 
     def call_service() -> None:
         seconds, stored = store_matrix(ours, "/v1/matrices", exchange.parts)
-        times["upload", OURS].append(seconds)
+        times["upload", Name.OURS].append(seconds)
         path = f"/v1/matrices/{stored['id']}"
-        times["download", OURS].append(exchange.download(ours, f"{path}/data", check=True))
+        times["download", Name.OURS].append(exchange.download(ours, f"{path}/data", check=True))
         calls.call("DELETE", path)
 
     def call_sink() -> None:
@@ -73,7 +75,7 @@ def measure_transfers(service: Service, folder: Path, size: int, until: float) -
         summarize_rounds(
             *(Case(way, size, "float32", clients=1), baseline, [[one] for one in seconds]),
             floor_seconds=statistics.median(times[way, SINK]),
-            own_bytes=growth.grown_bytes if baseline == OURS else None,
+            own_bytes=growth.grown_bytes if baseline == Name.OURS else None,
         )
         for (way, baseline), seconds in times.items()
     ]

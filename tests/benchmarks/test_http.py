@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from benchmarks.common.results import Record
-from benchmarks.http.baselines.baseline import EXECUTOR, FLOOR, NUMPY, OURS, Setup
+from benchmarks.http.baselines.baseline import Name, Setup
 from benchmarks.http.baselines.executor import ExecutorBaseline
 from benchmarks.http.baselines.lineup import start_floor
 from benchmarks.http.baselines.server_process import ServerAbsent
@@ -138,7 +138,7 @@ def test_the_floor_moves_exactly_the_bytes(size: int) -> None:
     assert (len(buffers[0]) > SMALL_BYTES) == (len(body) > SMALL_BYTES)
 
 
-@pytest.mark.parametrize("name", [FLOOR, "floor-unix"])
+@pytest.mark.parametrize("name", [Name.FLOOR, "floor-unix"])
 @pytest.mark.parametrize(("size", "clients"), [(8, 1), (8, 20), (512, 3)])
 def test_the_floor_serves_one_and_many_over_tcp_and_unix(
     tmp_path: Path, name: str, size: int, clients: int
@@ -213,11 +213,13 @@ def test_a_server_that_answers_wrong_bytes_makes_the_run_fail(
     case = Case("product", 8, "float32", 1)
     address = serve(lambda request: spoil_middle(multiply(request)))
     baseline = WireBaseline(
-        OURS, lambda: (address, print), lambda x: request_npy("/v1/matmul", x.a, x.b)
+        Name.OURS, lambda: (address, print), lambda x: request_npy("/v1/matmul", x.a, x.b)
     )
     baseline.start()
     record = Record(tmp_path / "http-new.json", invent_results().document)
-    with pytest.raises(WrongAnswer, match=rf"{OURS} at product 8² float32, 1 client: 8² float32"):
+    with pytest.raises(
+        WrongAnswer, match=rf"{Name.OURS} at product 8² float32, 1 client: 8² float32"
+    ):
         measure_products([baseline], [case], record, time.perf_counter() + 1)
     assert record.rows == []
 
@@ -373,9 +375,9 @@ def test_leases_are_measured_when_they_are_locked_and_when_they_are_new(
     )  # fmt: skip
     results = read_http_file(out)
     rows = results.find_case(Case("product", 16, "float64", 1))
-    assert set(rows) == {EXECUTOR, "wavetrim-client", "wavetrim-lease"}
-    assert rows["wavetrim-lease"].floor_seconds == rows[EXECUTOR].p50_seconds
-    assert set(results.find_case(Case("product", 16, "float64", 4))) == {EXECUTOR}
+    assert set(rows) == {Name.EXECUTOR, "wavetrim-client", "wavetrim-lease"}
+    assert rows["wavetrim-lease"].floor_seconds == rows[Name.EXECUTOR].p50_seconds
+    assert set(results.find_case(Case("product", 16, "float64", 4))) == {Name.EXECUTOR}
     why = "nothing is page-locked without a GPU, so no lease is new for long"
     assert f"wavetrim-lease-new: {why}" in results.absent
 
@@ -515,11 +517,13 @@ def test_a_small_case_has_a_third_of_a_runs_time_beside_a_large_one() -> None:
 def test_a_floor_is_a_sum_for_one_client_and_the_longer_part_for_many() -> None:
     for clients, expected in ((1, 3e-3 + 1e-3), (16, 16e-3)):
         case = Case("product", 64, "float32", clients)
-        floor = make_row(case, FLOOR, 3.0, rate=clients / 3e-3)
-        executor = make_row(case, EXECUTOR, 1.0)
-        rows = {row.baseline: row for row in add_floors({EXECUTOR: executor, FLOOR: floor})}
-        assert rows[FLOOR].floor_seconds == pytest.approx(expected)
-        assert rows[FLOOR].transport_seconds == pytest.approx(3e-3)
+        floor = make_row(case, Name.FLOOR, 3.0, rate=clients / 3e-3)
+        executor = make_row(case, Name.EXECUTOR, 1.0)
+        rows = {
+            row.baseline: row for row in add_floors({Name.EXECUTOR: executor, Name.FLOOR: floor})
+        }
+        assert rows[Name.FLOOR].floor_seconds == pytest.approx(expected)
+        assert rows[Name.FLOOR].transport_seconds == pytest.approx(3e-3)
 
 
 class Breaking(WireBaseline):
@@ -533,7 +537,7 @@ class Breaking(WireBaseline):
 
 def test_a_service_that_breaks_is_listed_and_makes_the_run_fail(tmp_path: Path) -> None:
     case = Case("product", 8, "float32", 1)
-    for name, broken in ((NUMPY, False), (OURS, True)):
+    for name, broken in ((Name.NUMPY, False), (Name.OURS, True)):
         baseline = Breaking(name, lambda: ("", print), lambda x: bytearray())
         record = Record(tmp_path / f"http-{name}.json", invent_results().document)
         measure_products([baseline], [case], record, time.perf_counter() + 1)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.http.baselines.baseline import OURS
+from benchmarks.http.baselines.baseline import Name
 from benchmarks.http.judged import Judgement, judge
 from benchmarks.http.plot import pick_lines
 from benchmarks.http.rows import Case, HttpResults
@@ -66,8 +66,8 @@ def test_what_was_not_measured_is_not_judged() -> None:
 
 def test_one_case_beyond_a_bound_breaks_it() -> None:
     case = Case("product", 256, "float32", 1)
-    slow = [row for row in invent_products(256, 1) if row.baseline != OURS]
-    added = [*slow, make_row(case, OURS, 9.0, floor_seconds=4 * MS, refused=1)]
+    slow = [row for row in invent_products(256, 1) if row.baseline != Name.OURS]
+    added = [*slow, make_row(case, Name.OURS, 9.0, floor_seconds=4 * MS, refused=1)]
     results = replace(INVENTED, rows=(*INVENTED.rows, *added))
     for words in ("times the floor", "never slower than numpy"):
         judgement = find_judgement(results, words)
@@ -77,7 +77,7 @@ def test_one_case_beyond_a_bound_breaks_it() -> None:
         assert judgement.worst.where == str(case)
     crowd = Case("product", 64, "float32", 512)
     others = (row for row in INVENTED.rows if row.case != crowd)
-    refused = replace(INVENTED, rows=(*others, make_row(crowd, OURS, 1.2, refused=1)))
+    refused = replace(INVENTED, rows=(*others, make_row(crowd, Name.OURS, 1.2, refused=1)))
     assert find_judgement(refused, "requests refused").holds is False
 
 

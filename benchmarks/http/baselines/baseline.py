@@ -4,24 +4,28 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Final
 
 from benchmarks.http.clients.load import Load
 from benchmarks.http.clients.product import Product
 from benchmarks.http.rows import Case
 
-FLOOR: Final = "floor"
-FLOOR_UNIX: Final = "floor-unix"
-EXECUTOR: Final = "executor"
-OURS: Final = "wavetrim"
-OURS_UNIX: Final = "wavetrim-unix"
-OURS_CLIENT: Final = "wavetrim-client"
-OURS_LEASE: Final = "wavetrim-lease"
-OURS_NEW_LEASE: Final = "wavetrim-lease-new"
-NUMPY: Final = "numpy"
-CUPY: Final = "cupy"
-PYTRITON: Final = "pytriton"
+
+class Name(StrEnum):
+    """What rows and the command line call the baselines."""
+
+    FLOOR = "floor"
+    FLOOR_UNIX = "floor-unix"
+    EXECUTOR = "executor"
+    OURS = "wavetrim"
+    OURS_UNIX = "wavetrim-unix"
+    OURS_CLIENT = "wavetrim-client"
+    OURS_LEASE = "wavetrim-lease"
+    OURS_NEW_LEASE = "wavetrim-lease-new"
+    NUMPY = "numpy"
+    CUPY = "cupy"
+    PYTRITON = "pytriton"
 
 
 @dataclass(frozen=True, slots=True)

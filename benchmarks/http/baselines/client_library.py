@@ -8,13 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 import wavetrim
-from benchmarks.http.baselines.baseline import (
-    OURS_CLIENT,
-    OURS_LEASE,
-    OURS_NEW_LEASE,
-    Baseline,
-    BaselineFailed,
-)
+from benchmarks.http.baselines.baseline import Baseline, BaselineFailed, Name
 from benchmarks.http.baselines.server_process import ServerAbsent
 from benchmarks.http.baselines.service import Service
 from benchmarks.http.clients.load import Load
@@ -32,7 +26,7 @@ _PAUSE_SECONDS: Final = 0.01
 class ClientBaseline(Baseline):
     """`wavetrim.Client(...).matmul(a, b, out=c)` over TCP, by one caller."""
 
-    name = OURS_CLIENT
+    name = Name.OURS_CLIENT
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -82,7 +76,7 @@ class ClientBaseline(Baseline):
 class LeaseBaseline(ClientBaseline):
     """The same through a lease that is page-locked, where there is a GPU to lock it for."""
 
-    name = OURS_LEASE
+    name = Name.OURS_LEASE
 
     def start(self) -> None:
         """Start the service, and see what it computes with."""
@@ -124,7 +118,7 @@ class LeaseBaseline(ClientBaseline):
 class NewLeaseBaseline(LeaseBaseline):
     """The first product in a new lease, which the engine may not have page-locked yet."""
 
-    name = OURS_NEW_LEASE
+    name = Name.OURS_NEW_LEASE
 
     def start(self) -> None:
         """Start the service."""

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.common.operands import draw_operands, pin_operands
 from benchmarks.common.profile import make_profile
 from benchmarks.common.shapes import Shape, make_cube
-from benchmarks.http.baselines.baseline import EXECUTOR, Baseline, BaselineFailed, Setup
+from benchmarks.http.baselines.baseline import Baseline, BaselineFailed, Name, Setup
 from benchmarks.http.baselines.server_process import ServerAbsent
 from benchmarks.http.clients.load import Load
 from benchmarks.http.clients.product import Product
@@ -35,7 +35,7 @@ class ExecutorBaseline(Baseline):
         profile: The profile that it runs with, ready for JSON, once it was started.
     """
 
-    name = EXECUTOR
+    name = Name.EXECUTOR
 
     def __init__(self, setup: Setup) -> None:
         self.profile: dict[str, Any] = {}

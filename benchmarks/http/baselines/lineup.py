@@ -2,17 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.http.baselines.baseline import (
-    CUPY,
-    FLOOR,
-    FLOOR_UNIX,
-    NUMPY,
-    OURS,
-    OURS_UNIX,
-    PYTRITON,
-    Baseline,
-    Setup,
-)
+from benchmarks.http.baselines.baseline import Baseline, Name, Setup
 from benchmarks.http.baselines.client_library import ClientBaseline, LeaseBaseline, NewLeaseBaseline
 from benchmarks.http.baselines.executor import ExecutorBaseline
 from benchmarks.http.baselines.server_process import ServerProcess, Started, start_server
@@ -28,16 +18,16 @@ def make_baselines(setup: Setup, service: Service) -> dict[str, Baseline]:
     folder = setup.folder
     baselines: list[Baseline] = [
         ExecutorBaseline(setup),
-        FloorBaseline(FLOOR, lambda: start_floor(folder, FLOOR), ask_peer),
-        FloorBaseline(FLOOR_UNIX, lambda: start_floor(folder, FLOOR_UNIX), ask_peer),
-        WireBaseline(OURS, service.start_tcp, ask_service),
-        WireBaseline(OURS_UNIX, service.start_unix, ask_service),
+        FloorBaseline(Name.FLOOR, lambda: start_floor(folder, Name.FLOOR), ask_peer),
+        FloorBaseline(Name.FLOOR_UNIX, lambda: start_floor(folder, Name.FLOOR_UNIX), ask_peer),
+        WireBaseline(Name.OURS, service.start_tcp, ask_service),
+        WireBaseline(Name.OURS_UNIX, service.start_unix, ask_service),
         ClientBaseline(service),
         LeaseBaseline(service),
         NewLeaseBaseline(service),
-        WireBaseline(NUMPY, lambda: _start_fastapi(folder, NUMPY), ask_peer),
-        WireBaseline(CUPY, lambda: _start_fastapi(folder, CUPY), ask_peer),
-        WireBaseline(PYTRITON, lambda: _start_pytriton(setup), _ask_triton),
+        WireBaseline(Name.NUMPY, lambda: _start_fastapi(folder, Name.NUMPY), ask_peer),
+        WireBaseline(Name.CUPY, lambda: _start_fastapi(folder, Name.CUPY), ask_peer),
+        WireBaseline(Name.PYTRITON, lambda: _start_pytriton(setup), _ask_triton),
     ]
     return {baseline.name: baseline for baseline in baselines}
 
@@ -58,7 +48,7 @@ def _ask_triton(product: Product) -> bytearray:
 
 def start_floor(folder: Path, name: str) -> Started:
     """Start the floor's server, over TCP or a Unix socket."""
-    unix = folder / "floor.sock" if name == FLOOR_UNIX else None
+    unix = folder / "floor.sock" if name == Name.FLOOR_UNIX else None
     return start_server(folder / f"{name}.log", "benchmarks.http.servers.floor", unix=unix)
 
 

@@ -97,10 +97,7 @@ def answer_once(connection: socket.socket, buffer: bytearray) -> bytearray:
     """
     received, end = 0, -1
     while end < 0:
-        count = connection.recv_into(memoryview(buffer)[received:])
-        if count == 0:
-            raise ConnectionResetError("the client has left")
-        received += count
+        received += receive(connection, memoryview(buffer)[received:])
         end = buffer.find(HEAD_END, 0, received)
     body = end + len(HEAD_END)
     answer_bytes, body_bytes = _read_head(bytes(buffer[:end]))
@@ -111,15 +108,23 @@ def answer_once(connection: socket.socket, buffer: bytearray) -> bytearray:
         buffer = larger
     view = memoryview(buffer)
     while received < total:
-        count = connection.recv_into(view[received:total])
-        if count == 0:
-            raise ConnectionResetError("the client has left")
-        received += count
+        received += receive(connection, view[received:total])
     # The answer's head is shorter than the request's, and takes the place of its end.
     head = f"HTTP/1.1 200 OK\r\ncontent-length: {answer_bytes}\r\n\r\n".encode()
     view[body - len(head) : body] = head
     connection.sendall(view[body - len(head) : body + answer_bytes])
     return buffer
+
+
+def receive(connection: socket.socket, view: memoryview) -> int:
+    """Receive some bytes; returns how many.
+
+    Raises:
+        ConnectionResetError: There are no more.
+    """
+    if count := connection.recv_into(view):
+        return count
+    raise ConnectionResetError("the client has left")
 
 
 def _read_head(head: bytes) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from typing import Final
 
 from benchmarks.http.clients.message import HEAD_END, NPY_HEADER_BYTES
 from benchmarks.http.disk import BLOCK_BYTES, PIECE_BYTES, make_piece, open_direct, write_piece
+from benchmarks.http.servers.floor import receive
 
 _PIECES: Final = 4
 _HEAD_BYTES: Final = 2**16
@@ -90,13 +91,6 @@ class Sink:
         finally:
             full.put(None)
             writer.join()
-
-
-def receive(connection: socket.socket, view: memoryview) -> int:
-    """Receive some bytes."""
-    if count := connection.recv_into(view):
-        return count
-    raise ConnectionResetError("the client has left")
 
 
 def main() -> None:
