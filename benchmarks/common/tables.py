@@ -69,6 +69,17 @@ def render_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
+def render_columns(columns: Mapping[str, Callable[[Any], str]], rows: Iterable[Any]) -> str:
+    """A table with a line for each row; empty without rows.
+
+    Args:
+        columns: What makes a row's cell, by the column's head.
+        rows: Whatever the columns take.
+    """
+    lines = [[cell(row) for cell in columns.values()] for row in rows]
+    return render_table(columns, lines) if lines else ""
+
+
 def show(value: float | None, form: str = ".2f") -> str:
     """A figure; empty for None."""
     return "" if value is None else format(value, form)

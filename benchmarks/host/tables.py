@@ -13,13 +13,21 @@ from benchmarks.common.tables import (
     RESULTS,
     ROOT,
     fill_sections,
+    render_columns,
     render_table,
     show,
     show_ms,
     write_page,
 )
 from benchmarks.host.baselines.lineup import NAMES, OURS
-from benchmarks.host.judged import find_percentile, judge, list_contests, list_errors
+from benchmarks.host.judged import (
+    Contest,
+    Judgement,
+    find_percentile,
+    judge,
+    list_contests,
+    list_errors,
+)
 from benchmarks.host.plots import list_plots
 from benchmarks.host.results import HostResults, HostRow, SweepRow, read_host_results
 from benchmarks.host.suite import ALL_SHAPES, Group
@@ -47,38 +55,31 @@ def fill_page(text: str, results: Sequence[HostResults]) -> str:
 def render_judged(results: HostResults) -> str:
     """What is asked, and what was found."""
     met = {True: "yes", False: "**no**", None: "not measured"}
-    lines = [
-        [
-            one.what,
-            f"{'≥' if one.at_least else '≤'} {one.bound:g}",
-            show(one.found, ".3g" if one.bound == 0 else ".3f"),
-            str(one.count),
-            met[one.met],
-        ]
-        for one in judge(results)
-    ]
-    return render_table(("figure", "bound", "found", "of", "met"), lines)
+    columns: dict[str, Callable[[Judgement], str]] = {
+        "figure": lambda one: one.what,
+        "bound": lambda one: f"{'≥' if one.at_least else '≤'} {one.bound:g}",
+        "found": lambda one: show(one.found, ".3g" if one.bound == 0 else ".3f"),
+        "of": lambda one: str(one.count),
+        "met": lambda one: met[one.met],
+    }
+    return render_columns(columns, judge(results))
 
 
 def render_worst(results: HostResults) -> str:
     """The contests in which others are furthest ahead, or least behind."""
     contests = sorted(list_contests(results.rows), key=lambda one: one.excess, reverse=True)
-    lines = [
-        [
-            name_shape(one.ours.shape),
-            one.ours.dtype,
-            one.ours.memory,
-            one.ours.group,
-            show_ms(one.ours.seconds),
-            one.fastest.baseline,
-            show_ms(one.fastest.seconds),
-            f"{one.ours.seconds / one.fastest.seconds:.3f}",
-            "**yes**" if one.excess > 1 else "no",
-        ]
-        for one in contests[:WORST]
-    ]
-    head = ("product", "type", "memory", "", OURS, "fastest other", "its time", "ratio", "slower")
-    return render_table(head, lines) if lines else ""
+    columns: dict[str, Callable[[Contest], str]] = {
+        "product": lambda one: name_shape(one.ours.shape),
+        "type": lambda one: one.ours.dtype,
+        "memory": lambda one: one.ours.memory,
+        "": lambda one: one.ours.group,
+        OURS: lambda one: show_ms(one.ours.seconds),
+        "fastest other": lambda one: one.fastest.baseline,
+        "its time": lambda one: show_ms(one.fastest.seconds),
+        "ratio": lambda one: f"{one.ours.seconds / one.fastest.seconds:.3f}",
+        "slower": lambda one: "**yes**" if one.excess > 1 else "no",
+    }
+    return render_columns(columns, contests[:WORST])
 
 
 def render_link(results: HostResults) -> str:
@@ -126,25 +127,20 @@ def _find_place(shape: Shape) -> int:
 
 def render_splits(results: HostResults) -> str:
     """Both devices beside each of them alone, at the products that the model splits."""
-    lines = [
-        [
-            name_shape(row.shape),
-            row.dtype,
-            str(row.sms),
-            str(row.f),
-            *map(show_ms, (row.moving_seconds, row.measured_seconds["total"])),
-            *map(show_ms, (row.gpu_alone_seconds, row.cpu_alone_seconds)),
-            f"{1 / row.over_better_alone:.2f}",
-            *map(show_ms, (row.busy_moving_seconds, row.busy_pinned_seconds)),
-        ]
-        for row in results.regret
-        if row.is_split
-    ]
-    head = (
-        *("product", "type", "multiprocessors", "F", OURS, "F pinned", "GPU alone", "CPU alone"),
-        *("speed over the better one", f"{OURS}, busy cores", "F pinned, busy cores"),
-    )
-    return render_table(head, lines) if lines else ""
+    columns: dict[str, Callable[[SweepRow], str]] = {
+        "product": lambda row: name_shape(row.shape),
+        "type": lambda row: row.dtype,
+        "multiprocessors": lambda row: str(row.sms),
+        "F": lambda row: str(row.f),
+        OURS: lambda row: show_ms(row.moving_seconds),
+        "F pinned": lambda row: show_ms(row.measured_seconds["total"]),
+        "GPU alone": lambda row: show_ms(row.gpu_alone_seconds),
+        "CPU alone": lambda row: show_ms(row.cpu_alone_seconds),
+        "speed over the better one": lambda row: f"{1 / row.over_better_alone:.2f}",
+        f"{OURS}, busy cores": lambda row: show_ms(row.busy_moving_seconds),
+        "F pinned, busy cores": lambda row: show_ms(row.busy_pinned_seconds),
+    }
+    return render_columns(columns, (row for row in results.regret if row.is_split))
 
 
 def render_regret(results: HostResults) -> str:

@@ -13,14 +13,14 @@ from benchmarks.http.rows import Case
 
 
 class Name(StrEnum):
-    """What rows and the command line call the baselines."""
+    """What rows and the command line call the baselines, in the order of the tables."""
 
     FLOOR = "floor"
-    FLOOR_UNIX = "floor-unix"
-    EXECUTOR = "executor"
     OURS = "wavetrim"
-    OURS_UNIX = "wavetrim-unix"
+    FLOOR_UNIX = "floor-unix"
     OURS_CLIENT = "wavetrim-client"
+    OURS_UNIX = "wavetrim-unix"
+    EXECUTOR = "executor"
     OURS_LEASE = "wavetrim-lease"
     OURS_NEW_LEASE = "wavetrim-lease-new"
     NUMPY = "numpy"
