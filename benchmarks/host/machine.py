@@ -27,8 +27,11 @@ class BlasThreads:
         self._controller = threadpoolctl.ThreadpoolController()
 
     @contextmanager
-    def wake_all(self) -> Iterator[None]:
+    def wake_all(self, *, wanted: bool = True) -> Iterator[None]:
         """A thread of each library for each usable core; afterwards as before, and all asleep."""
+        if not wanted:
+            yield
+            return
         with self._controller.limit(limits=usable_cores(), user_api="blas"):
             yield
         time.sleep(PAUSE_SECONDS)

@@ -16,7 +16,6 @@ from benchmarks.kernels.contest import (
     LEAST_TURNS,
     MOST_LAUNCHES,
     MOST_SECONDS,
-    Contest,
     admit_all,
     count_launches,
     run_contest,
@@ -95,14 +94,25 @@ def test_an_h200_has_time_for_all() -> None:
     assert 2 * sum(map(estimate_seconds, ALL_SHAPES)) < 130
 
 
-class Paced:
-    """A contest at which a turn takes given seconds; time runs out where it is told."""
+class Simulated:
+    """A contest whose turns take given seconds, or at which kernels fail."""
 
-    def __init__(self, *seconds: float) -> None:
-        self.seconds = dict(zip(("bulk", "cublas"), seconds, strict=True))
+    def __init__(self, **by_kernel: float | Exception) -> None:
+        self.by_kernel = by_kernel
+
+    def admit(self, contestant: Contestant) -> Score:
+        if isinstance(found := self.by_kernel[contestant.spec.name], Exception):
+            raise found
+        return Score(1, 0.0, same_bits=True)
 
     def measure(self, contestant: Contestant, score: Score) -> None:
-        score.seconds.append(self.seconds[contestant.spec.name])
+        score.seconds.append(self.by_kernel[contestant.spec.name])
+
+
+def enter(*turns: int) -> list[Contestant]:
+    """bulk, and cublas."""
+    names = ("bulk", "cublas")
+    return [Contestant(find_kernel(name, "float32"), x) for name, x in zip(names, turns)]  # noqa: B905
 
 
 @pytest.mark.parametrize(
@@ -117,12 +127,9 @@ class Paced:
 def test_slow_kernels_and_those_without_time_take_fewer_turns(
     seconds, wanted, until: float, turns: list[int]
 ) -> None:
-    contest: Contest = Paced(*seconds)  # type: ignore[assignment]
-    scores = {
-        Contestant(find_kernel(name, "float32"), most): Score(1, 0.0, same_bits=True)
-        for name, most in zip(("bulk", "cublas"), wanted, strict=True)
-    }
-    run_contest(contest, scores, until)
+    contest = Simulated(bulk=seconds[0], cublas=seconds[1])
+    scores = admit_all(contest, enter(*wanted), pytest.fail)  # type: ignore[arg-type]
+    run_contest(contest, scores, until)  # type: ignore[arg-type]
     assert [len(score.seconds) for score in scores.values()] == turns
 
 
@@ -171,32 +178,18 @@ def test_rows_without_cublas_have_no_ratio() -> None:
     assert row.sms == 132
 
 
-class Refusals:
-    """A contest at which some kernels fail."""
-
-    def __init__(self, failures: dict[str, Exception]) -> None:
-        self._failures = failures
-
-    def admit(self, contestant: Contestant) -> Score:
-        if contestant.spec.name in self._failures:
-            raise self._failures[contestant.spec.name]
-        return Score(1, 0.0, same_bits=True)
-
-
-def test_a_kernel_that_fails_leaves_the_others() -> None:
+def test_a_kernel_that_fails_leaves_the_others_unless_nothing_works_any_more() -> None:
     refused: list[tuple[str, str]] = []
-    contest: Contest = Refusals({"bulk": OperandError("too small")})  # type: ignore[assignment]
-    contestants = [Contestant(find_kernel(name, "float32")) for name in ("bulk", "cublas")]
-    scores = admit_all(contest, contestants, lambda one, why: refused.append((one.label, why)))
-    assert [one.spec.name for one in scores] == ["cublas"]
+
+    def admit(failure: Exception) -> dict[Contestant, Score]:
+        contest = Simulated(bulk=failure, cublas=1.0)
+        refuse = lambda one, why: refused.append((one.label, why))  # noqa: E731
+        return admit_all(contest, enter(4, 4), refuse)  # type: ignore[arg-type]
+
+    assert [one.spec.name for one in admit(OperandError("too small"))] == ["cublas"]
     assert refused == [("bulk 128x256x16 float32", "too small")]
-
-
-def test_a_failure_after_which_nothing_works_ends_the_run() -> None:
-    failure = DeviceFailure("illegal address", poisoned=True)
-    contest: Contest = Refusals({"bulk": failure})  # type: ignore[assignment]
     with pytest.raises(DeviceFailure):
-        admit_all(contest, [Contestant(find_kernel("bulk", "float32"))], lambda one, why: None)
+        admit(DeviceFailure("illegal address", poisoned=True))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -1,6 +1,5 @@
 """cublasXt, tuned for each product."""
 
-import contextlib
 import math
 import multiprocessing
 import sys
@@ -68,24 +67,24 @@ class CublasXt(Baseline):
 
     def prepare(self, operands: Operands, until: float) -> bool:
         """Find the best settings, or the best of those that there is time to try."""
-        candidates = list_settings(max(operands.shape), operands.memory)
-        best_seconds, best = math.inf, candidates[0]
         self._tried, self._refusal = 0, None
-        for candidate in candidates:
+        best_seconds, best = math.inf, XtSettings(BLOCKS[0])
+        for candidate in list_settings(max(operands.shape), operands.memory):
             if math.isfinite(best_seconds) and time.perf_counter() > until:
                 break
-            best_seconds, best = min(
-                (best_seconds, best), self._try(candidate, operands), key=_rank
-            )
+            seconds = self._try(candidate, operands)
+            if seconds < best_seconds:
+                best_seconds, best = seconds, candidate
         if self._refusal is not None and not math.isfinite(best_seconds):
             raise self._refusal
         for ratio in CPU_RATIOS if self._shares_with_cpu else ():
             if time.perf_counter() > until:
                 break
-            trial = self._try(replace(best, cpu_ratio=ratio), operands)
-            if trial[0] >= best_seconds:
+            candidate = replace(best, cpu_ratio=ratio)
+            seconds = self._try(candidate, operands)
+            if seconds >= best_seconds:
                 break
-            best_seconds, best = trial
+            best_seconds, best = seconds, candidate
         self._apply(best, operands.dtype)
         return True
 
@@ -104,19 +103,19 @@ class CublasXt(Baseline):
         """What it is set to, and of how many settings that were tried this is the best."""
         return {**asdict(self._settings), "tried": self._tried}
 
-    def _try(self, settings: XtSettings, operands: Operands) -> tuple[float, XtSettings]:
+    def _try(self, settings: XtSettings, operands: Operands) -> float:
         """Seconds with some settings; infinite where they are refused, as locked pages may be."""
         self._tried += 1
         try:
             self._apply(settings, operands.dtype)
-            with self._blas.wake_all() if settings.cpu_ratio > 0 else contextlib.nullcontext():
+            with self._blas.wake_all(wanted=settings.cpu_ratio > 0):
                 seconds = self._time(operands)
                 if seconds < _BRIEF_SECONDS:
                     seconds = min(seconds, self._time(operands))
         except XtError as error:
             self._refusal = error
-            return math.inf, settings
-        return seconds, settings
+            return math.inf
+        return seconds
 
     def _time(self, operands: Operands) -> float:
         started = time.perf_counter()
@@ -170,7 +169,3 @@ def _probe_sharing(device_index: int) -> None:
         if not Projection(operands).find_error(operands.c) <= 1.0:
             sys.exit(1)
         handle.close()
-
-
-def _rank(trial: tuple[float, XtSettings]) -> float:
-    return trial[0]

@@ -9,9 +9,9 @@ when the clock stands still.
 import contextlib
 import gc
 import select
-import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -99,25 +99,15 @@ def _call_alone(
 def _call_in_threads(
     connections: Sequence[Connection], calls: Sequence[Call], until: float, load: Load
 ) -> None:
-    loads = [Load() for _ in connections]
-    failures: list[BaseException] = []
+    def call(place: int) -> Load:
+        own = Load()
+        _call_alone(connections[place], calls, place, until, own)
+        return own
 
-    def call(place: int) -> None:
-        try:
-            _call_alone(connections[place], calls, place, until, loads[place])
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=call, args=(place,)) for place in range(len(connections))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    for one in loads:
-        load.seconds += one.seconds
-        load.refused += one.refused
+    with ThreadPoolExecutor(len(connections)) as pool:
+        for own in list(pool.map(call, range(len(connections)))):
+            load.seconds += own.seconds
+            load.refused += own.refused
 
 
 @dataclass(slots=True, eq=False)
