@@ -33,7 +33,7 @@ from benchmarks.http.clients.message import (
 from benchmarks.http.clients.product import Product, WrongAnswer
 from benchmarks.http.contest import add_floors
 from benchmarks.http.own_memory import measure_own, watch_growth
-from benchmarks.http.rows import Case, read_http_file
+from benchmarks.http.rows import Case, HttpResults, read_http_file
 from benchmarks.http.run import measure_products
 from benchmarks.http.servers.floor import SMALL_BYTES, answer_once
 from benchmarks.http.servers.sink import Sink
@@ -41,6 +41,7 @@ from benchmarks.http.transfers import Exchange
 from tests.benchmarks.http_figures import invent_results, make_row
 from tests.environment import ROOT
 from tests.server import decode_npy, encode_npy
+from wavetrim.scheduler.profile.store import find_profile
 
 Answer = Callable[[bytes], bytes]
 
@@ -293,87 +294,64 @@ def test_heads_are_read_and_one_without_a_length_is_no_answer() -> None:
 
 
 @pytest.fixture
-def short_folder() -> Iterator[Path]:
-    """A folder whose sockets have names that are short enough, which pytest's are not always."""
-    with tempfile.TemporaryDirectory(prefix="wavetrim-") as folder:
-        yield Path(folder)
+def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., HttpResults]:
+    """Runs the benchmark on this machine's CPU until all that is asked for is measured."""
+    monkeypatch.setenv("WAVETRIM_DEVICES", "none")
+    profile, out = tmp_path / "profile.json", tmp_path / "out" / "http-here.json"
+    here = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
+    profile.write_text(json.dumps({"profile": here.as_dict()}))
 
+    def run(*arguments: str) -> HttpResults:
+        for seconds in (3, 30, 90):  # a busy machine needs more
+            command = [sys.executable, "-m", "benchmarks.http", *arguments, "--out", str(out)]
+            command += ["--profile", str(profile), "--seconds", str(seconds)]
+            # Sockets need shorter names than pytest's folders have.
+            with tempfile.TemporaryDirectory(prefix="wavetrim-") as folder:
+                ran = subprocess.run(
+                    [*command, "--folder", folder],
+                    cwd=ROOT,
+                    capture_output=True,
+                    text=True,
+                    timeout=200,
+                    check=False,
+                )
+            assert ran.returncode == 0, ran.stderr
+            if "time ran out" not in ran.stdout:
+                break
+        results = read_http_file(out)
+        assert all(line in ran.stdout for line in results.absent)
+        return results
 
-def run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks.http", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-
-
-def run_to_end(profile: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A run that measures all it is asked for; on a busy machine it gets more seconds."""
-    for seconds in (3, 30, 90):
-        run = run_benchmark(*arguments, "--profile", str(profile), "--seconds", str(seconds))
-        assert run.returncode == 0, run.stderr
-        if "time ran out" not in run.stdout:
-            break
     return run
 
 
-@pytest.fixture
-def profile_file(tmp_path: Path) -> Path:
-    """An estimate of this machine in a results file, as another benchmark writes it."""
-    from wavetrim.scheduler.profile.store import find_profile
-
-    profile = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
-    path = tmp_path / "profile.json"
-    path.write_text(json.dumps({"profile": profile.as_dict()}))
-    return path
-
-
-def test_a_run_has_service_eight_lines_and_floor_take_turns(
-    tmp_path: Path, short_folder: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WAVETRIM_DEVICES", "none")
-    out = tmp_path / "out" / "http-here.json"
-    arguments = [
+def test_a_run_has_service_eight_lines_and_floor_take_turns(measure) -> None:
+    results = measure(
         "--sizes", "16", "--clients", "1,4", "--dtypes", "float32",
-        "--baselines", "floor,wavetrim,numpy,cupy", "--folder", str(short_folder),
-        "--out", str(out),
-    ]  # fmt: skip
-    run = run_to_end(profile_file, *arguments)
-    document = json.loads(out.read_text())
-    assert {"hardware", "versions", "commit"} <= set(document)
-    rows = {(row["clients"], row["baseline"]): row for row in document["rows"]}
+        "--baselines", "floor,wavetrim,numpy,cupy",
+    )  # fmt: skip
+    rows = {(row.clients, row.baseline): row for row in results.rows}
     names = ("executor", "floor", "wavetrim", "numpy")
     assert set(rows) == {(clients, name) for clients in (1, 4) for name in names}
     for row in rows.values():
-        assert (row["what"], row["size"], row["dtype"]) == ("product", 16, "float32")
-        assert 0 < row["p50_seconds"] <= row["p99_seconds"]
-        assert 0 < row["p95_seconds"] <= row["p99_seconds"]
-        assert row["requests"] >= row["rounds"] >= 1
-        assert min(row["rate"], row["floor_seconds"]) > 0
+        assert (row.what, row.size, row.dtype) == ("product", 16, "float32")
+        assert 0 < row.p50_seconds <= row.p99_seconds
+        assert 0 < row.p95_seconds <= row.p99_seconds
+        assert row.requests >= row.rounds >= 1
+        assert min(row.rate, row.floor_seconds) > 0
     floor = rows[1, "floor"]
-    assert floor["floor_seconds"] == pytest.approx(
-        floor["transport_seconds"] + floor["executor_seconds"], rel=1e-4
-    )
-    assert rows[1, "wavetrim"]["floor_seconds"] == floor["floor_seconds"]
-    (absent,) = (line for line in document["absent"] if not line.startswith("product"))
-    assert absent == "cupy: does not run here: ModuleNotFoundError: No module named 'cupy'"
-    assert absent in run.stdout
+    total_seconds = floor.transport_seconds + floor.executor_seconds
+    assert floor.floor_seconds == pytest.approx(total_seconds, rel=1e-4)
+    assert rows[1, "wavetrim"].floor_seconds == floor.floor_seconds
+    absent = "cupy: does not run here: ModuleNotFoundError: No module named 'cupy'"
+    assert [line for line in results.absent if not line.startswith("product")] == [absent]
 
 
-def test_leases_are_measured_when_they_are_locked_and_when_they_are_new(
-    tmp_path: Path, short_folder: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WAVETRIM_DEVICES", "none")
-    out = tmp_path / "out" / "http-here.json"
-    run_to_end(
-        profile_file, "--sizes", "16", "--clients", "1,4", "--dtypes", "float64",
+def test_leases_are_measured_when_they_are_locked_and_when_they_are_new(measure) -> None:
+    results = measure(
+        "--sizes", "16", "--clients", "1,4", "--dtypes", "float64",
         "--baselines", "wavetrim-client,wavetrim-lease,wavetrim-lease-new",
-        "--folder", str(short_folder), "--out", str(out),
     )  # fmt: skip
-    results = read_http_file(out)
     rows = results.find_case(Case("product", 16, "float64", 1))
     assert set(rows) == {Name.EXECUTOR, "wavetrim-client", "wavetrim-lease"}
     assert rows["wavetrim-lease"].floor_seconds == rows[Name.EXECUTOR].p50_seconds
@@ -393,33 +371,35 @@ def test_a_file_without_a_profile_is_refused_in_words(
     baseline.stop()
 
 
-def test_a_run_measures_transfers_and_jobs(
-    tmp_path: Path, short_folder: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WAVETRIM_DEVICES", "none")
-    out = tmp_path / "out" / "http-here.json"
-    run_to_end(
-        profile_file, "--parts", "transfers,jobs", "--baselines", "floor",
+def test_a_run_measures_transfers_and_jobs(measure) -> None:
+    results = measure(
+        "--parts", "transfers,jobs", "--baselines", "floor",
         "--transfer-size", "300", "--job-sizes", "64",
-        "--folder", str(short_folder), "--out", str(out),
     )  # fmt: skip
-    document = json.loads(out.read_text())
-    rows = {(x["what"], x["baseline"]): x for x in document["rows"] if x["dtype"] == "float32"}
+    rows = {(x.what, x.baseline): x for x in results.rows if x.dtype == "float32"}
     for what in ("upload", "download"):
-        assert rows[what, "wavetrim"]["own_bytes"] < 2**26
-        assert rows[what, "wavetrim"]["floor_seconds"] == rows[what, "sink"]["p50_seconds"] > 0
-    job = rows["job", "wavetrim"]
-    assert (job["size"], job["f"], job["f_actual"]) == (64, 64, 64)
-    assert job["rounds"] >= 3
-    assert job["note"].startswith("GET")
-    assert job["floor_seconds"] == max(job["executor_seconds"], job["disk_seconds"])
-    assert job["p50_seconds"] > 0
-    assert job["server_seconds"] > 0
-    assert "split: there is no GPU to split with" in document["absent"]
-    memory = rows["job-memory", "wavetrim"]
-    assert memory["floor_seconds"] == memory["executor_seconds"] == job["executor_seconds"]
-    jobs = {(x["what"], x["dtype"]) for x in document["rows"] if x["what"].startswith("job")}
+        assert rows[what, "wavetrim"].own_bytes < 2**26
+        assert rows[what, "wavetrim"].floor_seconds == rows[what, "sink"].p50_seconds > 0
+    job, memory = rows["job", "wavetrim"], rows["job-memory", "wavetrim"]
+    assert (job.size, job.f, job.f_actual) == (64, 64, 64)
+    assert job.rounds >= 3
+    assert job.note.startswith("GET")
+    assert job.floor_seconds == max(job.executor_seconds, job.disk_seconds)
+    assert min(job.p50_seconds, job.server_seconds) > 0
+    assert "split: there is no GPU to split with" in results.absent
+    assert memory.floor_seconds == memory.executor_seconds == job.executor_seconds
+    jobs = {(x.what, x.dtype) for x in results.rows if x.what.startswith("job")}
     assert jobs == {(what, x) for what in ("job", "job-memory") for x in ("float32", "float64")}
+
+
+def test_cases_that_memory_has_no_room_for_are_listed(measure) -> None:
+    results = measure(
+        "--parts", "products", "--sizes", "8,256", "--clients", "1", "--dtypes", "float32",
+        "--baselines", "numpy", "--memory", "0.001",
+    )  # fmt: skip
+    assert [(row.size, row.floor_seconds) for row in results.rows] == [(8, None)]
+    (absent,) = results.absent
+    assert absent.startswith("product 256² float32, 1 client: it wants 0.0 GiB free")
 
 
 def test_the_sink_writes_what_it_receives_and_sends_what_is_asked_for(tmp_path: Path) -> None:
@@ -491,22 +471,6 @@ def test_many_clients_ask_for_small_matrices_and_each_case_says_what_room_it_wan
     assert {(64, 512), (256, 512), (4096, 4), (8192, 1)} <= asked
     assert not asked & {(4096, 16), (4096, 512), (8192, 4), (8192, 512)}
     assert cases[Case("product", 4096, "float32", 4)] == 2 * 4 * 4 * 3 * 2**26
-
-
-def test_cases_that_memory_has_no_room_for_are_listed(
-    tmp_path: Path, profile_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WAVETRIM_DEVICES", "none")
-    out = tmp_path / "http-here.json"
-    run = run_benchmark(
-        "--parts", "products", "--sizes", "8,256", "--clients", "1", "--dtypes", "float32",
-        "--baselines", "numpy", "--seconds", "1", "--memory", "0.001", "--out", str(out),
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    results = read_http_file(out)
-    assert [(row.size, row.floor_seconds) for row in results.rows] == [(8, None)]
-    (absent,) = results.absent
-    assert absent.startswith("product 256² float32, 1 client: it wants 0.0 GiB free")
 
 
 def test_a_small_case_has_a_third_of_a_runs_time_beside_a_large_one() -> None:
