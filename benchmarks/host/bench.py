@@ -11,6 +11,7 @@ from benchmarks.common.results import Record
 from benchmarks.common.shapes import name_shape
 from benchmarks.common.steps import Step, share_time, take_steps
 from benchmarks.host.baselines.baseline import Baseline
+from benchmarks.host.baselines.lineup import make_baselines
 from benchmarks.host.contest import HostContest, WrongProductError, make_host_rows
 from benchmarks.host.limit import LinkRates, find_limit_seconds, measure_compute
 from benchmarks.host.machine import BlasThreads, GpuWaker
@@ -55,9 +56,10 @@ class HostBench:
         self.regret: list[SweepRow] = record.document.setdefault("regret", [])
 
     def compare(
-        self, products: Sequence[Product], baselines: Sequence[Baseline], memories: Sequence[Memory]
+        self, products: Sequence[Product], names: Sequence[str], memories: Sequence[Memory]
     ) -> None:
-        """Let the baselines take turns at every product, from every kind of host memory."""
+        """Let baselines take turns at every product, from every kind of host memory."""
+        baselines = make_baselines(self._executor, self._profile, names, self._record.leave_out)
         steps = [
             Step(
                 str(product),

@@ -36,17 +36,10 @@ REACHED_SHARES: Final[dict[Shape, float]] = {make_cube(8192): 0.966, make_cube(1
 REACHED_MEANS: Final = {"cublasxt": 3.0, "cupy": 6.8}
 """Geometric means of the speed over theirs, over the suite, pageable float32, likewise."""
 
-Values = Iterable[float | None]
-"""Figures that a judgement is made of; None is one that was not measured."""
-
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """All baselines at one product.
-
-    Attributes:
-        rows: By baseline.
-    """
+    """The rows of all baselines at one product, by baseline."""
 
     rows: Mapping[str, HostRow]
 
@@ -140,7 +133,7 @@ def list_errors(pairs: Iterable[tuple[float, float]]) -> list[float]:
 def _judge(
     what: str,
     bound: float,
-    values: Values,
+    values: Iterable[float | None],
     summarize: Callable[[Sequence[float]], float],
     *,
     at_least: bool = False,
@@ -150,7 +143,7 @@ def _judge(
     return Judgement(what, bound, found, len(known), at_least)
 
 
-def _judge_speed(what: str, bound: float, ratios: Values) -> Judgement:
+def _judge_speed(what: str, bound: float, ratios: Iterable[float | None]) -> Judgement:
     """Geometric mean of a speed, from ratios of our time to another's."""
 
     def find_speed(known: Sequence[float]) -> float:

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from benchmarks.common.operands import Operands
@@ -106,11 +106,20 @@ class Sweep:
         turns = count_final_turns(total_seconds)
         timings = self._repeat(again, turns, operands, deadline - reserved_seconds)
         busy = self._repeat_while_busy(total_seconds, operands, deadline)
-        medians = {f: find_median(of) for f, of in timings.items() if f is not None}
-        best = min(medians, key=lambda f: medians[f]["total"])
-        predicted = self.plan.predicted
+        return self._make_row(operands, curve, timings, busy)
+
+    def _make_row(
+        self,
+        operands: Operands,
+        curve: Mapping[int, float],
+        timings: Mapping[int | None, Sequence[Timings]],
+        busy: Mapping[int | None, Sequence[Timings]],
+    ) -> SweepRow:
+        m, chosen, predicted = self._problem.m, self.plan.f, self.plan.predicted
+        medians = {f: find_median(of) for f, of in timings.items()}
+        best = min((f for f in medians if f is not None), key=lambda f: medians[f]["total"])
         return SweepRow(
-            *(m, self._problem.n, self._problem.k, self._problem.dtype, operands.memory),
+            *(*operands.shape, operands.dtype, operands.memory),
             sms=self._sms or self._count_sms(),
             f=chosen,
             best_f=best,
@@ -124,7 +133,7 @@ class Sweep:
             kernel=f"{self._spec.name} {self._spec.tile}",
             gpu_alone_seconds=medians[0]["total"],
             cpu_alone_seconds=medians[m]["total"] if m in medians else None,
-            moving_seconds=find_median(timings[None])["total"],
+            moving_seconds=medians[None]["total"],
             turns=min(map(len, timings.values())),
             busy_moving_seconds=find_median(busy[None])["total"] if busy else None,
             busy_pinned_seconds=find_median(busy[chosen])["total"] if busy else None,

@@ -5,6 +5,7 @@ import statistics
 import time
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,8 +33,14 @@ LEAST_ROUNDS: Final = 3
 _HEAD_BYTES: Final = 2**16
 
 
+Times = dict[tuple[str, str], list[float]]
+"""Seconds of the turns, by way and baseline."""
+
+
 def measure_transfers(service: Service, folder: Path, size: int, until: float) -> list[Row]:
-    """Upload and download a matrix in turns with a bare file server.
+    """Upload and download a float32 matrix in turns with a bare file server.
+
+    The folder is for the bare server's file, on the service's file system.
 
     Raises:
         WrongAnswer: What came back is not what was sent.
@@ -42,33 +49,18 @@ def measure_transfers(service: Service, folder: Path, size: int, until: float) -
         OSError: A connection broke.
     """
     exchange = Exchange(size)
-    times: dict[tuple[str, str], list[float]] = {
-        (way, x): [] for way in WAYS for x in (Name.OURS, SINK)
-    }
+    times: Times = {(way, name): [] for way in WAYS for name in (Name.OURS, SINK)}
     sink, stop = start_server(
         folder / "sink.log", "benchmarks.http.servers.sink", "--folder", str(folder)
     )
-    ours = ("127.0.0.1", service.port)
-
-    def call_service() -> None:
-        seconds, stored = store_matrix(ours, "/v1/matrices", exchange.parts)
-        times["upload", Name.OURS].append(seconds)
-        path = f"/v1/matrices/{stored['id']}"
-        times["download", Name.OURS].append(exchange.download(ours, f"{path}/data", check=True))
-        calls.call("DELETE", path)
-
-    def call_sink() -> None:
-        times["upload", SINK].append(store_matrix(sink, "/", exchange.parts)[0])
-        times["download", SINK].append(exchange.download(sink, f"/{exchange.file_bytes}"))
-
     try:
-        call_sink()  # makes its pages
-        for seconds in times.values():
-            seconds.clear()
-        sides = (call_service, call_sink)
         with ServiceCalls(service.port) as calls, watch_growth(service.pid) as growth:
-            for _, call in take_turns(sides, ROUNDS, least=LEAST_ROUNDS, until=until):
-                call()
+            service_side = partial(_call_service, exchange, service.port, calls, times)
+            sink_side = partial(_call_sink, exchange, sink)
+            sink_side({key: [] for key in times})  # makes its pages
+            sides = (service_side, partial(sink_side, times))
+            for _, side in take_turns(sides, ROUNDS, least=LEAST_ROUNDS, until=until):
+                side()
     finally:
         stop()
     return [
@@ -79,6 +71,20 @@ def measure_transfers(service: Service, folder: Path, size: int, until: float) -
         )
         for (way, baseline), seconds in times.items()
     ]
+
+
+def _call_service(exchange: "Exchange", port: int, calls: ServiceCalls, times: Times) -> None:
+    address = ("127.0.0.1", port)
+    seconds, stored = store_matrix(address, "/v1/matrices", exchange.parts)
+    times["upload", Name.OURS].append(seconds)
+    path = f"/v1/matrices/{stored['id']}"
+    times["download", Name.OURS].append(exchange.download(address, f"{path}/data", check=True))
+    calls.call("DELETE", path)
+
+
+def _call_sink(exchange: "Exchange", address: Address, times: Times) -> None:
+    times["upload", SINK].append(store_matrix(address, "/", exchange.parts)[0])
+    times["download", SINK].append(exchange.download(address, f"/{exchange.file_bytes}"))
 
 
 class Exchange:
