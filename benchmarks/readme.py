@@ -61,7 +61,7 @@ def fill_operations(text: str) -> str:
 
 
 def show_default(field: FieldInfo) -> str:
-    """A default as a person would type it; empty where there is none."""
+    """A default as a person would type it; empty for None."""
     extra = field.json_schema_extra
     default = extra.get("default") if isinstance(extra, dict) else field.default
     if default is None:

@@ -15,7 +15,7 @@ def make_profile(executor: Executor, cache_dir: Path, file: Path | None) -> Mach
     """The profile of a file, or of a results file that has one; without a file, measured now.
 
     Raises:
-        ProfileError: What is there is no profile.
+        ProfileError: The file holds no profile.
         OSError: The file cannot be read.
     """
     if file is not None:

@@ -82,7 +82,7 @@ def read_document(file: Path, command: str) -> Iterator[dict[str, Any]]:
 
 
 def read_rows(kind: type[AnyRow], rows: Sequence[Mapping[str, Any]]) -> tuple[AnyRow, ...]:
-    """Rows as dataclasses. What newer files have besides is passed over.
+    """Rows as dataclasses. Unknown entries are passed over.
 
     Raises:
         ValueError: A row lacks a figure that has no default; it is counted from 1.

@@ -1,4 +1,4 @@
-"""This product beside others, from host memory back into host memory, turn by turn in one run.
+"""This product against others, from host memory back into host memory, turn by turn in one run.
 
 Two parts, each of which writes a file of its own, anew after every product:
 

@@ -46,7 +46,7 @@ class HostScore:
 
     @property
     def most_turns(self) -> int:
-        """Turns that it takes if there is time."""
+        """Turns that it takes if time allows."""
         is_short = bool(self.seconds) and self.seconds[0] < SHORT_SECONDS
         return Baseline.turns if is_short else USUAL_TURNS
 

@@ -53,7 +53,7 @@ class HostRow(ProductRow):
 
 @dataclass(frozen=True, slots=True)
 class SweepRow(ProductRow):
-    """The model's F beside the best one that was found.
+    """The model's F against the best one that was found.
 
     Attributes:
         memory: "pageable" or "pinned".

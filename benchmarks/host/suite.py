@@ -70,7 +70,7 @@ _GPU_FLOPS_A_SECOND: Final = 5e13
 _CPU_FLOPS_A_SECOND: Final = {"float32": 1.8e12, "float64": 1.1e12}
 _DRAWN_BYTES_A_SECOND: Final = 3e9
 _FIXED_SECONDS: Final = {"pageable": 1.2, "pinned": 0.3}
-"""What each contest takes besides; NumPy's threads take 0.2 s to fall asleep after each turn."""
+"""Fixed seconds of each contest; NumPy's threads take 0.2 s to fall asleep after a turn."""
 
 _ROUNDS: Final = 5
 _TUNINGS: Final = {"suite": 12, "random": 0, "small": 0}

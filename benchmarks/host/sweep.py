@@ -1,4 +1,4 @@
-"""The model's F beside all the others: what it costs not to have guessed the best one."""
+"""Sweeps of F: how much slower the model's F is than the best one."""
 
 import statistics
 import time

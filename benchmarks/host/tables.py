@@ -126,7 +126,7 @@ def _find_place(shape: Shape) -> int:
 
 
 def render_splits(results: HostResults) -> str:
-    """Both devices beside each of them alone, at the products that the model splits."""
+    """Both devices against each of them alone, at the products that the model splits."""
     columns: dict[str, Callable[[SweepRow], str]] = {
         "product": lambda row: name_shape(row.shape),
         "type": lambda row: row.dtype,
@@ -163,7 +163,7 @@ def render_regret(results: HostResults) -> str:
 
 
 def _show_plot(results: HostResults, name: str, what: str) -> list[str]:
-    """A line with the plot, where there is something to draw."""
+    """A line with the plot, if it is drawn."""
     plot = list_plots(results).get(name)
     return [f"![{what}]({plot.file.name})"] if plot else []
 

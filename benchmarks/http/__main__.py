@@ -1,4 +1,4 @@
-"""Measures the service beside its peers and its floor, in turns, and writes what was found.
+"""Measures the service against its peers and its floor, in turns, and writes the results.
 
 Run `make bench-http ARGS="..."`, or `python -m benchmarks.http`. Rows are written as soon as they
 are measured. It ends with 1 where an answer was wrong, or the service failed.

@@ -55,7 +55,7 @@ def count_variants(size: int, dtype: str) -> int:
 
 
 def weigh_case(case: Case) -> float:
-    """A case's share of a run's time, beside others: 1 for a small one.
+    """A case's weight when a run's time is shared out: 1 for a small one.
 
     A small one needs many requests, since a process that has just waited for its turn is slow at
     first. A large one needs what its bytes take, at half a GB/s.

@@ -1,4 +1,4 @@
-"""Jobs from the accepted POST until they have succeeded, beside the executor and the disk."""
+"""Jobs from the accepted POST until they have succeeded, against the executor and the disk."""
 
 import statistics
 import time
@@ -23,7 +23,7 @@ from benchmarks.http.transfers import store_matrix
 
 SIZES: Final = (4096, 8192)
 SIZES_ON_FEW_CORES: Final = (1024, 2048)
-"""On a machine without a GPU, where the larger ones would take seconds each."""
+"""The same without a GPU, where the larger ones would take seconds each."""
 
 SPLIT_SHAPES: Final[tuple[Shape, ...]] = (
     (16384, 16384, 256),
@@ -33,14 +33,14 @@ SPLIT_SHAPES: Final[tuple[Shape, ...]] = (
     (10000, 20000, 200),
     (131072, 256, 64),
 )
-"""Products whose bytes take longer than their arithmetic."""
+"""Products whose copies take longer than their arithmetic."""
 
 WITHOUT_SPLIT: Final = "wavetrim-f0"
 DISK: Final = "disk"
 ROUNDS: Final = 7
 LEAST_ROUNDS: Final = 3
 PAUSE_SECONDS: Final = 0.2
-"""Before every turn: what the one before left behind is done by then."""
+"""Pause before every turn, in which the last one's deferred work is done."""
 
 _IN_MEMORY: Final = {"storage": "memory"}
 

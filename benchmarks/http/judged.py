@@ -16,7 +16,7 @@ from benchmarks.http.transfers import SINK
 MS: Final = 1e-3
 SHARE_OF_FLOOR: Final = 1.2
 FROM_SIZE: Final = 256
-"""Least rows of products at which the service is never slower than NumPy behind FastAPI."""
+"""Least rows of products at which the service must not be slower than NumPy with FastAPI."""
 
 OWN_BYTES: Final = 64 * 2**20
 
@@ -89,7 +89,7 @@ class Bound:
         measure: Takes a row of `baseline`, and all rows of its case.
         applies: Whether a row is held to it.
         baseline: Whose rows they are.
-        beside: Baselines without whose rows a case is not judged.
+        needs: Other baselines whose rows `measure` uses.
         at_least: Whether more is better.
     """
 
@@ -98,7 +98,7 @@ class Bound:
     measure: Measure
     applies: Callable[[Row], object] = lambda _: True
     baseline: str = Name.OURS
-    beside: Collection[str] = ()
+    needs: Collection[str] = ()
     at_least: bool = False
 
     def judge(self, results: HttpResults) -> Judgement:
@@ -107,7 +107,7 @@ class Bound:
         figures = []
         for case in cases:
             rows = results.find_case(case)
-            if {self.baseline, *self.beside} <= set(rows) and self.applies(rows[self.baseline]):
+            if {self.baseline, *self.needs} <= set(rows) and self.applies(rows[self.baseline]):
                 figures.append(Figure(str(case), *self.measure(rows[self.baseline], rows)))
         return Judgement(self.words, self.at_least, tuple(figures))
 
@@ -167,17 +167,17 @@ BOUNDS: Final = (
           lambda row: row.clients == 1 and _has_floor(row)),
     Bound(f"never slower than {Name.NUMPY} from {FROM_SIZE}² on, time over time", _PRODUCT,
           lambda row, rows: (row.p50_seconds / rows[Name.NUMPY].p50_seconds, 1.0),
-          _is_large, beside={Name.NUMPY}),
+          _is_large, needs={Name.NUMPY}),
     Bound("512 clients at 64²: 99th percentile over median", _PRODUCT,
           lambda row, _: (row.p99_seconds / row.p50_seconds, 2.0), _is_crowd),
     Bound("512 clients: requests refused", _PRODUCT, lambda row, _: (row.refused, 0.0), _is_crowd),
     Bound("through a lease: the executor + 0.5 ms, in ms", _PRODUCT,
           _stay_within(1.0, 0.5 * MS, lambda _, rows: rows[Name.EXECUTOR].p50_seconds),
-          baseline=Name.OURS_LEASE, beside={Name.EXECUTOR}),
+          baseline=Name.OURS_LEASE, needs={Name.EXECUTOR}),
     Bound("upload of a kept matrix, rate over a bare sink's", ("upload",), _compare_sink(0.8),
-          beside={SINK}, at_least=True),
+          needs={SINK}, at_least=True),
     Bound("download, rate over a bare sendall's", ("download",), _compare_sink(0.9),
-          beside={SINK}, at_least=True),
+          needs={SINK}, at_least=True),
     Bound("own memory's growth in both, MiB", ("upload", "download"),
           lambda row, _: ((row.own_bytes or 0) / 2**20, OWN_BYTES / 2**20),
           lambda row: row.own_bytes is not None),
@@ -201,15 +201,15 @@ CORES_BOUNDS: Final = (
 GPU_BOUNDS: Final = (
     Bound(f"never slower than {Name.CUPY} but for 0.2 ms, in ms", _PRODUCT,
           _stay_within(1.0, 0.2 * MS, lambda _, rows: rows[Name.CUPY].p50_seconds),
-          beside={Name.CUPY}),
+          needs={Name.CUPY}),
     Bound(f"4096²: times as fast as {Name.CUPY}", _PRODUCT,
           lambda row, rows: (rows[Name.CUPY].p50_seconds / row.p50_seconds, 4.0), _is_at(4096, 1),
-          beside={Name.CUPY}, at_least=True),
+          needs={Name.CUPY}, at_least=True),
     Bound("4096² float32 through a lease, in ms", _PRODUCT,
           lambda row, _: (row.p50_seconds / MS, 6.0), _is_at(4096, 1), baseline=Name.OURS_LEASE),
     Bound("link-bound jobs with F > 0: rows that the CPU computed", ("split",),
           lambda row, _: (row.f_actual or 0, 1.0), lambda row: row.f, at_least=True),
     Bound("link-bound jobs: speed over the same with F = 0", ("split",), _compare_split,
-          lambda row: row.f, beside={WITHOUT_SPLIT}, at_least=True),
+          lambda row: row.f, needs={WITHOUT_SPLIT}, at_least=True),
 )  # fmt: skip
-"""What is asked beside a GPU; jobs that the model does not split are not judged."""
+"""What is asked of machines with a GPU; jobs that the model does not split are not judged."""

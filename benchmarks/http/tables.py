@@ -95,7 +95,7 @@ def render_transfers(results: HttpResults) -> str:
 
 
 def render_jobs(results: HttpResults) -> str:
-    """Jobs beside what they cannot do without."""
+    """Jobs, and the product and the disk that bound them."""
     kinds = {"job", "job-memory", "split"}
     rows = (row for row in results.rows if row.what in kinds and row.baseline != Name.EXECUTOR)
     return render_columns(JOBS, rows)

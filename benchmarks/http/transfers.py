@@ -1,4 +1,4 @@
-"""A large matrix that is kept: how fast it comes in and goes out, beside a bare file server."""
+"""Rates of a large matrix that is kept, in and out, against a bare file server."""
 
 import json
 import statistics

@@ -30,7 +30,7 @@ ARCH: Final = "sm_90a"
 BANKS: Final = 2
 SLACK_CYCLES: Final = 1
 LEAST_MULTIPLY_ADDS: Final = 512
-"""Of a loop over a tile's steps: smaller ones are prologues."""
+"""Least multiply-adds of a loop over a tile's steps: smaller loops are prologues."""
 
 _LABEL: Final = re.compile(r"^(\.L\w+):")
 _INSTRUCTION: Final = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;")

@@ -22,7 +22,7 @@ from wavetrim.kernels.device import find_device
 
 SIZE: Final = 4096
 TEXTBOOK_SIZE: Final = 2048
-"""Of kernels without a tiling, which take long and wait alike at every size."""
+"""Size for kernels without a tiling, which are slow and wait alike at every size."""
 
 MARK: Final = "mark_next"
 """A kernel that does nothing, before each product: some products are several launches."""

@@ -68,7 +68,7 @@ def summarize(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def format_summary(summary: Mapping[str, Any]) -> str:
-    """A line for each mean that there is."""
+    """A line for each mean."""
     lines = []
     for means in (*summary["entries"], *summary["best"]):
         name = means.get("kernel", f"best of {means.get('of')}")

@@ -1,4 +1,4 @@
-"""Products to be verified, and what may have happened to them."""
+"""Products to be verified, and ways to damage them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ TYPES: Final = (
 DISTRIBUTIONS: Final = ("normal", "uniform", "log-normal")
 
 LARGE: Final = 20.0
-"""Changes larger than so many times the largest error of the right product are to be caught."""
+"""Least change that must be caught, over the largest error of the right product."""
 
 _FACTORS: Final = (0.0, 1.0, -1.0, 2.0, 0.5, -0.37, 3.0, 1e-4, 1e4, 1e-30, 1e30)
 _WHOLE_FACTORS: Final = (0, 1, -1, 2, 7, -300, 2**40)

@@ -30,7 +30,7 @@ def fill_page(text: str) -> str:
 
 
 def describe_machine(document: dict[str, Any]) -> str:
-    """What was measured on, and of which commit."""
+    """Hardware, NumPy's version and commit."""
     hardware, versions = document["hardware"], document["versions"]
     gpu = f"{hardware['gpu']} beside " if hardware["gpu"] else ""
     return (

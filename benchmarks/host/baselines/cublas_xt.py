@@ -19,14 +19,14 @@ BLOCKS: Final = (4096, 2048, 8192, 1024)
 
 CPU_RATIOS: Final = (0.05, 0.1, 0.2, 0.4)
 _BRIEF_SECONDS: Final = 0.25
-"""Trials that are shorter are taken twice, for the first allocates."""
+"""Shorter trials are taken twice, because the first one allocates."""
 
 _PROBE_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class XtSettings:
-    """What can be set.
+    """Settings of cublasXt.
 
     Attributes:
         block: Side of the blocks that matrices are cut into.
@@ -43,7 +43,7 @@ class CublasXt(Baseline):
     """`cublasXtSgemm` and `cublasXtDgemm` with the settings that are the fastest at each product.
 
     All block sizes are tried, with its own page-locking and without; then, with the best of them,
-    larger and larger shares for the CPU, as long as they help.
+    larger and larger shares for the CPU until one is slower.
 
     Raises:
         XtError: cublasXt cannot be used.
@@ -66,7 +66,7 @@ class CublasXt(Baseline):
         self._refusal: XtError | None = None
 
     def prepare(self, operands: Operands, until: float) -> bool:
-        """Find the best settings, or the best of those that there is time to try."""
+        """Find the best settings, or the best of those tried in time."""
         self._tried, self._refusal = 0, None
         best_seconds, best = math.inf, XtSettings(BLOCKS[0])
         for candidate in list_settings(max(operands.shape), operands.memory):
@@ -100,7 +100,7 @@ class CublasXt(Baseline):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What it is set to, and of how many settings that were tried this is the best."""
+        """The best settings, and how many were tried."""
         return {**asdict(self._settings), "tried": self._tried}
 
     def _try(self, settings: XtSettings, operands: Operands) -> float:

@@ -87,7 +87,7 @@ class StreamedCupy(Baseline):
         empty_pools()
 
     def _send_b(self, b: Matrix) -> Any:
-        """Enqueue the copy of B, in parts where each is staged; returns the event behind it."""
+        """Enqueue the copy of B, in parts where each is staged; returns the event after it."""
         stream = self._lanes[0].stream
         if self._b_host is None:
             self._b.set(b, stream=stream)

@@ -1,4 +1,4 @@
-"""The executor by itself, in a process of its own: what a product takes where its operands are."""
+"""The executor alone, in a process of its own: the time of a product whose operands do not move."""
 
 import contextlib
 import sys
@@ -97,7 +97,7 @@ class ExecutorBaseline(Baseline):
 
 
 def _serve(pipe: Connection, setup: Setup) -> None:
-    """Send the profile, or why there is none; then the seconds of what is asked for."""
+    """Send the profile, or the error instead; then the seconds of each product asked for."""
     settings = load_settings()
     devices, threads = find_devices(settings), count_threads(settings)
     setup.kernels.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from benchmarks.http.clients.connection import TIMEOUT_SECONDS, Address, Call, C
 from benchmarks.http.clients.message import AnswerHead
 
 LARGE_BYTES: Final = 2**20
-"""From so many bytes of a request on each client is a thread."""
+"""Least bytes of a request for which each client is a thread."""
 
 
 @dataclass(slots=True)

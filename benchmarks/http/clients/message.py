@@ -70,7 +70,7 @@ def make_request(
 
     Args:
         path: Path and query.
-        parts: The body's parts, one behind the other.
+        parts: The body's parts, in order.
         kind: Its content type.
         method: The method.
         fields: More header lines.
@@ -99,7 +99,7 @@ def encode_npy(matrix: Matrix) -> list[bytes | memoryview]:
 
 
 def request_npy(path: str, a: Matrix, b: Matrix) -> bytearray:
-    """A product: two .npy files, one behind the other."""
+    """A product: two .npy files, one after the other."""
     return make_request(path, [*encode_npy(a), *encode_npy(b)])
 
 

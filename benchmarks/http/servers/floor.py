@@ -1,4 +1,4 @@
-"""The least that a server does: it receives a request and sends bytes back, in plain sockets.
+"""A minimal server on plain sockets, the floor of requests: it receives one and sends bytes back.
 
 `python -m benchmarks.http.servers.floor --port 8000`, or `--unix PATH`. `POST /N` is answered with
 the first N bytes of its body: one recv_into after the other into memory that is there, one sendall
@@ -17,7 +17,7 @@ from typing import Final
 from benchmarks.http.clients.message import HEAD_END
 
 SMALL_BYTES: Final = 2**20
-"""Requests of up to so many bytes are answered by the thread that all connections share."""
+"""Largest request that is answered by the thread that all connections share."""
 
 _BACKLOG: Final = 1024
 
@@ -75,7 +75,7 @@ def _serve_alone(connection: socket.socket, buffer: bytearray) -> None:
 
 
 _left_buffers: Final[list[bytearray]] = []
-"""Those of connections that have ended. New memory would cost each of the next ones its pages."""
+"""Buffers of connections that have ended; the next ones need not make new pages."""
 
 
 def _find_buffer(size_bytes: int) -> bytearray:

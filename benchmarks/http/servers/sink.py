@@ -1,7 +1,7 @@
-"""The least that a server of files does: it writes what it receives, and sends what it has.
+"""A minimal file server, the floor of uploads and downloads.
 
 `python -m benchmarks.http.servers.sink --port 8000 --folder FOLDER`. `POST /` takes a .npy file
-with a header of 128 bytes. The header gets a block of its own; the elements behind it go past the
+with a header of 128 bytes. The header gets a block of its own; the elements after it go past the
 page cache in pieces of 4 MiB, each written while the next ones arrive. Then file and folder are
 synced, and the answer is 201. `GET /N` sends N bytes out of memory with one sendall. One connection
 at a time.
