@@ -45,7 +45,7 @@ def find_limit_seconds(
 def measure_link(device_index: int) -> LinkRates:
     """Median rates of large copies between page-locked memory and the GPU."""
     seconds = {
-        reading.direction: statistics.median(reading.run_seconds)
+        reading.direction: reading.seconds
         for reading in measure_transfers(device_index, (_LINK_BYTES,), _LINK_TURNS)
         if reading.way == "pinned"
     }

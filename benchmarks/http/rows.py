@@ -38,14 +38,10 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(Case):
     """One baseline at one case.
 
     Attributes:
-        what: Of the case, as the three that follow.
-        size: See there.
-        dtype: See there.
-        clients: See there.
         baseline: Its name.
         p50_seconds: Median of the rounds' medians.
         p95_seconds: 95th percentile of all requests.
@@ -68,10 +64,6 @@ class Row:
         note: How it was measured, where there are several ways.
     """
 
-    what: str
-    size: int | str
-    dtype: str
-    clients: int
     baseline: str
     p50_seconds: float
     p95_seconds: float

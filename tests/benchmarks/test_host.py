@@ -28,7 +28,7 @@ from benchmarks.host.__main__ import FILES, SECONDS
 from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.baselines.cublas_xt import BLOCKS, CublasXt, list_settings
 from benchmarks.host.baselines.libraries import PlainNumpy
-from benchmarks.host.baselines.lineup import NAMES, make_baselines
+from benchmarks.host.baselines.lineup import NAMES, find_preset_profile, make_baselines
 from benchmarks.host.baselines.streamed_cupy import choose_panel_rows, cut_panels
 from benchmarks.host.baselines.xt_library import XtError, XtHandle, declare_functions
 from benchmarks.host.bench import HostBench
@@ -340,8 +340,7 @@ def test_without_time_each_still_has_the_least_turns() -> None:
 def test_this_products_executor_tells_its_rows(tmp_path: Path) -> None:
     refused: dict[str, str] = {}
     with Executor(cache_dir=tmp_path) as executor:
-        threads = executor.pool.threads
-        profile = find_profile(None, devices=(), directory=None, cpu_threads=threads)
+        profile = find_preset_profile(executor)
         baselines = make_baselines(executor, profile, NAMES, refused.__setitem__)
         assert [one.name for one in baselines] == ["wavetrim", "wavetrim-preset", "numpy"]
         assert set(refused) == set(NAMES) - {"wavetrim", "wavetrim-preset", "numpy"}
@@ -358,10 +357,8 @@ def test_all_baselines_compute_the_product(tmp_path: Path, dtype: str, memory: s
     drawn = draw_operands((1531, 919, 1201), dtype)
     operands = pin_operands(drawn) if memory == "pinned" else drawn
     refused: dict[str, str] = {}
-    devices = list_devices()
-    with Executor(cache_dir=tmp_path, devices=devices) as executor:
-        threads = executor.pool.threads
-        profile = find_profile(None, devices=devices, directory=None, cpu_threads=threads)
+    with Executor(cache_dir=tmp_path, devices=list_devices()) as executor:
+        profile = find_preset_profile(executor)
         baselines = make_baselines(executor, profile, NAMES, refused.__setitem__)
         scores = HostContest(operands, Projection(drawn), BlasThreads()).run(
             [one for one in baselines if memory in one.memories],
@@ -377,13 +374,10 @@ def test_all_baselines_compute_the_product(tmp_path: Path, dtype: str, memory: s
 
 @pytest.mark.gpu
 def test_a_sweep_finds_the_time_of_every_f(tmp_path: Path) -> None:
-    devices = list_devices()
     operands = draw_operands((1500, 1024, 1024), "float32")
-    with Executor(cache_dir=tmp_path, devices=devices) as executor:
-        threads = executor.pool.threads
-        profile = find_profile(None, devices=devices, directory=None, cpu_threads=threads)
-        problem = GemmProblem(1500, 1024, 1024, "float32")
-        row = Sweep(executor, profile, problem, None).measure(operands, 1.0)
+    with Executor(cache_dir=tmp_path, devices=list_devices()) as executor:
+        sweep = Sweep(executor, find_preset_profile(executor), operands.problem, None)
+        row = sweep.measure(operands, 1.0)
     assert row.regret >= 1.0
     assert row.f in {point[0] for point in row.curve}
     assert all(point[1] > 0 and point[2] > 0 for point in row.curve)
