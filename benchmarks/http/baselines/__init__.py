@@ -1,1 +1,1 @@
-"""Baselines: what each can do (`baseline`), how it is started and asked, and all (`lineup`)."""
+"""Who takes part: what each can do (`baseline`), how it is asked, and all of them (`lineup`)."""
