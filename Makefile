@@ -115,7 +115,7 @@ image-test: $(ENVIRONMENT) ## build the container image and run a multiplication
 
 .PHONY: readme figures wheel wheel-test lock clean
 readme: $(ENVIRONMENT) figures ## write README.md's tables and sessions anew
-	$(PY) -m benchmarks.common.tables
+	$(PY) -m benchmarks.readme
 	$(PY) -m docs.session
 
 figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from benchmarks/results/

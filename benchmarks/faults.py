@@ -28,11 +28,11 @@ from tests.faults.fault import Stage
 from tests.faults.ledger import Outcome
 
 ROUNDS: Final = 200
-"""Of all signals together."""
+"""Tries of all signals together."""
 
 _OTHERS: Final = 40
 _SLOW: Final = 100
-"""One fault of another kind is tried once in so many of these rounds."""
+"""Rounds for each try of a slow fault; _OTHERS is the same for faults that are not signals."""
 
 WRONG: Final = ("lost", "doubled", "damaged", "unexplained")
 

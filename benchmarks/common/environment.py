@@ -1,5 +1,6 @@
-"""What a measurement was taken on: hardware, versions, commit. Part of every result."""
+"""What a measurement was taken on: hardware, versions, commit, time. Part of every result."""
 
+import contextlib
 import os
 import platform
 import re
@@ -15,13 +16,8 @@ from wavetrim.kernels.device import list_devices
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = (
-    "numpy",
-    "cupy-cuda13x",
-    "cuda-core",
-    "nvidia-cublas",
-    "nvidia-cuda-nvrtc",
-    "scipy",
-    "torch",
+    *("numpy", "cupy-cuda13x", "cuda-core", "nvidia-cublas", "nvidia-cuda-nvrtc"),
+    *("scipy", "torch"),
 )
 
 
@@ -60,17 +56,14 @@ def name_gpu(gpu: str) -> str:
 def _list_versions() -> dict[str, str]:
     found = {}
     for package in _PACKAGES:
-        try:
+        with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found
 
 
 def _find_commit() -> str:
-    """The commit measured: told in WAVETRIM_COMMIT where a copy of the tree has no history."""
-    told = os.environ.get("WAVETRIM_COMMIT")
-    if told:
+    """The commit measured; WAVETRIM_COMMIT tells it where the tree has no history."""
+    if told := os.environ.get("WAVETRIM_COMMIT"):
         return told
 
     def ask(*words: str) -> str:

@@ -1,4 +1,4 @@
-"""A, B and C in host memory, drawn, copied and overwritten by all cores: the GPU waits less."""
+"""A, B and C in host memory, drawn, copied and overwritten by all cores."""
 
 import itertools
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.kernels.measured import Shape
+from benchmarks.common.shapes import Shape
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.transfer.pinned import pin_matrix
 from wavetrim.scheduler.problem import GemmProblem, Memory
@@ -17,18 +17,18 @@ from wavetrim.scheduler.problem import GemmProblem, Memory
 Matrix = NDArray[Any]
 
 _LEAST_BYTES: Final = 4 * 2**20
-"""Rows of fewer bytes are not worth a thread of their own."""
+"""Fewer bytes than these are not worth a thread."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operands:
-    """One product.
+    """The matrices of one product.
 
     Attributes:
         a: A[M, K], row-major, elements uniform in -1…1.
         b: B[K, N], likewise.
-        c: C[M, N], row-major, for whoever writes where it is told to.
-        memory: Where all three lie.
+        c: C[M, N], row-major, for baselines that write into given memory.
+        memory: Kind of host memory of all three.
     """
 
     a: Matrix
@@ -53,7 +53,7 @@ class Operands:
 
 
 def draw_operands(shape: Shape, dtype: str, seed: int = 0) -> Operands:
-    """Random operands in pageable memory, whose pages are there already."""
+    """Random operands in pageable memory; all pages are made."""
     m, n, k = shape
     a, b, c = np.empty((m, k), dtype), np.empty((k, n), dtype), np.empty((m, n), dtype)
     for place, matrix in enumerate((a, b)):
@@ -82,12 +82,12 @@ def poison(matrix: Matrix) -> None:
 
 
 def copy_rows(target: Matrix, source: Matrix, threads: int | None = None) -> None:
-    """Copy a matrix by several threads; by one for each usable core if nothing is said."""
+    """Copy a matrix by several threads; by default one for each usable core."""
     map_rows(lambda rows: np.copyto(target[rows], source[rows]), target, threads)
 
 
 def map_rows(act: Callable[[slice], object], matrix: Matrix, threads: int | None = None) -> None:
-    """Call for some ranges of a matrix's rows, side by side, that together are all of them."""
+    """Cut a matrix into ranges of rows and call for each, in threads."""
     ranges = cut_rows(matrix.shape[0], matrix.nbytes, threads or usable_cores())
     if len(ranges) == 1:
         act(ranges[0])
@@ -97,7 +97,7 @@ def map_rows(act: Callable[[slice], object], matrix: Matrix, threads: int | None
 
 
 def cut_rows(rows: int, size_bytes: int, threads: int) -> list[slice]:
-    """Ranges of about as many rows each: at most `threads`, and not too small to be worth one."""
+    """Ranges of about equal length: at most `threads`, each large enough to be worth one."""
     count = max(1, min(threads, rows, size_bytes // _LEAST_BYTES))
     edges = [rows * part // count for part in range(count + 1)]
     return [slice(*edge) for edge in itertools.pairwise(edges)]

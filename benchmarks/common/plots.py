@@ -1,38 +1,69 @@
-"""Plots as PNG files that name the figures they show, so that one of other figures is found."""
+"""Plots as PNG files that name the figures they show, so that an outdated plot is found."""
 
 import hashlib
 import io
 import json
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.common.results import ResultsError
+from benchmarks.common.tables import ROOT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+DOCS: Final = ROOT / "docs"
 _KEY: Final = "Figures"
-"""Of the PNG's text that names what was drawn."""
+"""Name of the PNG's text field that holds the digest."""
 
 
-def digest(figures: Any) -> str:
-    """Names figures that are ready for JSON."""
-    return hashlib.sha256(json.dumps(figures).encode()).hexdigest()
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One plot.
 
-
-def save_plot(figure: "Figure", figures: str) -> bytes:
-    """The PNG. The same figures give the same bytes.
-
-    Args:
-        figure: What is drawn.
-        figures: The digest of what it shows.
+    Attributes:
+        file: Where it is kept.
+        figures: What it shows, ready for JSON.
+        inches: Width and height.
+        dots: Dots per inch.
+        draw: Draws it.
     """
-    data = io.BytesIO()
-    figure.savefig(data, format="png", metadata={"Software": None, _KEY: figures})
-    return data.getvalue()
+
+    file: Path
+    figures: Any
+    inches: tuple[float, float]
+    dots: int
+    draw: Callable[["Figure"], None]
+
+    @property
+    def digest(self) -> str:
+        """Names the figures."""
+        return hashlib.sha256(json.dumps(self.figures).encode()).hexdigest()
+
+    def render(self) -> bytes:
+        """The PNG. The same figures give the same bytes."""
+        from matplotlib.figure import Figure
+
+        figure, data = Figure(self.inches, self.dots, layout="constrained"), io.BytesIO()
+        self.draw(figure)
+        figure.savefig(data, format="png", metadata={"Software": None, _KEY: self.digest})
+        return data.getvalue()
+
+    def is_current(self) -> bool:
+        """Whether the file shows these figures."""
+        from PIL import Image
+
+        with Image.open(self.file) as image:
+            return bool(image.info.get(_KEY) == self.digest)
 
 
-def read_digest(png: Path) -> str | None:
-    """The digest of what a plot shows; None where it names none."""
-    from PIL import Image
-
-    with Image.open(png) as image:
-        return image.info.get(_KEY)
+def write_plots(list_plots: Callable[[], Iterable[Plot]]) -> None:
+    """Draw plots into their files; wrong results end the program with a message."""
+    try:
+        for plot in list_plots():
+            plot.file.write_bytes(plot.render())
+    except ResultsError as error:
+        sys.exit(str(error))

@@ -12,15 +12,10 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 
 
 def make_profile(executor: Executor, cache_dir: Path, file: Path | None) -> MachineProfile:
-    """The profile of a file, or measured now.
-
-    Args:
-        executor: Is calibrated.
-        cache_dir: Folder of compiled kernels.
-        file: A profile, or a results file that has one.
+    """The profile of a file, or of a results file that has one; without a file, measured now.
 
     Raises:
-        ProfileError: What is there is no profile.
+        ProfileError: The file holds no profile.
         OSError: The file cannot be read.
     """
     if file is not None:

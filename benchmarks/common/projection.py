@@ -1,7 +1,7 @@
-"""Quick proof of a product: C·x against A(B·x), for one vector x of ±1.
+"""Freivalds' check of a product: C·x against A(B·x), for one vector x of ±1.
 
-It costs MN + MK + KN operations, so that baselines' products of any size can be checked. (R.
-Freivalds, Probabilistic machines can use less running time, 1977.)
+It costs MN + MK + KN operations, so products of any size can be checked. (R. Freivalds,
+Probabilistic machines can use less running time, 1977.)
 """
 
 from typing import Any, Final
@@ -18,11 +18,7 @@ _SAFETY: Final = 16.0
 
 
 class Projection:
-    """What any C = A·B projects to.
-
-    Args:
-        operands: A and B, elements uniform in -1…1.
-    """
+    """What any C = A·B projects to."""
 
     def __init__(self, operands: Operands) -> None:
         _, n, k = operands.shape

@@ -1,7 +1,7 @@
 """Results files: what was measured on above, a line for each row below, figures with six digits."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
@@ -10,50 +10,92 @@ from typing import Any, Final, TypeVar
 AnyRow = TypeVar("AnyRow")
 
 _OLD_NAMES: Final = {"contender": "baseline"}
+"""Names in rows of files written before 2026-12."""
 
 
 class ResultsError(Exception):
     """A results file does not have what is read from it; the message names file and lack."""
 
 
-@contextmanager
-def read_document(file: Path, command: str) -> Iterator[dict[str, Any]]:
-    """A results file's content. What the body finds lacking, too, is told as an error of the file.
+class Record:
+    """What a run has found so far. Its file is written anew whenever something is found.
 
     Args:
-        file: The file.
-        command: What writes it anew.
+        out: The results file.
+        document: What stands above the rows.
+        absent: The file's name for the list of what was not measured.
+
+    Attributes:
+        document: See above; may be added to.
+        rows: What was measured.
+        left_out: What was not measured, and why.
+        failed: What makes the run fail: wrong products, a service that broke.
+    """
+
+    def __init__(self, out: Path, document: Mapping[str, Any], *, absent: str = "left_out") -> None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        self._out = out
+        self.rows: list[Any] = []
+        self.left_out: list[str] = []
+        self.failed: list[str] = []
+        self.document: dict[str, Any] = {**document, absent: self.left_out}
+
+    def add(self, rows: Sequence[AnyRow], describe: Callable[[AnyRow], str]) -> None:
+        """Add rows, print a line about each, and write the file."""
+        self.rows += rows
+        for row in rows:
+            print(describe(row), flush=True)
+        self.write()
+
+    def leave_out(self, what: str, why: str) -> None:
+        """Note what was not measured, and write the file."""
+        line = f"{what}: {why}"
+        if line not in self.left_out:
+            self.left_out.append(line)
+            print(f"left out: {line}", flush=True)
+            self.write()
+
+    def write(self) -> None:
+        """Write the file."""
+        write_document(self._out, **self.document, rows=self.rows)
+
+
+@contextmanager
+def read_document(file: Path, command: str) -> Iterator[dict[str, Any]]:
+    """A results file's content. What the body finds lacking is told as an error of the file, too.
+
+    Files of before 2026-12 may hold rows of several commits: all of them are named.
 
     Raises:
         ResultsError: It is no JSON, or the body raised KeyError, TypeError or ValueError.
         OSError: It cannot be read.
     """
     try:
-        yield json.loads(file.read_text(encoding="utf-8"))
+        document = json.loads(file.read_text(encoding="utf-8"))
+        rows = (*document.get("rows", ()), *document.get("regret", ()))
+        commits = [document["commit"], *(row.get("commit") for row in rows)]
+        document["commit"] = ", ".join(filter(None, dict.fromkeys(commits)))
+        yield document
     except (KeyError, TypeError, ValueError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise ResultsError(f"{file.name}: {what}; `{command}` writes it anew") from error
 
 
 def read_rows(kind: type[AnyRow], rows: Sequence[Mapping[str, Any]]) -> tuple[AnyRow, ...]:
-    """Rows as dataclasses. What newer files have besides is passed over.
-
-    Baselines were called contenders before 2026-12.
+    """Rows as dataclasses. Unknown entries are passed over.
 
     Raises:
-        ValueError: One of them lacks a figure that has no default; it is counted from 1.
+        ValueError: A row lacks a figure that has no default; it is counted from 1.
     """
-    names = [one.name for one in fields(kind)]  # type: ignore[arg-type]
-    needed = [
-        one.name
-        for one in fields(kind)  # type: ignore[arg-type]
-        if one.default is MISSING and one.default_factory is MISSING
-    ]
-    renamed = [{_OLD_NAMES.get(name, name): of for name, of in row.items()} for row in rows]
-    for place, row in enumerate(renamed, 1):
-        if missing := [name for name in needed if name not in row]:
-            raise ValueError(f"{kind.__name__} {place} lacks {missing[0]!r}")
-    return tuple(kind(**{name: row[name] for name in names if name in row}) for row in renamed)
+    known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+    found = []
+    for place, row in enumerate(rows, 1):
+        renamed = {_OLD_NAMES.get(name, name): of for name, of in row.items()}
+        for name, one in known.items():
+            if name not in renamed and one.default is one.default_factory is MISSING:
+                raise ValueError(f"{kind.__name__} {place} lacks {name!r}")
+        found.append(kind(**{name: of for name, of in renamed.items() if name in known}))
+    return tuple(found)
 
 
 def write_document(file: Path, **entries: Any) -> None:
@@ -68,12 +110,6 @@ def write_document(file: Path, **entries: Any) -> None:
     unfinished = file.with_suffix(".unfinished")
     unfinished.write_text("{\n " + ",\n ".join(lines) + "\n}\n", encoding="utf-8")
     unfinished.replace(file)
-
-
-def name_all_commits(document: dict[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Name the commits of all rows: files of before 2026-12 may hold several."""
-    commits = [document["commit"], *(row.get("commit") for row in rows)]
-    document["commit"] = ", ".join(filter(None, dict.fromkeys(commits)))
 
 
 def _format(entry: Any) -> str:

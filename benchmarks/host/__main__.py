@@ -1,4 +1,4 @@
-"""This product beside others, from host memory back into host memory, turn by turn in one run.
+"""This product against others, from host memory back into host memory, turn by turn in one run.
 
 Two parts, each of which writes a file of its own, anew after every product:
 
@@ -16,7 +16,6 @@ itself, with the profile of the first: `--parts sweeps --profile FILE`, and the 
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,11 +24,11 @@ from typing import Final
 
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.profile import make_profile
-from benchmarks.host.baselines.baseline import Baseline
-from benchmarks.host.baselines.lineup import NAMES, make_baselines
+from benchmarks.common.results import Record
+from benchmarks.common.shapes import read_shape
+from benchmarks.host.baselines.lineup import NAMES
 from benchmarks.host.bench import HostBench
 from benchmarks.host.limit import measure_link
-from benchmarks.host.results import HostRecord
 from benchmarks.host.suite import (
     ALL_SHAPES,
     RANDOM_SHAPES,
@@ -38,7 +37,6 @@ from benchmarks.host.suite import (
     list_suite,
     list_sweeps,
 )
-from benchmarks.kernels.__main__ import read_shape
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.execution.executor import Executor
@@ -53,45 +51,40 @@ def main() -> int:
     """Measure, and write the results."""
     started = time.perf_counter()
     arguments = read_arguments()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    environment = describe_environment()
     wrong: list[str] = []
-    with TemporaryDirectory(prefix="wavetrim-") as folder:
-        cache_dir = Path(folder)
-        with Executor(cache_dir=cache_dir, devices=list_devices()) as executor:
-            try:
-                profile = make_profile(executor, cache_dir, arguments.profile)
-            except (ProfileError, OSError) as error:
-                print(error, file=sys.stderr)
-                return 1
-            link = measure_link(executor.devices[0].index) if executor.devices else None
-            environment |= {
-                "seed": arguments.seed,
-                "link": asdict(link) if link else None,
-                "profile": profile.as_dict(),
-            }
-            for part in arguments.parts:
-                out = arguments.out / FILES[part].format(name_host(environment))
-                record = HostRecord(out, environment)
-                until = started + arguments.seconds
-                bench = HostBench(
-                    executor, profile, link=link, cache_dir=cache_dir, record=record, until=until
-                )
-                names = arguments.baselines if part == "contests" else ()
-                baselines = make_baselines(executor, profile, names, record.leave_out)
-                measure_part(part, bench, baselines, arguments)
-                record.write()
-                wrong += record.wrong
-                print(f"written to {out} after {time.perf_counter() - started:.0f} s", flush=True)
-                started = time.perf_counter()
+    with (
+        TemporaryDirectory(prefix="wavetrim-") as folder,
+        Executor(cache_dir=Path(folder), devices=list_devices()) as executor,
+    ):
+        try:
+            profile = make_profile(executor, Path(folder), arguments.profile)
+        except (ProfileError, OSError) as error:
+            print(error, file=sys.stderr)
+            return 1
+        link = measure_link(executor.devices[0].index) if executor.devices else None
+        environment = describe_environment() | {
+            "seed": arguments.seed,
+            "link": asdict(link) if link else None,
+            "profile": profile.as_dict(),
+        }
+        for part in arguments.parts:
+            out = arguments.out / FILES[part].format(name_host(environment))
+            record = Record(out, environment)
+            until, here = started + arguments.seconds, Path(folder)
+            bench = HostBench(
+                executor, profile, link=link, cache_dir=here, record=record, until=until
+            )
+            measure_part(part, bench, arguments)
+            record.write()
+            wrong += record.failed
+            print(f"written to {out} after {time.perf_counter() - started:.0f} s", flush=True)
+            started = time.perf_counter()
     for one in wrong:
         print(f"wrong product: {one}", file=sys.stderr)
     return 1 if wrong else 0
 
 
-def measure_part(
-    part: str, bench: HostBench, baselines: Sequence[Baseline], arguments: argparse.Namespace
-) -> None:
+def measure_part(part: str, bench: HostBench, arguments: argparse.Namespace) -> None:
     """All that one file holds, by importance."""
     suite = list_suite(arguments.shapes)
     drawn = draw_products(arguments.seed, arguments.random)
@@ -99,7 +92,7 @@ def measure_part(
         bench.sweep(list_sweeps(suite, drawn))
         return
     small = list_small() if arguments.shapes == ALL_SHAPES else []
-    bench.compare([*small, *drawn, *suite], baselines, arguments.memories)
+    bench.compare([*small, *drawn, *suite], arguments.baselines, arguments.memories)
 
 
 def read_arguments() -> argparse.Namespace:

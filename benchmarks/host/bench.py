@@ -1,32 +1,28 @@
-"""One run of the benchmark of products in host memory: its steps, and what they found so far."""
+"""One run of the benchmark of products in host memory."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.common.blas_threads import BlasThreads
-from benchmarks.common.gpu_waker import GpuWaker
 from benchmarks.common.operands import Operands, draw_operands, pin_operands
 from benchmarks.common.projection import Projection
+from benchmarks.common.results import Record
+from benchmarks.common.shapes import name_shape
+from benchmarks.common.steps import Step, share_time, take_steps
 from benchmarks.host.baselines.baseline import Baseline
-from benchmarks.host.contest import HostContest, make_host_rows
+from benchmarks.host.baselines.lineup import make_baselines
+from benchmarks.host.contest import HostContest, WrongProductError, make_host_rows
 from benchmarks.host.limit import LinkRates, find_limit_seconds, measure_compute
-from benchmarks.host.results import HostRecord
-from benchmarks.host.rows import HostRow, SweepRow
-from benchmarks.host.suite import Product, name_contest, name_shape, name_sweep
+from benchmarks.host.machine import BlasThreads, GpuWaker
+from benchmarks.host.results import HostRow, SweepRow
+from benchmarks.host.suite import Product
 from benchmarks.host.sweep import Sweep, estimate_sweep_seconds
-from benchmarks.kernels.suite import share_seconds
-from wavetrim.kernels.errors import KernelsError
-from wavetrim.scheduler.errors import SchedulerError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
-
-Step = tuple[str, float, Callable[[float], None]]
-"""What it is, about how long it should take, and what to do in that time."""
 
 SWEPT_MEMORY: Memory = "pageable"
 
@@ -34,13 +30,8 @@ SWEPT_MEMORY: Memory = "pageable"
 class HostBench:
     """The machine, and the time that is left.
 
-    Args:
-        executor: This product's.
-        profile: What its plans are made from.
-        link: The link's rates; None without a GPU.
-        cache_dir: Folder of compiled kernels.
-        record: Keeps what is found.
-        until: Value of time.perf_counter() at which all must be done.
+    Attributes:
+        regret: Sweeps so far; part of the record's document.
     """
 
     def __init__(
@@ -50,7 +41,7 @@ class HostBench:
         *,
         link: LinkRates | None,
         cache_dir: Path,
-        record: HostRecord,
+        record: Record,
         until: float,
     ) -> None:
         self._executor = executor
@@ -62,22 +53,22 @@ class HostBench:
         self._blas = BlasThreads()
         devices = executor.devices
         self._wake_gpu = GpuWaker(devices[0].index).wake if devices else None
+        self.regret: list[SweepRow] = record.document.setdefault("regret", [])
 
     def compare(
-        self,
-        products: Sequence[Product],
-        baselines: Sequence[Baseline],
-        memories: Sequence[Memory],
+        self, products: Sequence[Product], names: Sequence[str], memories: Sequence[Memory]
     ) -> None:
-        """Let the baselines take turns at every product, from every kind of host memory."""
-        self._walk([
-            (
+        """Let baselines take turns at every product, from every kind of host memory."""
+        baselines = make_baselines(self._executor, self._profile, names, self._record.leave_out)
+        steps = [
+            Step(
                 str(product),
                 sum(map(product.estimate_seconds, memories)),
                 partial(self._compare_at, product, baselines, memories),
             )
             for product in products
-        ])  # fmt: skip
+        ]
+        take_steps(steps, self._until, self._record)
 
     def sweep(self, sweeps: Sequence[tuple[Product, int | None]]) -> None:
         """Sweep F at products, the GPU held to some multiprocessors; None for all."""
@@ -88,30 +79,13 @@ class HostBench:
         for product, sms in sweeps:
             plan = choose_plan(product.place_in(SWEPT_MEMORY), self._profile, PlanOptions(sms=sms))
             seconds = estimate_sweep_seconds(plan.predicted.total_seconds)
-            name = name_sweep(product, sms)
+            name = f"F at {product}, {'all' if sms is None else sms} multiprocessors"
             if seconds == 0:
                 self._record.leave_out(name, "too long to sweep")
             else:
-                drawing_seconds = product.size_bytes / 2e9
-                act = partial(self._sweep_at, product, sms)
-                steps.append((name, drawing_seconds + seconds, act))
-        self._walk(steps)
-
-    def _walk(self, steps: Sequence[Step]) -> None:
-        """Take the steps that there is time for; each has its share of what is left."""
-        for place, (name, _, act) in enumerate(steps):
-            left = self._until - time.perf_counter()
-            seconds = share_seconds(left, [estimate for _, estimate, _ in steps[place:]])
-            if seconds is None:
-                self._record.leave_out(name, f"{left:.0f} s are left")
-                continue
-            try:
-                act(seconds)
-            except (KernelsError, SchedulerError, MemoryError) as error:
-                self._record.leave_out(name, f"{type(error).__name__}: {error}")
-            finally:
-                self._record.write()
-                print(f"--- {name}, {self._until - time.perf_counter():.0f} s left", flush=True)
+                seconds += product.size_bytes / 2e9  # to draw the operands
+                steps.append(Step(name, seconds, partial(self._sweep_at, product, sms)))
+        take_steps(steps, self._until, self._record)
 
     def _compare_at(
         self,
@@ -120,22 +94,18 @@ class HostBench:
         memories: Sequence[Memory],
         seconds: float,
     ) -> None:
-        started = time.perf_counter()
+        until = time.perf_counter() + seconds
         drawn = draw_operands(product.shape, product.dtype)
         projection = Projection(drawn)
-        estimates = list(map(product.estimate_seconds, memories))
-        for place, memory in enumerate(memories):
+        weights = list(map(product.estimate_seconds, memories))
+        for memory, memory_until in share_time(memories, weights, until):
             if memory == "pinned" and self._link is None:
-                self._record.leave_out(name_contest(product, memory), "there is no GPU")
+                self._record.leave_out(f"{product} {memory}", "there is no GPU")
                 continue
-            left = started + seconds - time.perf_counter()
-            until = time.perf_counter() + left * estimates[place] / sum(estimates[place:])
-            taking_part = [
-                x for x in baselines if memory in x.memories and product.group in x.groups
-            ]
             operands = pin_operands(drawn) if memory == "pinned" else drawn
             contest = HostContest(operands, projection, self._blas, self._wake_gpu)
-            self._run_contest(contest, taking_part, product, operands, until)
+            those = [x for x in baselines if memory in x.memories and product.group in x.groups]
+            self._run_contest(contest, those, product, operands, memory_until)
 
     def _run_contest(
         self,
@@ -146,28 +116,29 @@ class HostBench:
         until: float,
     ) -> None:
         """One contest, and its rows."""
-        where = name_contest(product, operands.memory)
+
+        def refuse(baseline: Baseline, why: str) -> None:
+            what = f"{baseline.name} at {product} {operands.memory}"
+            if why.startswith(WrongProductError.__name__):
+                self._record.failed.append(what)
+            self._record.leave_out(what, why)
+
         limit_seconds = self._find_limit(operands) if product.group == "suite" else None
         try:
-            scores = contest.run(
-                baselines, until, lambda one, why: self._record.refuse(one.name, where, why)
-            )
+            scores = contest.run(baselines, until, refuse)
             rows = make_host_rows(
                 operands, scores, limit_seconds=limit_seconds, group=product.group
             )
         finally:
             for baseline in baselines:
                 baseline.release()
-        self._record.rows += rows
-        for row in rows:
-            print(describe_row(row), flush=True)
+        self._record.add(rows, describe_row)
 
     def _sweep_at(self, product: Product, sms: int | None, seconds: float) -> None:
         operands = draw_operands(product.shape, product.dtype)
         sweep = Sweep(self._executor, self._profile, operands.problem, sms)
-        row = sweep.measure(operands, seconds)
-        self._record.regret.append(row)
-        print(describe_sweep(row), flush=True)
+        self.regret.append(sweep.measure(operands, seconds))
+        print(describe_sweep(self.regret[-1]), flush=True)
 
     def _find_limit(self, operands: Operands) -> float | None:
         if self._link is None:

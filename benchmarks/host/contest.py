@@ -1,32 +1,35 @@
 """Baselines that take turns at one product in host memory."""
 
-import contextlib
-import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from benchmarks.common.blas_threads import BlasThreads
 from benchmarks.common.operands import Matrix, Operands, poison
 from benchmarks.common.projection import Projection
+from benchmarks.common.turns import find_spread, take_turns
 from benchmarks.host.baselines.baseline import Baseline
-from benchmarks.host.rows import HostRow
+from benchmarks.host.machine import BlasThreads
+from benchmarks.host.results import HostRow
 from benchmarks.host.suite import Group
 
 LEAST_TURNS: Final = 3
 SLOW_SECONDS: Final = 2.0
-"""A baseline that takes as long has one turn at least, in place of LEAST_TURNS."""
+"""A baseline that takes longer has one turn at least, in place of LEAST_TURNS."""
 
 USUAL_TURNS: Final = 9
 SHORT_SECONDS: Final = 2e-3
-"""Turns shorter than this differ by more: there are up to `Baseline.turns` of them."""
+"""Turns shorter than this vary more: there are up to `Baseline.turns` of them."""
 
 _TUNING_SHARE: Final = 0.5
-"""Of the time of a contest, when all get ready and compute the product for the first time."""
+"""Share of a contest's time in which all get ready and compute the product for the first time."""
 
 Refuse = Callable[[Baseline, str], None]
+
+
+class WrongProductError(Exception):
+    """What a baseline computed is not A·B."""
 
 
 @dataclass(slots=True)
@@ -43,18 +46,18 @@ class HostScore:
 
     @property
     def most_turns(self) -> int:
-        """Turns that it takes if there is time."""
+        """Turns that it takes if time allows."""
         is_short = bool(self.seconds) and self.seconds[0] < SHORT_SECONDS
         return Baseline.turns if is_short else USUAL_TURNS
 
 
 class HostContest:
-    """One product and those that compute it.
+    """One product and the baselines that compute it.
 
     Args:
         operands: The product, in the memory that all of them use.
         projection: Checks their products.
-        blas: Wakes the BLAS threads for those that want them.
+        blas: Wakes the BLAS threads for baselines that use them.
         wake_gpu: Called after the turns of these, in which the GPU idles; None without one.
     """
 
@@ -73,13 +76,7 @@ class HostContest:
     def run(
         self, baselines: Sequence[Baseline], until: float, refuse: Refuse
     ) -> dict[Baseline, HostScore]:
-        """Let all compute the product, check it, and then let them take turns.
-
-        Args:
-            baselines: Who takes part.
-            until: Value of time.perf_counter() at which it should be over.
-            refuse: Told of those that fail.
-        """
+        """Let all compute the product, check it, and then let them take turns."""
         share = _TUNING_SHARE * (until - time.perf_counter()) / max(1, len(baselines))
         scores: dict[Baseline, HostScore] = {}
         for baseline in baselines:
@@ -109,36 +106,27 @@ class HostContest:
         return HostScore(seconds, [] if baseline.warms_up else [seconds])
 
     def _take_turns(self, scores: dict[Baseline, HostScore], until: float, refuse: Refuse) -> None:
-        """In another order each time: what ran before sways caches and clocks."""
-        order = list(scores)
-        for turn in range(max((one.turns for one in order), default=0)):
-            random.Random(turn).shuffle(order)
-            for baseline in list(order):
-                score = scores[baseline]
-                taken = len(score.seconds)
-                due = taken < score.least_turns or time.perf_counter() <= until
-                if taken > turn or taken >= min(baseline.turns, score.most_turns) or not due:
-                    continue
-                try:
-                    score.seconds.append(self._time(baseline)[0])
-                except Exception as error:
-                    refuse(baseline, f"{type(error).__name__}: {error}")
-                    order.remove(baseline)
-                    del scores[baseline]
+        for turn, baseline in take_turns(scores, max((one.turns for one in scores), default=0)):
+            score = scores.get(baseline)
+            taken = len(score.seconds) if score else 0
+            if score is None or turn < taken or taken >= min(baseline.turns, score.most_turns):
+                continue
+            if taken >= score.least_turns and time.perf_counter() > until:
+                continue
+            try:
+                score.seconds.append(self._time(baseline)[0])
+            except Exception as error:
+                refuse(baseline, f"{type(error).__name__}: {error}")
+                del scores[baseline]
 
     def _time(self, baseline: Baseline) -> tuple[float, Matrix]:
-        awake = self._blas.wake_all() if baseline.wakes_blas else contextlib.nullcontext()
-        with awake:
+        with self._blas.wake_all(wanted=baseline.wakes_blas):
             started = time.perf_counter()
             product = baseline.multiply(self._operands)
             seconds = time.perf_counter() - started
         if baseline.wakes_blas and self._wake_gpu is not None:
             self._wake_gpu()
         return seconds, product
-
-
-class WrongProductError(Exception):
-    """What a baseline computed is not A·B."""
 
 
 def make_host_rows(
@@ -148,14 +136,7 @@ def make_host_rows(
     limit_seconds: float | None = None,
     group: Group = "suite",
 ) -> list[HostRow]:
-    """The rows of one contest.
-
-    Args:
-        operands: The product.
-        scores: What was found.
-        limit_seconds: The least time of the GPU alone; None where it was not measured.
-        group: Why the product is measured.
-    """
+    """The rows of one contest."""
     rows = []
     for baseline, score in scores.items():
         median = statistics.median(score.seconds)
@@ -170,7 +151,7 @@ def make_host_rows(
                 limit_seconds=limit_seconds,
                 f=f,
                 f_actual=f_actual,
-                spread=(max(score.seconds) - min(score.seconds)) / median,
+                spread=find_spread(score.seconds, median),
                 turns=len(score.seconds),
                 settings=baseline.settings,
                 group=group,

@@ -5,18 +5,17 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Self
+from typing import Final
 
+from benchmarks.common.shapes import DTYPES, Shape, make_cube
 from benchmarks.host.baselines.lineup import OTHERS, OURS, PRESET
-from benchmarks.host.results import HostResults
-from benchmarks.host.rows import HostRow, SweepRow
-from benchmarks.host.suite import ALL_SHAPES, DTYPES, SMALL_SIZES
-from benchmarks.kernels.measured import Shape
+from benchmarks.host.results import HostResults, HostRow, SweepRow
+from benchmarks.host.suite import ALL_SHAPES, SMALL_SIZES
 from wavetrim.scheduler.problem import MEMORIES
 
 SLOWER_SHARE: Final = 0.03
 SLOWER_SECONDS: Final = 0.05e-3
-"""Over the fastest other's time by this share and these seconds, a product counts as slower."""
+"""A product counts as slower beyond the fastest other's time, this share and these seconds."""
 
 LEAST_MEANS: Final = {"pinned": 1.10, "pageable": 4.0}
 """Geometric means of the speed over the fastest other's, at the random products."""
@@ -29,12 +28,9 @@ MOVING_RATIO: Final = 1.0
 BUSY_SPEED: Final = 1.2
 
 KEPT_SHARE: Final = 0.98
-"""Of what was reached before: nothing may be slower by more than 2%."""
+"""Share that must be kept of what was reached before."""
 
-REACHED_SHARES: Final[dict[Shape, float]] = {
-    (8192, 8192, 8192): 0.966,
-    (16384, 16384, 16384): 0.965,
-}
+REACHED_SHARES: Final[dict[Shape, float]] = {make_cube(8192): 0.966, make_cube(16384): 0.965}
 """Of the limit, page-locked float32, at commit 0407190."""
 
 REACHED_MEANS: Final = {"cublasxt": 3.0, "cupy": 6.8}
@@ -43,11 +39,7 @@ REACHED_MEANS: Final = {"cublasxt": 3.0, "cupy": 6.8}
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """All baselines at one product.
-
-    Attributes:
-        rows: By baseline.
-    """
+    """The rows of all baselines at one product, by baseline."""
 
     rows: Mapping[str, HostRow]
 
@@ -63,19 +55,14 @@ class Contest:
         return min(others, key=lambda row: row.seconds)
 
     @property
-    def speed(self) -> float:
-        """Time of the fastest of the others over ours."""
-        return self.fastest.seconds / self.ours.seconds
-
-    @property
     def excess(self) -> float:
         """Our time over what it may be, at most 1."""
         allowed = self.fastest.seconds * (1 + SLOWER_SHARE) + SLOWER_SECONDS
         return self.ours.seconds / allowed
 
-    def find_speed_over(self, name: str) -> float | None:
-        """A baseline's time over ours; None where it was not measured."""
-        return self.rows[name].seconds / self.ours.seconds if name in self.rows else None
+    def find_ratio(self, name: str) -> float | None:
+        """Our time over a baseline's; None where that was not measured."""
+        return self.ours.seconds / self.rows[name].seconds if name in self.rows else None
 
 
 def list_contests(rows: Iterable[HostRow]) -> list[Contest]:
@@ -113,21 +100,7 @@ class Judgement:
     bound: float
     found: float | None
     count: int
-    at_least: bool = False
-
-    @classmethod
-    def over(
-        cls,
-        what: str,
-        bound: float,
-        values: Iterable[float | None],
-        summarize: Callable[[Sequence[float]], float],
-        *,
-        at_least: bool = False,
-    ) -> Self:
-        """Of several values; None is one that was not measured."""
-        known = [value for value in values if value is not None]
-        return cls(what, bound, summarize(known) if known else None, len(known), at_least)
+    at_least: bool
 
     @property
     def met(self) -> bool | None:
@@ -139,7 +112,11 @@ class Judgement:
 
 def judge(results: HostResults) -> list[Judgement]:
     """All that is asked of what a file holds: contests, sweeps, or both."""
-    judgements = _judge_contests(results.rows) if results.rows else []
+    judgements = []
+    if results.rows:
+        contests = list_contests(results.rows)
+        judgements += _judge_contests(contests) + _judge_predictions(results.rows)
+        judgements += _judge_reached(results.rows, contests)
     return judgements + (_judge_sweeps(results.regret) if results.regret else [])
 
 
@@ -153,39 +130,59 @@ def list_errors(pairs: Iterable[tuple[float, float]]) -> list[float]:
     return [abs(predicted - measured) / measured for predicted, measured in pairs if measured > 0]
 
 
-def _judge_contests(rows: Sequence[HostRow]) -> list[Judgement]:
-    contests = list_contests(rows)
-    judgements = [
-        Judgement.over(
-            f"products slower than the fastest other by {SLOWER_SHARE:.0%} + "
-            f"{SLOWER_SECONDS * 1e3:g} ms",
-            0,
-            (one.excess for one in contests),
-            lambda values: sum(value > 1 for value in values),
+def _judge(
+    what: str,
+    bound: float,
+    values: Iterable[float | None],
+    summarize: Callable[[Sequence[float]], float],
+    *,
+    at_least: bool = False,
+) -> Judgement:
+    known = [value for value in values if value is not None]
+    found = summarize(known) if known else None
+    return Judgement(what, bound, found, len(known), at_least)
+
+
+def _judge_speed(what: str, bound: float, ratios: Iterable[float | None]) -> Judgement:
+    """Geometric mean of a speed, from ratios of our time to another's."""
+
+    def find_speed(known: Sequence[float]) -> float:
+        return statistics.geometric_mean(1 / ratio for ratio in known)
+
+    return _judge(what, bound, ratios, find_speed, at_least=True)
+
+
+def _judge_percentiles(
+    what: str, bounds: Mapping[int, float], values: Sequence[float]
+) -> list[Judgement]:
+    names = {percent: f"{percent}th percentile" for percent in bounds} | {50: "median"}
+    return [
+        _judge(
+            f"{what}, {names[percent]}", bound, values, partial(find_percentile, percent=percent)
         )
+        for percent, bound in bounds.items()
     ]
+
+
+def _judge_contests(contests: Sequence[Contest]) -> list[Judgement]:
+    slower = f"slower than the fastest other by {SLOWER_SHARE:.0%} + {SLOWER_SECONDS * 1e3:g} ms"
+    excesses = (one.excess for one in contests)
+    judgements = [_judge(f"products {slower}", 0, excesses, lambda x: sum(one > 1 for one in x))]
+    small = f"{SMALL_SIZES[0]}³ to {SMALL_SIZES[-1]}³"
     for memory in reversed(MEMORIES):
         of = [one for one in contests if one.ours.memory == memory]
-        judgements.append(
-            Judgement.over(
-                f"random products, {memory}: mean speed over the fastest other",
-                LEAST_MEANS[memory],
-                (one.speed for one in of if one.ours.group == "random"),
-                statistics.geometric_mean,
-                at_least=True,
-            )
-        )
-        judgements.append(
-            Judgement.over(
-                f"{SMALL_SIZES[0]}³ to {SMALL_SIZES[-1]}³, {memory}: largest time over "
-                "cupy-streams'",
-                1.0,
-                (_invert(one.find_speed_over("cupy-streams")) for one in of if _is_small(one.ours)),
-                max,
-            )
-        )
-    judgements += _judge_predictions(rows)
-    return judgements + _judge_reached(rows, contests)
+        drawn = (one.find_ratio(one.fastest.baseline) for one in of if one.ours.group == "random")
+        streams = (one.find_ratio("cupy-streams") for one in of if _is_small(one.ours))
+        fastest = f"random products, {memory}: mean speed over the fastest other"
+        judgements += [
+            _judge_speed(fastest, LEAST_MEANS[memory], drawn),
+            _judge(f"{small}, {memory}: largest time over cupy-streams'", 1.0, streams, max),
+        ]
+    return judgements
+
+
+def _is_small(row: HostRow) -> bool:
+    return row.is_cube and row.m <= SMALL_SIZES[-1]
 
 
 def _judge_predictions(rows: Sequence[HostRow]) -> list[Judgement]:
@@ -198,90 +195,55 @@ def _judge_predictions(rows: Sequence[HostRow]) -> list[Judgement]:
             if row.baseline == name and row.predicted_seconds is not None
         )
         of = "calibrated" if name == OURS else "from a preset alone"
-        judgements += _judge_percentiles(
-            f"error of predicted seconds, {of}", {50: middle, 95: high}, errors
-        )
+        bounds = {50: middle, 95: high}
+        judgements += _judge_percentiles(f"error of predicted seconds, {of}", bounds, errors)
     return judgements
 
 
 def _judge_reached(rows: Sequence[HostRow], contests: Sequence[Contest]) -> list[Judgement]:
     """What must not be lost."""
+    shares = {
+        row.shape: row.limit_share
+        for row in rows
+        if (row.baseline, row.dtype, row.memory) == (OURS, "float32", "pinned")
+    }
     judgements = [
-        Judgement.over(
+        _judge(
             f"{shape[0]}³ float32, pinned: share of the limit",
             round(KEPT_SHARE * reached, 3),
-            (
-                row.limit_share
-                for row in rows
-                if (row.baseline, row.dtype, row.memory) == (OURS, "float32", "pinned")
-                and row.shape == shape
-            ),
+            [shares.get(shape)],
             min,
             at_least=True,
         )
         for shape, reached in REACHED_SHARES.items()
     ]
-    judgements += [
-        Judgement.over(
+    suite = [x for x in contests if x.ours.shape in ALL_SHAPES and x.ours.memory == "pageable"]
+    return judgements + [
+        _judge_speed(
             f"suite, pageable, {dtype}: mean speed over {name}",
             round(KEPT_SHARE * reached, 3),
-            (
-                one.find_speed_over(name)
-                for one in contests
-                if one.ours.shape in ALL_SHAPES
-                and (one.ours.dtype, one.ours.memory) == (dtype, "pageable")
-            ),
-            statistics.geometric_mean,
-            at_least=True,
+            (one.find_ratio(name) for one in suite if one.ours.dtype == dtype),
         )
         for name, reached in REACHED_MEANS.items()
         for dtype in DTYPES
     ]
-    return judgements
 
 
 def _judge_sweeps(regret: Sequence[SweepRow]) -> list[Judgement]:
     splits = [row for row in regret if row.is_split]
+    pinned = [f"the plan as it is over {of}its F pinned" for of in ("that of ", "")]
+    moving = (row.moving_seconds / row.measured_seconds["total"] for row in splits)
     busy = (
-        row.busy_pinned_seconds / row.busy_moving_seconds
+        row.busy_moving_seconds / row.busy_pinned_seconds
         for row in splits
         if row.busy_pinned_seconds is not None and row.busy_moving_seconds is not None
     )
     return [
         *_judge_percentiles("regret of F", REGRETS, [row.regret for row in regret]),
-        Judgement.over(
-            "splits: mean time of the plan as it is over that of its F pinned",
-            MOVING_RATIO,
-            (row.moving_seconds / row.measured_seconds["total"] for row in splits),
-            statistics.geometric_mean,
+        _judge(
+            f"splits: mean time of {pinned[0]}", MOVING_RATIO, moving, statistics.geometric_mean
         ),
-        Judgement.over(
-            "splits, half of the cores busy: mean speed of the plan as it is over its F pinned",
-            BUSY_SPEED,
-            busy,
-            statistics.geometric_mean,
-            at_least=True,
+        _judge_speed(
+            f"splits, half of the cores busy: mean speed of {pinned[1]}", BUSY_SPEED, busy
         ),
     ]
-
-
-def _judge_percentiles(
-    what: str, bounds: Mapping[int, float], values: Sequence[float]
-) -> list[Judgement]:
-    return [
-        Judgement.over(
-            f"{what}, {'median' if percent == 50 else f'{percent}th percentile'}",
-            bound,
-            values,
-            partial(find_percentile, percent=percent),
-        )
-        for percent, bound in bounds.items()
-    ]
-
-
-def _is_small(row: HostRow) -> bool:
-    return row.m == row.n == row.k <= SMALL_SIZES[-1]
-
-
-def _invert(ratio: float | None) -> float | None:
-    return None if ratio is None else 1 / ratio

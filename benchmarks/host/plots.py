@@ -1,29 +1,25 @@
 """Draws docs/host-limit-<gpu>.png and docs/host-f-<gpu>.png from results/host-<gpu>.json.
 
 The first shows per cent of the GPU's limit by product, the second time over F with the model's
-choice. Run `make figures`, or `python -m benchmarks.host.plots`; it needs matplotlib. The same
-figures give the same files, which name them.
+choice. Run `make figures`, or `python -m benchmarks.host.plots`; it needs matplotlib.
 """
 
-import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.common.plots import digest, save_plot
-from benchmarks.common.results import ResultsError
-from benchmarks.common.tables import RESULTS, ROOT
+from benchmarks.common.plots import DOCS, Plot, write_plots
+from benchmarks.common.shapes import Shape, name_shape
+from benchmarks.common.tables import RESULTS
 from benchmarks.host.baselines.lineup import OTHERS, OURS
-from benchmarks.host.results import HostResults, read_host_results
-from benchmarks.host.rows import HostRow, SweepRow
-from benchmarks.host.suite import ALL_SHAPES, name_shape
-from benchmarks.kernels.measured import Shape
+from benchmarks.host.results import HostResults, HostRow, SweepRow, read_host_results
+from benchmarks.host.suite import ALL_SHAPES
 from wavetrim.scheduler.problem import MEMORIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-DOCS: Final = ROOT / "docs"
 DRAWN_DTYPE: Final = "float32"
 DRAWN_SWEEPS: Final[tuple[tuple[Shape, str, int | None], ...]] = (
     ((16384, 16384, 256), "float32", None),
@@ -43,46 +39,58 @@ _COLOURS: Final = dict(
     )
 )
 _DOTS_PER_INCH: Final = 130
+_COLUMNS: Final = 3
 
 
-def main() -> int:
-    """Draws the plots of each results file."""
-    try:
-        results = read_host_results(RESULTS)
-    except ResultsError as error:
-        print(error, file=sys.stderr)
-        return 1
-    for one in results:
-        for name in list_plots(one):
-            find_plot(one, name).write_bytes(PLOTS[name](one))
-    return 0
+def main() -> None:
+    """Draw the plots of each results file."""
+    write_plots(
+        lambda: (plot for one in read_host_results(RESULTS) for plot in list_plots(one).values())
+    )
 
 
-def list_plots(results: HostResults) -> list[str]:
-    """The plots that there is something for in a results file."""
-    return [
-        name for name, pick in (("limit", pick_rows), ("f", pick_drawn_sweeps)) if pick(results)
+def list_plots(results: HostResults) -> dict[str, Plot]:
+    """The plots that a results file has something for, by name."""
+    plots = {"limit": plot_limit(results)} if pick_rows(results) else {}
+    return plots | ({"f": plot_f(results)} if pick_drawn_sweeps(results) else {})
+
+
+def plot_limit(results: HostResults) -> Plot:
+    """Per cent of the limit at every product: a panel for each kind of host memory."""
+    rows = pick_rows(results)
+    figures = [(row.shape, row.memory, row.baseline, row.limit_share) for row in rows]
+    title = _name_run(results, f"Host to host, {DRAWN_DTYPE}, {{}}: per cent of its limit alone")
+    draw = partial(_draw_limit, title=title, rows=rows)
+    return _make_plot(results, "limit", figures, (9.0, 6.4), draw)
+
+
+def plot_f(results: HostResults) -> Plot:
+    """Time over F: measured, predicted, the model's choice and the best one."""
+    sweeps = pick_drawn_sweeps(results)
+    figures = [
+        (row.shape, row.dtype, row.sms, row.f, row.best_f, [list(point) for point in row.curve])
+        for row in sweeps
     ]
+    title = _name_run(results, "Milliseconds over F, the CPU's rows, {}, pageable memory")
+    draw = partial(_draw_f, title=title, sweeps=sweeps, whole=count_sms(results))
+    lines = -(-len(sweeps) // min(_COLUMNS, len(sweeps)))
+    return _make_plot(results, "f", figures, (9.0, 2.9 * lines), draw)
 
 
-def find_plot(results: HostResults, name: str) -> Path:
-    """Where a plot of a results file stands."""
-    return DOCS / f"host-{name}-{results.gpu}.png"
+def _make_plot(
+    results: HostResults,
+    name: str,
+    figures: list[Any],
+    inches: tuple[float, float],
+    draw: Callable[["Figure"], None],
+) -> Plot:
+    shown = [results.caption, name, *figures]
+    return Plot(DOCS / f"host-{name}-{results.gpu}.png", shown, inches, _DOTS_PER_INCH, draw)
 
 
-def digest_figures(results: HostResults, name: str) -> str:
-    """Names what a plot shows, so that one of other figures is told from it."""
-    drawn: list[Any] = [results.caption, name]
-    if name == "limit":
-        drawn += [
-            (row.shape, row.memory, row.baseline, row.limit_share) for row in pick_rows(results)
-        ]
-    else:
-        drawn += [
-            (row.shape, row.dtype, row.sms, row.f, row.best_f, [list(point) for point in row.curve])
-            for row in pick_drawn_sweeps(results)
-        ]
-    return digest(drawn)
+def _name_run(results: HostResults, title: str) -> str:
+    gpu = results.document["hardware"]["gpu"]
+    return f"{title.format(gpu)}\ncommit {results.document['commit']}"
 
 
 def pick_rows(results: HostResults) -> list[HostRow]:
@@ -107,47 +115,26 @@ def count_sms(results: HostResults) -> int:
     return max((row.sms for row in results.regret), default=0)
 
 
-def draw_limit(results: HostResults) -> bytes:
-    """Per cent of the limit at every product: a panel for each kind of host memory."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 6.4), dpi=_DOTS_PER_INCH, layout="constrained")
-    gpu = results.document["hardware"]["gpu"]
-    rows = pick_rows(results)
-    names = list(map(name_shape, _list_shapes(rows)))
-    title = f"Host to host, {DRAWN_DTYPE}, {gpu}: per cent of its limit alone"
-    figure.suptitle(f"{title}\ncommit {results.document['commit']}", fontsize=11)
+def _draw_limit(figure: "Figure", title: str, rows: Sequence[HostRow]) -> None:
+    figure.suptitle(title, fontsize=11)
     panels = figure.subplots(len(MEMORIES), 1, sharex=True)
     for axes, memory in zip(panels, MEMORIES, strict=True):
         _draw_shares(axes, rows, memory)
+    names = list(map(name_shape, _list_shapes(rows)))
     panels[-1].set_xticks(range(len(names)), names, rotation=60, fontsize=8)
     for label in panels[-1].get_xticklabels():
         label.set_ha("right")
-    return save_plot(figure, digest_figures(results, "limit"))
 
 
-def draw_f(results: HostResults) -> bytes:
-    """Time over F: measured, predicted, the model's choice and the best one."""
-    from matplotlib.figure import Figure
-
-    sweeps = pick_drawn_sweeps(results)
-    columns = min(3, max(1, len(sweeps)))
-    lines = max(1, -(-len(sweeps) // columns))
-    figure = Figure(figsize=(9.0, 2.9 * lines), dpi=_DOTS_PER_INCH, layout="constrained")
-    gpu = results.document["hardware"]["gpu"]
-    title = f"Milliseconds over F, the CPU's rows, {gpu}, pageable memory"
-    figure.suptitle(f"{title}\ncommit {results.document['commit']}", fontsize=11)
-    panels = figure.subplots(lines, columns, squeeze=False).flat
+def _draw_f(figure: "Figure", title: str, sweeps: Sequence[SweepRow], whole: int) -> None:
+    columns = min(_COLUMNS, len(sweeps))
+    figure.suptitle(title, fontsize=11)
+    panels = figure.subplots(-(-len(sweeps) // columns), columns, squeeze=False).flat
     for axes, row in zip(panels, sweeps, strict=False):
-        _draw_sweep(axes, row, count_sms(results))
+        _draw_sweep(axes, row, whole)
     for axes in list(figure.axes)[len(sweeps) :]:
         axes.set_axis_off()
-    if sweeps:
-        figure.axes[0].legend(fontsize=7, loc="lower right", frameon=False)
-    return save_plot(figure, digest_figures(results, "f"))
-
-
-PLOTS: Final = {"limit": draw_limit, "f": draw_f}
+    figure.axes[0].legend(fontsize=7, loc="lower right", frameon=False)
 
 
 def _draw_shares(axes: "Axes", rows: Sequence[HostRow], memory: str) -> None:
@@ -188,4 +175,4 @@ def _list_shapes(rows: Sequence[HostRow]) -> list[Shape]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,18 +1,110 @@
-"""benchmarks/results/host-<gpu>.json: one run's contests, or its sweeps of F, written and read."""
+"""The rows of benchmarks/results/host-<gpu>.json: turns of baselines, and sweeps of F."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from benchmarks.common.environment import name_gpu
-from benchmarks.common.results import name_all_commits, read_document, read_rows, write_document
-from benchmarks.host.rows import HostRow, SweepRow
+from benchmarks.common.results import read_document, read_rows
+from benchmarks.common.shapes import ProductRow
+from benchmarks.host.suite import Group
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow(ProductRow):
+    """One baseline at one product.
+
+    Attributes:
+        memory: "pageable" or "pinned".
+        baseline: Its name.
+        seconds: Median of the turns, from host memory back into host memory.
+        limit_seconds: The least time of the GPU alone, by the rates of the same run; None where it
+            was not measured.
+        f: Rows of C that the plan left to the CPU; None where there is no plan.
+        f_actual: Rows of C that the CPU computed.
+        spread: Slowest minus fastest turn, over the median.
+        turns: Number of turns.
+        settings: What the baseline was tuned to.
+        group: Why the product is measured.
+    """
+
+    memory: str
+    baseline: str
+    seconds: float
+    limit_seconds: float | None
+    f: int | None
+    f_actual: int | None
+    spread: float
+    turns: int
+    settings: dict[str, Any] | None = None
+    group: Group = "suite"
+
+    @property
+    def limit_share(self) -> float | None:
+        """The limit over the time taken: 1 at the limit of the GPU alone."""
+        return None if self.limit_seconds is None else self.limit_seconds / self.seconds
+
+    @property
+    def predicted_seconds(self) -> float | None:
+        """The plan's prediction; None where there is no plan."""
+        return (self.settings or {}).get("predicted_seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRow(ProductRow):
+    """The model's F against the best one that was found.
+
+    Attributes:
+        memory: "pageable" or "pinned".
+        sms: Multiprocessors that the GPU was held to, or all that it has.
+        f: The model's F.
+        best_f: The fastest F of the sweep.
+        regret: Time at `f` over time at `best_f`.
+        predicted_seconds: "gpu", "cpu" and "total" at `f`, by the model.
+        measured_seconds: The same as measured with `f` pinned, medians.
+        kernel: Name and tile of the GPU's kernel.
+        gpu_alone_seconds: Time at F = 0.
+        cpu_alone_seconds: Time at F = M; None where the model finds that hopeless.
+        moving_seconds: Time with the plan as it is, whose boundary may move from `f`.
+        turns: Turns of the best ones.
+        busy_moving_seconds: As `moving_seconds` while half of the cores are busy; None where one
+            device computes all rows.
+        busy_pinned_seconds: The same with `f` pinned.
+        curve: (F, seconds, predicted seconds), one turn each.
+    """
+
+    memory: str
+    sms: int
+    f: int
+    best_f: int
+    regret: float
+    predicted_seconds: Mapping[str, float]
+    measured_seconds: Mapping[str, float]
+    kernel: str
+    gpu_alone_seconds: float
+    cpu_alone_seconds: float | None
+    moving_seconds: float
+    turns: int
+    busy_moving_seconds: float | None = None
+    busy_pinned_seconds: float | None = None
+    curve: Sequence[Sequence[float]] = field(default_factory=tuple)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether both devices compute rows."""
+        return 0 < self.f < self.m
+
+    @property
+    def over_better_alone(self) -> float:
+        """Time with the plan, its boundary moving, over that of the better device alone."""
+        alone = [x for x in (self.gpu_alone_seconds, self.cpu_alone_seconds) if x is not None]
+        return self.moving_seconds / min(alone)
 
 
 @dataclass(frozen=True, slots=True)
 class HostResults:
-    """A results file.
+    """A results file: one run's contests, or its sweeps of F.
 
     Attributes:
         document: What stands above the rows.
@@ -40,76 +132,28 @@ class HostResults:
             f"{hardware['cpu']}; {', '.join(shown)}; commit {self.document['commit']}"
         )
 
-    @property
-    def left_out(self) -> Sequence[str]:
-        """What was not measured, and why."""
-        entries: Sequence[str] = self.document.get("left_out", ())
-        return entries
 
-    @classmethod
-    def read(cls, file: Path) -> Self:
-        """Read one file.
+def read_host_file(file: Path) -> HostResults:
+    """Read one host-<gpu>.json.
 
-        Files of before 2026-12 may hold contests of several commits, with the GPU held to some
-        multiprocessors, too. These are passed over, and the caption names all commits.
+    Files of before 2026-12 may hold contests with the GPU held to some multiprocessors: these are
+    passed over.
 
-        Raises:
-            ResultsError: It is no JSON, or lacks something.
-            OSError: It cannot be read.
-        """
-        with read_document(file, "make bench-host") as document:
-            rows, regret = document.pop("rows"), document.pop("regret")
-            name_all_commits(document, [*rows, *regret])
-            whole = {document["hardware"].get("sm_count"), None}
-            rows = [row for row in rows if row.get("sms") in whole]
-            results = cls(document, read_rows(HostRow, rows), read_rows(SweepRow, regret))
-            if not ((rows or regret) and results.caption):
-                raise ValueError("it has no rows")
-        return results
-
-    def write(self, file: Path) -> None:
-        """Write it, all at once."""
-        write_document(file, **self.document, rows=self.rows, regret=self.regret)
-
-
-class HostRecord:
-    """What a run has found so far, written anew whenever something is found.
-
-    Args:
-        out: The results file.
-        environment: What the run is measured on, and with which profile.
+    Raises:
+        ResultsError: It is no JSON, or lacks something.
+        OSError: It cannot be read.
     """
-
-    def __init__(self, out: Path, environment: Mapping[str, Any]) -> None:
-        self._out = out
-        self._document = dict(environment)
-        self._left_out: list[str] = []
-        self.rows: list[HostRow] = []
-        self.regret: list[SweepRow] = []
-        self.wrong: list[str] = []
-
-    def refuse(self, name: str, where: str, why: str) -> None:
-        """Note a baseline that failed at a product."""
-        if why.startswith("WrongProductError"):
-            self.wrong.append(f"{name} at {where}")
-        self.leave_out(f"{name} at {where}", why)
-
-    def leave_out(self, what: str, why: str) -> None:
-        """Note what was not measured."""
-        self._left_out.append(f"{what}: {why}")
-        print(f"left out: {self._left_out[-1]}", flush=True)
-
-    def write(self) -> None:
-        """Write the results file."""
-        document = {**self._document, "left_out": self._left_out}
-        HostResults(document, tuple(self.rows), tuple(self.regret)).write(self._out)
+    with read_document(file, "make bench-host") as document:
+        rows, regret = document.pop("rows"), document.pop("regret")
+        whole = {document["hardware"].get("sm_count"), None}
+        rows = [row for row in rows if row.get("sms") in whole]
+        results = HostResults(document, read_rows(HostRow, rows), read_rows(SweepRow, regret))
+        if not ((rows or regret) and results.caption):
+            raise ValueError("it has no rows")
+    return results
 
 
 def read_host_results(folder: Path) -> list[HostResults]:
-    """All results of machines with a GPU; none where nothing was measured yet.
-
-    Raises:
-        ResultsError: One of them lacks something.
-    """
-    found = (HostResults.read(file) for file in sorted(folder.glob("host-*.json")))
+    """All results of machines with a GPU; none where nothing was measured yet."""
+    found = map(read_host_file, sorted(folder.glob("host-*.json")))
     return [results for results in found if results.document["hardware"]["gpu"]]

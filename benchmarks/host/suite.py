@@ -8,13 +8,13 @@ from typing import Final, Literal
 
 import numpy as np
 
-from benchmarks.kernels.measured import Shape
+from benchmarks.common.shapes import DTYPES, Shape, count_flops, make_cube, name_shape
 from wavetrim.scheduler.problem import GemmProblem, Memory
 
 Group = Literal["suite", "random", "small"]
 
 NAMED: Final[tuple[Shape, ...]] = (
-    *((size, size, size) for size in (1024, 2048, 4096, 8192, 16384)),
+    *map(make_cube, (1024, 2048, 4096, 8192, 16384)),
     (16384, 16384, 256),
     (65536, 256, 256),
     (256, 8192, 8192),
@@ -50,19 +50,17 @@ ALL_SHAPES: Final = (*NAMED, *ADDED)
 SMALL_SIZES: Final = (64, 128, 256, 512, 700, 1024)
 """M = N = K of the small products. The last one is of the suite."""
 
-DTYPES: Final = ("float32", "float64")
-
 RANDOM_SHAPES: Final = 40
 LARGEST_SIZE: Final = 40_000
 MOST_BYTES: Final = 4 * 2**30
-"""Of A, B and C of a random product."""
+"""Largest A, B and C together of a random product."""
 
 SQUARES_HELD: Final[tuple[Shape, ...]] = ((4096, 4096, 4096), (8192, 8192, 8192))
-"""Products at which F is swept with the GPU held to FEW_SMS, as if it were a small one."""
+"""Products at which F is swept with the GPU held to FEW_SMS, like a small GPU."""
 
 HELD_SMS: Final = (8, 32)
-"""Multiprocessors that the GPU is held to at every product of the suite. With few of them there are
-more splits, so these come first."""
+"""Multiprocessors that the GPU is held to at every product of the suite; 8 first, which splits more
+products."""
 
 FEW_SMS: Final = 4
 
@@ -72,7 +70,7 @@ _GPU_FLOPS_A_SECOND: Final = 5e13
 _CPU_FLOPS_A_SECOND: Final = {"float32": 1.8e12, "float64": 1.1e12}
 _DRAWN_BYTES_A_SECOND: Final = 3e9
 _FIXED_SECONDS: Final = {"pageable": 1.2, "pinned": 0.3}
-"""NumPy's threads fall asleep again after each of its turns, 0.2 s each."""
+"""Fixed seconds of each contest; NumPy's threads take 0.2 s to fall asleep after a turn."""
 
 _ROUNDS: Final = 5
 _TUNINGS: Final = {"suite": 12, "random": 0, "small": 0}
@@ -110,8 +108,7 @@ class Product:
 
     def estimate_seconds(self, memory: str) -> float:
         """About what all baselines together take, on an H200 with 16 cores."""
-        m, n, k = self.shape
-        flops, moved_bytes = 2 * m * n * k, self.size_bytes
+        flops, moved_bytes = count_flops(self.shape), self.size_bytes
         compute_seconds = flops / _GPU_FLOPS_A_SECOND
         a_round = moved_bytes / _SLOW_WAY_BYTES_A_SECOND[memory] + 6 * compute_seconds
         tuned_seconds = moved_bytes / _TUNED_BYTES_A_SECOND[memory] + compute_seconds
@@ -132,16 +129,14 @@ def list_suite(shapes: Sequence[Shape] = ALL_SHAPES, group: Group = "suite") -> 
 
 def list_small() -> list[Product]:
     """The small products that are not of the suite."""
-    squares = [(size, size, size) for size in SMALL_SIZES]
-    return list_suite([shape for shape in squares if shape not in ALL_SHAPES], "small")
+    cubes = map(make_cube, SMALL_SIZES)
+    return list_suite([shape for shape in cubes if shape not in ALL_SHAPES], "small")
 
 
 def draw_products(seed: str, count: int = RANDOM_SHAPES) -> list[Product]:
     """Products that nobody tuned for: sizes log-uniform in 1…LARGEST_SIZE, an element type each.
 
-    Args:
-        seed: The same seed gives the same products, with any version of Python.
-        count: How many.
+    The same seed gives the same products, with any version of Python.
     """
     generator = random.Random(seed)
     products: list[Product] = []
@@ -163,19 +158,3 @@ def list_sweeps(
     held = [(product, sms) for sms in HELD_SMS for product in suite]
     few = [(product, FEW_SMS) for product in suite if product.shape in SQUARES_HELD]
     return [*whole, *few, *held]
-
-
-def name_shape(shape: Shape) -> str:
-    """A product as people write it."""
-    m, n, k = shape
-    return f"{m}³" if m == n == k else f"{m}×{n}×{k}"
-
-
-def name_contest(product: Product, memory: str) -> str:
-    """One contest: "4096³ float32 pinned"."""
-    return f"{product} {memory}"
-
-
-def name_sweep(product: Product, sms: int | None) -> str:
-    """One sweep: "F at 4096³ float32, 32 multiprocessors"."""
-    return f"F at {product}, {'all' if sms is None else sms} multiprocessors"

@@ -1,15 +1,14 @@
-"""The model's F beside all the others: what it costs not to have guessed the best one."""
+"""Sweeps of F: how much slower the model's F is than the best one."""
 
-import random
 import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from benchmarks.common.busy_cores import take_cores
 from benchmarks.common.operands import Operands
-from benchmarks.host.rows import SweepRow
+from benchmarks.common.turns import take_turns
+from benchmarks.host.machine import take_cores
+from benchmarks.host.results import SweepRow
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.scheduler.execution.executor import Executor, Timings
@@ -19,50 +18,45 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 POINTS: Final = 30
-"""Between the wave boundaries, at equal distances."""
+"""F between the wave boundaries, at equal distances."""
 
 WAVES: Final = 24
-"""Wave boundaries at most; of more, every second, third… is left out."""
+"""Most wave boundaries of a sweep; more are thinned."""
 
 REACH: Final = 2.5
 LEAST_REACH_SECONDS: Final = 5e-3
-"""The sweep goes as far as the model expects at most so many times the plan's time, or so little
-time that it does not matter."""
+"""Longest predicted time of an F in a sweep: this multiple of the plan's, or these seconds."""
 
 LOOKS: Final = 512
-"""F at which the model is asked how far that is."""
+"""F whose predictions are compared with that, to find both ends of the sweep."""
 
 LEAST_POINTS: Final = 10
 FINALISTS: Final = 4
-"""The fastest ones of the sweep are measured again, with the model's F, each device alone, and the
-plan whose boundary may move."""
+"""The fastest F of the sweep, measured again with the model's F, each device alone, and the plan
+whose boundary may move."""
 
 FINAL_TURNS: Final = 5
 MOST_FINAL_TURNS: Final = 25
 FINAL_SECONDS: Final = 0.4
-"""Where turns are short there are more of them: medians of few differ by chance."""
+"""Time that short turns may fill beyond FINAL_TURNS: medians of few vary by chance."""
 
 BUSY_SHARE: Final = 0.5
-"""Of the cores, taken by others while a split and its F, pinned, are compared again."""
+"""Share of the cores kept busy while a split and its F, pinned, are compared again."""
 
 BUSY_TIME: Final = 0.2
-"""Of a split's sweep, kept for that."""
+"""Share of a split's sweep kept for that."""
 
 LEAST_FINAL_TURNS: Final = 3
 LEAST_RUNS: Final = 2 * LEAST_POINTS + LEAST_FINAL_TURNS * (FINALISTS + 4)
-"""Fewer products than these are no sweep."""
+"""Fewest products of a sweep."""
 
 USUAL_SECONDS: Final = 8.0
 LONGEST_SECONDS: Final = 16.0
-"""What a sweep may take: usually, and where even the least one takes longer."""
+"""Most time of a sweep: usually, and where LEAST_RUNS take longer."""
 
 
 def estimate_sweep_seconds(total_seconds: float) -> float:
-    """About what a sweep takes, 0 for none: the whole of it, or as much as is worth its time.
-
-    Args:
-        total_seconds: What the plan should take.
-    """
+    """About what a sweep takes where its plan takes `total_seconds`; 0 where it is too long."""
     runs = 1.5 * (WAVES + POINTS) + FINAL_TURNS * (FINALISTS + 4)
     usual = max(total_seconds, LEAST_REACH_SECONDS / REACH)
     least_seconds = LEAST_RUNS * total_seconds
@@ -72,23 +66,13 @@ def estimate_sweep_seconds(total_seconds: float) -> float:
 
 
 def count_final_turns(total_seconds: float) -> int:
-    """Turns of the best ones, if there is time.
-
-    Args:
-        total_seconds: What one product takes.
-    """
+    """Turns of the best ones where a product takes `total_seconds`."""
     fitting = int(FINAL_SECONDS / (total_seconds * (FINALISTS + 4)))
     return max(FINAL_TURNS, min(fitting, MOST_FINAL_TURNS))
 
 
 class Sweep:
     """One product, with F from the one end to the other.
-
-    Args:
-        executor: Runs the plans.
-        profile: What they are chosen from.
-        problem: The product.
-        sms: Multiprocessors that the GPU is held to; None for all.
 
     Raises:
         PlanError: No kernel can be held to them.
@@ -107,12 +91,7 @@ class Sweep:
         self._spec: KernelSpec = self.plan.spec or alone.spec
 
     def measure(self, operands: Operands, seconds: float) -> SweepRow:
-        """Measure some F once each, and the best of them several times.
-
-        Args:
-            operands: The product.
-            seconds: What it may take.
-        """
+        """Measure some F once each, and the best of them several times."""
         deadline = time.perf_counter() + seconds
         m, chosen = self._problem.m, self.plan.f
         self._run(chosen, operands)
@@ -127,11 +106,20 @@ class Sweep:
         turns = count_final_turns(total_seconds)
         timings = self._repeat(again, turns, operands, deadline - reserved_seconds)
         busy = self._repeat_while_busy(total_seconds, operands, deadline)
-        medians = {f: find_median(of) for f, of in timings.items() if f is not None}
-        best = min(medians, key=lambda f: medians[f]["total"])
-        predicted = self.plan.predicted
+        return self._make_row(operands, curve, timings, busy)
+
+    def _make_row(
+        self,
+        operands: Operands,
+        curve: Mapping[int, float],
+        timings: Mapping[int | None, Sequence[Timings]],
+        busy: Mapping[int | None, Sequence[Timings]],
+    ) -> SweepRow:
+        m, chosen, predicted = self._problem.m, self.plan.f, self.plan.predicted
+        medians = {f: find_median(of) for f, of in timings.items()}
+        best = min((f for f in medians if f is not None), key=lambda f: medians[f]["total"])
         return SweepRow(
-            *(m, self._problem.n, self._problem.k, self._problem.dtype, operands.memory),
+            *(*operands.shape, operands.dtype, operands.memory),
             sms=self._sms or self._count_sms(),
             f=chosen,
             best_f=best,
@@ -145,7 +133,7 @@ class Sweep:
             kernel=f"{self._spec.name} {self._spec.tile}",
             gpu_alone_seconds=medians[0]["total"],
             cpu_alone_seconds=medians[m]["total"] if m in medians else None,
-            moving_seconds=find_median(timings[None])["total"],
+            moving_seconds=medians[None]["total"],
             turns=min(map(len, timings.values())),
             busy_moving_seconds=find_median(busy[None])["total"] if busy else None,
             busy_pinned_seconds=find_median(busy[chosen])["total"] if busy else None,
@@ -169,15 +157,10 @@ class Sweep:
     def _repeat(
         self, rows: Sequence[int | None], turns: int, operands: Operands, deadline: float
     ) -> dict[int | None, list[Timings]]:
-        """Some F in turns, in another order each time."""
+        """Some F in turns."""
         timings: dict[int | None, list[Timings]] = {f: [] for f in rows}
-        order = list(rows)
-        for turn in range(turns):
-            if turn >= LEAST_FINAL_TURNS and time.perf_counter() > deadline:
-                break
-            random.Random(turn).shuffle(order)
-            for f in order:
-                timings[f].append(self._run(f, operands))
+        for _, f in take_turns(rows, turns, least=LEAST_FINAL_TURNS, until=deadline):
+            timings[f].append(self._run(f, operands))
         return timings
 
     def _run(self, f: int | None, operands: Operands) -> Timings:
@@ -196,33 +179,19 @@ class Sweep:
         return self._profile.gpu.sm_count
 
 
-@dataclass(frozen=True, slots=True)
-class _Reach:
-    """The first and the last F of a sweep."""
-
-    first: int
-    last: int
-
-
 def list_points(plan: Plan, most: int) -> list[int]:
-    """The F of a sweep: wave boundaries, points between them, both ends and the model's own.
-
-    Args:
-        plan: Tells waves and predictions.
-        most: How many there may be, roughly: both kinds are thinned alike.
-    """
-    reach = _find_reach(plan)
-    waves = [f for f in list_boundaries(plan) if reach.first <= f <= reach.last]
+    """The F of a sweep: wave boundaries, points between them, both ends and the model's own."""
+    first, last = _find_reach(plan)
+    waves = [f for f in list_boundaries(plan) if first <= f <= last]
     share = min(1.0, most / (min(len(waves), WAVES) + POINTS))
     boundaries = thin(waves, max(2, round(WAVES * share)))
     count = max(2, round(POINTS * share))
-    width = reach.last - reach.first
-    between = [reach.first + width * place // (count - 1) for place in range(count)]
+    between = [first + (last - first) * place // (count - 1) for place in range(count)]
     return sorted({*boundaries, *between, plan.f})
 
 
 def list_boundaries(plan: Plan) -> list[int]:
-    """Every F at which the GPU's rows fill whole waves, or rows of tiles where a wave is less."""
+    """Every F at which the GPU's rows fill whole waves, or whole rows of tiles."""
     if plan.gpu_curve is None:
         return []
     m, grid = plan.problem.m, plan.gpu_curve.grid
@@ -247,10 +216,10 @@ def find_median(timings: Sequence[Timings]) -> dict[str, float]:
     }
 
 
-def _find_reach(plan: Plan) -> _Reach:
+def _find_reach(plan: Plan) -> tuple[int, int]:
     """The first and the last F for which the model does not expect too long a time."""
     limit = max(REACH * plan.predicted.total_seconds, LEAST_REACH_SECONDS)
     m = plan.problem.m
     looked_at = {*range(0, m, max(1, m // LOOKS)), m, plan.f}
     within = [f for f in looked_at if plan.predict(f).total_seconds <= limit]
-    return _Reach(min(within), max(within))
+    return min(within), max(within)

@@ -1,22 +1,36 @@
 """Writes docs/performance.md's tables from results/host-<gpu>.json.
 
-Run `make figures`, or `python -m benchmarks.host.tables`. What stands between `<!-- NAME -->` and
-`<!-- /NAME -->` is replaced. A file has a part in those sections that it holds something for.
+Run `make figures`, or `python -m benchmarks.host.tables`. A file has a part in the sections that it
+holds something for.
 """
 
-import sys
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from benchmarks.common.results import ResultsError
-from benchmarks.common.tables import RESULTS, ROOT, fill_section, render_table
+from benchmarks.common.shapes import DTYPES, Shape, name_shape
+from benchmarks.common.tables import (
+    RESULTS,
+    ROOT,
+    fill_sections,
+    render_columns,
+    render_table,
+    show,
+    show_ms,
+    write_page,
+)
 from benchmarks.host.baselines.lineup import NAMES, OURS
-from benchmarks.host.judged import find_percentile, judge, list_contests, list_errors
-from benchmarks.host.plots import find_plot, list_plots
-from benchmarks.host.results import HostResults, read_host_results
-from benchmarks.host.rows import HostRow, SweepRow
-from benchmarks.host.suite import ALL_SHAPES, DTYPES, Group, name_shape
-from benchmarks.kernels.measured import Shape
+from benchmarks.host.judged import (
+    Contest,
+    Judgement,
+    find_percentile,
+    judge,
+    list_contests,
+    list_errors,
+)
+from benchmarks.host.plots import list_plots
+from benchmarks.host.results import HostResults, HostRow, SweepRow, read_host_results
+from benchmarks.host.suite import ALL_SHAPES, Group
 from wavetrim.scheduler.problem import MEMORIES
 
 PAGE: Final = ROOT / "docs" / "performance.md"
@@ -27,60 +41,45 @@ WORST: Final = 15
 GROUPS: Final[tuple[Group, ...]] = ("suite", "random", "small")
 
 
-def main() -> int:
-    """Fills the page."""
-    try:
-        results = read_host_results(RESULTS)
-    except ResultsError as error:
-        print(error, file=sys.stderr)
-        return 1
-    PAGE.write_text(fill_page(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
-    return 0
+def main() -> None:
+    """Fill the page."""
+    write_page(PAGE, lambda text: fill_page(text, read_host_results(RESULTS)))
 
 
 def fill_page(text: str, results: Sequence[HostResults]) -> str:
     """The page with all tables as the results have them."""
-    for name, render in SECTIONS.items():
-        bodies = [f"{one.caption}:\n\n{body}" for one in results if (body := render(one))]
-        text = fill_section(text, f"host-{name}", "\n\n".join(bodies) or NOT_MEASURED)
-    return text
+    sections = {f"host-{name}": render for name, render in SECTIONS.items()}
+    return fill_sections(text, sections, results, nothing="", none=NOT_MEASURED)
 
 
 def render_judged(results: HostResults) -> str:
     """What is asked, and what was found."""
     met = {True: "yes", False: "**no**", None: "not measured"}
-    lines = [
-        [
-            one.what,
-            f"{'≥' if one.at_least else '≤'} {one.bound:g}",
-            _show(one.found, ".3g" if one.bound == 0 else ".3f"),
-            str(one.count),
-            met[one.met],
-        ]
-        for one in judge(results)
-    ]
-    return render_table(("figure", "bound", "found", "of", "met"), lines)
+    columns: dict[str, Callable[[Judgement], str]] = {
+        "figure": lambda one: one.what,
+        "bound": lambda one: f"{'≥' if one.at_least else '≤'} {one.bound:g}",
+        "found": lambda one: show(one.found, ".3g" if one.bound == 0 else ".3f"),
+        "of": lambda one: str(one.count),
+        "met": lambda one: met[one.met],
+    }
+    return render_columns(columns, judge(results))
 
 
 def render_worst(results: HostResults) -> str:
     """The contests in which others are furthest ahead, or least behind."""
     contests = sorted(list_contests(results.rows), key=lambda one: one.excess, reverse=True)
-    lines = [
-        [
-            name_shape(one.ours.shape),
-            one.ours.dtype,
-            one.ours.memory,
-            one.ours.group,
-            _show_ms(one.ours.seconds),
-            one.fastest.baseline,
-            _show_ms(one.fastest.seconds),
-            f"{one.ours.seconds / one.fastest.seconds:.3f}",
-            "**yes**" if one.excess > 1 else "no",
-        ]
-        for one in contests[:WORST]
-    ]
-    head = ("product", "type", "memory", "", OURS, "fastest other", "its time", "ratio", "slower")
-    return render_table(head, lines) if lines else ""
+    columns: dict[str, Callable[[Contest], str]] = {
+        "product": lambda one: name_shape(one.ours.shape),
+        "type": lambda one: one.ours.dtype,
+        "memory": lambda one: one.ours.memory,
+        "": lambda one: one.ours.group,
+        OURS: lambda one: show_ms(one.ours.seconds),
+        "fastest other": lambda one: one.fastest.baseline,
+        "its time": lambda one: show_ms(one.fastest.seconds),
+        "ratio": lambda one: f"{one.ours.seconds / one.fastest.seconds:.3f}",
+        "slower": lambda one: "**yes**" if one.excess > 1 else "no",
+    }
+    return render_columns(columns, contests[:WORST])
 
 
 def render_link(results: HostResults) -> str:
@@ -94,19 +93,15 @@ def render_link(results: HostResults) -> str:
 
 def render_times(results: HostResults) -> str:
     """For each group, memory and element type: milliseconds of all baselines at every product."""
-    tables = []
-    for group in GROUPS:
-        for dtype in DTYPES:
-            for memory in MEMORIES:
-                rows = [
-                    row
-                    for row in results.rows
-                    if (row.group, row.dtype, row.memory) == (group, dtype, memory)
-                ]
-                if rows:
-                    tables.append(_render_baselines(f"{group}, {dtype}, {memory}", rows))
-    what = "Per cent of the GPU's limit at each product, wavetrim beside others"
-    return "\n\n".join([*_show_plot(results, "limit", what), *tables])
+    tables = _show_plot(
+        results, "limit", "Per cent of the GPU's limit at each product, wavetrim beside others"
+    )
+    for group, dtype, memory in itertools.product(GROUPS, DTYPES, MEMORIES):
+        kind = (group, dtype, memory)
+        rows = [row for row in results.rows if (row.group, row.dtype, row.memory) == kind]
+        if rows:
+            tables.append(_render_baselines(", ".join(kind), rows))
+    return "\n\n".join(tables)
 
 
 def _render_baselines(title: str, rows: Sequence[HostRow]) -> str:
@@ -117,8 +112,8 @@ def _render_baselines(title: str, rows: Sequence[HostRow]) -> str:
     lines = [
         [
             name_shape(shape),
-            *([_show(shares.get(shape), ".0%")] if with_limit else []),
-            *(_show_ms(times.get((shape, name))) for name in there),
+            *([show(shares.get(shape), ".0%")] if with_limit else []),
+            *(show_ms(times.get((shape, name))) for name in there),
         ]
         for shape in sorted(dict.fromkeys(row.shape for row in rows), key=_find_place)
     ]
@@ -126,39 +121,26 @@ def _render_baselines(title: str, rows: Sequence[HostRow]) -> str:
 
 
 def _find_place(shape: Shape) -> int:
-    """Where a product stands in the suite; behind it where it is none of it."""
+    """A product's place in the suite; all others come after it."""
     return ALL_SHAPES.index(shape) if shape in ALL_SHAPES else len(ALL_SHAPES)
 
 
 def render_splits(results: HostResults) -> str:
-    """Both devices beside each of them alone, at the products that the model splits."""
-    lines = [
-        [
-            name_shape(row.shape),
-            row.dtype,
-            str(row.sms),
-            str(row.f),
-            *map(
-                _show_ms,
-                (
-                    row.moving_seconds,
-                    row.measured_seconds["total"],
-                    row.gpu_alone_seconds,
-                    row.cpu_alone_seconds,
-                ),
-            ),
-            f"{1 / row.over_better_alone:.2f}",
-            _show_ms(row.busy_moving_seconds),
-            _show_ms(row.busy_pinned_seconds),
-        ]
-        for row in results.regret
-        if row.is_split
-    ]
-    head = (
-        *("product", "type", "multiprocessors", "F", OURS, "F pinned", "GPU alone", "CPU alone"),
-        *("speed over the better one", f"{OURS}, busy cores", "F pinned, busy cores"),
-    )
-    return render_table(head, lines) if lines else ""
+    """Both devices against each of them alone, at the products that the model splits."""
+    columns: dict[str, Callable[[SweepRow], str]] = {
+        "product": lambda row: name_shape(row.shape),
+        "type": lambda row: row.dtype,
+        "multiprocessors": lambda row: str(row.sms),
+        "F": lambda row: str(row.f),
+        OURS: lambda row: show_ms(row.moving_seconds),
+        "F pinned": lambda row: show_ms(row.measured_seconds["total"]),
+        "GPU alone": lambda row: show_ms(row.gpu_alone_seconds),
+        "CPU alone": lambda row: show_ms(row.cpu_alone_seconds),
+        "speed over the better one": lambda row: f"{1 / row.over_better_alone:.2f}",
+        f"{OURS}, busy cores": lambda row: show_ms(row.busy_moving_seconds),
+        "F pinned, busy cores": lambda row: show_ms(row.busy_pinned_seconds),
+    }
+    return render_columns(columns, (row for row in results.regret if row.is_split))
 
 
 def render_regret(results: HostResults) -> str:
@@ -176,15 +158,14 @@ def render_regret(results: HostResults) -> str:
         "most over the better device alone",
         *(f"error of {part} seconds, median, 95th" for part in ("GPU", "CPU", "total")),
     )
-    what = "Time over F with the model's choice"
-    return "\n\n".join(
-        [*_show_plot(results, "f", what), render_table(head, lines)] if lines else []
-    )
+    plot = _show_plot(results, "f", "Time over F with the model's choice")
+    return "\n\n".join([*plot, render_table(head, lines)] if lines else [])
 
 
 def _show_plot(results: HostResults, name: str, what: str) -> list[str]:
-    """A line with the plot, where there is something to draw."""
-    return [f"![{what}]({find_plot(results, name).name})"] if name in list_plots(results) else []
+    """A line with the plot, if it is drawn."""
+    plot = list_plots(results).get(name)
+    return [f"![{what}]({plot.file.name})"] if plot else []
 
 
 def _list_regret_cells(rows: Sequence[SweepRow]) -> Iterable[str]:
@@ -202,7 +183,7 @@ def _list_regret_cells(rows: Sequence[SweepRow]) -> Iterable[str]:
 
 def render_left_out(results: HostResults) -> str:
     """What was not measured, and why."""
-    return "\n".join(f"- {line}" for line in results.left_out)
+    return "\n".join(f"- {line}" for line in results.document.get("left_out", ()))
 
 
 SECTIONS: Final[dict[str, Callable[[HostResults], str]]] = {
@@ -217,14 +198,5 @@ SECTIONS: Final[dict[str, Callable[[HostResults], str]]] = {
 """What fills each section of docs/performance.md, whose marks are called host-NAME."""
 
 
-def _show(value: float | None, form: str) -> str:
-    """A figure; empty for None."""
-    return "" if value is None else format(value, form)
-
-
-def _show_ms(seconds: float | None) -> str:
-    return _show(None if seconds is None else seconds * 1e3, ".3g")
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

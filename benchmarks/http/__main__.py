@@ -1,4 +1,4 @@
-"""Measures the service beside its peers and its floor, in turns, and writes what was found.
+"""Measures the service against its peers and its floor, in turns, and writes the results.
 
 Run `make bench-http ARGS="..."`, or `python -m benchmarks.http`. Rows are written as soon as they
 are measured. It ends with 1 where an answer was wrong, or the service failed.
@@ -15,15 +15,15 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from benchmarks.common.environment import describe_environment, name_host
+from benchmarks.common.results import Record
+from benchmarks.common.shapes import DTYPES, read_shape
 from benchmarks.http.baselines.baseline import Setup
 from benchmarks.http.baselines.lineup import make_baselines
 from benchmarks.http.baselines.service import Service
 from benchmarks.http.cases import CLIENTS, SIZE_ON_FEW_CORES, SIZES
-from benchmarks.http.clients.product import DTYPES, WrongAnswer
-from benchmarks.http.record import Record
+from benchmarks.http.clients.product import WrongAnswer
 from benchmarks.http.run import PARTS, Run
 from benchmarks.http.transfers import SIZE as TRANSFER_SIZE
-from benchmarks.kernels.__main__ import read_shape
 
 SECONDS: Final = 540.0
 SECONDS_ON_FEW_CORES: Final = 390.0
@@ -41,23 +41,22 @@ def main() -> int:
     arguments.seconds = arguments.seconds or (SECONDS if with_gpu else SECONDS_ON_FEW_CORES)
     host = name_host(environment) if with_gpu else "cpu"
     out: Path = arguments.out or Path(f"benchmarks/results/http-{host}.json")
-    record = Record(out, environment)
+    record = Record(out, environment, absent="absent")
     try:
-        with TemporaryDirectory(prefix="wavetrim-", dir=arguments.folder) as name, ExitStack() as s:
+        with (
+            TemporaryDirectory(prefix="wavetrim-", dir=arguments.folder) as name,
+            ExitStack() as stack,
+        ):
             setup = Setup(Path(name), arguments.profile, arguments.pytriton_python)
-            Run(setup, arguments, record, with_gpu=with_gpu, at_end=s.callback).measure()
+            Run(setup, arguments, record, stack).measure()
     except (WrongAnswer, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    return 1 if record.broken else 0
+    return 1 if record.failed else 0
 
 
 def list_versions(pytriton: str) -> dict[str, str]:
-    """Versions of what serves: of this interpreter, and PyTriton's of its own.
-
-    Args:
-        pytriton: The interpreter that may have PyTriton.
-    """
+    """Versions of what serves: of this interpreter, and PyTriton's of its own."""
     code = "import importlib.metadata as m; print(m.version('nvidia-pytriton'))"
     asked = subprocess.run([pytriton, "-c", code], capture_output=True, text=True, check=False)
     found = {"nvidia-pytriton": asked.stdout.strip()} if asked.returncode == 0 else {}
@@ -66,39 +65,26 @@ def list_versions(pytriton: str) -> dict[str, str]:
 
 def read_arguments() -> argparse.Namespace:
     """What the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     nowhere = Setup(Path())
     names = list(make_baselines(nowhere, Service(nowhere)))
     add = parser.add_argument
     add("--seconds", type=float, help=f"what all turns together may take; default: {SECONDS:g},"
         f" {SECONDS_ON_FEW_CORES:g} without a GPU")  # fmt: skip
-    add(
-        "--parts",
-        type=read_list(str, list(PARTS)),
-        metavar="NAME,...",
-        help=f"of {', '.join(PARTS)}; default: all, or products where some of them are picked",
-    )
+    add("--parts", type=read_list(str, list(PARTS)), metavar="NAME,...", help="of"
+        f" {', '.join(PARTS)}; default: all, or products where some are picked")  # fmt: skip
     add("--sizes", type=read_list(int), metavar="N,...", help=f"default: {SIZES}; without a GPU"
         f" up to {SIZE_ON_FEW_CORES}")  # fmt: skip
     add("--dtypes", type=read_list(str, DTYPES), metavar="NAME,...", help=f"of {', '.join(DTYPES)}")
     add("--clients", type=read_list(int), metavar="N,...", help=f"default: {CLIENTS}")
     add("--baselines", type=read_list(str, names), default=names, metavar="NAME,...",
         help=f"of {', '.join(names)}")  # fmt: skip
-    add(
-        "--transfer-size",
-        type=int,
-        default=TRANSFER_SIZE,
-        metavar="N",
-        help="rows and columns of the matrix that is uploaded and downloaded",
-    )
+    add("--transfer-size", type=int, default=TRANSFER_SIZE, metavar="N",
+        help="rows and columns of the matrix that is uploaded and downloaded")  # fmt: skip
     add("--job-sizes", type=read_list(int), metavar="N,...")
     add("--split-shapes", type=read_list(read_shape), metavar="MxNxK,...")
-    add(
-        "--memory",
-        type=float,
-        metavar="GIB",
-        help="free memory, where the system says less than there is",
-    )
+    add("--memory", type=float, metavar="GIB",
+        help="free memory, where the system says less than there is")  # fmt: skip
     add("--profile", type=Path, help="a profile, or a results file that has one")
     add("--pytriton-python", default=sys.executable, help="an interpreter that has PyTriton")
     add("--folder", type=Path, help="where servers keep their files; default: as TMPDIR says")

@@ -1,4 +1,4 @@
-"""Which cases a run goes through, and how its time is shared among them."""
+"""Which products a run asks for, what room they want, and how its time is shared among them."""
 
 import itertools
 from collections.abc import Sequence
@@ -18,24 +18,16 @@ SIZE_ON_FEW_CORES: Final = 2048
 """Largest size by default on a machine without a GPU."""
 
 COPIES: Final = 4
-"""Of a request's matrices: the client's, the request itself, the server's, and what it parses."""
+"""Copies of a request's matrices: the client's, the request, the server's, and what it parses."""
 
 _MEMORY_SHARE: Final = 0.5
+"""Share of the free memory that they may take."""
 
 
 def list_cases(
     sizes: Sequence[int], dtypes: Sequence[str], clients: Sequence[int]
 ) -> list[tuple[Case, int]]:
-    """Products, small ones first, and the free memory that each wants, in bytes.
-
-    Many clients ask for small matrices only (MOST_SIZE). All clients' matrices, COPIES times, are
-    to fit into half of what is free.
-
-    Args:
-        sizes: Rows and columns.
-        dtypes: Element types.
-        clients: Numbers of clients.
-    """
+    """Products up to MOST_SIZE, small ones first, and the free memory that each wants, in bytes."""
     return [
         (
             Case("product", size, dtype, count),
@@ -47,7 +39,7 @@ def list_cases(
 
 
 def find_most_size(clients: int) -> int:
-    """The largest size that so many clients ask for."""
+    """The largest size for a number of clients."""
     larger = [count for count in MOST_SIZE if count >= clients]
     return MOST_SIZE[min(larger)] if larger else min(MOST_SIZE.values())
 
@@ -58,24 +50,18 @@ def count_bytes(size: int, dtype: str) -> int:
 
 
 def count_variants(size: int, dtype: str) -> int:
-    """How many products of a size take turns, so that no answer may be the last one again."""
+    """Different products of a size that take turns, so that no answer may be the last one again."""
     return max(1, min(4, 2**28 // count_bytes(size, dtype)))
 
 
 def weigh_case(case: Case) -> float:
-    """What a case needs of a run's time, beside others: 1 for a small one.
+    """A case's weight when a run's time is shared out: 1 for a small one.
 
     A small one needs many requests, since a process that has just waited for its turn is slow at
     first. A large one needs what its bytes take, at half a GB/s.
     """
     assert isinstance(case.size, int), "products are squares"
     return 1.0 + case.clients * count_bytes(case.size, case.dtype) / 5e8
-
-
-def share_seconds(seconds: float, cases: Sequence[Case]) -> float:
-    """What the first of some cases may take."""
-    weights = [weigh_case(case) for case in cases]
-    return max(0.0, seconds) * weights[0] / sum(weights)
 
 
 def find_free_memory() -> int:

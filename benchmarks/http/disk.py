@@ -4,61 +4,48 @@ import errno
 import mmap
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 PIECE_BYTES: Final = 4 * 2**20
 BLOCK_BYTES: Final = 4096
+"""Memory, lengths and offsets of what is written are multiples of this."""
 
 
-class DirectFile:
-    """A new file that takes aligned pieces; O_DIRECT where the file system knows it.
+@contextmanager
+def open_direct(path: Path) -> Iterator[int]:
+    """Open a new file, with O_DIRECT where the file system knows it.
 
-    Args:
-        path: Where it is made.
-
-    Attributes:
-        is_direct: Whether it goes past the page cache.
+    Yields:
+        Its descriptor. File and name are durable when the block has ended.
     """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    try:
+        file = os.open(path, flags | os.O_DIRECT)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        file = os.open(path, flags)
+    try:
+        yield file
+        os.fsync(file)
+    finally:
+        os.close(file)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
-    def __init__(self, path: Path) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        self._path = path
-        self.is_direct = True
-        try:
-            self._handle = os.open(path, flags | os.O_DIRECT)
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-            self.is_direct = False
-            self._handle = os.open(path, flags)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        os.close(self._handle)
-
-    def write(self, piece: memoryview, offset: int) -> None:
-        """Write a piece: its memory, length and offset are multiples of BLOCK_BYTES."""
-        while piece:
-            count = os.pwrite(self._handle, piece, offset)
-            piece, offset = piece[count:], offset + count
-
-    def sync(self) -> None:
-        """Make the file and its name durable."""
-        os.fsync(self._handle)
-        folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+def write_piece(file: int, piece: memoryview, size_bytes: int, offset: int) -> None:
+    """Write a piece's first bytes, rounded up to whole blocks."""
+    rest = piece[: -(-size_bytes // BLOCK_BYTES) * BLOCK_BYTES]
+    while rest:
+        count = os.pwrite(file, rest, offset)
+        rest, offset = rest[count:], offset + count
 
 
 def make_piece() -> memoryview:
@@ -69,14 +56,12 @@ def make_piece() -> memoryview:
 
 
 def time_write(folder: Path, size_bytes: int) -> float:
-    """Seconds to write so many bytes to a new file there, piece by piece, and to sync it."""
+    """Seconds to write a new file of this length, piece by piece, and to make it durable."""
     piece, path = make_piece(), folder / "written"
     began = time.perf_counter()
-    with DirectFile(path) as file:
+    with open_direct(path) as file:
         for offset in range(0, size_bytes, PIECE_BYTES):
-            rest = min(PIECE_BYTES, size_bytes - offset)
-            file.write(piece[: -(-rest // BLOCK_BYTES) * BLOCK_BYTES], offset)
-        file.sync()
+            write_piece(file, piece, min(PIECE_BYTES, size_bytes - offset), offset)
     seconds = time.perf_counter() - began
     path.unlink()
     return seconds

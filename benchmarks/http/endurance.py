@@ -10,7 +10,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -27,7 +27,7 @@ from benchmarks.http.own_memory import list_family, measure_own
 
 PRODUCTS: Final = 100_000
 OWN_BYTES: Final = 16 * 2**20
-"""By so much the own memory may grow: less than 200 bytes for each of 100,000 products."""
+"""Growth of the own memory that is allowed: under 200 bytes for each of 100,000 products."""
 
 _DATABASE: Final = "wavetrim.db*"
 _SETTLE_SECONDS: Final = 2.0
@@ -55,13 +55,7 @@ class Holdings:
 
     @classmethod
     def measure(cls, pid: int, data: Path, calls: ServiceCalls) -> "Holdings":
-        """Look at a service that nobody asks for anything.
-
-        Args:
-            pid: Of the service.
-            data: Its data folder, with the database.
-            calls: To the service.
-        """
+        """Look at an idle service."""
         # First of all, so that this connection is among the descriptors each time.
         arena = calls.call("GET", "/v1/devices")["arena"]
         database = set(data.glob(_DATABASE))
@@ -87,18 +81,7 @@ class Holdings:
 def compute_products(
     address: Address, products: int, *, clients: int, size: int
 ) -> Iterator[tuple[int, float]]:
-    """Have products computed and checked; yields how many so far, and how many a second.
-
-    Args:
-        address: Of the service.
-        products: How many at least.
-        clients: Who ask at once.
-        size: Rows and columns.
-
-    Raises:
-        WrongAnswer: An answer is not its product.
-        OSError: A connection broke.
-    """
+    """Have products computed and checked; yields how many so far, and how many a second."""
     drawn = [Product.draw(size, "float32", seed) for seed in range(4)]
     calls = [make_call(product, ask_service(product)) for product in drawn]
     done, rate = 0, 0.0
@@ -113,41 +96,33 @@ def compute_products(
 def watch_products(
     address: Address, look: Callable[[], Holdings], *, products: int, clients: int, size: int
 ) -> list[str]:
-    """Have products computed, and show what the service holds; returns what has grown.
+    """Have products computed, a twentieth more before, and show what the service holds.
 
-    Args:
-        address: Of the service.
-        look: Measures what it holds.
-        products: How many at least; a twentieth more is computed before the first look.
-        clients: Who ask at once.
-        size: Rows and columns.
+    Returns:
+        What has grown.
     """
+
+    def show(done: object, rate: float) -> Holdings:
+        held = look()
+        database, files, own, *others = astuple(held)
+        figures = (done, f"{rate:.0f}", database, files, f"{own / 2**20:.1f}", *others)
+        print(" ".join(f"{figure:>12}" for figure in figures), flush=True)
+        return held
+
     print(" ".join(f"{name:>12}" for name in _HEADER), flush=True)
     for _ in compute_products(address, products // 20, clients=clients, size=size):
         pass
     time.sleep(_SETTLE_SECONDS)
-    before = now = look()
-    show(0, 0.0, before)
-    done = 0
+    before = show(0, 0.0)
     for done, rate in compute_products(address, products, clients=clients, size=size):
-        show(done, rate, look())
+        show(done, rate)
     time.sleep(_SETTLE_SECONDS)
-    now = look()
-    show(done, 0.0, now)
-    return now.find_growth(before)
-
-
-def show(done: int, rate: float, held: Holdings) -> None:
-    """Print a line."""
-    own = f"{held.own_bytes / 2**20:.1f}"
-    figures = (done, f"{rate:.0f}", held.database_bytes, held.files, own, held.descriptors,
-               held.arena_bytes)  # fmt: skip
-    print(" ".join(f"{figure:>12}" for figure in figures), flush=True)
+    return show("settled", 0.0).find_growth(before)
 
 
 def main() -> int:
     """Compute, and show what was held."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--products", type=int, default=PRODUCTS)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--size", type=int, default=64)

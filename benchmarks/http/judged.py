@@ -4,11 +4,11 @@ Each bound holds at several cases; its judgement names the one that is nearest t
 beyond.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.http.baselines.baseline import CUPY, EXECUTOR, NUMPY, OURS, OURS_LEASE
+from benchmarks.http.baselines.baseline import Name
 from benchmarks.http.jobs import WITHOUT_SPLIT
 from benchmarks.http.rows import Case, HttpResults, Row
 from benchmarks.http.transfers import SINK
@@ -16,9 +16,15 @@ from benchmarks.http.transfers import SINK
 MS: Final = 1e-3
 SHARE_OF_FLOOR: Final = 1.2
 FROM_SIZE: Final = 256
-"""From so many rows on the service is never slower than NumPy behind FastAPI."""
+"""Least rows of products at which the service must not be slower than NumPy with FastAPI."""
 
 OWN_BYTES: Final = 64 * 2**20
+
+Rows = Mapping[str, Row]
+"""All rows of a case, by baseline."""
+
+Measure = Callable[[Row, Rows], tuple[float, float]]
+"""What was found of a row, and what is asked of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,164 +79,137 @@ class Judgement:
         return above / below if below else (0.0 if above <= 0 else float("inf"))
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Something that is asked of rows.
+
+    Attributes:
+        words: The bound in words, with its unit.
+        kinds: The cases' kinds.
+        measure: Takes a row of `baseline`, and all rows of its case.
+        applies: Whether a row is held to it.
+        baseline: Whose rows they are.
+        needs: Other baselines whose rows `measure` uses.
+        at_least: Whether more is better.
+    """
+
+    words: str
+    kinds: tuple[str, ...]
+    measure: Measure
+    applies: Callable[[Row], object] = lambda _: True
+    baseline: str = Name.OURS
+    needs: Collection[str] = ()
+    at_least: bool = False
+
+    def judge(self, results: HttpResults) -> Judgement:
+        """Compare it with what was found."""
+        cases = [case for kind in self.kinds for case in results.list_cases(kind)]
+        figures = []
+        for case in cases:
+            rows = results.find_case(case)
+            if {self.baseline, *self.needs} <= set(rows) and self.applies(rows[self.baseline]):
+                figures.append(Figure(str(case), *self.measure(rows[self.baseline], rows)))
+        return Judgement(self.words, self.at_least, tuple(figures))
+
+
 def judge(results: HttpResults) -> list[Judgement]:
     """Every bound that this machine can be held to."""
     with_gpu = results.document["hardware"]["gpu"] is not None
-    found = [
-        Judgement(f"one client: at most {SHARE_OF_FLOOR} times the floor + 0.3 ms, in ms", False,
-                  tuple(compare_floor(results))),
-        Judgement(f"never slower than {NUMPY} from {FROM_SIZE}² on, time over time", False,
-                  tuple(compare_numpy(results))),
-        Judgement("512 clients at 64²: 99th percentile over median", False,
-                  tuple(compare_crowd(results, lambda x: x.p99_seconds / x.p50_seconds, 2.0))),
-        Judgement("512 clients: requests refused", False,
-                  tuple(compare_crowd(results, lambda x: x.refused, 0.0))),
-        Judgement("through a lease: the executor + 0.5 ms, in ms", False,
-                  tuple(compare_lease(results))),
-        Judgement("upload of a kept matrix, rate over a bare sink's", True,
-                  tuple(compare_transfer(results, "upload", 0.8))),
-        Judgement("download, rate over a bare sendall's", True,
-                  tuple(compare_transfer(results, "download", 0.9))),
-        Judgement("own memory's growth in both, MiB", False, tuple(compare_memory(results))),
-        Judgement("job: longer of product and disk + 10 ms, in ms", False,
-                  tuple(compare_jobs(results, "job", 10 * MS))),
-        Judgement("job with its result in memory: product + 3 ms, in ms", False,
-                  tuple(compare_jobs(results, "job-memory", 3 * MS))),
-    ]  # fmt: skip
-    return [*found, *(judge_gpu(results) if with_gpu else judge_cores(results))]
+    bounds = (*BOUNDS, *(GPU_BOUNDS if with_gpu else CORES_BOUNDS))
+    return [bound.judge(results) for bound in bounds]
 
 
-def judge_cores(results: HttpResults) -> list[Judgement]:
-    """What is asked at 64² of two cores without a GPU."""
-    one = results.find(OURS, Case("product", 64, "float32", 1))
-    many = results.find(OURS, Case("product", 64, "float32", 16))
-
-    def take(row: Row | None, found: Callable[[Row], float], asked: float) -> tuple[Figure, ...]:
-        return () if row is None else (Figure(str(row.case), found(row), asked),)
-
-    return [
-        Judgement("64² on 2 cores: median, in ms", False,
-                  take(one, lambda row: row.p50_seconds / MS, 0.6)),
-        Judgement("64² on 2 cores: requests a second, one client", True,
-                  take(one, lambda row: row.rate, 1500.0)),
-        Judgement("64² on 2 cores: requests a second, 16 clients", True,
-                  take(many, lambda row: row.rate, 3000.0)),
-    ]  # fmt: skip
+def _stay_within(share: float, moment: float, of: Callable[[Row, Rows], float | None]) -> Measure:
+    """Milliseconds of a row, against a share of other seconds and some more."""
+    return lambda row, rows: (row.p50_seconds / MS, (share * (of(row, rows) or 0.0) + moment) / MS)
 
 
-def judge_gpu(results: HttpResults) -> list[Judgement]:
-    """What is asked beside a GPU."""
-    large = Case("product", 4096, "float32", 1)
-    lease = results.find(OURS_LEASE, large)
-    peer, ours = results.find(CUPY, large), results.find(OURS, large)
-    times = [
-        Figure(f"{large}", peer.p50_seconds / ours.p50_seconds, 4.0)
-        for peer, ours in [(peer, ours)]
-        if peer is not None and ours is not None
-    ]
-    leased = () if lease is None else (Figure(str(large), lease.p50_seconds / MS, 6.0),)
-    return [
-        Judgement(f"never slower than {CUPY} but for 0.2 ms, in ms", False,
-                  tuple(compare_cupy(results))),
-        Judgement(f"4096²: times as fast as {CUPY}", True, tuple(times)),
-        Judgement("4096² float32 through a lease, in ms", False, leased),
-        Judgement("link-bound jobs with F > 0: rows that the CPU computed", True,
-                  tuple(count_split_rows(results))),
-        Judgement("link-bound jobs: speed over the same with F = 0", True,
-                  tuple(compare_splits(results))),
-    ]  # fmt: skip
+def _is_at(size: int, clients: int) -> Callable[[Row], bool]:
+    """Whether a row is of this case, in float32."""
+    return lambda row: row.case == Case("product", size, "float32", clients)
 
 
-def list_ours(results: HttpResults, baseline: str = OURS) -> Iterator[tuple[Row, dict[str, Row]]]:
-    """Our rows of products, each with all rows of its case."""
-    for case in results.list_cases("product"):
-        rows = results.find_case(case)
-        if baseline in rows:
-            yield rows[baseline], rows
+def _is_crowd(row: Row) -> bool:
+    return row.clients == 512 and row.size == 64
 
 
-def compare_floor(results: HttpResults) -> Iterator[Figure]:
-    """One client's requests against their floor."""
-    for row, _ in list_ours(results):
-        if row.clients == 1 and row.floor_seconds is not None:
-            asked = SHARE_OF_FLOOR * row.floor_seconds + 0.3 * MS
-            yield Figure(str(row.case), row.p50_seconds / MS, asked / MS)
+def _is_large(row: Row) -> bool:
+    return isinstance(row.size, int) and row.size >= FROM_SIZE
 
 
-def compare_numpy(results: HttpResults) -> Iterator[Figure]:
-    """Requests against the eight lines'."""
-    for row, rows in list_ours(results):
-        if NUMPY in rows and isinstance(row.size, int) and row.size >= FROM_SIZE:
-            yield Figure(str(row.case), row.p50_seconds / rows[NUMPY].p50_seconds, 1.0)
+def _has_floor(row: Row) -> bool:
+    return row.floor_seconds is not None
 
 
-def compare_cupy(results: HttpResults) -> Iterator[Figure]:
-    """Requests against the twenty lines'."""
-    for row, rows in list_ours(results):
-        if CUPY in rows:
-            asked = rows[CUPY].p50_seconds + 0.2 * MS
-            yield Figure(str(row.case), row.p50_seconds / MS, asked / MS)
+def _find_floor(row: Row, _: Rows) -> float | None:
+    return row.floor_seconds
 
 
-def compare_crowd(
-    results: HttpResults, found: Callable[[Row], float], asked: float
-) -> Iterator[Figure]:
-    """What 512 clients see at 64²."""
-    for row, _ in list_ours(results):
-        if row.clients == 512 and row.size == 64:
-            yield Figure(str(row.case), found(row), asked)
-
-
-def compare_lease(results: HttpResults) -> Iterator[Figure]:
-    """Products in a lease against the executor."""
-    for row, rows in list_ours(results, OURS_LEASE):
-        if EXECUTOR in rows:
-            asked = rows[EXECUTOR].p50_seconds + 0.5 * MS
-            yield Figure(str(row.case), row.p50_seconds / MS, asked / MS)
-
-
-def compare_transfer(results: HttpResults, what: str, asked: float) -> Iterator[Figure]:
+def _compare_sink(asked: float) -> Measure:
     """Our rate over the bare server's."""
-    for case in results.list_cases(what):
-        rows = results.find_case(case)
-        if {OURS, SINK} <= set(rows):
-            yield Figure(str(case), rows[SINK].p50_seconds / rows[OURS].p50_seconds, asked)
+    return lambda row, rows: (rows[SINK].p50_seconds / row.p50_seconds, asked)
 
 
-def compare_memory(results: HttpResults) -> Iterator[Figure]:
-    """What the service grew while matrices came and went."""
-    for row in results.rows:
-        if row.own_bytes is not None and row.baseline == OURS:
-            yield Figure(str(row.case), row.own_bytes / 2**20, OWN_BYTES / 2**20)
-
-
-def compare_jobs(results: HttpResults, what: str, allowed: float) -> Iterator[Figure]:
-    """Jobs against what they cannot do without."""
-    for case in results.list_cases(what):
-        row = results.find(OURS, case)
-        if row is not None and row.floor_seconds is not None:
-            yield Figure(str(case), row.p50_seconds / MS, (row.floor_seconds + allowed) / MS)
-
-
-def count_split_rows(results: HttpResults) -> Iterator[Figure]:
-    """What `timings` say of jobs that the model splits."""
-    for case in results.list_cases("split"):
-        row = results.find(OURS, case)
-        if row is not None and row.f:
-            yield Figure(str(case), row.f_actual or 0, 1.0)
-
-
-def compare_splits(results: HttpResults) -> Iterator[Figure]:
-    """Jobs that the model splits against the same without the CPU.
-
-    Where the model sees no gain in a split, none is judged.
-    """
-    for case in results.list_cases("split"):
-        rows = results.find_case(case)
-        if {OURS, WITHOUT_SPLIT} <= set(rows) and rows[OURS].f:
-            seconds = [_server_seconds(rows[name]) for name in (WITHOUT_SPLIT, OURS)]
-            yield Figure(str(case), seconds[0] / seconds[1], 1.05)
-
-
-def _server_seconds(row: Row) -> float:
+def _find_server_seconds(row: Row) -> float:
     return row.p50_seconds if row.server_seconds is None else row.server_seconds
+
+
+def _compare_split(row: Row, rows: Rows) -> tuple[float, float]:
+    without = _find_server_seconds(rows[WITHOUT_SPLIT])
+    return without / _find_server_seconds(row), 1.05
+
+
+_PRODUCT: Final = ("product",)
+
+BOUNDS: Final = (
+    Bound(f"one client: at most {SHARE_OF_FLOOR} times the floor + 0.3 ms, in ms", _PRODUCT,
+          _stay_within(SHARE_OF_FLOOR, 0.3 * MS, _find_floor),
+          lambda row: row.clients == 1 and _has_floor(row)),
+    Bound(f"never slower than {Name.NUMPY} from {FROM_SIZE}² on, time over time", _PRODUCT,
+          lambda row, rows: (row.p50_seconds / rows[Name.NUMPY].p50_seconds, 1.0),
+          _is_large, needs={Name.NUMPY}),
+    Bound("512 clients at 64²: 99th percentile over median", _PRODUCT,
+          lambda row, _: (row.p99_seconds / row.p50_seconds, 2.0), _is_crowd),
+    Bound("512 clients: requests refused", _PRODUCT, lambda row, _: (row.refused, 0.0), _is_crowd),
+    Bound("through a lease: the executor + 0.5 ms, in ms", _PRODUCT,
+          _stay_within(1.0, 0.5 * MS, lambda _, rows: rows[Name.EXECUTOR].p50_seconds),
+          baseline=Name.OURS_LEASE, needs={Name.EXECUTOR}),
+    Bound("upload of a kept matrix, rate over a bare sink's", ("upload",), _compare_sink(0.8),
+          needs={SINK}, at_least=True),
+    Bound("download, rate over a bare sendall's", ("download",), _compare_sink(0.9),
+          needs={SINK}, at_least=True),
+    Bound("own memory's growth in both, MiB", ("upload", "download"),
+          lambda row, _: ((row.own_bytes or 0) / 2**20, OWN_BYTES / 2**20),
+          lambda row: row.own_bytes is not None),
+    Bound("job: longer of product and disk + 10 ms, in ms", ("job",),
+          _stay_within(1.0, 10 * MS, _find_floor), _has_floor),
+    Bound("job with its result in memory: product + 3 ms, in ms", ("job-memory",),
+          _stay_within(1.0, 3 * MS, _find_floor), _has_floor),
+)  # fmt: skip
+"""What is asked of every machine."""
+
+CORES_BOUNDS: Final = (
+    Bound("64² on 2 cores: median, in ms", _PRODUCT,
+          lambda row, _: (row.p50_seconds / MS, 0.6), _is_at(64, 1)),
+    Bound("64² on 2 cores: requests a second, one client", _PRODUCT,
+          lambda row, _: (row.rate, 1500.0), _is_at(64, 1), at_least=True),
+    Bound("64² on 2 cores: requests a second, 16 clients", _PRODUCT,
+          lambda row, _: (row.rate, 3000.0), _is_at(64, 16), at_least=True),
+)  # fmt: skip
+"""What is asked of two cores without a GPU."""
+
+GPU_BOUNDS: Final = (
+    Bound(f"never slower than {Name.CUPY} but for 0.2 ms, in ms", _PRODUCT,
+          _stay_within(1.0, 0.2 * MS, lambda _, rows: rows[Name.CUPY].p50_seconds),
+          needs={Name.CUPY}),
+    Bound(f"4096²: times as fast as {Name.CUPY}", _PRODUCT,
+          lambda row, rows: (rows[Name.CUPY].p50_seconds / row.p50_seconds, 4.0), _is_at(4096, 1),
+          needs={Name.CUPY}, at_least=True),
+    Bound("4096² float32 through a lease, in ms", _PRODUCT,
+          lambda row, _: (row.p50_seconds / MS, 6.0), _is_at(4096, 1), baseline=Name.OURS_LEASE),
+    Bound("link-bound jobs with F > 0: rows that the CPU computed", ("split",),
+          lambda row, _: (row.f_actual or 0, 1.0), lambda row: row.f, at_least=True),
+    Bound("link-bound jobs: speed over the same with F = 0", ("split",), _compare_split,
+          lambda row: row.f, needs={WITHOUT_SPLIT}, at_least=True),
+)  # fmt: skip
+"""What is asked of machines with a GPU; jobs that the model does not split are not judged."""

@@ -12,10 +12,10 @@ _PAUSE_SECONDS: Final = 0.02
 
 @dataclass(slots=True)
 class Growth:
-    """How a process and its children grew.
+    """How the own memory of a process and its children grew.
 
     Attributes:
-        before_bytes: Of their own memory, at the beginning.
+        before_bytes: At the beginning.
         most_bytes: The most that it was.
     """
 
@@ -49,7 +49,7 @@ def watch_growth(pid: int) -> Iterator[Growth]:
 
 
 def measure_own(pid: int) -> int:
-    """Bytes of anonymous memory of a process and all that descend from it.
+    """Bytes of anonymous memory of a process and its descendants.
 
     Shared memory and mapped files do not count (RssShmem, RssFile); private changes of mapped files
     are anonymous.
@@ -58,7 +58,7 @@ def measure_own(pid: int) -> int:
 
 
 def list_family(pid: int) -> list[int]:
-    """A process and all that descend from it."""
+    """A process and its descendants."""
     family = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):

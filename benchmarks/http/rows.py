@@ -1,14 +1,15 @@
-"""The rows of benchmarks/results/http-<machine>.json, written and read."""
+"""The rows of benchmarks/results/http-<machine>.json: made from rounds, and read again."""
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.common.results import name_all_commits, read_document, read_rows, write_document
+from benchmarks.common.results import read_document, read_rows
+from benchmarks.common.turns import find_spread
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -18,10 +19,10 @@ class Case:
     Attributes:
         what: "product": a request with A and B, answered with A·B. "upload" and "download": a kept
             matrix. "job": from its accepted POST until it has succeeded; "job-memory" with a result
-            that is kept in memory alone.
+            that is kept in memory alone; "split": one that the link bounds.
         size: Rows and columns of A, B and C; "MxNxK" where these differ.
         dtype: Element type.
-        clients: How many call at once.
+        clients: Clients that call at once.
     """
 
     what: str
@@ -37,15 +38,11 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(Case):
     """One baseline at one case.
 
     Attributes:
-        what: Of the case, as the three that follow.
-        size: See there.
-        dtype: See there.
-        clients: See there.
-        baseline: Whose figures they are.
+        baseline: Its name.
         p50_seconds: Median of the rounds' medians.
         p95_seconds: 95th percentile of all requests.
         p99_seconds: 99th percentile of all requests.
@@ -53,24 +50,20 @@ class Row:
         floor_seconds: The least that the request can take: the same bytes over the same socket and
             the executor's own time. With several clients the longer of both, as they overlap.
         spread: Slowest minus fastest round's median, over the median of all.
-        rounds: How often it had its turn.
-        requests: How many were answered.
-        refused: How many were refused for now (429, 503).
+        rounds: Number of rounds.
+        requests: Requests answered.
+        refused: Requests refused for now (429, 503).
         client_share: CPU time of the clients over the time that passed: 1 is a whole core.
         transport_seconds: Of a floor: its bytes alone.
-        executor_seconds: Of a floor: the executor alone.
+        executor_seconds: Of a floor or job: the executor alone.
         own_bytes: The most that the server's own memory grew.
-        server_seconds: Of a job: from its created_at to its finished_at, as the service has them.
+        server_seconds: Of a job: from its created_at to its finished_at, by the service's clock.
         disk_seconds: Of a job: what the result's bytes take at the disk's measured rate.
         f: Rows planned for the CPU.
         f_actual: Rows that the CPU computed.
         note: How it was measured, where there are several ways.
     """
 
-    what: str
-    size: int | str
-    dtype: str
-    clients: int
     baseline: str
     p50_seconds: float
     p95_seconds: float
@@ -97,6 +90,63 @@ class Row:
         return Case(self.what, self.size, self.dtype, self.clients)
 
 
+def summarize_rounds(
+    case: Case,
+    baseline: str,
+    rounds: Sequence[Sequence[float]],
+    *,
+    floor_seconds: float | None = None,
+    rate: float | None = None,
+    **figures: Any,
+) -> Row:
+    """The row of some rounds.
+
+    Args:
+        case: What was measured.
+        baseline: Whose rounds they are.
+        rounds: Seconds of each request, round by round.
+        floor_seconds: The least that it can take.
+        rate: Requests answered in a second; by default those of one client.
+        figures: More of the row.
+    """
+    medians = [statistics.median(seconds) for seconds in rounds]
+    median = statistics.median(medians)
+    together = np.concatenate(rounds)
+    p95, p99 = (float(np.percentile(together, percent)) for percent in (95, 99))
+    return Row(
+        **asdict(case),
+        baseline=baseline,
+        p50_seconds=median,
+        p95_seconds=p95,
+        p99_seconds=p99,
+        rate=1 / median if rate is None else rate,
+        floor_seconds=floor_seconds,
+        spread=find_spread(medians, median),
+        rounds=len(rounds),
+        requests=len(together),
+        **figures,
+    )
+
+
+HEADER = (
+    f"{'case':<36} {'baseline':<15} {'p50 ms':>9} {'p95 ms':>9} {'p99 ms':>9} {'per s':>8}"
+    f" {'floor ms':>9} {'spread':>7} {'refused':>7} {'client':>6}"
+)
+
+
+def describe_row(row: Row) -> str:
+    """A line of the table that a run prints."""
+    client = "" if row.client_share is None else f"{row.client_share:.0%}"
+    floor = "" if row.floor_seconds is None else f"{1e3 * row.floor_seconds:.3f}"
+    times = " ".join(
+        f"{1e3 * seconds:9.3f}" for seconds in (row.p50_seconds, row.p95_seconds, row.p99_seconds)
+    )
+    return (
+        f"{row.case!s:<36} {row.baseline:<15} {times} {row.rate:8.1f} {floor:>9}"
+        f" {row.spread:7.2f} {row.refused:7d} {client:>6}"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class HttpResults:
     """A results file.
@@ -105,7 +155,7 @@ class HttpResults:
         name: "h200" of http-h200.json.
         document: All but rows and absences.
         rows: Its rows.
-        absent: Baselines that do not run there, and why.
+        absent: Baselines that do not run there, cases that were not measured, and why.
     """
 
     name: str
@@ -125,7 +175,7 @@ class HttpResults:
 
     def find(self, baseline: str, case: Case) -> Row | None:
         """A baseline's row of a case."""
-        return next((x for x in self.rows if (x.baseline, x.case) == (baseline, case)), None)
+        return self.find_case(case).get(baseline)
 
     def find_case(self, case: Case) -> dict[str, Row]:
         """All rows of a case, by baseline."""
@@ -136,33 +186,8 @@ class HttpResults:
         found = {row.case for row in self.rows if row.what == what}
         return sorted(found, key=lambda x: (x.dtype, x.clients, str(x.size).zfill(24)))
 
-    def write(self, file: Path) -> None:
-        """Write the file whole."""
-        write_document(file, **self.document, absent=self.absent, rows=self.rows)
 
-
-def summarize_turns(case: Case, baseline: str, seconds: Sequence[float], floor: float) -> Row:
-    """The row of some turns, each of one request."""
-    median = statistics.median(seconds)
-    p95, p99 = (float(np.percentile(seconds, percent)) for percent in (95, 99))
-    return Row(
-        what=case.what,
-        size=case.size,
-        dtype=case.dtype,
-        clients=case.clients,
-        baseline=baseline,
-        p50_seconds=median,
-        p95_seconds=p95,
-        p99_seconds=p99,
-        rate=1 / median,
-        floor_seconds=floor,
-        spread=(max(seconds) - min(seconds)) / median,
-        rounds=len(seconds),
-        requests=len(seconds),
-    )
-
-
-def read_http_results(file: Path) -> HttpResults:
+def read_http_file(file: Path) -> HttpResults:
     """Read one http-<machine>.json.
 
     Raises:
@@ -170,19 +195,12 @@ def read_http_results(file: Path) -> HttpResults:
         OSError: It cannot be read.
     """
     with read_document(file, "make bench-http") as document:
-        found = document.pop("rows")
-        absent = tuple(document.pop("absent"))
-        name_all_commits(document, found)
-        name = file.stem.removeprefix("http-")
-        results = HttpResults(name, document, read_rows(Row, found), absent)
+        rows, absent = read_rows(Row, document.pop("rows")), tuple(document.pop("absent"))
+        results = HttpResults(file.stem.removeprefix("http-"), document, rows, absent)
         assert results.caption, "it names the machine"
     return results
 
 
-def read_all_http_results(folder: Path) -> list[HttpResults]:
-    """Every http-<machine>.json of a folder, by name; none if none was written.
-
-    Raises:
-        ResultsError: One of them lacks something.
-    """
-    return [read_http_results(file) for file in sorted(folder.glob("http-*.json"))]
+def read_http_results(folder: Path) -> list[HttpResults]:
+    """Every http-<machine>.json of a folder, by name; none if none was written."""
+    return [read_http_file(file) for file in sorted(folder.glob("http-*.json"))]

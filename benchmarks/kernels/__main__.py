@@ -13,19 +13,21 @@ what it had. If time runs short, kernels take fewer turns than 21: each row says
 import argparse
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from itertools import product
+from itertools import product, repeat
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.common.environment import describe_environment, name_host
-from benchmarks.common.results import write_document
-from benchmarks.kernels.compiled import compile_all, describe_compiled
-from benchmarks.kernels.contest import Contest, admit_all, take_turns
-from benchmarks.kernels.measured import Row, Shape
+from benchmarks.common.results import Record
+from benchmarks.common.shapes import DTYPES, Shape, name_shape, read_shape
+from benchmarks.common.steps import Step, take_steps
+from benchmarks.kernels.contest import Contest, admit_all, run_contest
 from benchmarks.kernels.meter import Meter
-from benchmarks.kernels.score import Score, find_rates, make_rows
+from benchmarks.kernels.rows import Row, Score, describe_row, find_rates, make_rows
 from benchmarks.kernels.suite import (
     ALL_SHAPES,
     FULL_SHAPE,
@@ -36,17 +38,16 @@ from benchmarks.kernels.suite import (
     estimate_seconds,
     hold_contestants,
     list_budgets,
-    share_seconds,
 )
 from benchmarks.kernels.summary import format_summary, summarize
-from benchmarks.kernels.tile_choice import TileChoice, TileHeuristics, choose_tiles
+from benchmarks.kernels.tile_choice import TileHeuristics, choose_tiles
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.catalog import KernelSpec, list_kernels
+from wavetrim.kernels.compile import CompiledKernel, compile_kernel
 from wavetrim.kernels.device import DeviceInfo, find_device
-from wavetrim.kernels.errors import DeviceFailure, KernelsError
+from wavetrim.kernels.errors import CompilationFailed
 from wavetrim.scheduler.profile.store import find_profile
 
-DTYPES: Final = ("float32", "float64")
 SECONDS: Final = 160.0
 HELD_SECONDS: Final = 14.0
 """About what an element type takes with all budgets of multiprocessors, on an H200."""
@@ -55,66 +56,36 @@ SEED: Final = 2026
 
 
 class Bench:
-    """One run: the GPU, the time that is left, and what was found so far.
+    """One run on one GPU."""
 
-    Args:
-        device: The GPU.
-        cache_dir: Folder of compiled kernels.
-        out: The results file.
-        until: Value of time.perf_counter() at which all must be done.
-    """
-
-    def __init__(self, device: DeviceInfo, cache_dir: Path, out: Path, until: float) -> None:
+    def __init__(self, device: DeviceInfo, cache_dir: Path, record: Record, until: float) -> None:
         import cupy
 
         self._device = device
         self._cache_dir = cache_dir
-        self._out = out
+        self._record = record
         self._until = until
         self._pool = cupy.get_default_memory_pool()
         self._generator = cupy.random.default_rng(SEED)
         self._meter = Meter(device.uuid)
-        self._document: dict[str, Any] = {**describe_environment(), "compiled": []}
-        self._left_out: list[str] = []
         self._paces = Paces()
-        self.rows: list[Row] = []
-
-    def note_compiled(self, reports: list[dict[str, Any]]) -> None:
-        """Keep the compiler's reports."""
-        self._document["compiled"] = reports
-
-    def note_choices(self, choices: list[TileChoice]) -> None:
-        """Keep which tiles are chosen."""
-        self._document["choices"] = choices
 
     def measure(self, specs: Sequence[KernelSpec], shapes: Sequence[Shape]) -> None:
         """Measure the kernels at every product, in every element type, then with SM budgets."""
-        steps: list[tuple[float, Callable[[float], None]]] = []
-        for shape, dtype in product(shapes, DTYPES):
-            typed = [spec for spec in specs if spec.dtype == dtype]
-            steps.append((estimate_seconds(shape), partial(self._measure_shape, typed, shape)))
-        for dtype in DTYPES:
-            typed = [spec for spec in specs if spec.dtype == dtype]
-            steps.append((HELD_SECONDS, partial(self._measure_held, typed)))
-        for place, (_, step) in enumerate(steps):
-            left = self._until - time.perf_counter()
-            seconds = share_seconds(left, [estimate for estimate, _ in steps[place:]])
-            if seconds is None:
-                self._leave_out(f"step {place + 1} of {len(steps)}", f"{left:.0f} s are left")
-                continue
-            try:
-                step(seconds)
-            except KernelsError as error:
-                self._leave_out(f"step {place + 1} of {len(steps)}", str(error))
-                if isinstance(error, DeviceFailure) and error.poisoned:
-                    raise
-            finally:
-                self.write()
-
-    def write(self) -> None:
-        """Write the results file."""
-        found = {"summary": summarize(self.rows), "left_out": self._left_out}
-        write_document(self._out, **self._document, **found, rows=self.rows)
+        typed = {dtype: [spec for spec in specs if spec.dtype == dtype] for dtype in DTYPES}
+        steps = [
+            Step(
+                f"{name_shape(shape)} {dtype}",
+                estimate_seconds(shape),
+                partial(self._measure_shape, typed[dtype], shape),
+            )
+            for shape, dtype in product(shapes, DTYPES)
+        ]
+        steps += [
+            Step(f"held {dtype}", HELD_SECONDS, partial(self._measure_held, typed[dtype]))
+            for dtype in DTYPES
+        ]
+        take_steps(steps, self._until, self._record)
 
     def _measure_shape(self, specs: Sequence[KernelSpec], shape: Shape, seconds: float) -> None:
         scores = self._compare(shape, self._paces.pick(specs, shape), seconds)
@@ -141,7 +112,7 @@ class Bench:
         """Let kernels of one element type take turns at a product for some seconds."""
         if not contestants:
             return {}
-        deadline = time.perf_counter() + seconds
+        until = time.perf_counter() + seconds
         self._pool.free_all_blocks()
         contest = Contest(
             *(shape, contestants[0].spec.dtype),
@@ -150,18 +121,12 @@ class Bench:
             generator=self._generator,
             meter=self._meter,
         )
-        name = "x".join(map(str, shape))
+        where = name_shape(shape)
         scores = admit_all(
             *(contest, contestants),
-            refuse=lambda one, why: self._leave_out(f"{one.label} at {name}", why),
+            refuse=lambda one, why: self._record.leave_out(f"{one.label} at {where}", why),
         )
-        admitted = list(scores.items())
-        take_turns(
-            [one.turns for one, _ in admitted],
-            spent=lambda place: admitted[place][1].spent_seconds,
-            take_turn=lambda place: contest.take_turn(*admitted[place]),
-            in_time=lambda: time.perf_counter() < deadline,
-        )
+        run_contest(contest, scores, until)
         return scores
 
     def _keep(self, contestants: Iterable[Contestant], rows: Sequence[Row]) -> None:
@@ -169,37 +134,41 @@ class Bench:
         for one, row in zip(contestants, rows, strict=True):
             if one.sms is None:
                 self._paces.note(one.spec, row.shape, row.median_seconds)
-            print(describe_row(one.label, row))
-        self.rows += rows
-        left = self._until - time.perf_counter()
-        print(f"--- {len(self.rows)} rows, {left:.0f} s left", flush=True)
-
-    def _leave_out(self, what: str, why: str) -> None:
-        self._left_out.append(f"{what}: {why}")
-        print(f"left out: {self._left_out[-1]}", flush=True)
+        self._record.document["summary"] = summarize([*self._record.rows, *rows])
+        self._record.add(rows, describe_row)
 
 
-def describe_row(label: str, row: Row) -> str:
-    """A line about a row."""
-    parts = [f"{row.tflops:7.2f} TFLOP/s"]
-    if row.ratio_to_cublas is not None:
-        parts.append(f"{row.ratio_to_cublas:.3f} of cuBLAS")
-    if row.rate_share is not None:
-        parts.append(f"{row.rate_share:.3f} of its share")
-    parts += [f"error {row.max_relative_error:.1e}", f"{row.turns} turns"]
-    if row.clock_mhz is not None:
-        parts.append(f"{row.clock_mhz:.0f} MHz")
-    if row.power_watts is not None:
-        parts.append(f"{row.power_watts:.0f} W")
-    if not row.same_bits:
-        parts.append("OTHER BITS THE SECOND TIME")
-    return f"{label:<32} {row.m}x{row.n}x{row.k}: {', '.join(parts)}"
+def compile_all(
+    specs: Sequence[KernelSpec], arch: str, cache_dir: Path
+) -> list[tuple[KernelSpec, CompiledKernel]]:
+    """Compile on all cores, so that the GPU does not wait; what does not compile is left out."""
+    sources = [spec for spec in specs if spec.source]
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        found = pool.map(try_compile, sources, repeat(arch), repeat(cache_dir))
+        return [(spec, x) for spec, x in zip(sources, found, strict=True) if x is not None]
 
 
-def read_shape(text: str) -> Shape:
-    """M, N and K of "MxNxK"."""
-    m, n, k = map(int, text.split("x"))
-    return m, n, k
+def try_compile(spec: KernelSpec, arch: str, cache_dir: Path) -> CompiledKernel | None:
+    """The compiled kernel; None, and a line about it, if it does not compile."""
+    try:
+        return compile_kernel(spec, arch, cache_dir)
+    except CompilationFailed as error:
+        print(f"left out: {spec.label}: {error}", flush=True)
+        return None
+
+
+def describe_compiled(spec: KernelSpec, compiled: CompiledKernel, arch: str) -> dict[str, Any]:
+    """The compiler's report of a kernel."""
+    return {
+        "kernel": spec.name,
+        "tile": str(spec.tile),
+        "dtype": spec.dtype,
+        "arch": arch,
+        "threads": spec.threads,
+        "registers": compiled.registers,
+        "spill_bytes": compiled.spill_bytes,
+        "shared_bytes": spec.shared_bytes,
+    }
 
 
 def main() -> None:
@@ -213,22 +182,25 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     device = find_device(0)
-    default = f"benchmarks/results/kernels-{name_host(describe_environment())}.json"
-    out: Path = arguments.out or Path(default)
-    out.parent.mkdir(parents=True, exist_ok=True)
+    environment = describe_environment()
+    out: Path = arguments.out or Path(f"benchmarks/results/kernels-{name_host(environment)}.json")
     specs = list_kernels(compute_capability=device.compute_capability)
     with tempfile.TemporaryDirectory() as folder:
         cache_dir = Path(folder)
         compiled = compile_all(specs, device.arch, cache_dir)
         print(f"compiled {len(compiled)} kernels in {time.perf_counter() - started:.0f} s")
-        bench = Bench(device, cache_dir, out, started + arguments.seconds)
-        bench.note_compiled([describe_compiled(*pair, device.arch) for pair in compiled])
-        heuristics = TileHeuristics.find(device.name)
         profile = find_profile(None, devices=[device], directory=None, cpu_threads=usable_cores())
-        bench.note_choices(choose_tiles(specs, arguments.shapes, profile, heuristics))
+        heuristics = TileHeuristics.find(device.name)
+        found = {
+            "compiled": [describe_compiled(*pair, device.arch) for pair in compiled],
+            "choices": choose_tiles(specs, arguments.shapes, profile, heuristics),
+            "summary": summarize([]),
+        }
+        record = Record(out, environment | found)
+        bench = Bench(device, cache_dir, record, started + arguments.seconds)
         working = {spec for spec, _ in compiled}
         bench.measure([x for x in specs if x in working or x.source is None], arguments.shapes)
-    print(format_summary(summarize(bench.rows)))
+    print(format_summary(summarize(record.rows)))
     print(f"written to {out} after {time.perf_counter() - started:.0f} s")
 
 

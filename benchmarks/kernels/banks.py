@@ -30,7 +30,7 @@ ARCH: Final = "sm_90a"
 BANKS: Final = 2
 SLACK_CYCLES: Final = 1
 LEAST_MULTIPLY_ADDS: Final = 512
-"""Of a loop over a tile's steps: smaller ones are prologues."""
+"""Least multiply-adds of a loop over a tile's steps: smaller loops are prologues."""
 
 _LABEL: Final = re.compile(r"^(\.L\w+):")
 _INSTRUCTION: Final = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;")
@@ -40,11 +40,7 @@ _REGISTER: Final = re.compile(r"^R(\d+)")
 
 
 def find_disassembler() -> str:
-    """NVIDIA's nvdisasm: on the PATH, or in its package.
-
-    Raises:
-        FileNotFoundError: There is none.
-    """
+    """NVIDIA's nvdisasm: on the PATH, or in its package."""
     packaged = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin"
     found = shutil.which("nvdisasm") or shutil.which("nvdisasm", path=str(packaged))
     if found is None:

@@ -1,14 +1,18 @@
 """Writes docs/kernels.md's tables of what kernels wait for, and of their register banks.
 
-Run `python -m benchmarks.kernels.code_tables`; it reads benchmarks/results/stalls-<gpu>.json and
-banks-<arch>.json. What stands between `<!-- NAME -->` and `<!-- /NAME -->` is replaced.
+Run `make figures`, or `python -m benchmarks.kernels.code_tables`; it reads
+benchmarks/results/stalls-<gpu>.json and banks-<arch>.json.
 """
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
-from benchmarks.common.tables import RESULTS, fill_section, render_table
+from benchmarks.common.tables import RESULTS, fill_section, render_columns, show, write_page
 from benchmarks.kernels.tables import PAGE
+
+Columns = dict[str, Callable[[dict[str, Any]], str]]
 
 SHOWN: Final = {
     "issue_percent": "issuing",
@@ -23,17 +27,12 @@ LEAST_STALL: Final = 0.05
 MOST_STALLS: Final = 3
 
 PEAK_TFLOPS: Final = 132 * 128 * 2 * 1.98e9 / 1e12
-"""Of an H200 at 1980 MHz: 132 multiprocessors, 128 multiply-adds in a cycle each."""
-
-BANKS_HEAD: Final = (
-    *("kernel", "multiply-adds", "reads of shared memory", "all instructions"),
-    *("cycles, by the model", "so at most, TFLOP/s"),
-)
+"""Peak of an H200 at 1980 MHz: 132 multiprocessors, 128 multiply-adds a cycle in each."""
 
 
 def main() -> None:
-    """Fills the tables."""
-    PAGE.write_text(fill_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    """Fill the tables."""
+    write_page(PAGE, fill_page)
 
 
 def fill_page(text: str) -> str:
@@ -51,16 +50,19 @@ def render_stalls(document: dict[str, Any]) -> str:
         f"{document['hardware']['gpu']}, commit {document['commit']}; percent of what each unit can"
         " do while the kernel runs, warps on each scheduler, and how many of these wait for what:"
     )
-    head = ("kernel", "type", "size", *SHOWN.values(), "warps", "waiting for")
-    return f"{caption}\n\n{render_table(head, map(list_stall_cells, document['rows']))}"
+    columns: Columns = {
+        "kernel": lambda row: f"{row['kernel']} {row['tile']}",
+        "type": lambda row: row["dtype"],
+        "size": lambda row: f"{row['size']}³",
+        **{head: partial(_show_share, name) for name, head in SHOWN.items()},
+        "warps": lambda row: show(row["warps"], ".1f"),
+        "waiting for": lambda row: name_stalls(row["stalls"]),
+    }
+    return f"{caption}\n\n{render_columns(columns, document['rows'])}"
 
 
-def list_stall_cells(row: dict[str, Any]) -> list[str]:
-    """One kernel's row."""
-    shares = ("" if row[name] is None else f"{row[name]:.0f}" for name in SHOWN)
-    warps = "" if row["warps"] is None else f"{row['warps']:.1f}"
-    named = f"{row['kernel']} {row['tile']}"
-    return [named, row["dtype"], f"{row['size']}³", *shares, warps, name_stalls(row["stalls"])]
+def _show_share(name: str, row: dict[str, Any]) -> str:
+    return show(row[name], ".0f")
 
 
 def name_stalls(stalls: dict[str, float | None]) -> str:
@@ -75,14 +77,17 @@ def render_banks(document: dict[str, Any]) -> str:
     caption = (
         f"One turn of the loop, compiled by NVRTC {document['compiler']} for {document['arch']}:"
     )
-    return f"{caption}\n\n{render_table(BANKS_HEAD, map(list_bank_cells, document['rows']))}"
-
-
-def list_bank_cells(row: dict[str, Any]) -> list[str]:
-    """One kernel's row."""
-    counts = (row["multiply_adds"], row["shared_reads"], row["instructions"], row["cycles"])
-    most = PEAK_TFLOPS * row["multiply_adds"] / row["cycles"]
-    return [f"{row['kernel']} {row['tile']}", *map(str, counts), f"{most:.1f}"]
+    columns: Columns = {
+        "kernel": lambda row: f"{row['kernel']} {row['tile']}",
+        "multiply-adds": lambda row: str(row["multiply_adds"]),
+        "reads of shared memory": lambda row: str(row["shared_reads"]),
+        "all instructions": lambda row: str(row["instructions"]),
+        "cycles, by the model": lambda row: str(row["cycles"]),
+        "so at most, TFLOP/s": lambda row: (
+            f"{PEAK_TFLOPS * row['multiply_adds'] / row['cycles']:.1f}"
+        ),
+    }
+    return f"{caption}\n\n{render_columns(columns, document['rows'])}"
 
 
 if __name__ == "__main__":

@@ -1,40 +1,35 @@
-"""Kernels that take turns at one product on the GPU.
+"""Kernels that take turns at one product on the GPU, all of the same random operands."""
 
-All multiply the same random operands, turn by turn in one run, so that clocks and temperature are
-the same for all.
-"""
-
-import contextlib
 import math
-import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.common.exact import ExactProduct
-from benchmarks.kernels.measured import Shape
+from benchmarks.common.shapes import Shape
+from benchmarks.common.turns import take_turns
+from benchmarks.kernels.exact import ExactProduct
 from benchmarks.kernels.meter import Meter
-from benchmarks.kernels.score import Score
+from benchmarks.kernels.rows import Score
 from benchmarks.kernels.suite import Contestant
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, KernelsError
-from wavetrim.kernels.timing.seconds import Burst, ResidentProduct
+from wavetrim.kernels.timing.seconds import Burst, ResidentProduct, translate_failures
 
 LEAST_TURNS: Final = 3
 TURN_SECONDS: Final = 3e-3
 MOST_LAUNCHES: Final = 20
-"""Short products are launched several times a turn, one behind the other."""
+"""Short products are launched several times a turn: for about TURN_SECONDS, at most this often."""
 
 MOST_SECONDS: Final = 4.0
-"""A kernel that took this long at one product takes no more turns there, once it had some."""
+"""GPU time after which a kernel takes no more than LEAST_TURNS at a product."""
 
 AHEAD_BYTES: Final = 2**33
 AHEAD_SECONDS: Final = 1.5e-3
-"""What filling so much memory takes an H200, less some; in it the host enqueues a turn, or most of
-it: enqueueing a product takes longer than computing a small one."""
+"""Time in which the GPU fills AHEAD_BYTES while the host enqueues a turn; on an H200, rounded down.
+To enqueue a small product takes longer than to compute it."""
 
 WATCH_SECONDS: Final = 2e-4
 CHECKED_ROWS: Final = 32
@@ -42,15 +37,7 @@ CHECKED_COLUMNS: Final = 64
 
 
 class Contest:
-    """One product and those that compute it.
-
-    Args:
-        shape: M, N, K.
-        dtype: Element type.
-        device: The GPU.
-        cache_dir: Folder of compiled kernels.
-        generator: A cupy.random.Generator, for the operands: uniform in -1…1.
-        meter: Reads the GPU.
+    """One product, its operands uniform in -1…1 on the GPU, and the kernels that compute it.
 
     Raises:
         DeviceFailure: The GPU has no room for the operands.
@@ -67,7 +54,7 @@ class Contest:
         meter: Meter,
     ) -> None:
         m, n, k = shape
-        with _refuse_memory():
+        with translate_failures():
             self._product = ResidentProduct(
                 (generator.random((m, k)) * 2 - 1).astype(dtype),
                 (generator.random((k, n)) * 2 - 1).astype(dtype),
@@ -89,7 +76,7 @@ class Contest:
             KernelsError: It fails, or what it computes is not finite.
         """
         spec, sms, product = contestant.spec, contestant.sms, self._product
-        with _refuse_memory():
+        with translate_failures():
             product.compute(spec, sms=sms)
             first = product.c.copy()
             product.c.fill(np.nan)
@@ -102,8 +89,8 @@ class Contest:
             raise DeviceFailure(f"{contestant.label}: the product is not finite")
         return Score(count_launches(trial), largest, same_bits)
 
-    def take_turn(self, contestant: Contestant, score: Score) -> None:
-        """Let it run once more, and note seconds, clock and power."""
+    def measure(self, contestant: Contestant, score: Score) -> None:
+        """Let it take a turn, and note seconds, clock and power."""
 
         def watch() -> None:
             reading = self._meter.read_if_due()
@@ -121,37 +108,18 @@ class Contest:
 
 
 def count_launches(trial: Burst) -> int:
-    """Launches of a turn: some if they are short, but not more than the host enqueues in time.
-
-    Args:
-        trial: A launch of it.
-    """
+    """Launches of a turn: several if they are short, as many as the host enqueues in time."""
     behind_seconds = max(trial.enqueue_seconds - trial.seconds, 1e-9)
     fitting = min(TURN_SECONDS / trial.seconds, AHEAD_SECONDS / behind_seconds, MOST_LAUNCHES)
     return max(1, round(fitting))
 
 
-def take_turns(
-    wanted: Sequence[int],
-    spent: Callable[[int], float],
-    take_turn: Callable[[int], None],
-    in_time: Callable[[], bool],
-) -> None:
-    """Let contestants take turns, in another order each time: what ran before sways the clocks.
-
-    Args:
-        wanted: Turns of each, if there is time; each takes LEAST_TURNS even if there is not.
-        spent: Seconds that one has spent so far, by its place.
-        take_turn: Lets one run.
-        in_time: Whether there is time.
-    """
-    order = list(range(len(wanted)))
-    for turn in range(max(wanted, default=0)):
-        random.Random(turn).shuffle(order)
-        for place in order:
-            due = turn < LEAST_TURNS or (spent(place) < MOST_SECONDS and in_time())
-            if turn < wanted[place] and due:
-                take_turn(place)
+def run_contest(contest: Contest, scores: Mapping[Contestant, Score], until: float) -> None:
+    """Let contestants take turns; each takes LEAST_TURNS even if there is no time."""
+    for turn, (one, score) in take_turns(scores.items(), max((x.turns for x in scores), default=0)):
+        in_time = score.spent_seconds < MOST_SECONDS and time.perf_counter() < until
+        if turn < one.turns and (turn < LEAST_TURNS or in_time):
+            contest.measure(one, score)
 
 
 def admit_all(
@@ -160,7 +128,7 @@ def admit_all(
     """The contestants that work; `refuse` is told of the others.
 
     Raises:
-        DeviceFailure: After it nothing works any more.
+        DeviceFailure: The GPU computes nothing after this failure.
     """
     scores = {}
     for contestant in contestants:
@@ -181,14 +149,3 @@ def _fetch(array: Any) -> Any:
 
 def _as_bits(array: Any) -> Any:
     return array.view(np.dtype(f"uint{8 * array.itemsize}"))
-
-
-@contextlib.contextmanager
-def _refuse_memory() -> Iterator[None]:
-    """CuPy's lack of memory as this project's error."""
-    import cupy
-
-    try:
-        yield
-    except cupy.cuda.memory.OutOfMemoryError as error:
-        raise DeviceFailure(str(error)) from error

@@ -1,84 +1,69 @@
-"""Draws docs/ladder-<gpu>.png: the rungs, from the simplest kernel to cuBLAS, with their speed.
+"""Draws docs/ladder-<gpu>.png: speed of the rungs, from the simplest kernel to cuBLAS.
 
 Run `make figures`, or `python -m benchmarks.kernels.ladder`; it reads
-benchmarks/results/kernels-<gpu>.json and needs matplotlib. The same figures give the same file,
-which names them.
+benchmarks/results/kernels-<gpu>.json and needs matplotlib.
 """
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.common.plots import digest, save_plot
-from benchmarks.common.results import ResultsError
-from benchmarks.common.tables import RESULTS, ROOT
-from benchmarks.kernels.measured import Results, Row, read_all_results
+from benchmarks.common.plots import DOCS, Plot, write_plots
+from benchmarks.common.shapes import DTYPES
+from benchmarks.common.tables import RESULTS
+from benchmarks.kernels.rows import Results, Row, read_results
 from benchmarks.kernels.suite import SQUARES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-DOCS: Final = ROOT / "docs"
-DTYPES: Final = ("float32", "float64")
 RUNGS: Final = ("naive", "simple", "coalesced", "shared", "register", "bulk", "tensor", "cublas")
 _COLOURS: Final = ("#56b4e9", "#0072b2", "#003a5d")
 _BAR_WIDTH: Final = 0.27
-_INCHES: Final = (8.0, 3.9)
-_DOTS_PER_INCH: Final = 160
 
 
-def main() -> int:
-    """Draws a plot for each results file."""
-    try:
-        results = read_all_results(RESULTS)
-    except ResultsError as error:
-        print(error, file=sys.stderr)
-        return 1
-    for one in results:
-        find_plot(one).write_bytes(draw_ladder(one))
-    return 0
+def main() -> None:
+    """Draw a plot for each results file."""
+    write_plots(lambda: map(plot_ladder, read_results(RESULTS)))
 
 
-def find_plot(results: Results) -> Path:
-    """Where the plot of a results file stands."""
-    return DOCS / f"ladder-{results.name}.png"
+def plot_ladder(results: Results) -> Plot:
+    """A panel for each element type, bars of TFLOP/s for each rung."""
+    panels = {dtype: pick_rungs(results.rows, dtype) for dtype in DTYPES}
+    drawn = [
+        (name, size, row.dtype, row.tflops, row.ratio_to_cublas)
+        for rungs in panels.values()
+        for name, sizes in rungs.items()
+        for size, row in sizes.items()
+    ]
+    title = f"C = A·B on an {results.document['hardware']['gpu']}"
+    return Plot(
+        *(DOCS / f"ladder-{results.name}.png", [results.caption, drawn], (8.0, 3.9), 160),
+        draw=partial(_draw_ladder, title=title, panels=panels),
+    )
 
 
 def pick_rungs(rows: Sequence[Row], dtype: str) -> dict[str, dict[int, Row]]:
-    """Of each rung the fastest tile at each square, from the lowest rung to cuBLAS."""
+    """The fastest tile of each rung at each square, from the lowest rung to cuBLAS."""
     rungs: dict[str, dict[int, Row]] = {}
     for name in RUNGS:
         for row in rows:
             if row.is_held or (row.kernel, row.dtype) != (name, dtype):
                 continue
-            if row.m == row.n == row.k and row.m in SQUARES:
+            if row.is_cube and row.m in SQUARES:
                 best = rungs.setdefault(name, {})
                 if row.m not in best or row.tflops > best[row.m].tflops:
                     best[row.m] = row
     return rungs
 
 
-def digest_figures(results: Results) -> str:
-    """Names what is drawn, so that a plot of other figures is told from it."""
-    drawn = [
-        (name, size, row.dtype, row.tflops, row.ratio_to_cublas)
-        for dtype in DTYPES
-        for name, sizes in pick_rungs(results.rows, dtype).items()
-        for size, row in sizes.items()
-    ]
-    return digest([results.caption, drawn])
-
-
-def draw_ladder(results: Results) -> bytes:
-    """The plot as PNG: a panel for each element type, bars of TFLOP/s for each rung."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=_INCHES, dpi=_DOTS_PER_INCH, layout="constrained")
-    figure.suptitle(f"C = A·B on an {results.document['hardware']['gpu']}", fontsize=11)
-    for axes, dtype in zip(figure.subplots(1, len(DTYPES)), DTYPES, strict=True):
-        _draw_panel(axes, dtype, pick_rungs(results.rows, dtype))
-    return save_plot(figure, digest_figures(results))
+def _draw_ladder(
+    figure: "Figure", title: str, panels: dict[str, dict[str, dict[int, Row]]]
+) -> None:
+    figure.suptitle(title, fontsize=11)
+    for axes, (dtype, rungs) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
+        _draw_panel(axes, dtype, rungs)
 
 
 def _draw_panel(axes: "Axes", dtype: str, rungs: dict[str, dict[int, Row]]) -> None:
@@ -110,4 +95,4 @@ def _draw_panel(axes: "Axes", dtype: str, rungs: dict[str, dict[int, Row]]) -> N
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

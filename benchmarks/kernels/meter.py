@@ -9,7 +9,7 @@ _LIBRARY: Final = "libnvidia-ml.so.1"
 _CLOCK_SM: Final = 1  # nvmlClockType_t
 _POWER_INSTANT: Final = 186  # NVML_FI_DEV_POWER_INSTANT
 _MOST_SHARE: Final = 0.1
-"""Of the time that passes, what reading may take: how long the driver needs is not known."""
+"""Largest share of the time that readings may take: how long the driver needs is not known."""
 
 
 class _FieldValue(ctypes.Structure):
@@ -40,11 +40,7 @@ class Reading:
 
 
 class Meter:
-    """Reads one GPU; where there is no NVML, or not that GPU, its readings hold None.
-
-    Args:
-        uuid: The GPU, "GPU-…".
-    """
+    """Reads one GPU. Without NVML, or without that GPU, readings hold None."""
 
     def __init__(self, uuid: str) -> None:
         self._device = ctypes.c_void_p()

@@ -22,7 +22,7 @@ from wavetrim.kernels.device import find_device
 
 SIZE: Final = 4096
 TEXTBOOK_SIZE: Final = 2048
-"""Of kernels without a tiling, which take long and wait alike at every size."""
+"""Size for kernels without a tiling, which are slow and wait alike at every size."""
 
 MARK: Final = "mark_next"
 """A kernel that does nothing, before each product: some products are several launches."""
@@ -89,12 +89,7 @@ def launch_all(cache_dir: Path) -> None:
 
 
 def profile(cache_dir: Path) -> str:
-    """The profiler's CSV of `launch_all`.
-
-    Raises:
-        FileNotFoundError: There is no `ncu`.
-        subprocess.CalledProcessError: It failed; what it said is in `stdout`.
-    """
+    """The profiler's CSV of `launch_all`."""
     ncu = shutil.which("ncu", path="/usr/local/cuda/bin") or shutil.which("ncu")
     if ncu is None:
         raise FileNotFoundError("ncu, which comes with the CUDA toolkit, is not on the PATH")

@@ -1,10 +1,11 @@
 """Geometric means over the products that the kernels are judged by."""
 
-import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from benchmarks.kernels.measured import Row, Shape
+from benchmarks.common.shapes import Shape, make_cube
+from benchmarks.kernels.rows import Row
 from benchmarks.kernels.suite import SQUARES, SUITE, TAIL_HEAVY
 
 Ratios = Mapping[Shape, float]
@@ -18,7 +19,7 @@ def find_mean(ratios: Ratios, shapes: Sequence[Shape]) -> float | None:
     """Geometric mean over some products; None unless all of them were measured."""
     if any(shape not in ratios for shape in shapes):
         return None
-    return math.exp(math.fsum(math.log(ratios[shape]) for shape in shapes) / len(shapes))
+    return statistics.geometric_mean(ratios[shape] for shape in shapes)
 
 
 def list_ratios(rows: Iterable[Row]) -> dict[tuple[str, str, str], dict[Shape, float]]:
@@ -67,7 +68,7 @@ def summarize(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def format_summary(summary: Mapping[str, Any]) -> str:
-    """A line for each mean that there is."""
+    """A line for each mean."""
     lines = []
     for means in (*summary["entries"], *summary["best"]):
         name = means.get("kernel", f"best of {means.get('of')}")
@@ -80,7 +81,7 @@ def format_summary(summary: Mapping[str, Any]) -> str:
 
 
 def _find_means(ratios: Ratios) -> dict[str, Any]:
-    squares = {size: (size, size, size) for size in SQUARES}
+    squares = {size: make_cube(size) for size in SQUARES}
     return {
         "suite": find_mean(ratios, SUITE),
         "tail_heavy": find_mean(ratios, TAIL_HEAVY),

@@ -1,54 +1,50 @@
 """Writes docs/kernels.md's tables and README.md's figures from results/kernels-<gpu>.json.
 
-Run `make figures`, or `python -m benchmarks.kernels.tables`. What stands between `<!-- NAME -->`
-and `<!-- /NAME -->` is replaced.
+Run `make figures`, or `python -m benchmarks.kernels.tables`.
 """
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from benchmarks.common.results import ResultsError, read_rows
-from benchmarks.common.tables import README, RESULTS, ROOT, fill_section, render_table
-from benchmarks.kernels.measured import Results, Row, Shape, read_all_results
+from benchmarks.common.results import read_rows
+from benchmarks.common.shapes import make_cube, name_shape
+from benchmarks.common.tables import (
+    README,
+    RESULTS,
+    ROOT,
+    fill_section,
+    fill_sections,
+    render_table,
+    show,
+    write_page,
+)
+from benchmarks.kernels.rows import Results, Row, read_results
 from benchmarks.kernels.suite import ALL_SHAPES, SQUARES, SUITE, TAIL_HEAVY
 from benchmarks.kernels.summary import CLASSES, Ratios, find_mean, list_best_ratios, list_ratios
 from benchmarks.kernels.tile_choice import TileChoice
 
 PAGE: Final = ROOT / "docs" / "kernels.md"
 SIZES: Final = (1024, 2048, *SQUARES)
-NOTHING: Final = "These results do not hold it."
 UPPER: Final = ("register", "bulk", "tensor")
-"""Rungs of which every product of the suite is shown."""
+"""Rungs that are shown at every product of the suite."""
 
 KINDS: Final = (
     ("float32 strict", "float32", ("strict",)),
     ("on tensor cores", "float32", ("float32",)),
     ("float64", "float64", ("strict", "float64")),
 )
-"""What the README's sentence tells of: label, element type, accuracies."""
-
-Entry = tuple[str, str, str]
+"""Parts of the README's sentence: label, element type, accuracies."""
 
 
-def main() -> int:
-    """Fills the page and the README."""
-    try:
-        results = read_all_results(RESULTS)
-    except ResultsError as error:
-        print(error, file=sys.stderr)
-        return 1
-    PAGE.write_text(fill_page(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
-    README.write_text(fill_readme(README.read_text(encoding="utf-8"), results), encoding="utf-8")
-    return 0
+def main() -> None:
+    """Fill the page and the README."""
+    write_page(PAGE, lambda text: fill_page(text, read_results(RESULTS)))
+    write_page(README, lambda text: fill_readme(text, read_results(RESULTS)))
 
 
 def fill_page(text: str, results: Sequence[Results]) -> str:
     """The page with all tables as the results have them."""
-    for name, render in SECTIONS.items():
-        bodies = (f"{one.caption}:\n\n{render(one) or NOTHING}" for one in results)
-        text = fill_section(text, name, "\n\n".join(bodies))
-    return text
+    return fill_sections(text, SECTIONS, results)
 
 
 def fill_readme(text: str, results: Sequence[Results]) -> str:
@@ -59,7 +55,18 @@ def fill_readme(text: str, results: Sequence[Results]) -> str:
 def render_speed(results: Results) -> str:
     """TFLOP/s of every kernel at each square, and the share of cuBLAS at the largest."""
     head = ("kernel", "tile", "type", *(f"{size}³" for size in SIZES), "of cuBLAS at the largest")
-    return render_table(head, _list_speeds(results.rows))
+    lines = []
+    for entry in dict.fromkeys(row.entry for row in results.rows):
+        sizes = _find_squares(results.rows, entry)
+        speeds = (show(sizes[x].tflops if x in sizes else None, ".1f") for x in SIZES)
+        if sizes:
+            lines.append([*entry, *speeds, show(sizes[max(sizes)].ratio_to_cublas, ".0%")])
+    return render_table(head, lines)
+
+
+def _find_squares(rows: Iterable[Row], entry: tuple[str, str, str]) -> dict[int, Row]:
+    """A kernel's rows at square products, by size."""
+    return {row.m: row for row in rows if row.entry == entry and row.is_cube and not row.is_held}
 
 
 def render_suite(results: Results) -> str:
@@ -71,9 +78,13 @@ def render_suite(results: Results) -> str:
             for entry, of in list_ratios(results.rows).items()
             if entry[0] in UPPER and entry[2] == dtype
         }
-        rates = _list_peer_rates(results.rows, dtype)
+        rates = {
+            row.shape: row.tflops
+            for row in results.rows
+            if (row.kernel, row.dtype) == ("cublas", dtype) and not row.is_held
+        }
         lines = [
-            [_name_shape(x), _show(rates[x], ".1f"), *(_show(of.get(x)) for of in ratios.values())]
+            [name_shape(x), show(rates[x], ".1f"), *(show(of.get(x)) for of in ratios.values())]
             for x in ALL_SHAPES
             if x in rates
         ]
@@ -113,19 +124,17 @@ def render_budgets(results: Results) -> str:
         held = {row.sms: row for row in rows if row.entry == entry}
         full = held.get(max(budgets))
         shares = (_show_share(held[sms], full) if sms in held else "" for sms in budgets)
-        kernel, tile, dtype = entry
-        lines.append(
-            [f"{kernel} {tile}", dtype, _show(full.tflops if full else None, ".1f"), *shares]
-        )
+        rate = show(full.tflops if full else None, ".1f")
+        lines.append([f"{entry[0]} {entry[1]}", entry[2], rate, *shares])
     return render_table(head, lines)
 
 
 def _show_share(row: Row, full: Row | None) -> str:
     """A share of the full rate; in brackets what it would be at the clock of the full launch."""
-    share = _show(row.rate_share)
+    share = show(row.rate_share)
     if row.rate_share is None or full is None or not row.clock_mhz or not full.clock_mhz:
         return share
-    return f"{share} ({_show(row.rate_share * full.clock_mhz / row.clock_mhz)})"
+    return f"{share} ({show(row.rate_share * full.clock_mhz / row.clock_mhz)})"
 
 
 def render_power(results: Results) -> str:
@@ -136,12 +145,11 @@ def render_power(results: Results) -> str:
     head = ("kernel", "type", *(f"{size}³: {unit}" for size in SQUARES for unit in ("MHz", "W")))
     lines = []
     for entry in dict.fromkeys(row.entry for row in rows if row.kernel in (*UPPER, "cublas")):
-        sizes = {row.m: row for row in rows if row.entry == entry and row.m == row.n == row.k}
-        shown = [sizes.get(size) for size in SQUARES]
+        sizes = _find_squares(rows, entry)
         cells = (
-            _show(value, ".0f")
-            for row in shown
-            for value in ((row.clock_mhz, row.power_watts) if row else (None, None))
+            show(getattr(sizes.get(size), name, None), ".0f")
+            for size in SQUARES
+            for name in ("clock_mhz", "power_watts")
         )
         lines.append([f"{entry[0]} {entry[1]}", entry[2], *cells])
     return render_table(head, lines)
@@ -169,8 +177,8 @@ def render_choices(results: Results) -> str:
         }
         if choice.planned in of:
             tiles = (choice.planned, choice.heuristic, min(of, key=of.__getitem__))
-            cells = (f"{x}: {_show(of[x] * 1e3, '.3g')}" if x in of else "" for x in tiles)
-            lines.append([_name_shape(shape), kernel, dtype, *cells])
+            cells = (f"{x}: {show(of[x] * 1e3, '.3g')}" if x in of else "" for x in tiles)
+            lines.append([name_shape(shape), kernel, dtype, *cells])
     head = ("product", "kernel", "type", "planner", "nvMatmulHeuristics", "fastest")
     return render_table(head, lines) if lines else ""
 
@@ -180,7 +188,7 @@ def render_caption(results: Results) -> str:
     parts = []
     for label, dtype, accuracies in KINDS:
         ratios = list_best_ratios(results.rows, dtype, accuracies)
-        shown = [_show(ratios.get((size, size, size))) or "–" for size in SQUARES]
+        shown = [show(ratios.get(make_cube(size))) or "–" for size in SQUARES]
         if ratios:
             parts.append(f"{label} {', '.join(shown)}")
     sizes = ", ".join(f"{size}³" for size in SQUARES)
@@ -200,33 +208,13 @@ SECTIONS: Final[dict[str, Callable[[Results], str]]] = {
 """What fills each section of docs/kernels.md."""
 
 
-def _list_speeds(rows: Iterable[Row]) -> Iterator[list[str]]:
-    """A line for each kernel, in the order of measurement."""
-    measured: dict[Entry, dict[int, Row]] = {}
-    for row in rows:
-        if row.m == row.n == row.k and not row.is_held:
-            measured.setdefault(row.entry, {})[row.m] = row
-    for key, sizes in measured.items():
-        speeds = (_show(sizes[size].tflops if size in sizes else None, ".1f") for size in SIZES)
-        yield [*key, *speeds, _show(sizes[max(sizes)].ratio_to_cublas, ".0%")]
-
-
 def _list_dtypes(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(row.dtype for row in rows))
 
 
-def _list_peer_rates(rows: Iterable[Row], dtype: str) -> dict[Shape, float]:
-    """TFLOP/s of cuBLAS by product."""
-    return {
-        row.shape: row.tflops
-        for row in rows
-        if row.kernel == "cublas" and row.dtype == dtype and not row.is_held
-    }
-
-
 def _list_means(ratios: Ratios) -> list[str]:
-    squares = (ratios.get((size, size, size)) for size in SQUARES)
-    return [_show(x) for x in (find_mean(ratios, SUITE), find_mean(ratios, TAIL_HEAVY), *squares)]
+    squares = (ratios.get(make_cube(size)) for size in SQUARES)
+    return [show(x) for x in (find_mean(ratios, SUITE), find_mean(ratios, TAIL_HEAVY), *squares)]
 
 
 def _list_verdicts(rows: Sequence[Row]) -> list[str]:
@@ -238,18 +226,8 @@ def _list_verdicts(rows: Sequence[Row]) -> list[str]:
     ]
     told = [row.same_bits for row in rows if row.same_bits is not None]
     bits = "" if not told else "yes" if all(told) else f"no: {told.count(False)} of {len(told)}"
-    return [_show(max(errors, default=None)), bits]
-
-
-def _name_shape(shape: Shape) -> str:
-    m, n, k = shape
-    return f"{m}³" if m == n == k else f"{m}×{n}×{k}"
-
-
-def _show(value: float | None, form: str = ".2f") -> str:
-    """A figure; empty for None."""
-    return "" if value is None else format(value, form)
+    return [show(max(errors, default=None)), bits]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

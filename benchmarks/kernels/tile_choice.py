@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from benchmarks.common.environment import name_gpu
-from benchmarks.kernels.measured import Shape
+from benchmarks.common.shapes import ProductRow, Shape
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import choose_plan
@@ -25,35 +25,22 @@ _PRECISIONS: Final = {"float32": "SSS", "float64": "DDD"}
 
 
 @dataclass(frozen=True, slots=True)
-class TileChoice:
+class TileChoice(ProductRow):
     """The tiles that are chosen for one kernel at one product.
 
     Attributes:
-        m: Rows of C.
-        n: Columns of C.
-        k: Columns of A.
-        dtype: Element type.
         kernel: Its name in the catalog.
         planned: The tile that the planner takes, from data sheets.
         heuristic: The one that nvMatmulHeuristics ranks first; None where it names none of ours.
     """
 
-    m: int
-    n: int
-    k: int
-    dtype: str
     kernel: str
     planned: str
     heuristic: str | None
 
 
 class TileHeuristics:
-    """nvMatmulHeuristics for one GPU.
-
-    Args:
-        module: `nvMatmulHeuristics`.
-        gpu: One of its `NvMatmulHeuristicsNvidiaGpu`.
-    """
+    """nvMatmulHeuristics for one GPU."""
 
     def __init__(self, module: Any, gpu: Any) -> None:
         self._layout = module.NvMatmulHeuristicsMatmulLayout.NN_ROW_MAJOR
@@ -75,12 +62,7 @@ class TileHeuristics:
         return cls(module, known[0]) if known else None
 
     def choose(self, shape: Shape, specs: Sequence[KernelSpec]) -> KernelSpec | None:
-        """The kernel of the first tile in its ranking that is one of these; K decides ties.
-
-        Args:
-            shape: M, N, K.
-            specs: Kernels of one element type.
-        """
+        """The kernel of the first tile in its ranking that is one of these; K decides ties."""
         problem = self._interface.makeNvMatmulHeuristicsProblem(*shape, self._layout)
         precision = _PRECISIONS[specs[0].dtype]
         for ranked in self._interface.get(problem, CANDIDATES, precision=precision):
@@ -101,14 +83,7 @@ def choose_tiles(
     profile: MachineProfile,
     heuristics: TileHeuristics | None,
 ) -> list[TileChoice]:
-    """For every product and every kernel that has several tiles: which one is chosen.
-
-    Args:
-        specs: Kernels of the catalog.
-        shapes: Products.
-        profile: What plans are made from.
-        heuristics: The baseline; None where there is none.
-    """
+    """For every product and every kernel that has several tiles: which one is chosen."""
     choices = []
     for name, dtype in dict.fromkeys((spec.name, spec.dtype) for spec in specs):
         tiles = [spec for spec in specs if (spec.name, spec.dtype) == (name, dtype)]

@@ -1,1 +1,1 @@
-"""What a product's check misses, and what it takes: `python -m benchmarks.verify`."""
+"""How much a product's check misses, and its cost: `python -m benchmarks.verify`."""

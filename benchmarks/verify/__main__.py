@@ -3,7 +3,7 @@
 Run `python -m benchmarks.verify`; no GPU is needed. It writes benchmarks/results/verify.json: for
 every element type and every kind of damage 100 tries, in products of sizes 64 to 2048 of normal,
 uniform and log-normal elements; 10,000 right products with all that their types have; and a
-product's time with its check beside that without.
+product's time with and without its check.
 """
 
 import argparse
@@ -45,7 +45,7 @@ TRIES: Final = 100
 RIGHT: Final = 10_000
 SIZES: Final = (64, 200, 512, 2048)
 LARGE_ONES: Final = 20
-"""Every so many right products one may have sides of up to 1000, not 48."""
+"""One right product in this many may have sides of up to 1000, not 48."""
 TIMED: Final = (4096, 8192)
 TURNS: Final = 7
 

@@ -1,4 +1,4 @@
-"""Products to be verified, and what may have happened to them."""
+"""Products to be verified, and ways to damage them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ TYPES: Final = (
 DISTRIBUTIONS: Final = ("normal", "uniform", "log-normal")
 
 LARGE: Final = 20.0
-"""Changes larger than so many times the largest error of the right product are to be caught."""
+"""Least change that must be caught, over the largest error of the right product."""
 
 _FACTORS: Final = (0.0, 1.0, -1.0, 2.0, 0.5, -0.37, 3.0, 1e-4, 1e4, 1e-30, 1e30)
 _WHOLE_FACTORS: Final = (0, 1, -1, 2, 7, -300, 2**40)
@@ -97,13 +97,7 @@ def measure_error(product: Product, random: Random) -> float:
 
 
 def draw_special(random: Random, dtype: str, largest: int = 48) -> Product:
-    """A product of any shape and factors, with all that a type has: Inf, NaN, the ends.
-
-    Args:
-        random: Draws it.
-        dtype: Its element type.
-        largest: The longest side, exclusive.
-    """
+    """A product of any shape and factors, with all that a type has: Inf, NaN, the ends."""
     m, n, k = (int(size) for size in np.exp(random.uniform(0, np.log(largest), 3)))
     a, b, c = (_draw_special_matrix(random, s, dtype) for s in ((m, k), (k, n), (m, n)))
     factors = _FACTORS if np.dtype(dtype).kind == "f" else _WHOLE_FACTORS
@@ -239,14 +233,7 @@ DAMAGES: Final[Mapping[str, Damage]] = {
 
 
 def damage(product: Product, name: str, error: float, random: Random) -> Array | None:
-    """A damaged copy of the product; None where the change is not larger than to be caught.
-
-    Args:
-        product: A right product.
-        name: One of `DAMAGES`.
-        error: The largest error of the product.
-        random: Draws where it happens, and how much.
-    """
+    """A damaged copy of the product; None where the change is not larger than to be caught."""
     out = product.out.copy()
     DAMAGES[name](out, LARGE * error, random)
     with np.errstate(all="ignore"):

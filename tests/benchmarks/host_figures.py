@@ -1,12 +1,10 @@
 """Results of the host benchmark, from figures that nobody measured."""
 
-import json
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.host.baselines.lineup import NAMES, OURS, PRESET
-from benchmarks.host.results import HostResults
-from benchmarks.host.rows import HostRow, SweepRow
+from benchmarks.host.results import HostResults, HostRow, SweepRow
 from benchmarks.host.suite import draw_products, list_small, list_suite
 from wavetrim.scheduler.problem import MEMORIES
 
@@ -29,50 +27,36 @@ SECONDS = dict.fromkeys(NAMES, 0.05) | {OURS: 0.01, PRESET: 0.011, "wavetrim-gpu
 PREDICTED = {"kernel": "cublas 128x256x8", "predicted_seconds": 0.0102}
 
 
+SWEEP = SweepRow(
+    *(4096, 4096, 4096, "float32", "pageable"),
+    sms=ALL_SMS,
+    f=64,
+    best_f=32,
+    regret=1.01,
+    predicted_seconds={"gpu": 0.0104, "cpu": 0.0096, "total": 0.0104},
+    measured_seconds={"gpu": 0.01, "cpu": 0.01, "total": 0.01},
+    kernel="cublas 128x256x8",
+    gpu_alone_seconds=0.0125,
+    cpu_alone_seconds=None,
+    moving_seconds=0.01,
+    turns=5,
+    busy_moving_seconds=0.015,
+    busy_pinned_seconds=0.02,
+    curve=[[0, 0.0125, 0.0125], [32, 0.0099, 0.0105], [64, 0.01, 0.0104]],
+)
+"""A sweep whose model guessed almost the best F."""
+
+
 def invent_host_row(baseline: str, **changes: Any) -> HostRow:
     """A row at 4096³: ours is at 0.95 of the limit, and five times as fast as the others."""
-    figures: dict[str, Any] = {
-        "m": 4096,
-        "n": 4096,
-        "k": 4096,
-        "dtype": "float32",
-        "memory": "pinned",
-        "baseline": baseline,
-        "seconds": SECONDS[baseline],
-        "limit_seconds": 0.0095,
-        "f": 64 if baseline == OURS else None,
-        "f_actual": 60 if baseline == OURS else None,
-        "spread": 0.1,
-        "turns": 9,
-        "settings": PREDICTED if baseline in (OURS, PRESET) else None,
-    }
-    return HostRow(**(figures | changes))
-
-
-def invent_sweep(**changes: Any) -> SweepRow:
-    """A sweep whose model guessed almost the best F."""
-    figures: dict[str, Any] = {
-        "m": 4096,
-        "n": 4096,
-        "k": 4096,
-        "dtype": "float32",
-        "memory": "pageable",
-        "sms": ALL_SMS,
-        "f": 64,
-        "best_f": 32,
-        "regret": 1.01,
-        "predicted_seconds": {"gpu": 0.0104, "cpu": 0.0096, "total": 0.0104},
-        "measured_seconds": {"gpu": 0.01, "cpu": 0.01, "total": 0.01},
-        "kernel": "cublas 128x256x8",
-        "gpu_alone_seconds": 0.0125,
-        "cpu_alone_seconds": None,
-        "moving_seconds": 0.01,
-        "turns": 5,
-        "busy_moving_seconds": 0.015,
-        "busy_pinned_seconds": 0.02,
-        "curve": [[0, 0.0125, 0.0125], [32, 0.0099, 0.0105], [64, 0.01, 0.0104]],
-    }
-    return SweepRow(**(figures | changes))
+    f, f_actual = (64, 60) if baseline == OURS else (None, None)
+    row = HostRow(
+        *(4096, 4096, 4096, "float32", "pinned", baseline, SECONDS[baseline], 0.0095, f, f_actual),
+        spread=0.1,
+        turns=9,
+        settings=PREDICTED if baseline in (OURS, PRESET) else None,
+    )
+    return replace(row, **changes)
 
 
 def invent_host_results(pace: float = 1.0) -> HostResults:
@@ -94,7 +78,8 @@ def invent_host_results(pace: float = 1.0) -> HostResults:
         and (name != "cublasxt" or product.group == "suite")
     ]
     regret = [
-        invent_sweep(
+        replace(
+            SWEEP,
             **dict(zip("mnk", product.shape, strict=True)),
             dtype=product.dtype,
             sms=sms,
@@ -105,17 +90,3 @@ def invent_host_results(pace: float = 1.0) -> HostResults:
         for sms in (ALL_SMS, 32, 8, 4)
     ]
     return HostResults(HEAD, tuple(rows), tuple(regret))
-
-
-def write_host_results(results: HostResults, folder: Path) -> Path:
-    """Write them as the benchmark does."""
-    file = folder / f"host-{results.gpu}.json"
-    results.write(file)
-    return file
-
-
-def change_document(file: Path, change: Any) -> None:
-    """Damage a results file."""
-    document = json.loads(file.read_text(encoding="utf-8"))
-    change(document)
-    file.write_text(json.dumps(document), encoding="utf-8")

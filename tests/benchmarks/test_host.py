@@ -19,15 +19,16 @@ import threadpoolctl
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from benchmarks.common.blas_threads import BlasThreads
-from benchmarks.common.busy_cores import take_cores
 from benchmarks.common.operands import Matrix, Operands, cut_rows, draw_operands, pin_operands
 from benchmarks.common.projection import Projection
+from benchmarks.common.results import Record
+from benchmarks.common.shapes import DTYPES, Shape
+from benchmarks.common.steps import LEAST_SHARE
 from benchmarks.host.__main__ import FILES, SECONDS
 from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.baselines.cublas_xt import BLOCKS, CublasXt, list_settings
-from benchmarks.host.baselines.lineup import NAMES, make_baselines
-from benchmarks.host.baselines.plain_numpy import PlainNumpy
+from benchmarks.host.baselines.libraries import PlainNumpy
+from benchmarks.host.baselines.lineup import NAMES, find_preset_profile, make_baselines
 from benchmarks.host.baselines.streamed_cupy import choose_panel_rows, cut_panels
 from benchmarks.host.baselines.xt_library import XtError, XtHandle, declare_functions
 from benchmarks.host.bench import HostBench
@@ -41,10 +42,10 @@ from benchmarks.host.contest import (
     make_host_rows,
 )
 from benchmarks.host.limit import LinkRates, find_limit_seconds, measure_compute, measure_link
-from benchmarks.host.results import HostRecord, HostResults
+from benchmarks.host.machine import BlasThreads, take_cores
+from benchmarks.host.results import read_host_file
 from benchmarks.host.suite import (
     ALL_SHAPES,
-    DTYPES,
     HELD_SMS,
     NAMED,
     Product,
@@ -68,8 +69,6 @@ from benchmarks.host.sweep import (
     list_points,
     thin,
 )
-from benchmarks.kernels.measured import Shape
-from benchmarks.kernels.suite import LEAST_SHARE
 from tests.benchmarks.host_figures import HEAD
 from tests.environment import ROOT
 from tests.native.c_library import build_library
@@ -314,9 +313,7 @@ def run_contest(*baselines: Baseline, seconds: float = 60.0):
     operands = draw_operands((60, 70, 80), "float64")
     refused: dict[str, str] = {}
     scores = HostContest(operands, Projection(operands), BlasThreads()).run(
-        baselines,
-        time.perf_counter() + seconds,
-        lambda one, why: refused.update({one.name: why}),
+        baselines, time.perf_counter() + seconds, lambda one, why: refused.update({one.name: why})
     )
     rows = make_host_rows(operands, scores, limit_seconds=1e-6)
     return {row.baseline: row for row in rows}, refused
@@ -343,8 +340,7 @@ def test_without_time_each_still_has_the_least_turns() -> None:
 def test_this_products_executor_tells_its_rows(tmp_path: Path) -> None:
     refused: dict[str, str] = {}
     with Executor(cache_dir=tmp_path) as executor:
-        threads = executor.pool.threads
-        profile = find_profile(None, devices=(), directory=None, cpu_threads=threads)
+        profile = find_preset_profile(executor)
         baselines = make_baselines(executor, profile, NAMES, refused.__setitem__)
         assert [one.name for one in baselines] == ["wavetrim", "wavetrim-preset", "numpy"]
         assert set(refused) == set(NAMES) - {"wavetrim", "wavetrim-preset", "numpy"}
@@ -361,10 +357,8 @@ def test_all_baselines_compute_the_product(tmp_path: Path, dtype: str, memory: s
     drawn = draw_operands((1531, 919, 1201), dtype)
     operands = pin_operands(drawn) if memory == "pinned" else drawn
     refused: dict[str, str] = {}
-    devices = list_devices()
-    with Executor(cache_dir=tmp_path, devices=devices) as executor:
-        threads = executor.pool.threads
-        profile = find_profile(None, devices=devices, directory=None, cpu_threads=threads)
+    with Executor(cache_dir=tmp_path, devices=list_devices()) as executor:
+        profile = find_preset_profile(executor)
         baselines = make_baselines(executor, profile, NAMES, refused.__setitem__)
         scores = HostContest(operands, Projection(drawn), BlasThreads()).run(
             [one for one in baselines if memory in one.memories],
@@ -380,13 +374,10 @@ def test_all_baselines_compute_the_product(tmp_path: Path, dtype: str, memory: s
 
 @pytest.mark.gpu
 def test_a_sweep_finds_the_time_of_every_f(tmp_path: Path) -> None:
-    devices = list_devices()
     operands = draw_operands((1500, 1024, 1024), "float32")
-    with Executor(cache_dir=tmp_path, devices=devices) as executor:
-        threads = executor.pool.threads
-        profile = find_profile(None, devices=devices, directory=None, cpu_threads=threads)
-        problem = GemmProblem(1500, 1024, 1024, "float32")
-        row = Sweep(executor, profile, problem, None).measure(operands, 1.0)
+    with Executor(cache_dir=tmp_path, devices=list_devices()) as executor:
+        sweep = Sweep(executor, find_preset_profile(executor), operands.problem, None)
+        row = sweep.measure(operands, 1.0)
     assert row.regret >= 1.0
     assert row.f in {point[0] for point in row.curve}
     assert all(point[1] > 0 and point[2] > 0 for point in row.curve)
@@ -456,14 +447,14 @@ class Simulated:
 
 
 def test_sweeps_write_regret_and_splits_on_busy_cores(tmp_path: Path) -> None:
-    record = HostRecord(tmp_path / "host-here-sweeps.json", HEAD)
+    record = Record(tmp_path / "host-here-sweeps.json", HEAD)
     bench = HostBench(
         Simulated(), H200, link=LINK, cache_dir=tmp_path, record=record,
         until=time.perf_counter() + 60,
     )  # fmt: skip
     small, large = (Product((size, size, size), "float32") for size in (64, 2048))
     bench.sweep([(small, None), (large, None), (large, 2)])
-    alone, whole, split = HostResults.read(tmp_path / "host-here-sweeps.json").regret
+    alone, whole, split = read_host_file(tmp_path / "host-here-sweeps.json").regret
     assert (alone.shape, alone.sms, alone.is_split) == ((64, 64, 64), 132, False)
     assert (whole.sms, split.sms) == (132, 2)
     assert split.is_split
@@ -505,17 +496,14 @@ def test_a_small_run_writes_rows_of_checked_products(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     document = json.loads((tmp_path / f"host-cpu{usable_cores()}-sweeps.json").read_text())
     assert document["regret"] == []
-    results = HostResults.read(tmp_path / FILES["contests"].format(f"cpu{usable_cores()}"))
+    results = read_host_file(tmp_path / FILES["contests"].format(f"cpu{usable_cores()}"))
     assert results.document["seed"] == "2026-11-24"
     assert MachineProfile.from_dict(results.document["profile"]) == here
     found = {(row.shape, row.dtype, row.group, row.baseline) for row in results.rows}
     assert found == {
         (product.shape, product.dtype, product.group, name)
-        for product in (
-            *draw_products("2026-11-24", 2),
-            *list_suite([(64, 48, 32), (1, 200, 300)]),
-        )
+        for product in (*draw_products("2026-11-24", 2), *list_suite([(64, 48, 32), (1, 200, 300)]))
         for name in ("wavetrim", "wavetrim-preset", "numpy")
     }
     assert all(row.seconds > 0 and row.turns >= LEAST_TURNS for row in results.rows)
-    assert len(results.left_out) == 6  # page-locked memory, without a GPU
+    assert len(results.document["left_out"]) == 6  # page-locked memory, without a GPU

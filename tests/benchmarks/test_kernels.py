@@ -9,24 +9,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from benchmarks.common.exact import MOST_K, ExactProduct
 from benchmarks.kernels import meter
-from benchmarks.kernels.__main__ import describe_row, read_shape
 from benchmarks.kernels.contest import (
     AHEAD_SECONDS,
     LEAST_TURNS,
     MOST_LAUNCHES,
     MOST_SECONDS,
-    Contest,
     admit_all,
     count_launches,
-    take_turns,
+    run_contest,
 )
+from benchmarks.kernels.exact import MOST_K, ExactProduct
 from benchmarks.kernels.meter import Meter, Reading
-from benchmarks.kernels.score import Score, make_rows
+from benchmarks.kernels.rows import Score, describe_row, make_rows
 from benchmarks.kernels.suite import (
     ALL_SHAPES,
     FEW_TURNS,
@@ -36,15 +32,13 @@ from benchmarks.kernels.suite import (
     TURNS,
     Contestant,
     Paces,
-    count_flops,
     estimate_seconds,
     hold_contestants,
     list_budgets,
-    share_seconds,
 )
 from benchmarks.kernels.summary import find_best, find_mean, format_summary, summarize
 from benchmarks.kernels.tile_choice import TileHeuristics, choose_tiles
-from tests.benchmarks.measured import ENTRIES, invent_results, invent_row
+from tests.benchmarks.kernel_figures import ENTRIES, invent_results, invent_row
 from tests.native.c_library import build_library
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.errors import DeviceFailure, OperandError
@@ -96,45 +90,47 @@ def test_cublas_is_held_only_to_as_many_multiprocessors_as_it_can_be() -> None:
     assert held == {8, 66}
 
 
-@given(
-    st.floats(0, 300),
-    st.lists(st.floats(0.1, 30), min_size=1, max_size=40),
-)
-def test_shares_of_the_time_left_leave_enough_for_the_rest(
-    left: float, estimates: list[float]
-) -> None:
-    share = share_seconds(left, estimates)
-    if share is None:
-        assert left * estimates[0] / sum(estimates) <= estimates[0] / 4
-    else:
-        assert 0 < share <= left or math.isclose(share, left)
-        rest = sum(estimates[1:])
-        assert left - share >= min(0.85 * rest, left * rest / sum(estimates)) - 1e-9
-
-
 def test_an_h200_has_time_for_all() -> None:
     assert 2 * sum(map(estimate_seconds, ALL_SHAPES)) < 130
 
 
-def test_turns_are_shuffled_and_counted() -> None:
-    taken: list[int] = []
-    take_turns([5, 2, 5], lambda place: 0.0, taken.append, lambda: True)
-    assert [taken.count(place) for place in range(3)] == [5, 2, 5]
-    assert sorted(taken[:3]) == [0, 1, 2]
-    assert taken[:3] != taken[3:6] or taken[6:8] != [0, 2]
+class Simulated:
+    """A contest whose turns take given seconds, or at which kernels fail."""
+
+    def __init__(self, **by_kernel: float | Exception) -> None:
+        self.by_kernel = by_kernel
+
+    def admit(self, contestant: Contestant) -> Score:
+        if isinstance(found := self.by_kernel[contestant.spec.name], Exception):
+            raise found
+        return Score(1, 0.0, same_bits=True)
+
+    def measure(self, contestant: Contestant, score: Score) -> None:
+        score.seconds.append(self.by_kernel[contestant.spec.name])
 
 
-def test_without_time_each_still_has_the_least_turns() -> None:
-    taken: list[int] = []
-    take_turns([21, 21], lambda place: 0.0, taken.append, lambda: False)
-    assert [taken.count(place) for place in range(2)] == [LEAST_TURNS] * 2
+def enter(*turns: int) -> list[Contestant]:
+    """bulk, and cublas."""
+    names = ("bulk", "cublas")
+    return [Contestant(find_kernel(name, "float32"), x) for name, x in zip(names, turns)]  # noqa: B905
 
 
-def test_slow_kernels_take_fewer_turns() -> None:
-    taken: list[int] = []
-    cost = (0.01, MOST_SECONDS / 6)
-    take_turns([21, 21], lambda x: taken.count(x) * cost[x], taken.append, lambda: True)
-    assert [taken.count(place) for place in range(2)] == [21, 6]
+@pytest.mark.parametrize(
+    ("seconds", "wanted", "until", "turns"),
+    [
+        ((0.1, 0.1), (5, 2), math.inf, [5, 2]),
+        ((0.1, 0.1), (21, 21), -math.inf, [LEAST_TURNS] * 2),
+        ((0.1, MOST_SECONDS / 5.5), (21, 21), math.inf, [21, 6]),
+    ],
+    ids=["as wanted", "no time", "slow"],
+)
+def test_slow_kernels_and_those_without_time_take_fewer_turns(
+    seconds, wanted, until: float, turns: list[int]
+) -> None:
+    contest = Simulated(bulk=seconds[0], cublas=seconds[1])
+    scores = admit_all(contest, enter(*wanted), pytest.fail)  # type: ignore[arg-type]
+    run_contest(contest, scores, until)  # type: ignore[arg-type]
+    assert [len(score.seconds) for score in scores.values()] == turns
 
 
 @pytest.mark.parametrize(
@@ -171,7 +167,7 @@ def test_rows_compare_with_cublas_under_the_same_budget() -> None:
     assert held.spread == pytest.approx(2 / 3)
     assert (held.clock_mhz, full.clock_mhz, full.power_watts) == (None, 1750, None)
     assert full.rate_share == pytest.approx(2.0)
-    assert "of its share" in describe_row("bulk", held)
+    assert "of its share" in describe_row(held)
 
 
 def test_rows_without_cublas_have_no_ratio() -> None:
@@ -182,32 +178,18 @@ def test_rows_without_cublas_have_no_ratio() -> None:
     assert row.sms == 132
 
 
-class Refusals:
-    """A contest at which some kernels fail."""
-
-    def __init__(self, failures: dict[str, Exception]) -> None:
-        self._failures = failures
-
-    def admit(self, contestant: Contestant) -> Score:
-        if contestant.spec.name in self._failures:
-            raise self._failures[contestant.spec.name]
-        return Score(1, 0.0, same_bits=True)
-
-
-def test_a_kernel_that_fails_leaves_the_others() -> None:
+def test_a_kernel_that_fails_leaves_the_others_unless_nothing_works_any_more() -> None:
     refused: list[tuple[str, str]] = []
-    contest: Contest = Refusals({"bulk": OperandError("too small")})  # type: ignore[assignment]
-    contestants = [Contestant(find_kernel(name, "float32")) for name in ("bulk", "cublas")]
-    scores = admit_all(contest, contestants, lambda one, why: refused.append((one.label, why)))
-    assert [one.spec.name for one in scores] == ["cublas"]
+
+    def admit(failure: Exception) -> dict[Contestant, Score]:
+        contest = Simulated(bulk=failure, cublas=1.0)
+        refuse = lambda one, why: refused.append((one.label, why))  # noqa: E731
+        return admit_all(contest, enter(4, 4), refuse)  # type: ignore[arg-type]
+
+    assert [one.spec.name for one in admit(OperandError("too small"))] == ["cublas"]
     assert refused == [("bulk 128x256x16 float32", "too small")]
-
-
-def test_a_failure_after_which_nothing_works_ends_the_run() -> None:
-    failure = DeviceFailure("illegal address", poisoned=True)
-    contest: Contest = Refusals({"bulk": failure})  # type: ignore[assignment]
     with pytest.raises(DeviceFailure):
-        admit_all(contest, [Contestant(find_kernel("bulk", "float32"))], lambda one, why: None)
+        admit(DeviceFailure("illegal address", poisoned=True))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -285,11 +267,6 @@ def test_a_summary_of_a_run_that_was_cut_has_no_means() -> None:
     summary = summarize([invent_row(*ENTRIES[1], shape=(1024, 1024, 1024))])
     assert summary["entries"][0]["suite"] is None
     assert format_summary(summary) == ""
-
-
-def test_operations_and_shapes_are_read() -> None:
-    assert count_flops((2, 3, 5)) == 60
-    assert read_shape("333x4099x1021") == (333, 4099, 1021)
 
 
 def test_without_a_driver_there_is_nothing_to_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,18 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common.tables import OPERATIONS, RESULTS, ROOT, fill_section, render_faults
+from benchmarks.common.tables import ROOT
 from benchmarks.faults import count_tries, sum_up
+from benchmarks.readme import OPERATIONS
 from tests.faults.catalog import FAULTS, SIGNALS
 from tests.faults.ledger import Outcome
 from tests.server import RunningServer
 from wavetrim.service.settings import Settings
 
 PAGE = OPERATIONS.read_text(encoding="utf-8")
-
-
-def test_the_page_shows_the_faults_that_were_tried() -> None:
-    assert fill_section(PAGE, "faults", render_faults(RESULTS / "faults.json")) == PAGE
 
 
 def test_every_test_setting_metric_and_link_named_exists() -> None:

@@ -5,15 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.report_pages import (
-    DOCS,
-    KEPT,
-    PAGE,
-    RunError,
-    fill_page,
-    publish_runs,
-    read_runs,
-)
+from docs.report_pages import DOCS, KEPT, PAGE, RunError, fill_page, publish_runs, read_runs
 from tests.lab.reports import HARDWARE, add_product, list_reports, split_rows
 from wavetrim.lab.reports.report import write_report
 

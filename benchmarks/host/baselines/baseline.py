@@ -27,10 +27,6 @@ class Baseline(ABC):
     def prepare(self, operands: Operands, until: float) -> bool:
         """Get ready for this product: allocate what is kept between turns, find settings.
 
-        Args:
-            operands: The product.
-            until: Value of time.perf_counter() by which it should be done.
-
         Returns:
             Whether it takes part.
         """

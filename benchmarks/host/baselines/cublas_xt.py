@@ -1,6 +1,5 @@
 """cublasXt, tuned for each product."""
 
-import contextlib
 import math
 import multiprocessing
 import sys
@@ -9,25 +8,25 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Final
 
-from benchmarks.common.blas_threads import BlasThreads
 from benchmarks.common.operands import Matrix, Operands, draw_operands
 from benchmarks.common.projection import Projection
 from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.baselines.xt_library import XtError, XtHandle
+from benchmarks.host.machine import BlasThreads
 
 BLOCKS: Final = (4096, 2048, 8192, 1024)
 """Block sizes, the likely best first: time may run out."""
 
 CPU_RATIOS: Final = (0.05, 0.1, 0.2, 0.4)
 _BRIEF_SECONDS: Final = 0.25
-"""Trials that are shorter are taken twice, for the first allocates."""
+"""Shorter trials are taken twice, because the first one allocates."""
 
 _PROBE_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class XtSettings:
-    """What can be set.
+    """Settings of cublasXt.
 
     Attributes:
         block: Side of the blocks that matrices are cut into.
@@ -44,11 +43,7 @@ class CublasXt(Baseline):
     """`cublasXtSgemm` and `cublasXtDgemm` with the settings that are the fastest at each product.
 
     All block sizes are tried, with its own page-locking and without; then, with the best of them,
-    larger and larger shares for the CPU, as long as they help.
-
-    Args:
-        device_index: CUDA's number of the GPU.
-        shares_with_cpu: Whether it may leave a share to the CPU, which computes it with SciPy.
+    larger and larger shares for the CPU until one is slower.
 
     Raises:
         XtError: cublasXt cannot be used.
@@ -71,29 +66,25 @@ class CublasXt(Baseline):
         self._refusal: XtError | None = None
 
     def prepare(self, operands: Operands, until: float) -> bool:
-        """Find the best settings, or the best of those that there is time to try.
-
-        Raises:
-            XtError: All of them are refused.
-        """
-        candidates = list_settings(max(operands.shape), operands.memory)
-        best_seconds, best = math.inf, candidates[0]
+        """Find the best settings, or the best of those tried in time."""
         self._tried, self._refusal = 0, None
-        for candidate in candidates:
+        best_seconds, best = math.inf, XtSettings(BLOCKS[0])
+        for candidate in list_settings(max(operands.shape), operands.memory):
             if math.isfinite(best_seconds) and time.perf_counter() > until:
                 break
-            best_seconds, best = min(
-                (best_seconds, best), self._try(candidate, operands), key=_rank
-            )
+            seconds = self._try(candidate, operands)
+            if seconds < best_seconds:
+                best_seconds, best = seconds, candidate
         if self._refusal is not None and not math.isfinite(best_seconds):
             raise self._refusal
         for ratio in CPU_RATIOS if self._shares_with_cpu else ():
             if time.perf_counter() > until:
                 break
-            trial = self._try(replace(best, cpu_ratio=ratio), operands)
-            if trial[0] >= best_seconds:
+            candidate = replace(best, cpu_ratio=ratio)
+            seconds = self._try(candidate, operands)
+            if seconds >= best_seconds:
                 break
-            best_seconds, best = trial
+            best_seconds, best = seconds, candidate
         self._apply(best, operands.dtype)
         return True
 
@@ -109,22 +100,22 @@ class CublasXt(Baseline):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What it is set to, and of how many settings that were tried this is the best."""
+        """The best settings, and how many were tried."""
         return {**asdict(self._settings), "tried": self._tried}
 
-    def _try(self, settings: XtSettings, operands: Operands) -> tuple[float, XtSettings]:
+    def _try(self, settings: XtSettings, operands: Operands) -> float:
         """Seconds with some settings; infinite where they are refused, as locked pages may be."""
         self._tried += 1
         try:
             self._apply(settings, operands.dtype)
-            with self._blas.wake_all() if settings.cpu_ratio > 0 else contextlib.nullcontext():
+            with self._blas.wake_all(wanted=settings.cpu_ratio > 0):
                 seconds = self._time(operands)
                 if seconds < _BRIEF_SECONDS:
                     seconds = min(seconds, self._time(operands))
         except XtError as error:
             self._refusal = error
-            return math.inf, settings
-        return seconds, settings
+            return math.inf
+        return seconds
 
     def _time(self, operands: Operands) -> float:
         started = time.perf_counter()
@@ -144,10 +135,6 @@ def list_settings(largest: int, memory: str) -> Sequence[XtSettings]:
 
     Blocks larger than the product are all the same, and matrices that are page-locked already
     must not be locked again.
-
-    Args:
-        largest: The largest of M, N and K.
-        memory: Kind of host memory.
     """
     covering = min((block for block in BLOCKS if block >= largest), default=max(BLOCKS))
     pinnings = (False,) if memory == "pinned" else (True, False)
@@ -182,7 +169,3 @@ def _probe_sharing(device_index: int) -> None:
         if not Projection(operands).find_error(operands.c) <= 1.0:
             sys.exit(1)
         handle.close()
-
-
-def _rank(trial: tuple[float, XtSettings]) -> float:
-    return trial[0]

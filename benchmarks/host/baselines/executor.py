@@ -11,14 +11,7 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 
 
 class SplitExecutor(Baseline):
-    """`Executor.run` with a plan for each product.
-
-    Args:
-        name: What rows call it.
-        executor: Runs the plans.
-        profile: What they are chosen from.
-        options: What the plans are held to: F = 0 for the GPU alone.
-    """
+    """`Executor.run` with a plan for each product, held to `options`."""
 
     def __init__(
         self,

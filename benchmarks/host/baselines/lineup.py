@@ -1,11 +1,13 @@
-"""Which baselines there are on this machine."""
+"""Which baselines run on this machine."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from benchmarks.host.baselines.baseline import Baseline
+from benchmarks.host.baselines.cublas_xt import CublasXt, can_share_with_cpu
 from benchmarks.host.baselines.executor import SplitExecutor
-from benchmarks.host.baselines.plain_numpy import PlainNumpy
+from benchmarks.host.baselines.libraries import PlainCupy, PlainNumpy, PyTorch
+from benchmarks.host.baselines.streamed_cupy import StreamedCupy
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -13,11 +15,12 @@ from wavetrim.scheduler.profile.store import find_profile
 
 OURS: Final = "wavetrim"
 PRESET: Final = "wavetrim-preset"
+GPU_ALONE: Final = "wavetrim-gpu"
 OTHERS: Final = ("cupy", "cupy-streams", "torch", "numpy")
-"""Never to be slower than the fastest of these."""
+"""This product is never to be slower than the fastest of these."""
 
-NAMES: Final = (OURS, PRESET, "wavetrim-gpu", *OTHERS, "cublasxt")
-"""Who takes part where nothing else is said, if this machine has what they need."""
+NAMES: Final = (OURS, PRESET, GPU_ALONE, *OTHERS, "cublasxt")
+"""All baselines."""
 
 Refuse = Callable[[str, str], None]
 
@@ -25,29 +28,20 @@ Refuse = Callable[[str, str], None]
 def make_baselines(
     executor: Executor, profile: MachineProfile, names: Sequence[str], refuse: Refuse
 ) -> list[Baseline]:
-    """Baselines of these names; `refuse` is told of those that cannot be made, and why.
-
-    Args:
-        executor: This product's.
-        profile: What its plans are made from, but for those from a preset.
-        names: Some of `NAMES`.
-        refuse: Receives name and reason.
-    """
+    """Baselines of these `NAMES`; `refuse` is told of those that cannot be made, and why."""
     makers: dict[str, Callable[[], Baseline]] = {
         OURS: lambda: SplitExecutor(OURS, executor, profile),
         PRESET: lambda: SplitExecutor(PRESET, executor, find_preset_profile(executor)),
         "numpy": PlainNumpy,
     }
     if executor.devices:
-        index = executor.devices[0].index
+        alone = PlanOptions(f=0)
         makers |= {
-            "wavetrim-gpu": lambda: SplitExecutor(
-                "wavetrim-gpu", executor, profile, PlanOptions(f=0)
-            ),
-            "cupy": _make_plain_cupy,
-            "cupy-streams": _make_streamed_cupy,
-            "torch": _make_pytorch,
-            "cublasxt": lambda: _make_cublas_xt(index, refuse),
+            GPU_ALONE: lambda: SplitExecutor(GPU_ALONE, executor, profile, alone),
+            "cupy": PlainCupy,
+            "cupy-streams": StreamedCupy,
+            "torch": PyTorch,
+            "cublasxt": lambda: _make_cublas_xt(executor.devices[0].index, refuse),
         }
     baselines: list[Baseline] = []
     for name in names:
@@ -68,27 +62,7 @@ def find_preset_profile(executor: Executor) -> MachineProfile:
     )
 
 
-def _make_plain_cupy() -> Baseline:
-    from benchmarks.host.baselines.plain_cupy import PlainCupy
-
-    return PlainCupy()
-
-
-def _make_streamed_cupy() -> Baseline:
-    from benchmarks.host.baselines.streamed_cupy import StreamedCupy
-
-    return StreamedCupy()
-
-
-def _make_pytorch() -> Baseline:
-    from benchmarks.host.baselines.pytorch import PyTorch
-
-    return PyTorch()
-
-
 def _make_cublas_xt(device_index: int, refuse: Refuse) -> Baseline:
-    from benchmarks.host.baselines.cublas_xt import CublasXt, can_share_with_cpu
-
     shares = can_share_with_cpu(device_index)
     if not shares:
         refuse("cublasxt", "takes part without its CPU ratio: products with one fail here")

@@ -1,13 +1,14 @@
 """CuPy as a competent user writes it: row panels on three streams, page-locked memory."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from benchmarks.common.operands import Matrix, Operands, copy_rows
 from benchmarks.host.baselines.baseline import Baseline
+from benchmarks.host.baselines.libraries import empty_pools
 
 _LANES: Final = 3
 _PANELS: Final = 16
@@ -25,7 +26,7 @@ class _Lane:
     c: Any
     a_host: Matrix | None = None
     c_host: Matrix | None = None
-    staged: slice | None = field(default=None)
+    staged: slice | None = None
 
     def finish(self, c: Matrix) -> None:
         """Wait for the last panel, and take it to C where it is staged."""
@@ -82,14 +83,11 @@ class StreamedCupy(Baseline):
 
     def release(self) -> None:
         """Give back streams and buffers."""
-        import cupy
-
         self._lanes, self._b, self._b_host = [], None, None
-        cupy.get_default_memory_pool().free_all_blocks()
-        cupy.get_default_pinned_memory_pool().free_all_blocks()
+        empty_pools()
 
     def _send_b(self, b: Matrix) -> Any:
-        """Enqueue the copy of B, in parts where each is staged; returns the event behind it."""
+        """Enqueue the copy of B, in parts where each is staged; returns the event after it."""
         stream = self._lanes[0].stream
         if self._b_host is None:
             self._b.set(b, stream=stream)

@@ -19,16 +19,7 @@ class XtError(Exception):
 
 
 class XtHandle:
-    """A handle of cublasXt on one GPU.
-
-    Args:
-        device_index: CUDA's number of the GPU.
-        library: With its functions declared; None for the one that CuPy has loaded.
-
-    Raises:
-        XtError: cublasXt cannot be used.
-        OSError: The library is not found.
-    """
+    """A handle of cublasXt on one GPU."""
 
     def __init__(self, device_index: int, library: Any = None) -> None:
         self._library = library or load_library()

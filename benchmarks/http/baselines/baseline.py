@@ -4,24 +4,28 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Final
 
 from benchmarks.http.clients.load import Load
 from benchmarks.http.clients.product import Product
 from benchmarks.http.rows import Case
 
-FLOOR: Final = "floor"
-FLOOR_UNIX: Final = "floor-unix"
-EXECUTOR: Final = "executor"
-OURS: Final = "wavetrim"
-OURS_UNIX: Final = "wavetrim-unix"
-OURS_CLIENT: Final = "wavetrim-client"
-OURS_LEASE: Final = "wavetrim-lease"
-OURS_NEW_LEASE: Final = "wavetrim-lease-new"
-NUMPY: Final = "numpy"
-CUPY: Final = "cupy"
-PYTRITON: Final = "pytriton"
+
+class Name(StrEnum):
+    """What rows and the command line call the baselines, in the order of the tables."""
+
+    FLOOR = "floor"
+    OURS = "wavetrim"
+    FLOOR_UNIX = "floor-unix"
+    OURS_CLIENT = "wavetrim-client"
+    OURS_UNIX = "wavetrim-unix"
+    EXECUTOR = "executor"
+    OURS_LEASE = "wavetrim-lease"
+    OURS_NEW_LEASE = "wavetrim-lease-new"
+    NUMPY = "numpy"
+    CUPY = "cupy"
+    PYTRITON = "pytriton"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,16 @@ class Setup:
     folder: Path
     profile: Path | None = None
     pytriton: str = sys.executable
+
+    @property
+    def profiles(self) -> Path:
+        """Folder of the machine's profile."""
+        return self.folder / "profiles"
+
+    @property
+    def kernels(self) -> Path:
+        """Folder of compiled kernels."""
+        return self.folder / "kernels"
 
 
 class BaselineFailed(Exception):
@@ -60,10 +74,10 @@ class Baseline(ABC):
             ServerAbsent: It does not run here.
         """
 
-    def abstain(self, case: Case) -> str | None:
-        """Why it does not take part in a case; None where it does."""
+    def takes_part(self, case: Case) -> bool:
+        """Whether it takes part in a case."""
         del case
-        return None
+        return True
 
     @abstractmethod
     def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:

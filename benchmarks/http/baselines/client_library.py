@@ -1,6 +1,5 @@
 """The client library: over TCP, and with operands and results in a lease."""
 
-import json
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -9,36 +8,25 @@ from typing import Any, Final
 import numpy as np
 
 import wavetrim
-from benchmarks.http.baselines.baseline import (
-    OURS_CLIENT,
-    OURS_LEASE,
-    OURS_NEW_LEASE,
-    Baseline,
-    BaselineFailed,
-)
+from benchmarks.http.baselines.baseline import Baseline, BaselineFailed, Name
 from benchmarks.http.baselines.server_process import ServerAbsent
 from benchmarks.http.baselines.service import Service
-from benchmarks.http.clients.connection import connect, receive_answer
 from benchmarks.http.clients.load import Load
-from benchmarks.http.clients.message import make_request, view_bytes
+from benchmarks.http.clients.message import view_bytes
 from benchmarks.http.clients.product import Product, WrongAnswer
+from benchmarks.http.clients.service_calls import ServiceCalls
 from benchmarks.http.rows import Case
 
 LOCK_SECONDS: Final = 60.0
-"""So long may the engine take to page-lock a lease."""
+"""Time within which the engine must page-lock a lease."""
 
 _PAUSE_SECONDS: Final = 0.01
-_ANSWER_BYTES: Final = 2**20
 
 
 class ClientBaseline(Baseline):
-    """`wavetrim.Client(...).matmul(a, b, out=c)` over TCP, by one caller.
+    """`wavetrim.Client(...).matmul(a, b, out=c)` over TCP, by one caller."""
 
-    Args:
-        service: Of the benchmark.
-    """
-
-    name = OURS_CLIENT
+    name = Name.OURS_CLIENT
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -47,9 +35,9 @@ class ClientBaseline(Baseline):
         """Start the service."""
         self._service.start_tcp()
 
-    def abstain(self, case: Case) -> str | None:
+    def takes_part(self, case: Case) -> bool:
         """One caller only: it shows what the library costs, not what the service stands."""
-        return None if case.clients == 1 else "one caller has one client"
+        return case.clients == 1
 
     def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:
         """Multiply arrays of the caller's, or of the lease, into one of the same kind."""
@@ -71,8 +59,7 @@ class ClientBaseline(Baseline):
             until = time.perf_counter() + seconds
             while True:
                 product = products[len(load.seconds) % len(products)]
-                ended = multiply_once(client, product, arrays, load)
-                if ended >= until:
+                if multiply_once(client, product, arrays, load) >= until:
                     break
             product.check_whole(view_bytes(arrays[2]))
 
@@ -89,12 +76,13 @@ class ClientBaseline(Baseline):
 class LeaseBaseline(ClientBaseline):
     """The same through a lease that is page-locked, where there is a GPU to lock it for."""
 
-    name = OURS_LEASE
+    name = Name.OURS_LEASE
 
     def start(self) -> None:
         """Start the service, and see what it computes with."""
         self._service.start_unix()
-        self._with_gpu = bool(self._get("/v1/devices")["devices"])
+        with ServiceCalls(self._service.port) as calls:
+            self._with_gpu = bool(calls.call("GET", "/v1/devices")["devices"])
 
     def open(self) -> wavetrim.Client:
         """A client on the service's host."""
@@ -108,50 +96,32 @@ class LeaseBaseline(ClientBaseline):
         """
         arrays = self.lease(client, product)
         until = time.perf_counter() + LOCK_SECONDS
-        while self._with_gpu and not all(
-            one["locked"] for one in self._get("/v1/leases")["leases"]
-        ):
+        while self._with_gpu and not all(one["locked"] for one in self._list_leases()):
             if time.perf_counter() > until:
                 raise BaselineFailed(f"a lease was not page-locked within {LOCK_SECONDS:g} s")
             time.sleep(_PAUSE_SECONDS)
         return arrays
 
     def lease(self, client: wavetrim.Client, product: Product) -> list[Any]:
-        """Arrays in a lease, whether it is page-locked or not.
-
-        Raises:
-            BaselineFailed: The service gave none.
-        """
+        """Arrays in a lease, whether it is page-locked or not."""
         arrays = [client.empty(product.a.shape, product.a.dtype) for _ in "abc"]
         if not self._list_leases():
             raise BaselineFailed("the service gave no lease")
         return arrays
 
     def _list_leases(self) -> list[Any]:
-        leases: list[Any] = self._get("/v1/leases")["leases"]
-        return leases
-
-    def _get(self, path: str) -> Any:
-        answer = bytearray(_ANSWER_BYTES)
-        with connect(str(self._service.unix)) as connection:
-            connection.sendall(make_request(path, (), method="GET"))
-            head = receive_answer(connection, answer)
-        if head.status != 200:
-            raise BaselineFailed(f"GET {path}: status {head.status}")
-        return json.loads(answer[head.head_bytes : head.total_bytes])
+        with ServiceCalls(str(self._service.unix)) as calls:
+            leases: list[Any] = calls.call("GET", "/v1/leases")["leases"]
+            return leases
 
 
 class NewLeaseBaseline(LeaseBaseline):
     """The first product in a new lease, which the engine may not have page-locked yet."""
 
-    name = OURS_NEW_LEASE
+    name = Name.OURS_NEW_LEASE
 
     def start(self) -> None:
-        """Start the service.
-
-        Raises:
-            ServerAbsent: It locks nothing, so that a new lease is like any other.
-        """
+        """Start the service."""
         super().start()
         if not self._with_gpu:
             raise ServerAbsent("nothing is page-locked without a GPU, so no lease is new for long")
@@ -173,17 +143,7 @@ class NewLeaseBaseline(LeaseBaseline):
 def multiply_once(
     client: wavetrim.Client, product: Product, arrays: Sequence[Any], load: Load
 ) -> float:
-    """One product; returns when it was there, by `time.perf_counter`.
-
-    Args:
-        client: Of the service.
-        product: What is multiplied.
-        arrays: Memory for A, B and C; A and B are copied there before the clock runs.
-        load: Is told of the seconds.
-
-    Raises:
-        WrongAnswer: First or last row is not the product's.
-    """
+    """One product, copied into the arrays first; returns time.perf_counter() at its end."""
     a, b, c = arrays
     np.copyto(a, product.a)
     np.copyto(b, product.b)

@@ -4,47 +4,80 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final
 
-from benchmarks.http.clients.connection import connect
+from benchmarks.common.tables import ROOT
+from benchmarks.http.clients.connection import Address, connect
+from deploy.readiness import find_free_port
 
-ROOT: Final = Path(__file__).resolve().parents[3]
 START_SECONDS: Final = 120.0
-"""So long may a server take until it answers; loading CUDA takes its time."""
+"""Time within which a server must answer; loading CUDA takes long."""
 
 _STOP_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 0.05
 _ERROR: Final = re.compile(r"\w*(Error|Exception|Failed)\b.*:")
+
+Started = tuple[Address, Callable[[], None]]
+"""Where a server listens, and what ends it."""
 
 
 class ServerAbsent(Exception):
     """A server does not run here; the message says why."""
 
 
+def start_server(
+    log: Path, module: str, *arguments: str, unix: Path | None = None, python: str = sys.executable
+) -> Started:
+    """Start a module that takes `--port` or `--unix`, and wait until it listens.
+
+    Args:
+        log: Where its output goes.
+        module: Run by `python -m`.
+        arguments: More of its command line.
+        unix: A Unix socket for it to listen on; without it, a free port of loopback.
+        python: The interpreter.
+
+    Raises:
+        ServerAbsent: It ended, or does not listen in time.
+    """
+    port = find_free_port()
+    where = ["--unix", str(unix)] if unix else ["--port", str(port)]
+    process = ServerProcess(log, module, *arguments, *where, python=python)
+    address: Address = str(unix) if unix else ("127.0.0.1", port)
+    process.wait_connected(address)
+    return address, process.stop
+
+
 class ServerProcess:
     """A server that was started, in a process group of its own.
 
     Args:
-        command: Its command line.
         log: Where its output goes.
+        module: Run by `python -m`.
+        arguments: The rest of its command line.
+        python: The interpreter.
         environment: Variables over this process's; None takes one away.
     """
 
     def __init__(
-        self, command: Sequence[str], log: Path, environment: Mapping[str, str | None] | None = None
+        self,
+        log: Path,
+        module: str,
+        *arguments: str,
+        python: str = sys.executable,
+        environment: Mapping[str, str | None] | None = None,
     ) -> None:
         changed = {**os.environ, **(environment or {})}
         self._log = log
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                list(command),
+                [python, "-m", module, *arguments],
                 cwd=ROOT,
                 env={name: value for name, value in changed.items() if value is not None},
                 stdin=subprocess.DEVNULL,
@@ -58,8 +91,8 @@ class ServerProcess:
         """Its process id."""
         return self._process.pid
 
-    def wait_connected(self, address: tuple[str, int] | str) -> None:
-        """Wait until it listens.
+    def wait_connected(self, address: Address) -> None:
+        """Wait until it listens; it is ended if it does not.
 
         Raises:
             ServerAbsent: It ended, or does not listen in time.
@@ -70,7 +103,7 @@ class ServerProcess:
                 return
 
     def wait_answering(self, port: int, path: str) -> None:
-        """Wait until it answers a GET with 200.
+        """Wait until it answers a GET with 200; it is ended if it does not.
 
         Raises:
             ServerAbsent: It ended, or does not answer in time.
@@ -83,15 +116,16 @@ class ServerProcess:
                     return
 
     def _try(self) -> Iterator[None]:
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                raise ServerAbsent(f"does not run here: {self.read_reason()}")
+        until = time.monotonic() + START_SECONDS
+        while self._process.poll() is None and time.monotonic() < until:
             yield
             time.sleep(_PAUSE_SECONDS)
-        raise ServerAbsent(f"no answer within {START_SECONDS:g} s: {self.read_reason()}")
+        ended = self._process.poll() is not None
+        self.stop()
+        why = "does not run here" if ended else f"no answer within {START_SECONDS:g} s"
+        raise ServerAbsent(f"{why}: {self._read_reason()}")
 
-    def read_reason(self) -> str:
+    def _read_reason(self) -> str:
         """Its last error, or the last line that it printed."""
         lines = [x.strip() for x in self._log.read_text(errors="replace").splitlines() if x.strip()]
         errors = [line for line in lines if _ERROR.match(line)]
@@ -108,14 +142,3 @@ class ServerProcess:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-
-
-def find_free_port() -> int:
-    """A loopback port that nobody listens on at this moment."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-def run_module(name: str, *arguments: str, python: str = sys.executable) -> list[str]:
-    """The command line of one of our modules."""
-    return [python, "-m", name, *arguments]

@@ -1,16 +1,8 @@
 """The service, as the benchmark starts it."""
 
-from collections.abc import Callable
-
 from benchmarks.http.baselines.baseline import Setup
-from benchmarks.http.baselines.executor_process import KERNELS, PROFILES
-from benchmarks.http.baselines.server_process import (
-    ServerAbsent,
-    ServerProcess,
-    find_free_port,
-    run_module,
-)
-from benchmarks.http.clients.connection import Address
+from benchmarks.http.baselines.server_process import ServerAbsent, ServerProcess, Started
+from deploy.readiness import find_free_port
 
 
 class Service:
@@ -39,19 +31,20 @@ class Service:
             raise ServerAbsent(self._refusal)
         if self._process is not None:
             return
-        folder = self._setup.folder
-        self.port = find_free_port()
-        settings = {
-            "WAVETRIM_UNIX_SOCKET": str(self.unix),
-            "WAVETRIM_PROFILE_DIR": str(folder / PROFILES),
-            "WAVETRIM_KERNEL_CACHE_DIR": str(folder / KERNELS),
-            "WAVETRIM_API_KEY": None,
-            "WAVETRIM_DATABASE_URL": None,
-        }
+        folder, self.port = self._setup.folder, find_free_port()
         command = ["serve", "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--data-dir", str(folder / "data")]
         self._process = ServerProcess(
-            run_module("wavetrim", *command), folder / "service.log", settings
+            folder / "service.log",
+            "wavetrim",
+            *command,
+            environment={
+                "WAVETRIM_UNIX_SOCKET": str(self.unix),
+                "WAVETRIM_PROFILE_DIR": str(self._setup.profiles),
+                "WAVETRIM_KERNEL_CACHE_DIR": str(self._setup.kernels),
+                "WAVETRIM_API_KEY": None,
+                "WAVETRIM_DATABASE_URL": None,
+            },
         )
         try:
             self._process.wait_answering(self.port, "/healthz/ready")
@@ -59,12 +52,12 @@ class Service:
             self._refusal = str(error)
             raise
 
-    def start_tcp(self) -> tuple[Address, Callable[[], None]]:
+    def start_tcp(self) -> Started:
         """Start it, and say where it listens."""
         self.start()
         return ("127.0.0.1", self.port), self.stop
 
-    def start_unix(self) -> tuple[Address, Callable[[], None]]:
+    def start_unix(self) -> Started:
         """Likewise, of its Unix socket."""
         self.start()
         if not self.unix.is_socket():

@@ -3,13 +3,11 @@
 from collections.abc import Callable, Sequence
 
 from benchmarks.http.baselines.baseline import Baseline
+from benchmarks.http.baselines.server_process import Started
 from benchmarks.http.clients.connection import Address, Call
 from benchmarks.http.clients.load import Load, apply_load
 from benchmarks.http.clients.message import NPY_HEADER_BYTES, encode_npy, make_request
 from benchmarks.http.clients.product import Product, WrongAnswer
-
-Start = Callable[[], tuple[Address, Callable[[], None]]]
-"""Starts a server; returns where it listens, and what ends it."""
 
 
 class WireBaseline(Baseline):
@@ -22,10 +20,7 @@ class WireBaseline(Baseline):
     """
 
     def __init__(
-        self,
-        name: str,
-        start: Start,
-        ask: Callable[[Product], bytearray],
+        self, name: str, start: Callable[[], Started], ask: Callable[[Product], bytearray]
     ) -> None:
         self.name = name
         self._start = start
@@ -71,19 +66,18 @@ class FloorBaseline(WireBaseline):
         """A request whose answer is as long as the product's."""
         parts = [*encode_npy(product.a), *encode_npy(product.b)]
         answer_bytes = NPY_HEADER_BYTES + product.answer_bytes
-        expected = b"".join((parts[0], parts[1]))
+        expected = b"".join(parts[:2])
 
         def check(data: memoryview) -> None:
             if data != expected:
                 raise WrongAnswer("the floor's answer is not what was sent")
 
         def check_ends(data: memoryview) -> None:
-            if bytes(data[:64]) != expected[:64] or bytes(data[-64:]) != expected[-64:]:
+            if data[:64] != expected[:64] or data[-64:] != expected[-64:]:
                 raise WrongAnswer("the floor's answer is not what was sent")
 
-        request = make_request(f"/{answer_bytes}", parts)
         return Call(
-            request=request,
+            request=make_request(f"/{answer_bytes}", parts),
             answer_bytes=answer_bytes,
             row_bytes=64,
             check_rows=check_ends,

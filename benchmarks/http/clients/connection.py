@@ -3,12 +3,12 @@
 import socket
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from benchmarks.http.clients.message import HEAD_END, AnswerHead, read_head
+from benchmarks.http.clients.message import CLOSES, HEAD_END, AnswerHead, read_head
 from benchmarks.http.clients.product import WrongAnswer
 
 Address = tuple[str, int] | str
@@ -17,12 +17,15 @@ Address = tuple[str, int] | str
 Check = Callable[[memoryview], None]
 """Raises WrongAnswer."""
 
+Find = Callable[[bytearray, int], AnswerHead | None]
+"""Finds the head of an answer that is arriving; None while it is not complete."""
+
 REFUSALS: Final = frozenset({429, 503})
 TIMEOUT_SECONDS: Final = 120.0
 _HEAD_BYTES: Final = 2**16
 """Room for an answer's head, or for a whole refusal."""
 
-_CLOSES: Final = b"onnection: close"
+_ANSWERED: Final = b"HTTP/1.1 200"
 _TIME: Final = struct.Struct("ll")  # seconds, microseconds
 
 
@@ -54,91 +57,58 @@ class Call:
         start = total - self.answer_bytes
         first = answer[start : start + self.row_bytes]
         last = answer[total - self.row_bytes : total]
-        if self._ends == (first, last):
-            return
-        self.check_rows(memoryview(answer)[start:total])
-        self._ends = (first, last)
+        if self._ends != (first, last):
+            self.check_rows(memoryview(answer)[start:total])
+            self._ends = (first, last)
 
 
-class KnownHeads:
-    """Heads of answers that were read, so that one like it need not be read again.
-
-    A server answers request after request of one size with heads that say the same. One that is as
-    long, and ends an answer as long as before, has the same status and does not close, is taken for
-    it: to read it would cost the client more than all else that it does in Python.
-    """
-
-    __slots__ = ("_heads",)
-
-    def __init__(self) -> None:
-        self._heads: dict[tuple[int, int], tuple[bytearray, AnswerHead]] = {}
-
-    def find(self, answer: bytearray, received: int) -> AnswerHead | None:
-        """The head of an answer that is arriving; None while it is not complete.
-
-        Raises:
-            AnswerMalformed: The answer is no HTTP.
-            WrongAnswer: It is longer than the memory for it.
-        """
-        end = answer.find(HEAD_END, 0, received)
-        if end < 0:
-            return None
-        status = answer[:12]
-        known = self._heads.get((end, received))
-        if known is not None and known[0] == status and answer.find(_CLOSES, 0, end) < 0:
-            return known[1]
-        head = find_head(answer, received)
-        if head is not None and head.total_bytes == received and not head.closes:
-            self._heads[end, received] = (status, head)
-        return head
-
-
-@dataclass(slots=True, eq=False)
 class Connection:
     """One connection and the answer that it received last.
 
-    Attributes:
+    Args:
         address: Where to.
-        answer: Holds the answers.
-        socket: Connected.
+        call: The first request; all answers are as long as its answer.
+
+    Attributes:
         call: The request under way, or the last one.
-        heads: What heads of answers said.
-        total: Bytes of the last answer; 0 before there is one.
+        answer: Holds the answers.
+        view: The same memory.
+        socket: Connected.
     """
 
-    address: Address
-    answer: bytearray
-    socket: socket.socket
-    call: Call
-    heads: KnownHeads = field(default_factory=KnownHeads)
-    total: int = 0
-    view: memoryview = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, address: Address, call: Call) -> None:
+        self.call = call
+        self.answer = bytearray(call.answer_bytes + _HEAD_BYTES)
+        np.frombuffer(self.answer, np.uint8).fill(1)  # no page is made while the clock runs
         self.view = memoryview(self.answer)
-
-    @classmethod
-    def open(cls, address: Address, call: Call) -> "Connection":
-        """Connect.
-
-        Raises:
-            OSError: Nobody listens there.
-        """
-        answer = bytearray(call.answer_bytes + _HEAD_BYTES)
-        np.frombuffer(answer, np.uint8).fill(1)  # no page of it is made while the clock runs
-        return cls(address, answer, connect(address), call)
+        self.socket = connect(address)
+        self._address = address
+        self._total = 0
+        self._heads: dict[tuple[int, int], AnswerHead] = {}
 
     def exchange(self, call: Call) -> AnswerHead:
-        """Send a request and receive the whole answer.
-
-        Raises:
-            OSError: The server has closed the connection, or is silent for too long.
-            AnswerMalformed: The answer is no HTTP.
-            WrongAnswer: The answer is longer than any that was asked for.
-        """
+        """Send a request and receive the whole answer."""
         self.call = call
         self.socket.sendall(call.request)
-        return receive_answer(self.socket, self.answer, self.heads)
+        return receive_answer(self.socket, self.answer, self.find_head)
+
+    def find_head(self, answer: bytearray, received: int) -> AnswerHead | None:
+        """As the function, but a head like one before is not read again.
+
+        One that is as long, ends an answer as long, has status 200 and does not close says the
+        same. To read it would cost more than all else that the client does in Python.
+        """
+        lengths = answer.find(HEAD_END, 0, received), received
+        head = self._heads.get(lengths)
+        if (
+            head is None
+            or not answer.startswith(_ANSWERED)
+            or answer.find(CLOSES, 0, lengths[0]) > 0
+        ):
+            head = find_head(answer, received)
+            if head and (head.status, head.total_bytes, head.closes) == (200, received, False):
+                self._heads[lengths] = head
+        return head
 
     def accept(self, head: AnswerHead) -> bool:
         """Check a whole answer; a connection that the server closes is opened anew.
@@ -153,23 +123,19 @@ class Connection:
             if head.body_bytes < self.call.answer_bytes:
                 raise WrongAnswer(f"{head.body_bytes} bytes; the product has more")
             self.call.check(self.answer, head.total_bytes)
-            self.total = head.total_bytes
+            self._total = head.total_bytes
         elif head.status not in REFUSALS:
             body = bytes(self.answer[head.head_bytes : min(head.total_bytes, 1000)])
             raise WrongAnswer(f"status {head.status}: {body!r}")
         if head.closes:
             self.socket.close()
-            self.socket = connect(self.address)
+            self.socket = connect(self._address)
         return head.status == 200
 
     def check_last(self) -> None:
-        """Check all of the last answer.
-
-        Raises:
-            WrongAnswer: It is not the product.
-        """
-        if self.total:
-            self.call.check_whole(self.view[self.total - self.call.answer_bytes : self.total])
+        """Check all of the last answer."""
+        if self._total:
+            self.call.check_whole(self.view[self._total - self.call.answer_bytes : self._total])
 
     def close(self) -> None:
         """Close the connection."""
@@ -177,14 +143,9 @@ class Connection:
 
 
 def receive_answer(
-    connection: socket.socket, answer: bytearray, heads: KnownHeads | None = None
+    connection: socket.socket, answer: bytearray, find: Find | None = None
 ) -> AnswerHead:
-    """Receive a whole answer.
-
-    Args:
-        connection: Blocks.
-        answer: Where it goes.
-        heads: What heads of this connection have said.
+    """Receive a whole answer from a blocking socket into the memory for it.
 
     Raises:
         OSError: The server has closed the connection, or is silent for too long.
@@ -192,24 +153,18 @@ def receive_answer(
         WrongAnswer: It is longer than the memory for it.
     """
     view = memoryview(answer)
-    find = find_head if heads is None else heads.find
     received, head = 0, None
     while head is None or received < head.total_bytes:
         count = connection.recv_into(view[received:])
         if count == 0:
             raise ConnectionResetError("the server has closed the connection")
         received += count
-        head = head or find(answer, received)
+        head = head or (find or find_head)(answer, received)
     return head
 
 
 def find_head(answer: bytearray, received: int) -> AnswerHead | None:
-    """The head of an answer that is arriving; None while it is not complete.
-
-    Raises:
-        AnswerMalformed: The answer is no HTTP.
-        WrongAnswer: It is longer than the memory for it.
-    """
+    """The head of an answer that is arriving; None while it is not complete."""
     head = read_head(answer, received)
     if head is not None and head.total_bytes > len(answer):
         raise WrongAnswer(f"an answer of {head.body_bytes} bytes, status {head.status}")

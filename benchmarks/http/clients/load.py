@@ -9,9 +9,9 @@ when the clock stands still.
 import contextlib
 import gc
 import select
-import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,7 +19,7 @@ from benchmarks.http.clients.connection import TIMEOUT_SECONDS, Address, Call, C
 from benchmarks.http.clients.message import AnswerHead
 
 LARGE_BYTES: Final = 2**20
-"""From so many bytes of a request on each client is a thread."""
+"""Least bytes of a request for which each client is a thread."""
 
 
 @dataclass(slots=True)
@@ -40,13 +40,7 @@ class Load:
 
 
 def apply_load(address: Address, calls: Sequence[Call], clients: int, seconds: float) -> Load:
-    """Let clients call for some time; each calls at least once.
-
-    Args:
-        address: Of the server.
-        calls: Requests of one size; each client goes through them in turn.
-        clients: How many at once.
-        seconds: After which nobody begins another request.
+    """Let clients call for some time, each at least once; each goes through the calls in turn.
 
     Raises:
         OSError: A connection broke.
@@ -56,7 +50,7 @@ def apply_load(address: Address, calls: Sequence[Call], clients: int, seconds: f
     with contextlib.ExitStack() as stack:
         connections = []
         for place in range(clients):
-            connections.append(Connection.open(address, calls[place % len(calls)]))
+            connections.append(Connection(address, calls[place % len(calls)]))
             stack.callback(connections[-1].close)
         load = Load()
         with _measure(load):
@@ -105,25 +99,15 @@ def _call_alone(
 def _call_in_threads(
     connections: Sequence[Connection], calls: Sequence[Call], until: float, load: Load
 ) -> None:
-    loads = [Load() for _ in connections]
-    failures: list[BaseException] = []
+    def call(place: int) -> Load:
+        own = Load()
+        _call_alone(connections[place], calls, place, until, own)
+        return own
 
-    def call(place: int) -> None:
-        try:
-            _call_alone(connections[place], calls, place, until, loads[place])
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=call, args=(place,)) for place in range(len(connections))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    for one in loads:
-        load.seconds += one.seconds
-        load.refused += one.refused
+    with ThreadPoolExecutor(len(connections)) as pool:
+        for own in list(pool.map(call, range(len(connections)))):
+            load.seconds += own.seconds
+            load.refused += own.refused
 
 
 @dataclass(slots=True, eq=False)
@@ -204,7 +188,7 @@ class _Selector:
             raise ConnectionResetError("the server has closed the connection")
         client.received += count
         if client.head is None:
-            client.head = connection.heads.find(connection.answer, client.received)
+            client.head = connection.find_head(connection.answer, client.received)
         if client.head is not None and client.received >= client.head.total_bytes:
             self._finish(client, client.head)
 

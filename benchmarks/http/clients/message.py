@@ -2,9 +2,9 @@
 
 import io
 import json
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ HEAD_END: Final = b"\r\n\r\n"
 NPY_HEADER_BYTES: Final = 128
 """Of a matrix, as NumPy writes it."""
 
+_LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
+CLOSES: Final = b"onnection: close"
+
 NPY: Final = "application/x-npy"
 TRITON_TYPES: Final = {"float32": "FP32", "float64": "FP64"}
 
@@ -22,8 +25,7 @@ class AnswerMalformed(Exception):
     """An answer is not HTTP as it was asked for; the message quotes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerHead:
+class AnswerHead(NamedTuple):
     """What the head of an answer says.
 
     Attributes:
@@ -45,11 +47,7 @@ class AnswerHead:
 
 
 def read_head(buffer: bytearray, received: int) -> AnswerHead | None:
-    """Read an answer's head; None while it is not complete.
-
-    Args:
-        buffer: Begins with the answer.
-        received: Bytes of it that are there.
+    """Read the head of an answer that is arriving into a buffer; None while it is not complete.
 
     Raises:
         AnswerMalformed: It is no HTTP, or does not say how long its body is.
@@ -57,27 +55,11 @@ def read_head(buffer: bytearray, received: int) -> AnswerHead | None:
     end = buffer.find(HEAD_END, 0, received)
     if end < 0:
         return None
-    head = bytes(buffer[:end]).lower()
-    try:
-        length = int(_find_field(head, b"content-length"))
-        status = int(head[9:12])
-    except ValueError as error:
-        raise AnswerMalformed(f"{error}: {head[:500]!r}") from error
-    return AnswerHead(
-        status=status,
-        head_bytes=end + len(HEAD_END),
-        body_bytes=length,
-        closes=b"\r\nconnection: close" in head,
-    )
-
-
-def _find_field(head: bytes, name: bytes) -> bytes:
-    found = head.find(b"\r\n" + name + b":")
-    if found < 0:
-        raise ValueError(f"no {name.decode()} in the answer's head")
-    start = found + len(name) + 3
-    end = head.find(b"\r\n", start)
-    return head[start : end if end >= 0 else len(head)]
+    length = _LENGTH.search(buffer, 0, end + 2)
+    if length is None or not buffer[9:12].isdigit():
+        raise AnswerMalformed(f"no status or content-length: {bytes(buffer[: min(end, 500)])!r}")
+    closes = buffer.find(CLOSES, 0, end) >= 0
+    return AnswerHead(int(buffer[9:12]), end + len(HEAD_END), int(length[1]), closes)
 
 
 def make_request(
@@ -88,7 +70,7 @@ def make_request(
 
     Args:
         path: Path and query.
-        parts: The body's parts, one behind the other.
+        parts: The body's parts, in order.
         kind: Its content type.
         method: The method.
         fields: More header lines.
@@ -117,7 +99,7 @@ def encode_npy(matrix: Matrix) -> list[bytes | memoryview]:
 
 
 def request_npy(path: str, a: Matrix, b: Matrix) -> bytearray:
-    """A product: two .npy files, one behind the other."""
+    """A product: two .npy files, one after the other."""
     return make_request(path, [*encode_npy(a), *encode_npy(b)])
 
 

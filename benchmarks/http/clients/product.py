@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from benchmarks.common.operands import Matrix, draw_operands
 from benchmarks.common.projection import Projection
 
-DTYPES: Final = ("float32", "float64")
 _SAFETY: Final = 16.0
 _MEAN_PRODUCT: Final = 1 / 3
-"""Of the squares of two elements that are uniform in -1…1, roughly."""
+"""Of two elements that are uniform in -1…1, roughly."""
 
 
 class WrongAnswer(Exception):
@@ -55,9 +54,6 @@ class Product:
 
     def check_rows(self, data: memoryview) -> None:
         """Check the first and the last row of an answer.
-
-        Args:
-            data: The elements of the answer.
 
         Raises:
             WrongAnswer: A row is not the product's.

@@ -6,9 +6,11 @@ from http.client import HTTPConnection, HTTPException
 from types import TracebackType
 from typing import Any, Final, Self
 
+from benchmarks.http.clients.connection import connect
+
 TIMEOUT_SECONDS: Final = 600.0
-POLL_SECONDS: Final = 0.001
-WAIT_SECONDS: Final = 30
+WAITING: Final = "wait_seconds=30"
+"""The query that lets a GET wait for the end of a job."""
 
 
 class CallFailed(Exception):
@@ -19,13 +21,12 @@ class ServiceCalls:
     """A connection to the service; a context manager.
 
     Args:
-        port: Where it listens.
+        at: Its port on loopback, or the path of its Unix socket.
     """
 
-    def __init__(self, port: int) -> None:
-        self._connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
-        self._api: dict[str, Any] = self.call("GET", "/openapi.json")
-        self.wait_name = self._find_wait()
+    def __init__(self, at: int | str) -> None:
+        self._address = ("127.0.0.1", at) if isinstance(at, int) else at
+        self._connection = HTTPConnection("localhost")
 
     def __enter__(self) -> Self:
         return self
@@ -49,6 +50,9 @@ class ServiceCalls:
         fields = {} if body is None else {"Content-Type": "application/json"}
         for attempt in range(2):
             try:
+                if self._connection.sock is None:
+                    self._connection.sock = connect(self._address)
+                    self._connection.sock.settimeout(TIMEOUT_SECONDS)
                 self._connection.request(method, path, content, fields)
                 response = self._connection.getresponse()
                 break
@@ -73,45 +77,9 @@ class ServiceCalls:
         """
         job: dict[str, Any] = self.call("POST", "/v1/jobs", request)
         accepted = time.perf_counter()
-        ask = f"?{self.wait_name}={WAIT_SECONDS}" if self.wait_name else ""
         while job["state"] in {"queued", "running"}:
-            if not self.wait_name:
-                time.sleep(POLL_SECONDS)
-            job = self.call("GET", f"/v1/jobs/{job['id']}{ask}")
+            job = self.call("GET", f"/v1/jobs/{job['id']}?{WAITING}")
         seconds = time.perf_counter() - accepted
         if job["state"] != "succeeded":
             raise CallFailed(f"job {job['id']}: {job['state']}, {job['error']}")
         return job, seconds
-
-    @property
-    def waiting(self) -> str:
-        """How the end of a job is noticed."""
-        if self.wait_name:
-            return f"GET with {self.wait_name}={WAIT_SECONDS}"
-        return f"GET every {1e3 * POLL_SECONDS:g} ms"
-
-    def find_memory_option(self) -> dict[str, str] | None:
-        """What a job is posted with so that its result stays in memory; None: it cannot."""
-        schemas = self._api["components"]["schemas"]
-        for name, schema in schemas.get("JobRequest", {}).get("properties", {}).items():
-            if "memory" in _list_choices(schema, schemas):
-                return {name: "memory"}
-        return None
-
-    def _find_wait(self) -> str | None:
-        path = self._api["paths"].get("/v1/jobs/{job_id}", {})
-        names = (one["name"] for one in path.get("get", {}).get("parameters", ()))
-        return next((name for name in names if "wait" in name), None)
-
-
-def _list_choices(schema: Any, schemas: dict[str, Any]) -> list[Any]:
-    """All values that a schema or one of its alternatives names."""
-    if not isinstance(schema, dict):
-        return []
-    if "$ref" in schema:
-        return _list_choices(schemas.get(schema["$ref"].rpartition("/")[2]), schemas)
-    found = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
-    for key in ("anyOf", "oneOf", "allOf"):
-        for one in schema.get(key, ()):
-            found += _list_choices(one, schemas)
-    return found

@@ -1,4 +1,4 @@
-"""The least that a server does: it receives a request and sends bytes back, in plain sockets.
+"""A minimal server on plain sockets, the floor of requests: it receives one and sends bytes back.
 
 `python -m benchmarks.http.servers.floor --port 8000`, or `--unix PATH`. `POST /N` is answered with
 the first N bytes of its body: one recv_into after the other into memory that is there, one sendall
@@ -17,17 +17,13 @@ from typing import Final
 from benchmarks.http.clients.message import HEAD_END
 
 SMALL_BYTES: Final = 2**20
-"""Requests of up to so many bytes are answered by the thread that all connections share."""
+"""Largest request that is answered by the thread that all connections share."""
 
 _BACKLOG: Final = 1024
 
 
 class FloorServer:
-    """Answers every connection of a listening socket, for ever.
-
-    Args:
-        listener: The socket.
-    """
+    """Answers every connection of a listening socket, for ever."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -79,7 +75,7 @@ def _serve_alone(connection: socket.socket, buffer: bytearray) -> None:
 
 
 _left_buffers: Final[list[bytearray]] = []
-"""Those of connections that have ended. New memory would cost each of the next ones its pages."""
+"""Buffers of connections that have ended; the next ones need not make new pages."""
 
 
 def _find_buffer(size_bytes: int) -> bytearray:
@@ -93,10 +89,6 @@ def _find_buffer(size_bytes: int) -> bytearray:
 def answer_once(connection: socket.socket, buffer: bytearray) -> bytearray:
     """Receive one request and answer it.
 
-    Args:
-        connection: Blocks.
-        buffer: Where the request goes.
-
     Returns:
         The buffer for the next request: this one, or a larger one if the request asked for it.
 
@@ -105,10 +97,7 @@ def answer_once(connection: socket.socket, buffer: bytearray) -> bytearray:
     """
     received, end = 0, -1
     while end < 0:
-        count = connection.recv_into(memoryview(buffer)[received:])
-        if count == 0:
-            raise ConnectionResetError("the client has left")
-        received += count
+        received += receive(connection, memoryview(buffer)[received:])
         end = buffer.find(HEAD_END, 0, received)
     body = end + len(HEAD_END)
     answer_bytes, body_bytes = _read_head(bytes(buffer[:end]))
@@ -119,15 +108,23 @@ def answer_once(connection: socket.socket, buffer: bytearray) -> bytearray:
         buffer = larger
     view = memoryview(buffer)
     while received < total:
-        count = connection.recv_into(view[received:total])
-        if count == 0:
-            raise ConnectionResetError("the client has left")
-        received += count
+        received += receive(connection, view[received:total])
     # The answer's head is shorter than the request's, and takes the place of its end.
     head = f"HTTP/1.1 200 OK\r\ncontent-length: {answer_bytes}\r\n\r\n".encode()
     view[body - len(head) : body] = head
     connection.sendall(view[body - len(head) : body + answer_bytes])
     return buffer
+
+
+def receive(connection: socket.socket, view: memoryview) -> int:
+    """Receive some bytes; returns how many.
+
+    Raises:
+        ConnectionResetError: There are no more.
+    """
+    if count := connection.recv_into(view):
+        return count
+    raise ConnectionResetError("the client has left")
 
 
 def _read_head(head: bytes) -> tuple[int, int]:

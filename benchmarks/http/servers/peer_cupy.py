@@ -1,4 +1,4 @@
-"""A peer: twenty lines of FastAPI and CuPy, as somebody would write them who has a GPU.
+"""A peer: twenty lines of FastAPI and CuPy, as a user with a GPU would write them.
 
 `uvicorn benchmarks.http.servers.peer_cupy:app` serves it.
 """

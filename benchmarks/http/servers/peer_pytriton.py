@@ -1,4 +1,4 @@
-"""A peer: the same product behind NVIDIA's Triton, written with PyTriton.
+"""A peer: the same product served by NVIDIA's Triton, written with PyTriton.
 
 `python -m benchmarks.http.servers.peer_pytriton --port 8000` serves models `matmul_float32` and
 `matmul_float64`, whose inputs are A and B and whose output is C; on the GPU where CuPy finds one.

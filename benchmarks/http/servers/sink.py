@@ -1,7 +1,7 @@
-"""The least that a server of files does: it writes what it receives, and sends what it has.
+"""A minimal file server, the floor of uploads and downloads.
 
 `python -m benchmarks.http.servers.sink --port 8000 --folder FOLDER`. `POST /` takes a .npy file
-with a header of 128 bytes. The header gets a block of its own; the elements behind it go past the
+with a header of 128 bytes. The header gets a block of its own; the elements after it go past the
 page cache in pieces of 4 MiB, each written while the next ones arrive. Then file and folder are
 synced, and the answer is 201. `GET /N` sends N bytes out of memory with one sendall. One connection
 at a time.
@@ -16,18 +16,15 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.http.clients.message import HEAD_END, NPY_HEADER_BYTES
-from benchmarks.http.disk import BLOCK_BYTES, PIECE_BYTES, DirectFile, make_piece
+from benchmarks.http.disk import BLOCK_BYTES, PIECE_BYTES, make_piece, open_direct, write_piece
+from benchmarks.http.servers.floor import receive
 
 _PIECES: Final = 4
 _HEAD_BYTES: Final = 2**16
 
 
 class Sink:
-    """Receives and sends; keeps its memory from one request to the next.
-
-    Args:
-        folder: Of the file, which each upload replaces.
-    """
+    """Receives and sends; keeps its memory from one request to the next."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "sink.npy"
@@ -35,11 +32,7 @@ class Sink:
         self._sent = b""
 
     def serve(self, connection: socket.socket) -> None:
-        """Answer requests until the client leaves.
-
-        Raises:
-            OSError: The client has left.
-        """
+        """Answer requests until the client leaves."""
         head = bytearray(_HEAD_BYTES)
         while True:
             received, end = 0, -1
@@ -63,63 +56,41 @@ class Sink:
     def _store(self, connection: socket.socket, begun: bytes, size_bytes: int) -> None:
         while len(begun) < NPY_HEADER_BYTES:
             begun += connection.recv(NPY_HEADER_BYTES - len(begun))
-        with DirectFile(self._path) as file:
+        with open_direct(self._path) as file:
             block = self._pieces[0][:BLOCK_BYTES]
             block[:NPY_HEADER_BYTES] = begun[:NPY_HEADER_BYTES]
-            file.write(block, 0)
-            self._store_elements(
-                connection, file, begun[NPY_HEADER_BYTES:], size_bytes - NPY_HEADER_BYTES
-            )
-            file.sync()
-        kind = b"direct" if file.is_direct else b"buffered"
-        connection.sendall(
-            b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\nwritten: " + kind + HEAD_END
-        )
+            write_piece(file, block, BLOCK_BYTES, 0)
+            begun = begun[NPY_HEADER_BYTES:]
+            self._store_elements(connection, file, begun, size_bytes - NPY_HEADER_BYTES)
+        connection.sendall(b"HTTP/1.1 201 Created\r\ncontent-length: 0" + HEAD_END)
 
     def _store_elements(
-        self, connection: socket.socket, file: DirectFile, begun: bytes, size_bytes: int
+        self, connection: socket.socket, file: int, begun: bytes, size_bytes: int
     ) -> None:
         """Receive piece after piece, while a thread writes those that are full."""
         free: queue.Queue[memoryview] = queue.Queue()
-        full: queue.Queue[tuple[memoryview, int] | None] = queue.Queue()
+        full: queue.Queue[tuple[memoryview, int, int] | None] = queue.Queue()
         for piece in self._pieces:
             free.put(piece)
-        writer = threading.Thread(target=_write_pieces, args=(file, full, free))
+
+        def write_full() -> None:
+            while (entry := full.get()) is not None:
+                write_piece(file, *entry)
+                free.put(entry[0])
+
+        writer = threading.Thread(target=write_full)
         writer.start()
         try:
             for offset in range(0, size_bytes, PIECE_BYTES):
-                piece = free.get()[: min(PIECE_BYTES, size_bytes - offset)]
+                piece, length = free.get(), min(PIECE_BYTES, size_bytes - offset)
                 piece[: len(begun)] = begun
                 count, begun = len(begun), b""
-                while count < len(piece):
-                    count += receive(connection, piece[count:])
-                full.put((piece, BLOCK_BYTES + offset))
+                while count < length:
+                    count += receive(connection, piece[count:length])
+                full.put((piece, length, BLOCK_BYTES + offset))
         finally:
             full.put(None)
             writer.join()
-
-
-def _write_pieces(
-    file: DirectFile,
-    full: "queue.Queue[tuple[memoryview, int] | None]",
-    free: "queue.Queue[memoryview]",
-) -> None:
-    while (entry := full.get()) is not None:
-        piece, offset = entry
-        whole = memoryview(piece.obj).cast("B")
-        file.write(whole[: -(-len(piece) // BLOCK_BYTES) * BLOCK_BYTES], offset)
-        free.put(whole)
-
-
-def receive(connection: socket.socket, view: memoryview) -> int:
-    """Receive some bytes.
-
-    Raises:
-        ConnectionResetError: There are no more.
-    """
-    if count := connection.recv_into(view):
-        return count
-    raise ConnectionResetError("the client has left")
 
 
 def main() -> None:

@@ -1,0 +1,86 @@
+"""How the time of a run is shared among what it measures."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from benchmarks.common.results import Record
+from wavetrim.kernels.errors import DeviceFailure, KernelsError
+from wavetrim.scheduler.errors import SchedulerError
+
+Item = TypeVar("Item")
+
+LEAST_SHARE: Final = 0.85
+"""Share of their estimates that later steps keep when an earlier one takes more time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One measurement of a run.
+
+    Attributes:
+        name: As the log and the list of what was left out call it.
+        estimate_seconds: About how long it should take.
+        act: Measures; is told the seconds that it may take.
+    """
+
+    name: str
+    estimate_seconds: float
+    act: Callable[[float], None]
+
+
+def take_steps(steps: Sequence[Step], until: float, record: Record) -> None:
+    """Take the steps that there is time for. What fails is left out, and the rest goes on.
+
+    Args:
+        steps: The most important first.
+        until: Value of time.perf_counter() by which all should be done.
+        record: Is written after each step.
+
+    Raises:
+        DeviceFailure: The GPU computes nothing after this failure.
+    """
+    for place, step in enumerate(steps):
+        left = until - time.perf_counter()
+        seconds = share_seconds(left, [one.estimate_seconds for one in steps[place:]])
+        if seconds is None:
+            record.leave_out(step.name, f"{left:.0f} s are left")
+            continue
+        try:
+            step.act(seconds)
+        except (KernelsError, SchedulerError, MemoryError) as error:
+            record.leave_out(step.name, f"{type(error).__name__}: {error}")
+            if isinstance(error, DeviceFailure) and error.poisoned:
+                raise
+        finally:
+            record.write()
+            print(f"--- {step.name}, {until - time.perf_counter():.0f} s left", flush=True)
+
+
+def share_seconds(left: float, estimates: Sequence[float]) -> float | None:
+    """Seconds that the first of some measurements may take of the time that is left.
+
+    That is its share by estimate; or more, if the others still have LEAST_SHARE of theirs.
+
+    Returns:
+        None if that is too little to begin.
+    """
+    first, *others = estimates
+    share = max(left * first / sum(estimates), left - LEAST_SHARE * sum(others))
+    return share if share > first / 4 else None
+
+
+def share_time(
+    items: Sequence[Item], weights: Sequence[float], until: float
+) -> Iterator[tuple[Item, float]]:
+    """Yield each item with the time by which it should be over.
+
+    Args:
+        items: What is measured, one after the other.
+        weights: Each one's share of the time that is left when its turn comes, among those left.
+        until: Value of time.perf_counter() by which all should be over.
+    """
+    for place, item in enumerate(items):
+        now = time.perf_counter()
+        yield item, now + (until - now) * weights[place] / sum(weights[place:])

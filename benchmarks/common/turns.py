@@ -1,0 +1,48 @@
+"""Turns: baselines are interleaved, so that clocks, caches and temperature are the same for all."""
+
+import math
+import random
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+Side = TypeVar("Side")
+
+
+def take_turns(
+    sides: Iterable[Side],
+    rounds: int,
+    *,
+    least: int = 0,
+    until: float = math.inf,
+    latest: float = math.inf,
+) -> Iterator[tuple[int, Side]]:
+    """Yield every side once a round, each round in another order.
+
+    What ran before sways the clocks, so the order is random; the sides begin equally often.
+
+    Args:
+        sides: Baselines, or whatever takes turns.
+        rounds: Rounds, if there is time.
+        least: Rounds that take place even after `until`.
+        until: Value of time.perf_counter() after which no other round begins.
+        latest: Likewise, after which only the first one does.
+
+    Yields:
+        The round, from 0, and a side.
+    """
+    known = list(sides)
+    for turn in range(rounds if known else 0):
+        now = time.perf_counter()
+        if (turn >= least and now > until) or (turn and now > latest):
+            return
+        first = turn % len(known)
+        others = known[:first] + known[first + 1 :]
+        random.Random(turn).shuffle(others)
+        for side in (known[first], *others):
+            yield turn, side
+
+
+def find_spread(seconds: Sequence[float], median: float) -> float:
+    """Slowest minus fastest, over the median."""
+    return (max(seconds) - min(seconds)) / median

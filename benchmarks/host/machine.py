@@ -1,0 +1,79 @@
+"""The state of the machine during a turn: BLAS threads awake, the GPU's clocks up, cores busy."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+import threadpoolctl
+
+from wavetrim.cpu.threads import usable_cores
+
+PAUSE_SECONDS: Final = 0.16
+"""OpenBLAS's threads spin for about 0.1 s after a product, on cores that the next turn wants."""
+
+_SIDE: Final = 2048
+_WAKE_SECONDS: Final = 0.03
+_WORK: Final = "print(flush=True)\nwhile True: pass"
+
+
+class BlasThreads:
+    """All threads of the BLAS libraries loaded now; the CPU pool holds them to one."""
+
+    def __init__(self) -> None:
+        self._controller = threadpoolctl.ThreadpoolController()
+
+    @contextmanager
+    def wake_all(self, *, wanted: bool = True) -> Iterator[None]:
+        """A thread of each library for each usable core; afterwards as before, and all asleep."""
+        if not wanted:
+            yield
+            return
+        with self._controller.limit(limits=usable_cores(), user_api="blas"):
+            yield
+        time.sleep(PAUSE_SECONDS)
+
+
+class GpuWaker:
+    """Two small matrices to multiply on a GPU that has idled: its clocks have fallen meanwhile."""
+
+    def __init__(self, device_index: int) -> None:
+        import cupy
+
+        self._device = cupy.cuda.Device(device_index)
+        with self._device:
+            self._matrix = cupy.ones((_SIDE, _SIDE), "float32")
+            self._product = cupy.empty((_SIDE, _SIDE), "float32")
+
+    def wake(self) -> None:
+        """Multiply for some hundredths of a second."""
+        import cupy
+
+        until = time.perf_counter() + _WAKE_SECONDS
+        with self._device:
+            while time.perf_counter() < until:
+                cupy.dot(self._matrix, self._matrix, out=self._product)
+                cupy.cuda.get_current_stream().synchronize()
+
+
+@contextmanager
+def take_cores(count: int) -> Iterator[list[int]]:
+    """Keep some usable cores busy, the last ones, by processes of usual priority.
+
+    Yields:
+        The processes, each of which may use one core only.
+    """
+    processes = []
+    with ExitStack() as stack:
+        for core in sorted(os.sched_getaffinity(0))[-count:] if count else ():
+            process = subprocess.Popen([sys.executable, "-c", _WORK], stdout=subprocess.PIPE)
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            os.sched_setaffinity(process.pid, {core})
+            assert process.stdout is not None, "it was opened as a pipe"
+            process.stdout.readline()  # it has begun
+            processes.append(process.pid)
+        yield processes

@@ -1,0 +1,123 @@
+"""Writes the README's seconds and docs/operations.md's faults from results/, and docs/settings.md.
+
+Run `make readme`.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ByteSize
+from pydantic.fields import FieldInfo
+
+from benchmarks.common.shapes import DTYPES
+from benchmarks.common.tables import (
+    README,
+    RESULTS,
+    ROOT,
+    fill_section,
+    render_table,
+    show,
+    show_ms,
+    write_page,
+)
+from benchmarks.host.baselines.lineup import OURS
+from benchmarks.host.results import HostResults, HostRow, read_host_results
+from wavetrim.service.settings import Settings
+
+SETTINGS = ROOT / "docs" / "settings.md"
+OPERATIONS = ROOT / "docs" / "operations.md"
+
+SHOWN_SIZES = (1024, 4096, 8192)
+SHOWN_BASELINES = {"wavetrim-gpu": "GPU alone", "numpy": "NumPy", "cupy": "CuPy"}
+
+
+def main() -> None:
+    """Fill all three pages."""
+    write_page(README, fill_readme)
+    write_page(SETTINGS, fill_settings)
+    write_page(OPERATIONS, fill_operations)
+
+
+def fill_readme(text: str) -> str:
+    """The README with its measured seconds."""
+    return fill_section(text, "measured", render_measured(read_host_results(RESULTS)))
+
+
+def fill_settings(text: str) -> str:
+    """The page of settings: variable, default, meaning."""
+    prefix = Settings.model_config["env_prefix"]
+    cells = (
+        (f"`{prefix}{name.upper()}`", show_default(field), field.description or "")
+        for name, field in Settings.model_fields.items()
+    )
+    return fill_section(text, "settings", render_table(("Variable", "Default", "Meaning"), cells))
+
+
+def fill_operations(text: str) -> str:
+    """The page of operations with the faults that were tried."""
+    return fill_section(text, "faults", render_faults(RESULTS / "faults.json"))
+
+
+def show_default(field: FieldInfo) -> str:
+    """A default as a person would type it; empty for None."""
+    extra = field.json_schema_extra
+    default = extra.get("default") if isinstance(extra, dict) else field.default
+    if default is None:
+        return ""
+    if isinstance(default, ByteSize):
+        return f"`{default.human_readable().replace('.0', '')}`"
+    return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
+
+
+def render_measured(results: Iterable[HostResults]) -> str:
+    """Milliseconds of square products, one table for each run with contests."""
+    tables = []
+    head = ("M = N = K", "type", "F", "predicted", "measured", *SHOWN_BASELINES.values())
+    for one in results:
+        rows = {(row.m, row.dtype, row.baseline): row for row in one.rows
+                if row.is_cube and row.memory == "pageable"}  # fmt: skip
+        lines = [
+            list_cells(size, dtype, rows)
+            for dtype in DTYPES
+            for size in SHOWN_SIZES
+            if (size, dtype, OURS) in rows
+        ]
+        if lines:
+            caption = f"{one.caption}. Milliseconds, medians:"
+            tables.append(f"{caption}\n\n{render_table(head, lines)}")
+    return "\n\n".join(tables)
+
+
+def list_cells(size: int, dtype: str, rows: Mapping[tuple[int, str, str], HostRow]) -> list[str]:
+    """One line: the plan, and the times of this product and others. Empty where not measured."""
+    ours = rows[size, dtype, OURS]
+    others = [rows.get((size, dtype, name)) for name in SHOWN_BASELINES]
+    seconds = [one.seconds if one else None for one in (ours, *others)]
+    return [str(size), dtype, str(ours.f), *map(show_ms, [ours.predicted_seconds, *seconds])]
+
+
+def render_faults(file: Path) -> str:
+    """What became of jobs and matrices under each fault; the hardware in the line above."""
+    document = json.loads(file.read_text(encoding="utf-8"))
+    hardware, versions = document["hardware"], document["versions"]
+    caption = (
+        f"{hardware['cores']} cores of {hardware['cpu']}, Python {versions['python']}, "
+        f"commit {document['commit']}:"
+    )
+    head = ("fault", "tries", "accepted", "failed with reason", "lost", "doubled", "damaged",
+            "unexplained", "median s", "worst s")  # fmt: skip
+    return f"{caption}\n\n{render_table(head, map(list_fault_cells, document['rows']))}"
+
+
+def list_fault_cells(row: dict[str, Any]) -> list[str]:
+    """One row of the table of faults."""
+    names = ("tries", "accepted", "failed", "lost", "doubled", "damaged", "unexplained")
+    told = row["what"] if row["tries"] else f"{row['what']}: not tried, {row.get('not_tried')}"
+    seconds = (show(row[f"{name}_seconds"], ".1f") for name in ("median", "worst"))
+    return [told, *(str(row[name]) for name in names), *seconds]
+
+
+if __name__ == "__main__":
+    main()
