@@ -20,6 +20,6 @@ curve by what earlier runs of its class showed.
   the other way is busy (duplex) is measured for both, and so is what copies lose at their start.
 - Contention (`CpuShare`): how many threads compute and copy in a split, and what both parts take
   from each other. The CPU part slows copies, and copies slow the CPU part while they are under way.
-  A short GPU part lasts as long as the CPU's threads take to start; from pageable memory these start
-  late.
+  A short GPU part lasts as long as the CPU's threads take to start; from pageable memory these
+  start late.
 """
