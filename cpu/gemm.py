@@ -16,8 +16,7 @@ from wavetrim.cpu.errors import CpuError, OperandError
 from wavetrim.cpu.library import load_cpu_library
 from wavetrim.cpu.native_team import NATIVE_DTYPES, NativeTeam
 from wavetrim.cpu.operands import check_operands
-from wavetrim.cpu.product import Product
-from wavetrim.cpu.products import Matrix
+from wavetrim.cpu.products import Matrix, Product
 from wavetrim.cpu.python_team import PythonTeam
 from wavetrim.cpu.threads import hold_blas, limit_blas_threads, usable_cores
 from wavetrim.native.pool import ThreadPool

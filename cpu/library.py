@@ -53,7 +53,7 @@ class Report(ctypes.Structure):
                 "open_stop",
             )
         ),
-        ("rows_in_hand", c_double),
+        ("rows_in_progress", c_double),
     )
 
 

@@ -13,8 +13,7 @@ import numpy as np
 from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth
 from wavetrim.cpu.errors import CpuError, ProductCancelled
 from wavetrim.cpu.library import OVER, TAKE, TAKER, Report
-from wavetrim.cpu.product import Product
-from wavetrim.cpu.products import Matrix, combine
+from wavetrim.cpu.products import Matrix, Product, combine
 
 _POLL_NANOSECONDS: Final = 20_000_000
 
@@ -22,10 +21,10 @@ _keys = itertools.count()
 _calls: "WeakValueDictionary[int, NativeCall]" = WeakValueDictionary()
 
 
-def _take_for(key: int, rows_in_hand: float) -> int:
+def _take_for(key: int, rows_in_progress: float) -> int:
     call = _calls[key]
     try:
-        call.extend(rows_in_hand)
+        call.extend(rows_in_progress)
     except BaseException as error:  # whatever it is belongs to the caller
         call.failure = error
         return 0
@@ -63,14 +62,14 @@ class NativeCall:
         self.failure: BaseException | None = None
         _calls[self.key] = self
 
-    def extend(self, rows_in_hand: float) -> None:
+    def extend(self, rows_in_progress: float) -> None:
         """Take the next part and hand it to the library, or tell it that there is none.
 
         Raises:
             BaseException: What `take` raises.
         """
         product = self._product
-        rows = product.take(rows_in_hand)
+        rows = product.take(rows_in_progress)
         if not rows:
             self._complete = True
             self._library.end_parts(self._address)
@@ -124,7 +123,7 @@ class NativeCall:
                 if report.terms and final is not None and self._adjoin and not self._sums:
                     final(_find_final(report))
                 if state == TAKE:
-                    self.extend(report.rows_in_hand)
+                    self.extend(report.rows_in_progress)
         finally:
             end(address)  # returns when no thread has the arrays any more
         if self.failure is not None:

@@ -11,8 +11,7 @@ from wavetrim.cpu.errors import CpuError
 from wavetrim.cpu.library import BlasAddresses, ProductFields
 from wavetrim.cpu.native_call import NativeCall, take_for
 from wavetrim.cpu.operands import find_blas_strides
-from wavetrim.cpu.product import Product
-from wavetrim.cpu.products import Matrix
+from wavetrim.cpu.products import Matrix, Product
 from wavetrim.native.pool import ThreadPool
 
 NATIVE_DTYPES: Final = (np.dtype(np.float32), np.dtype(np.float64))

@@ -6,7 +6,9 @@ through float64 BLAS, which is exact while every partial sum stays below 2**53, 
 through NumPy's own loops.
 """
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,34 @@ TEMPORARY_ELEMENTS = 1 << 18
 """The most elements of C for which one block may hold a temporary."""
 
 _DEPTH_STEP = 1024
+
+TakeRows: TypeAlias = Callable[[float], range]
+"""The next rows of C to compute, given an estimate of those in hand; none behind the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """C ← αA·B + βC, some rows of it, by some threads.
+
+    Attributes:
+        a: A[M,K].
+        b: B[K,N].
+        c: C[M,N].
+        alpha: Factor of the product.
+        beta: Factor of the old C.
+        take: Called by one thread at a time, whichever it is.
+        likely_rows: Rows that `take` is likely to give in all, or None.
+        threads: Threads that take part, the caller's among them.
+    """
+
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    alpha: float
+    beta: float
+    take: TakeRows
+    likely_rows: int | None
+    threads: int
 
 
 def multiply_alone(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:

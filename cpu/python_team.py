@@ -13,7 +13,7 @@ import numpy as np
 from wavetrim.cpu.blocks import Block
 from wavetrim.cpu.cut import CutProduct
 from wavetrim.cpu.errors import ProductCancelled
-from wavetrim.cpu.product import Product
+from wavetrim.cpu.products import Product
 from wavetrim.native.call_threads import CallThreads
 
 _POLL_SECONDS: Final = 0.02
@@ -48,9 +48,9 @@ class PythonTeam:
         """
         left = product.c.shape[0]
 
-        def take_product(rows_in_hand: float) -> CutProduct | None:
+        def take_product(rows_in_progress: float) -> CutProduct | None:
             nonlocal left
-            rows = product.take(rows_in_hand) if left else range(0)
+            rows = product.take(rows_in_progress) if left else range(0)
             if not rows:
                 return None
             left -= len(rows)
@@ -98,7 +98,7 @@ class _Call:
         self._ended = False
         self._blocks = 0
         self._heard = 0
-        self._hands = _Hands()
+        self._running = _Running()
         self._news: SimpleQueue[float | BaseException] = SimpleQueue()
 
     def help(self) -> None:
@@ -139,14 +139,14 @@ class _Call:
             return False
         product, block = work
         rows = product.count_rows(block)
-        self._hands.begin(rows)
+        self._running.begin(rows)
         try:
             with np.errstate(all="ignore"):
                 product.compute(block)
         except BaseException as error:  # whatever it is belongs to the caller
             self._news.put(error)
         else:
-            self._hands.end()
+            self._running.end()
             self._news.put(rows)
         return True
 
@@ -165,7 +165,7 @@ class _Call:
     def _extend(self) -> None:
         """Take the next product; only under the lock."""
         try:
-            product = self._take(self._hands.count_rows())
+            product = self._take(self._running.count_rows())
         except BaseException as error:
             self._ended = True
             self._blocks += 1
@@ -215,7 +215,7 @@ class _Call:
             self._heard += 1
 
 
-class _Hands:
+class _Running:
     """Tells from the blocks that were done how far those are that threads have in hand.
 
     Each thread has one block at a time.

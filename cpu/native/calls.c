@@ -23,7 +23,7 @@ typedef struct {
     int64_t terms;  // 0 while there is none
     int64_t begun;
     int64_t row_start, row_stop;  // of C
-} Hand;
+} Running;
 
 struct Call {
     Task task;  // first, as threads that join are given it
@@ -43,7 +43,7 @@ struct Call {
     Block* blocks;  // of the last part
     int64_t count, left;
     int64_t done_terms, done_nanoseconds, told_terms;
-    Hand hand[];  // the caller's, then those of the helpers
+    Running running[];  // the caller's, then those of the helpers
 };
 
 static void lock(Call* call)
@@ -70,29 +70,29 @@ static int wait_for_change(Call* call, unsigned seen, int64_t until)
 
 static void announce_change(Call* call) { change_word(find_changes(call->pool), EVERYONE); }
 
-// Rows left of the blocks in hand, if these go on at the pace of those before.
-static double count_rows_in_hand(const Call* call)
+// Rows left of the blocks in running, if these go on at the pace of those before.
+static double count_rows_in_progress(const Call* call)
 {
     const int64_t now = read_clock();
     const double pace = call->done_nanoseconds ? (double)call->done_terms / call->done_nanoseconds : 0;
     double terms = 0;
     for (int i = 0; i <= call->joined; ++i) {
-        const Hand* hand = &call->hand[i];
-        const double left = hand->terms - pace * (now - hand->begun);
-        if (hand->terms && left > 0) terms += left;
+        const Running* running = &call->running[i];
+        const double left = running->terms - pace * (now - running->begun);
+        if (running->terms && left > 0) terms += left;
     }
     return terms / ((double)call->product.n * call->product.k);
 }
 
-// Tell which rows are taken, and which of them may still be written: those of blocks in hand or left, and
+// Tell which rows are taken, and which of them may still be written: those of blocks in running or left, and
 // what lies between them.
 static void report_rows(const Call* call, Report* report)
 {
     int64_t start = INT64_MAX, stop = 0;
     for (int i = 0; i <= call->joined; ++i) {
-        const Hand* hand = &call->hand[i];
-        if (hand->terms && hand->row_start < start) start = hand->row_start;
-        if (hand->terms && hand->row_stop > stop) stop = hand->row_stop;
+        const Running* running = &call->running[i];
+        if (running->terms && running->row_start < start) start = running->row_start;
+        if (running->terms && running->row_stop > stop) stop = running->row_stop;
     }
     if (call->left > 0) {  // blocks are in the order of their rows
         const int64_t first = call->first_row + call->blocks[call->count - call->left].row_start;
@@ -107,29 +107,29 @@ static void report_rows(const Call* call, Report* report)
 }
 
 // Compute a block that is left, with the lock let go meanwhile.
-static void compute_block(Call* call, Hand* hand)
+static void compute_block(Call* call, Running* running)
 {
     const int64_t index = call->count - call->left--;
     const Block block = call->blocks[index];
     const int64_t first_row = call->first_row, item = call->product.item;
     const int64_t elements = (block.row_stop - block.row_start) * (block.column_stop - block.column_start);
     char* sum = call->sums == NULL ? NULL : call->sums + index * elements * item;
-    hand->terms = elements * (block.depth_stop - block.depth_start);
-    hand->begun = read_clock();
-    hand->row_start = first_row + block.row_start;
-    hand->row_stop = first_row + block.row_stop;
+    running->terms = elements * (block.depth_stop - block.depth_start);
+    running->begun = read_clock();
+    running->row_start = first_row + block.row_start;
+    running->row_stop = first_row + block.row_stop;
     unlock(call);
     multiply_block(&call->blas, &call->product, &block, first_row, sum);
     const int64_t now = read_clock();
     lock(call);
-    call->done_terms += hand->terms;
-    call->done_nanoseconds += now - hand->begun;
-    hand->terms = 0;
+    call->done_terms += running->terms;
+    call->done_nanoseconds += now - running->begun;
+    running->terms = 0;
 }
 
 static void have_part_taken(Call* call)
 {
-    const double rows = count_rows_in_hand(call);
+    const double rows = count_rows_in_progress(call);
     call->taking = 1;
     unlock(call);
     const int taken = call->taker(call->key, rows);
@@ -146,12 +146,12 @@ static void help_call(Task* task)
     call_others(call->pool, task, WOKEN_BY_HELPER);
     lock(call);
     ++call->users;
-    Hand* const hand = &call->hand[++call->joined];
+    Running* const running = &call->running[++call->joined];
     for (;;) {
         const unsigned seen = read_changes(call);  // before it looks whether the pool is closing
         if (is_closing(call->pool)) break;
         if (call->left > 0) {
-            compute_block(call, hand);
+            compute_block(call, running);
         } else if (call->ended) {
             break;
         } else if (!call->taking) {
@@ -167,7 +167,7 @@ static void help_call(Task* task)
 Call* begin_call(
     Pool* pool, const Blas* blas, const Product* product, int helpers, Taker taker, int64_t key)
 {
-    Call* call = calloc(1, sizeof(Call) + (helpers + 1) * sizeof(Hand));
+    Call* call = calloc(1, sizeof(Call) + (helpers + 1) * sizeof(Running));
     if (call == NULL) return NULL;
     *call = (Call){
         .task.help = help_call, .pool = pool, .blas = *blas, .product = *product, .most = helpers,
@@ -227,11 +227,11 @@ int compute_blocks(Call* call, int64_t nanoseconds, int single, Report* report)
     lock(call);
     for (int on = 1; on;) {
         if (call->left > 0) {
-            compute_block(call, &call->hand[0]);
+            compute_block(call, &call->running[0]);
             on = !single && read_clock() < until;
         } else if (!call->ended && !call->taking) {
             call->taking = 1;
-            report->rows_in_hand = count_rows_in_hand(call);
+            report->rows_in_progress = count_rows_in_progress(call);
             state = TAKE;
             on = 0;
         } else if (call->ended && call->users == 0) {

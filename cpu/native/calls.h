@@ -35,7 +35,7 @@ typedef struct {
 typedef struct {
     int64_t terms;
     int64_t taken_start, taken_stop, open_start, open_stop;
-    double rows_in_hand;
+    double rows_in_progress;
 } Report;
 
 enum { OVER = 0, ON = 1, TAKE = 2 };
@@ -44,7 +44,7 @@ typedef struct Call Call;
 
 // Adds the next part of a call, named by its key, or ends them; called in any thread of the pool. 0
 // if it fails, which ends the parts, too.
-typedef int (*Taker)(int64_t key, double rows_in_hand);
+typedef int (*Taker)(int64_t key, double rows_in_progress);
 
 // A call that at most so many of the pool's threads help with; NULL if there is no memory.
 EXPORTED Call* begin_call(

@@ -2,20 +2,21 @@
 
 import ctypes
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from wavetrim.kernels.catalog import KernelSpec
-from wavetrim.kernels.gemm.launch import count_sms, load_functions
+from wavetrim.kernels.errors import DeviceFailure
+from wavetrim.kernels.gemm.launch import count_sms, load_functions, prepare_strict
 from wavetrim.kernels.gemm.operands import Layout, Product
 from wavetrim.kernels.gemm.partials import Partials, Workspace, allocate_partials
 from wavetrim.kernels.gemm.prepared import Call, DriverCall, PreparedLaunch, prepare_kernel
-from wavetrim.kernels.gemm.strict import prepare_strict
 from wavetrim.kernels.gemm.tails import Division, divide_tiles
-from wavetrim.kernels.gemm.tensor_map import encode_tensor_map
 
 _MOST: Final = 2**31 - 1  # the copy engine's coordinates, and tiles, are 32 bits wide
 _VECTOR_ELEMENTS: Final = 4
+_MAP_WORDS: Final = 16
 
 
 def prepare_bulk(
@@ -83,6 +84,42 @@ def _prepare_multiply(
         shared_bytes=spec.dynamic_shared_bytes,
         memory=partials.memory,
     )
+
+
+@lru_cache(maxsize=256)
+def encode_tensor_map(matrix: Layout, box_rows: int, box_columns: int, *, swizzled: bool) -> Any:
+    """A map of a float32 matrix: an array of ctypes, to be passed to a kernel by value.
+
+    What lies outside the matrix is copied as zeros.
+
+    Args:
+        matrix: The matrix; its rows begin at multiples of 16 bytes.
+        box_rows: Rows that one copy takes, at most 256.
+        box_columns: Columns that one copy takes, at most 256; 16 if swizzled.
+        swizzled: Permute the chunks of 16 bytes of each 64-byte row in shared memory by the row.
+
+    Raises:
+        DeviceFailure: The driver refuses it.
+    """
+    from cuda.bindings import driver
+
+    swizzle = driver.CUtensorMapSwizzle
+    status, encoded = driver.cuTensorMapEncodeTiled(
+        driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        2,
+        matrix.pointer,
+        [driver.cuuint64_t(matrix.columns), driver.cuuint64_t(matrix.rows)],
+        [driver.cuuint64_t(matrix.leading_dimension * matrix.item_bytes)],
+        [driver.cuuint32_t(box_columns), driver.cuuint32_t(box_rows)],
+        [driver.cuuint32_t(1), driver.cuuint32_t(1)],
+        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        swizzle.CU_TENSOR_MAP_SWIZZLE_64B if swizzled else swizzle.CU_TENSOR_MAP_SWIZZLE_NONE,
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    )
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise DeviceFailure(f"no tensor map of {matrix}: {status}")
+    return (ctypes.c_uint64 * _MAP_WORDS)(*(int(word) for word in encoded.opaque))
 
 
 def _align(matrix: Layout) -> tuple[Layout, tuple[DriverCall, ...]]:

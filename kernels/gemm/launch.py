@@ -8,17 +8,27 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.catalog import KernelSpec, find_kernel
 from wavetrim.kernels.compile import Compilable, compile_kernel
 from wavetrim.kernels.device import name_arch
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.operands import Product
 from wavetrim.kernels.gemm.prepared import DriverCall, prepare_kernel
-from wavetrim.kernels.tiling import WarpTiling
+from wavetrim.kernels.tiling import RegisterTiling, WarpTiling
 
 _MOST_BLOCKS: Final = 2**31 - 1  # gridDim.x
 _SM_COUNT: Final = 16  # cudaDevAttrMultiProcessorCount
 _REALS: Final = {"float32": ctypes.c_float, "float64": ctypes.c_double}
+
+
+STRICT: Final = find_kernel("register", "float32")
+"""For any operands on any GPU."""
+
+STRICT_HELD: Final = replace(
+    find_kernel("register", "float32", "256x128x16"),
+    tiling=RegisterTiling(16, 8, stages=3, blocks_per_sm=1, persistent=True),
+)
+"""The same for some of the multiprocessors, each filled by one block."""
 
 
 class Loadable(Compilable, Protocol):
@@ -75,6 +85,17 @@ def prepare_tiles(
             prepare_kernel(function, blocks, spec.block, values, shared_bytes=shared_bytes)
         )
     return tuple(calls)
+
+
+def prepare_strict(
+    product: Product, cache_dir: Path, *, sms: int | None, wanted: int | None = None
+) -> tuple[DriverCall, ...]:
+    """Prepare a product, on `sms` multiprocessors or on all.
+
+    `wanted` is the device address of a number that is 0 if it is not to be computed after all.
+    """
+    spec = STRICT if sms is None else STRICT_HELD
+    return prepare_tiles(spec, product, cache_dir, sms=sms, wanted=wanted)
 
 
 def split_grid(

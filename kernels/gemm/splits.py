@@ -44,7 +44,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class PartSizes:
     """How large the parts of a product are; at the edges they are smaller.
 
     Attributes:
@@ -67,7 +67,7 @@ class Cut:
                     yield Part(rows, columns, depth)
 
 
-def choose_cut(spec: KernelSpec, m: int, n: int, k: int, most_bytes: int) -> Cut:
+def choose_part_sizes(spec: KernelSpec, m: int, n: int, k: int, most_bytes: int) -> PartSizes:
     """The fewest parts whose splits take at most `most_bytes`, or the least that there can be.
 
     Half of the memory is for A and half for B; what one does not need, the other may have.
@@ -81,7 +81,9 @@ def choose_cut(spec: KernelSpec, m: int, n: int, k: int, most_bytes: int) -> Cut
     strips_b = min(strips_n, max(1, spare_bytes // b_strip))
     strips_a = min(strips_m, max(1, (most_bytes - strips_b * b_strip) // a_strip))
     rows, columns, depth = strips_a * tile.m, strips_b * tile.n, steps * tile.k
-    return Cut(rows, columns, depth, count_split_bytes(tile, item_bytes, rows, columns, depth))
+    return PartSizes(
+        rows, columns, depth, count_split_bytes(tile, item_bytes, rows, columns, depth)
+    )
 
 
 def count_split_item_bytes(spec: KernelSpec) -> int:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from wavetrim.kernels.catalog import KernelSpec, find_kernel
 from wavetrim.kernels.errors import DeviceFailure
-from wavetrim.kernels.gemm.launch import count_sms, load_functions, prepare_tiles
+from wavetrim.kernels.gemm.launch import count_sms, load_functions, prepare_strict, prepare_tiles
 from wavetrim.kernels.gemm.operands import Product
 from wavetrim.kernels.gemm.prepared import (
     DriverCall,
@@ -26,8 +26,7 @@ from wavetrim.kernels.gemm.prepared import (
     prepare_clearing,
     prepare_kernel,
 )
-from wavetrim.kernels.gemm.splits import VERDICT_BYTES, Cut, SplitMemory, choose_cut
-from wavetrim.kernels.gemm.strict import prepare_strict
+from wavetrim.kernels.gemm.splits import VERDICT_BYTES, PartSizes, SplitMemory, choose_part_sizes
 from wavetrim.kernels.tiling import LEAST_SPLIT_K, RegisterTiling, SplitTiling, Tile
 
 SHORT: Final = replace(
@@ -90,7 +89,7 @@ def prepare_splits(
     return PreparedLaunch(spec.label, tuple(parts), lasting=False)
 
 
-def _cut_product(cut: Cut, product: Product) -> Iterator[tuple[Product, bool]]:
+def _cut_product(cut: PartSizes, product: Product) -> Iterator[tuple[Product, bool]]:
     """The parts, and of each whether its part of B is another than that of the one before."""
     before = None
     for part in cut.list_parts(product.c.rows, product.c.columns, product.k):
@@ -195,7 +194,7 @@ def _choose_short(sms: int | None) -> KernelSpec:
     return SHORT if sms is None else SHORT_HELD
 
 
-def _allocate(spec: KernelSpec, shape: tuple[int, int, int]) -> tuple[Cut, Any]:
+def _allocate(spec: KernelSpec, shape: tuple[int, int, int]) -> tuple[PartSizes, Any]:
     """Memory for the splits, from CuPy's pool: less and less, down to one tile of A and of B.
 
     The pool gives memory back only to work on the same stream, which comes after ours.
@@ -204,7 +203,7 @@ def _allocate(spec: KernelSpec, shape: tuple[int, int, int]) -> tuple[Cut, Any]:
 
     most_bytes = MOST_WORKSPACE_BYTES
     while True:
-        cut = choose_cut(spec, *shape, most_bytes)
+        cut = choose_part_sizes(spec, *shape, most_bytes)
         try:
             return cut, cupy.cuda.alloc(cut.total_bytes)
         except cupy.cuda.memory.OutOfMemoryError as error:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wavetrim.kernels.errors import DeviceFailure, OperandError
-from wavetrim.kernels.pipeline.launch_cache import KeptLaunches
+from wavetrim.kernels.pipeline.launch_cache import LaunchCache
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
 from wavetrim.kernels.pipeline.steps import Cut, StepPlan, cut_steps
@@ -31,7 +31,7 @@ class DeviceArena:
         self._limit_bytes = gpu_memory_bytes
         self._memory: Any = None
         self._placed: dict[tuple[PanelProblem, Cut], tuple[PlacedStep, ...]] = {}
-        self.launches = KeptLaunches(cache_dir)
+        self.launches = LaunchCache(cache_dir)
 
     @property
     def size_bytes(self) -> int:

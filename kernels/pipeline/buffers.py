@@ -11,10 +11,11 @@ from typing import Final
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.splits import count_split_bytes
 from wavetrim.kernels.pipeline.panels import PanelProblem
-from wavetrim.kernels.pipeline.pieces import pitch_items
 from wavetrim.kernels.tiling import Tile
 
 _SLOT_ALIGNMENT_BYTES: Final = 512
+_LINE_BYTES: Final = 128
+_VECTOR_BYTES: Final = 16
 
 _MIN_DEPTH: Final = 256
 """Shorter parts of K are copied into C's buffer and out of it more than they are worth."""
@@ -67,6 +68,19 @@ class Buffers:
 
     def _count_bytes(self, rows: int, columns: int) -> int:
         return _align(rows * pitch_items(columns, self.item_bytes) * self.item_bytes)
+
+
+def pitch_items(columns: int, item_bytes: int) -> int:
+    """Elements from one row of a buffer on the device to the next.
+
+    Rows begin where the kernels can load vectors, long ones at cache lines. Very short rows are
+    not padded: the padding travels too.
+    """
+    row_bytes = columns * item_bytes
+    if row_bytes < 4 * _VECTOR_BYTES:
+        return columns
+    alignment = _VECTOR_BYTES if row_bytes < _VECTOR_BYTES * _LINE_BYTES else _LINE_BYTES
+    return -(-row_bytes // alignment) * alignment // item_bytes
 
 
 def fit_buffers(

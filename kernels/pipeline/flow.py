@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from wavetrim.kernels.events import EventPool, await_event, find_runtime
-from wavetrim.kernels.pipeline.arrivals import Arrivals
-from wavetrim.kernels.pipeline.host_product import HostOperand, HostProduct, Passage
-from wavetrim.kernels.pipeline.launch_cache import KeptLaunches
+from wavetrim.kernels.pipeline.arrivals import Arrivals, Spans
+from wavetrim.kernels.pipeline.host_product import HostOperand, HostProduct, OperandPart
+from wavetrim.kernels.pipeline.launch_cache import LaunchCache
 from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.pipeline.spans import Spans
 from wavetrim.kernels.transfer.copies import PendingCopy
 from wavetrim.kernels.transfer.staging import Staging
 
@@ -40,7 +39,7 @@ class Flow:
         outward: Staging,
         compute: Any,
         events: EventPool,
-        launches: KeptLaunches,
+        launches: LaunchCache,
     ) -> None:
         self._product = product
         self._a, self._b, self._c = operands
@@ -51,7 +50,7 @@ class Flow:
         self._compute = compute
         self._events = events
         self._launches = launches
-        self._variation = launches.find_variation(product)
+        self._options = launches.find_options(product)
         self._reads_c = product.beta != 0
         self._loads: list[list[PendingCopy]] = []
         self._taken_rows = 0
@@ -134,17 +133,17 @@ class Flow:
     def _load(self, placed: PlacedStep) -> list[PendingCopy]:
         step = placed.step
         after = self._arrivals.computed[step.follows] if step.follows >= 0 else None
-        passages = []
+        parts = []
         if step.a_depth:
-            passages.append(Passage(self._a, step.rows, step.a_depth, placed.arriving))
+            parts.append(OperandPart(self._a, step.rows, step.a_depth, placed.arriving))
         if step.loads_b:
-            passages.append(Passage(self._b, step.depth, step.columns, placed.b))
-        loads = self._inward.copy_in(passages, after)
+            parts.append(OperandPart(self._b, step.depth, step.columns, placed.b))
+        loads = self._inward.copy_in(parts, after)
         if self._reads_c and step.first:
             if step.c_follows >= 0:
                 self._arrivals.await_left(step.c_follows)
-            passage = Passage(self._c, step.rows, step.columns, placed.c)
-            loads += self._inward.copy_in([passage], None)
+            part = OperandPart(self._c, step.rows, step.columns, placed.c)
+            loads += self._inward.copy_in([part], None)
         return loads
 
     def _launch(self, index: int) -> None:
@@ -159,9 +158,11 @@ class Flow:
         start, end = self._events.take(), self._events.take()
         self._record(start.ptr, address)
         recurs = placed is self._planned[index]
-        self._launches.enqueue(self._variation, index, placed, address, recurs=recurs)
+        self._launches.enqueue(self._options, index, placed, address, recurs=recurs)
         self._record(end.ptr, address)
         store = None
         if step.last:
-            store = self._outward.copy_out(Passage(self._c, step.rows, step.columns, placed.c), end)
+            store = self._outward.copy_out(
+                OperandPart(self._c, step.rows, step.columns, placed.c), end
+            )
         self._arrivals.add(step, (start, end), loads, store)

@@ -9,9 +9,21 @@ import numpy as np
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.pipeline.sharing import SharedRows
-from wavetrim.kernels.transfer.pinned import find_address, is_locked
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix, find_address, is_locked
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRows:
+    """Where a pipeline gets its rows from, panel by panel.
+
+    Attributes:
+        planned: Rows that it is likely to get.
+        take: Called with a number of rows; returns the next ones, from the top and at most so
+            many. Without any it has none left, and is called no more.
+    """
+
+    planned: int
+    take: Callable[[int], range]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +118,7 @@ class HostOperand:
     is_pinned: bool
 
 
-class Passage(NamedTuple):
+class OperandPart(NamedTuple):
     """A part of an operand and its place on the device, to be copied either way."""
 
     operand: HostOperand

@@ -14,7 +14,7 @@ MOST_KEPT: Final = 4096
 """Launches that are kept; some KB of host memory each."""
 
 
-class Variation:
+class LaunchOptions:
     """What a step is launched with beside its places: kernel, α, β and multiprocessors.
 
     Args:
@@ -41,7 +41,7 @@ class Variation:
         )
 
 
-class KeptLaunches:
+class LaunchCache:
     """Prepared launches of the steps of all products that have been computed in the same memory.
 
     Args:
@@ -51,26 +51,26 @@ class KeptLaunches:
     def __init__(self, cache_dir: Path) -> None:
         self._cache_dir = cache_dir
         self._workspace = Workspace()
-        self._variations: dict[tuple[object, ...], Variation] = {}
-        self._kept: dict[tuple[PlacedStep, Variation], PreparedLaunch] = {}
+        self._options: dict[tuple[object, ...], LaunchOptions] = {}
+        self._kept: dict[tuple[PlacedStep, LaunchOptions], PreparedLaunch] = {}
 
-    def find_variation(self, product: HostProduct) -> Variation:
+    def find_options(self, product: HostProduct) -> LaunchOptions:
         """What the steps of a product are launched with: the same for products that are alike."""
-        if max(len(self._kept), len(self._variations)) >= MOST_KEPT:
+        if max(len(self._kept), len(self._options)) >= MOST_KEPT:
             self._forget()
         key = product.spec, product.alpha, product.beta, product.sms
-        variation = self._variations.get(key)
-        if variation is None:
-            variation = self._variations[key] = Variation(product)
-        return variation
+        options = self._options.get(key)
+        if options is None:
+            options = self._options[key] = LaunchOptions(product)
+        return options
 
     def enqueue(
-        self, variation: Variation, number: int, placed: PlacedStep, stream: int, *, recurs: bool
+        self, options: LaunchOptions, number: int, placed: PlacedStep, stream: int, *, recurs: bool
     ) -> None:
         """Enqueue the launch of a step; does not wait.
 
         Args:
-            variation: What it is launched with.
+            options: What it is launched with.
             number: Of the step in its product, whose steps are enqueued in their order.
             placed: The step.
             stream: Address of CuPy's current stream, always the same.
@@ -79,12 +79,12 @@ class KeptLaunches:
         Raises:
             KernelsError: As `prepare_product` and `PreparedLaunch.enqueue` raise.
         """
-        launch = self._kept.get((placed, variation))
+        launch = self._kept.get((placed, options))
         if launch is None:
-            launch = variation.prepare(number, placed, self._cache_dir, self._workspace)
+            launch = options.prepare(number, placed, self._cache_dir, self._workspace)
             if recurs and launch.lasting:
-                self._kept[placed, variation] = launch
-        if number % FLAG_SETS == 0 and variation.spec.splits_tail:
+                self._kept[placed, options] = launch
+        if number % FLAG_SETS == 0 and options.spec.splits_tail:
             self._workspace.clear(stream)
         launch.enqueue(stream)
 
@@ -95,4 +95,4 @@ class KeptLaunches:
 
     def _forget(self) -> None:
         self._kept.clear()
-        self._variations.clear()
+        self._options.clear()

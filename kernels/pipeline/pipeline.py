@@ -24,14 +24,13 @@ from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.arena import DeviceArena
 from wavetrim.kernels.pipeline.flow import Flow
-from wavetrim.kernels.pipeline.host_product import HostProduct
+from wavetrim.kernels.pipeline.host_product import HostProduct, SharedRows
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.pipeline.sharing import SharedRows
 from wavetrim.kernels.pipeline.steps import Cut
-from wavetrim.kernels.transfer.copiers import STAGING_THREADS
 from wavetrim.kernels.transfer.host_copies import open_copiers
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.host_library import STAGING_THREADS
+from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.staging import Staging
 
 SMALL_PRODUCT_BYTES: Final = 12 << 20

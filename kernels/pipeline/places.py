@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.splits import SplitMemory
-from wavetrim.kernels.pipeline.pieces import pitch_items
+from wavetrim.kernels.pipeline.buffers import pitch_items
 from wavetrim.kernels.pipeline.steps import Step, StepPlan
 
 

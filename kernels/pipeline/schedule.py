@@ -46,12 +46,12 @@ class Rates:
     depth_seconds: float
     memory_bytes_per_second: float
 
-    def stretch(self, times: float) -> "Rates":
+    def slow_copies(self, factor: float) -> "Rates":
         """The same where copies take `times` as long."""
         return replace(
             self,
-            in_bytes_per_second=self.in_bytes_per_second / times,
-            out_bytes_per_second=self.out_bytes_per_second / times,
+            in_bytes_per_second=self.in_bytes_per_second / factor,
+            out_bytes_per_second=self.out_bytes_per_second / factor,
         )
 
     def find_kernel_seconds(self, problem: PanelProblem, rows: int, columns: int, k: int) -> float:

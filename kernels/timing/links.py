@@ -12,8 +12,7 @@ import numpy as np
 
 from wavetrim.kernels.timing.readings import LinkReading
 from wavetrim.kernels.timing.seconds import translate_failures
-from wavetrim.kernels.transfer.pinned import lock_matrix, pin_matrix
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix, lock_matrix, pin_matrix
 
 MEMORIES: Final = ("pageable", "registered", "pinned")
 """Kinds of host memory: as the system gives it, page-locked in place, and allocated locked."""

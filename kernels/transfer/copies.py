@@ -3,7 +3,6 @@
 from typing import Any, Protocol
 
 from wavetrim.kernels.events import await_event, has_passed
-from wavetrim.kernels.transfer.stages import Walk
 
 
 class PendingCopy(Protocol):
@@ -29,31 +28,6 @@ class PendingCopy(Protocol):
         Args:
             awake: Whether to look for a transfer's end all the time, which costs a core.
         """
-
-
-class StagedCopy:
-    """A copy through a stage.
-
-    Args:
-        walk: Its errand.
-        start: The event before it.
-        end: The event behind it.
-    """
-
-    __slots__ = ("_walk", "end", "start")
-
-    def __init__(self, walk: Walk, start: Any, end: Any) -> None:
-        self._walk = walk
-        self.start = start
-        self.end = end
-
-    def done(self) -> bool:
-        """As `PendingCopy` says."""
-        return self._walk.done()
-
-    def result(self, *, awake: bool = False) -> None:  # noqa: ARG002 -- a stage decides itself
-        """As `PendingCopy` says."""
-        self._walk.result()
 
 
 class DirectCopy:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from wavetrim.kernels.transfer.host_library import load_host_library
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.pool import ThreadPool
 
 NATIVE_ITEM_BYTES: Final = (1, 2, 4, 8)

@@ -4,35 +4,64 @@ import ctypes
 from typing import Any, Final, NoReturn
 
 from wavetrim.kernels.transfer.host_copies import NATIVE_ITEM_BYTES, count_strides
-from wavetrim.kernels.transfer.slabs import PinnedSlab
-from wavetrim.kernels.transfer.stages import Errand
+from wavetrim.kernels.transfer.stages import CopyRequest
 from wavetrim.native.pool import ThreadPool
 
 NATIVE_SLAB_BYTES: Final = 4 << 20
 NATIVE_SLABS: Final = 6
 
 _OUT_OF_MEMORY: Final = 2  # CUDA_ERROR_OUT_OF_MEMORY
+_PORTABLE: Final = 1  # cudaHostAllocPortable
 
 
-class NativeWalk:
-    """An errand of a native stage.
+class PinnedSlab:
+    """One piece of page-locked memory, allocated by itself.
+
+    CuPy's pool of pinned memory rounds up to powers of two and never shrinks.
+
+    Attributes:
+        pointer: Its address.
+    """
+
+    def __init__(self, size_bytes: int) -> None:
+        from cupy.cuda import runtime
+
+        self.pointer: int = runtime.hostAlloc(size_bytes, _PORTABLE)
+
+    def free(self) -> None:
+        """Give the memory back, which must not be used any more."""
+        from cupy.cuda import runtime
+
+        if self.pointer:
+            runtime.freeHost(self.pointer)
+        self.pointer = 0
+
+
+class StagedCopy:
+    """A copy that a native stage makes, as `PendingCopy` says.
 
     Args:
         stage: The stage.
-        number: Of the errand, from 1.
+        number: Number of the request, from 1.
+        start: CuPy event before its transfers.
+        end: CuPy event after them.
     """
 
-    def __init__(self, stage: "NativeStage", number: int) -> None:
+    __slots__ = ("_number", "_stage", "end", "start")
+
+    def __init__(self, stage: "NativeStage", number: int, start: Any, end: Any) -> None:
         self._stage = stage
         self._number = number
+        self.start = start
+        self.end = end
 
     def done(self) -> bool:
-        """As `Walk` says."""
-        return self._stage.is_over(self._number)
+        """As `PendingCopy` says."""
+        return self._stage.is_done(self._number)
 
-    def result(self) -> None:
-        """As `Walk` says."""
-        self._stage.await_errand(self._number)
+    def result(self, *, awake: bool = False) -> None:  # noqa: ARG002 -- the stage decides itself
+        """As `PendingCopy` says."""
+        self._stage.await_copy(self._number)
 
 
 class NativeStage:
@@ -52,29 +81,29 @@ class NativeStage:
         self._library = pool.library
         self._address: int | None = None
         self._slabs: list[PinnedSlab] = []
-        self._errands: list[Errand] = []  # C uses their matrices and events until it is done
+        self._requests: list[CopyRequest] = []  # C uses their matrices and events until it is done
         try:
             self._open(pool, stream)
         except BaseException:
             self.close()
             raise
 
-    def send(self, errand: Errand) -> NativeWalk:
+    def send(self, request: CopyRequest) -> StagedCopy:
         """As `Stage` says."""
-        matrix, place = errand.matrix, errand.place
+        matrix, place = request.matrix, request.place
         item = matrix.itemsize
         assert item in NATIVE_ITEM_BYTES, "kernels have elements of 2, 4 or 8 bytes"
         assert matrix.size > 0, "steps have elements to copy"
-        self._errands.append(errand)
-        number: int = self._library.ask_stage(
-            *(self._open_address, int(errand.inwards), int(errand.alone)),
-            *(errand.after and errand.after.ptr, errand.start.ptr, errand.end.ptr),
+        self._requests.append(request)
+        number: int = self._library.request_copy(
+            *(self._open_address, int(request.inwards), int(request.alone)),
+            *(request.after and request.after.ptr, request.start.ptr, request.end.ptr),
             *(matrix.ctypes.data, *count_strides(matrix)),
             *(place.pointer, place.leading_dimension * item, *matrix.shape, item),
         )
         if number == 0:
             _raise(_OUT_OF_MEMORY)
-        return NativeWalk(self, number)
+        return StagedCopy(self, number, request.start, request.end)
 
     def limit(self, helpers: int) -> None:
         """As `Stage` says."""
@@ -83,13 +112,13 @@ class NativeStage:
     def finish(self) -> None:
         """As `Stage` says."""
         status: int = self._library.finish_stage(self._open_address)
-        self._errands.clear()
+        self._requests.clear()
         _check(status)
 
     def abandon(self) -> None:
         """As `Stage` says."""
-        self._library.abandon_errands(self._open_address)
-        self._errands.clear()
+        self._library.abandon_copies(self._open_address)
+        self._requests.clear()
 
     def close(self) -> None:
         """As `Stage` says."""
@@ -99,13 +128,13 @@ class NativeStage:
         while self._slabs:
             self._slabs.pop().free()
 
-    def is_over(self, number: int) -> bool:
-        """Whether an errand is over, be it failed."""
-        return bool(self._library.is_over(self._open_address, number))
+    def is_done(self, number: int) -> bool:
+        """Whether a copy is over, be it failed."""
+        return bool(self._library.is_done(self._open_address, number))
 
-    def await_errand(self, number: int) -> None:
-        """Wait until an errand is over, and raise what went wrong with it or with one before it."""
-        _check(self._library.await_errand(self._open_address, number))
+    def await_copy(self, number: int) -> None:
+        """Wait until a copy is over, and raise what went wrong with it or with one before it."""
+        _check(self._library.await_copy(self._open_address, number))
 
     def _open(self, pool: ThreadPool, stream: Any) -> None:
         for _ in range(NATIVE_SLABS):

@@ -10,14 +10,15 @@ import weakref
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.events import find_runtime
-from wavetrim.kernels.transfer.slabs import Matrix
+
+Matrix = NDArray[Any]
 
 _PORTABLE: Final = 1  # cudaHostAllocPortable and cudaHostRegisterPortable
 _HOST: Final = 1  # cudaMemoryTypeHost

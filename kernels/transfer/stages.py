@@ -12,16 +12,16 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.transfer.copies import DirectCopy, PendingCopy
 from wavetrim.kernels.transfer.direct import Transfers
-from wavetrim.kernels.transfer.pinned import has_adjacent_rows
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows
 
 _PACKED_BYTES: Final = 64 << 20
 """Pieces of matrices that are packed, as CUDA cannot copy their rows; chosen, not measured."""
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class CopyRequest:
     """A matrix to be copied, and what of the stream's comes before and behind it.
 
     Attributes:
@@ -32,7 +32,7 @@ class Errand:
         start: CuPy event to be recorded before its transfers.
         end: And behind them.
         alone: Whether the calling thread copies it, at once: waking another takes longer than
-            copying a few megabytes. Not while another errand is under way.
+            copying a few megabytes. Not while another request is under way.
     """
 
     matrix: Matrix
@@ -44,36 +44,23 @@ class Errand:
     alone: bool
 
 
-class Walk(Protocol):
-    """An errand on its way: over when it is enqueued inwards, when it has arrived outwards."""
-
-    def done(self) -> bool:
-        """Whether it is over."""
-
-    def result(self) -> None:
-        """Wait until it is over, and raise what went wrong with it.
-
-        A stage that begins nothing behind a failure raises that instead.
-        """
-
-
 class Stage(Protocol):
     """One direction."""
 
-    def send(self, errand: Errand) -> Walk:
+    def send(self, request: CopyRequest) -> PendingCopy:
         """Have a matrix copied, after those before it."""
 
     def limit(self, helpers: int) -> None:
         """Have so many of the pool's threads help from now on."""
 
     def finish(self) -> None:
-        """Wait for all errands, and raise what went wrong."""
+        """Wait for all requests, and raise what went wrong."""
 
     def abandon(self) -> None:
         """Drop what has not begun, wait for what has, and forget what went wrong."""
 
     def close(self) -> None:
-        """End the thread and free the slabs; no errand may be under way."""
+        """End the thread and free the slabs; no request may be under way."""
 
 
 class PageableStage:
@@ -88,15 +75,15 @@ class PageableStage:
         self._stream = stream
         self._transfers = transfers
 
-    def send(self, errand: Errand) -> Walk:
+    def send(self, request: CopyRequest) -> PendingCopy:
         """As `Stage` says; errors of CUDA's are raised at once."""
-        if errand.after is not None:
-            self._stream.wait_event(errand.after)
-        errand.start.record(self._stream)
-        for part, place in _cut(errand.matrix, errand.place):
-            (self._send if errand.inwards else self._fetch)(part, place)
-        errand.end.record(self._stream)
-        return _DONE
+        if request.after is not None:
+            self._stream.wait_event(request.after)
+        request.start.record(self._stream)
+        for part, place in _cut(request.matrix, request.place):
+            (self._send if request.inwards else self._fetch)(part, place)
+        request.end.record(self._stream)
+        return DirectCopy(request.start, request.end, outwards=False, awake=False)
 
     def limit(self, helpers: int) -> None:
         """As `Stage` says: nothing, since no threads help."""
@@ -124,20 +111,6 @@ class PageableStage:
         self._stream.synchronize()
         if rows is not part:
             part[...] = rows
-
-
-class _Done:
-    """An errand that was over before anybody could ask."""
-
-    def done(self) -> bool:
-        """As `Walk` says."""
-        return True
-
-    def result(self) -> None:
-        """As `Walk` says."""
-
-
-_DONE: Final = _Done()
 
 
 def _cut(matrix: Matrix, place: Layout) -> Iterator[tuple[Matrix, Layout]]:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from wavetrim.kernels.events import EventPool, find_runtime
-from wavetrim.kernels.pipeline.host_product import Passage
-from wavetrim.kernels.transfer.copies import DirectCopy, PendingCopy, StagedCopy
+from wavetrim.kernels.pipeline.host_product import OperandPart
+from wavetrim.kernels.transfer.copies import DirectCopy, PendingCopy
 from wavetrim.kernels.transfer.direct import Transfers
 from wavetrim.kernels.transfer.native_stage import NativeStage
-from wavetrim.kernels.transfer.stages import Errand, PageableStage, Stage
+from wavetrim.kernels.transfer.stages import CopyRequest, PageableStage, Stage
 from wavetrim.native.pool import ThreadPool
 
 
@@ -57,42 +57,42 @@ class Staging:
         if self._stage is not None:
             self._stage.limit(helpers)
 
-    def copy_in(self, passages: Sequence[Passage], after: Any) -> list[PendingCopy]:
+    def copy_in(self, parts: Sequence[OperandPart], after: Any) -> list[PendingCopy]:
         """Copy matrices to the device.
 
         Args:
-            passages: The matrices; those in page-locked memory are one copy together.
+            parts: The matrices; those in page-locked memory are one copy together.
             after: CUDA event that must have passed there before; None for none.
         """
-        direct = [passage for passage in passages if passage.operand.is_pinned]
+        direct = [part for part in parts if part.operand.is_pinned]
         copies: list[PendingCopy] = []
         if direct:
             start = self._begin(after)
-            for passage in direct:
-                operand, place = passage.operand, passage.place
-                self._transfers.copy_in(passage.find_address(), operand.pitch_bytes, place)
+            for part in direct:
+                operand, place = part.operand, part.place
+                self._transfers.copy_in(part.find_address(), operand.pitch_bytes, place)
             copies.append(self._end(start, outwards=False))
-        if len(direct) < len(passages):
-            staged = (passage for passage in passages if not passage.operand.is_pinned)
-            copies += [self._walk(passage, after, inwards=True) for passage in staged]
+        if len(direct) < len(parts):
+            staged = (part for part in parts if not part.operand.is_pinned)
+            copies += [self._stage_copy(part, after, inwards=True) for part in staged]
         return copies
 
-    def copy_out(self, passage: Passage, after: Any) -> PendingCopy:
+    def copy_out(self, part: OperandPart, after: Any) -> PendingCopy:
         """Copy a matrix from the device once the CUDA event `after` has passed there."""
-        operand, place = passage.operand, passage.place
+        operand, place = part.operand, part.place
         if not operand.is_pinned:
-            return self._walk(passage, after, inwards=False)
+            return self._stage_copy(part, after, inwards=False)
         start = self._begin(after)
-        self._transfers.copy_out(place, passage.find_address(), operand.pitch_bytes)
+        self._transfers.copy_out(place, part.find_address(), operand.pitch_bytes)
         return self._end(start, outwards=True)
 
     def finish(self) -> None:
-        """Wait for all errands of the stage, and raise what one raised that nobody asked for."""
+        """Wait for all requests of the stage, and raise what one raised that nobody asked for."""
         if self._stage is not None:
             self._stage.finish()
 
     def abandon(self) -> None:
-        """Drop the errands that have not begun and wait for the one that has."""
+        """Drop the requests that have not begun and wait for the one that has."""
         if self._stage is not None:
             self._stage.abandon()
 
@@ -116,13 +116,14 @@ class Staging:
         self._record(end.ptr, self._address)
         return DirectCopy(start, end, outwards=outwards, awake=self._awake)
 
-    def _walk(self, passage: Passage, after: Any, *, inwards: bool) -> StagedCopy:
+    def _stage_copy(self, part: OperandPart, after: Any, *, inwards: bool) -> PendingCopy:
         if self._stage is None:  # not before, since slabs take time to lock
             self._stage = self._open_stage()
             self._stage.limit(self._helpers)
         start, end = self._events.take(), self._events.take()
-        errand = Errand(passage.view(), passage.place, inwards, after, start, end, self._alone)
-        return StagedCopy(self._stage.send(errand), start, end)
+        return self._stage.send(
+            CopyRequest(part.view(), part.place, inwards, after, start, end, self._alone)
+        )
 
     def _open_stage(self) -> Stage:
         if self._pool is None:

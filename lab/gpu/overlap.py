@@ -10,7 +10,7 @@ import numpy as np
 
 from wavetrim.kernels.timing.links import hold_memory
 from wavetrim.kernels.timing.readings import Timed
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.lab.gpu.catalog import SPIN
 from wavetrim.lab.gpu.stopwatch import Stopwatch
 

@@ -11,8 +11,7 @@ import numpy as np
 from wavetrim.kernels.gemm.launch import load_functions
 from wavetrim.kernels.timing.readings import LinkReading
 from wavetrim.kernels.timing.seconds import translate_failures
-from wavetrim.kernels.transfer.pinned import pin_matrix
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix, pin_matrix
 from wavetrim.lab.gpu.catalog import STRIDED_COPY
 
 _STAGE_BYTES: Final = 4 << 20

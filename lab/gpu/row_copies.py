@@ -12,8 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from wavetrim.kernels.transfer.pinned import pin_matrix
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix, pin_matrix
 from wavetrim.lab.gpu.stopwatch import Stopwatch
 
 GAPS: Final = ("none", "host", "both")

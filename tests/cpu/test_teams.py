@@ -22,7 +22,7 @@ from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.library import load_cpu_library
 from wavetrim.cpu.native_team import NativeTeam
 from wavetrim.cpu.operands import find_blas_strides
-from wavetrim.cpu.product import Product
+from wavetrim.cpu.products import Product
 from wavetrim.native.pool import ThreadPool
 
 Matrix = NDArray[Any]

@@ -40,9 +40,9 @@ typedef struct {
     unsigned long long device;
     int64_t device_pitch;  // bytes
     int64_t rows, columns, item;
-    int64_t piece_rows, piece_columns, pieces_across, pieces, pitch;  // cut_way says
+    int64_t piece_rows, piece_columns, pieces_across, pieces, pitch;  // cut_matrix says
     int64_t begun, fetched;  // pieces
-} Way;
+} MatrixCopy;
 
 // Slabs whose memory stays the caller's; NULL if there is no memory for them, or no context.
 Slabs* open_slabs(Pool* pool, void* stream, void* const* memories, int count, int64_t slab_bytes);
@@ -51,20 +51,20 @@ Slabs* open_slabs(Pool* pool, void* stream, void* const* memories, int count, in
 void close_slabs(Slabs* slabs);
 
 // Cut a matrix, which is not empty, into pieces of so many bytes, which is at most what a slab holds.
-void cut_way(Way* way, int64_t piece_bytes);
+void cut_matrix(MatrixCopy* copy, int64_t piece_bytes);
 
 // Copy a matrix to the device: 0 once all transfers are enqueued, else STOPPED or what the driver says.
-int send_matrix(Slabs* slabs, Way* way);
+int send_matrix(Slabs* slabs, MatrixCopy* copy);
 
 // Begin the transfers of a matrix from the device, after those of the ones before it, while there are
 // pieces and slabs left: 0, else STOPPED or what the driver says.
-int begin_fetching(Slabs* slabs, Way* way);
+int begin_fetching(Slabs* slabs, MatrixCopy* copy);
 
 // Wait for the next piece of the oldest matrix that was begun, and copy it: 0, or what the driver says.
-int fetch_piece(Slabs* slabs, Way* way);
+int fetch_piece(Slabs* slabs, MatrixCopy* copy);
 
 // Let go of the slabs with pieces of a matrix that are not wanted any more.
-void drop_pieces(Slabs* slabs, Way* way);
+void drop_pieces(Slabs* slabs, MatrixCopy* copy);
 
 // Wait until the device has done with all slabs: 0, or what the driver says of the first that failed.
 int await_slabs(Slabs* slabs);

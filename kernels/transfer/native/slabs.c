@@ -1,4 +1,4 @@
-#include "ways.h"
+#include "slabs.h"
 
 #include "driver.h"
 
@@ -14,28 +14,28 @@ typedef struct {
 
 // Whole rows in a piece where one fits. Rows that are padded on the device are so in the slab:
 // then a piece is one plain transfer.
-void cut_way(Way* way, int64_t piece_bytes)
+void cut_matrix(MatrixCopy* copy, int64_t piece_bytes)
 {
-    const int64_t row_bytes = way->columns * way->item;
-    way->pitch = way->device_pitch - row_bytes < LINE_BYTES ? way->device_pitch : row_bytes;
-    way->piece_columns = way->columns;
-    way->piece_rows = piece_bytes / way->pitch;
-    if (way->piece_rows == 0) {
-        way->piece_columns = piece_bytes / LINE_BYTES * LINE_BYTES / way->item;
-        way->pitch = way->piece_columns * way->item;
-        way->piece_rows = 1;
+    const int64_t row_bytes = copy->columns * copy->item;
+    copy->pitch = copy->device_pitch - row_bytes < LINE_BYTES ? copy->device_pitch : row_bytes;
+    copy->piece_columns = copy->columns;
+    copy->piece_rows = piece_bytes / copy->pitch;
+    if (copy->piece_rows == 0) {
+        copy->piece_columns = piece_bytes / LINE_BYTES * LINE_BYTES / copy->item;
+        copy->pitch = copy->piece_columns * copy->item;
+        copy->piece_rows = 1;
     }
-    way->piece_rows = least(way->piece_rows, way->rows);
-    way->pieces_across = divide_up(way->columns, way->piece_columns);
-    way->pieces = way->pieces_across * divide_up(way->rows, way->piece_rows);
+    copy->piece_rows = least(copy->piece_rows, copy->rows);
+    copy->pieces_across = divide_up(copy->columns, copy->piece_columns);
+    copy->pieces = copy->pieces_across * divide_up(copy->rows, copy->piece_rows);
 }
 
-static Piece find_piece(const Way* way, int64_t index)
+static Piece find_piece(const MatrixCopy* copy, int64_t index)
 {
-    const int64_t top = index / way->pieces_across * way->piece_rows;
-    const int64_t left = index % way->pieces_across * way->piece_columns;
+    const int64_t top = index / copy->pieces_across * copy->piece_rows;
+    const int64_t left = index % copy->pieces_across * copy->piece_columns;
     const Piece piece = {
-        top, left, least(way->piece_rows, way->rows - top), least(way->piece_columns, way->columns - left),
+        top, left, least(copy->piece_rows, copy->rows - top), least(copy->piece_columns, copy->columns - left),
     };
     return piece;
 }
@@ -48,12 +48,12 @@ static int reclaim(Slab* slab)
     return status;
 }
 
-static int transfer_rows(Slabs* slabs, Slab* slab, const Way* way, const Piece* piece, int inwards)
+static int transfer_rows(Slabs* slabs, Slab* slab, const MatrixCopy* copy, const Piece* piece, int inwards)
 {
-    const unsigned long long device = way->device + piece->top * way->device_pitch + piece->left * way->item;
-    const size_t row_bytes = piece->columns * way->item;
-    if (piece->rows == 1 || way->pitch == way->device_pitch) {
-        const size_t size = (piece->rows - 1) * way->pitch + row_bytes;
+    const unsigned long long device = copy->device + piece->top * copy->device_pitch + piece->left * copy->item;
+    const size_t row_bytes = piece->columns * copy->item;
+    if (piece->rows == 1 || copy->pitch == copy->device_pitch) {
+        const size_t size = (piece->rows - 1) * copy->pitch + row_bytes;
         return inwards ? driver.copy_in(device, slab->memory, size, slabs->stream)
                        : driver.copy_out(slab->memory, device, size, slabs->stream);
     }
@@ -61,87 +61,87 @@ static int transfer_rows(Slabs* slabs, Slab* slab, const Way* way, const Piece* 
         .source_kind = inwards ? ON_HOST : ON_DEVICE,
         .source_host = slab->memory,
         .source_device = device,
-        .source_pitch = inwards ? way->pitch : way->device_pitch,
+        .source_pitch = inwards ? copy->pitch : copy->device_pitch,
         .target_kind = inwards ? ON_DEVICE : ON_HOST,
         .target_host = slab->memory,
         .target_device = device,
-        .target_pitch = inwards ? way->device_pitch : way->pitch,
+        .target_pitch = inwards ? copy->device_pitch : copy->pitch,
         .row_bytes = row_bytes,
         .rows = piece->rows,
     };
     return driver.copy_rows(&rows, slabs->stream);
 }
 
-static int transfer(Slabs* slabs, Slab* slab, const Way* way, const Piece* piece, int inwards)
+static int transfer(Slabs* slabs, Slab* slab, const MatrixCopy* copy, const Piece* piece, int inwards)
 {
-    const int status = transfer_rows(slabs, slab, way, piece, inwards);
+    const int status = transfer_rows(slabs, slab, copy, piece, inwards);
     if (status != 0) return status;
     slab->busy = 1;
     return driver.record_event(slab->end, slabs->stream);
 }
 
-static void copy_piece(Slabs* slabs, Slab* slab, const Way* way, const Piece* piece, int inwards)
+static void copy_piece(Slabs* slabs, Slab* slab, const MatrixCopy* copy, const Piece* piece, int inwards)
 {
-    char* host = way->host + piece->top * way->host_row + piece->left * way->host_column;
+    char* host = copy->host + piece->top * copy->host_row + piece->left * copy->host_column;
     const int helpers = atomic_load(&slabs->helpers);
     if (inwards) {
         stream_matrix(
-            slabs->pool, helpers, slab->memory, way->pitch, host, way->host_row, way->host_column, piece->rows,
-            piece->columns, way->item);
+            slabs->pool, helpers, slab->memory, copy->pitch, host, copy->host_row, copy->host_column, piece->rows,
+            piece->columns, copy->item);
     } else {
         copy_matrix(
-            slabs->pool, helpers, host, way->host_row, way->host_column, slab->memory, way->pitch, way->item,
-            piece->rows, piece->columns, way->item);
+            slabs->pool, helpers, host, copy->host_row, copy->host_column, slab->memory, copy->pitch, copy->item,
+            piece->rows, piece->columns, copy->item);
     }
 }
 
-int send_matrix(Slabs* slabs, Way* way)
+int send_matrix(Slabs* slabs, MatrixCopy* copy)
 {
-    for (; way->begun < way->pieces; ++way->begun) {
+    for (; copy->begun < copy->pieces; ++copy->begun) {
         if (atomic_load(&slabs->stopping)) return STOPPED;
-        const Piece piece = find_piece(way, way->begun);
+        const Piece piece = find_piece(copy, copy->begun);
         Slab* slab = &slabs->slab[slabs->begun % slabs->count];
         slabs->emptied = ++slabs->begun;
         int status = reclaim(slab);
         if (status != 0) return status;
-        copy_piece(slabs, slab, way, &piece, 1);
-        status = transfer(slabs, slab, way, &piece, 1);
+        copy_piece(slabs, slab, copy, &piece, 1);
+        status = transfer(slabs, slab, copy, &piece, 1);
         if (status != 0) return status;
     }
     return 0;
 }
 
-int begin_fetching(Slabs* slabs, Way* way)
+int begin_fetching(Slabs* slabs, MatrixCopy* copy)
 {
-    while (way->begun < way->pieces && slabs->begun - slabs->emptied < slabs->count) {
+    while (copy->begun < copy->pieces && slabs->begun - slabs->emptied < slabs->count) {
         if (atomic_load(&slabs->stopping)) return STOPPED;
-        const Piece piece = find_piece(way, way->begun);
+        const Piece piece = find_piece(copy, copy->begun);
         Slab* slab = &slabs->slab[slabs->begun % slabs->count];
         int status = reclaim(slab);
-        if (status == 0) status = transfer(slabs, slab, way, &piece, 0);
+        if (status == 0) status = transfer(slabs, slab, copy, &piece, 0);
         if (status != 0) return status;
         ++slabs->begun;
-        ++way->begun;
+        ++copy->begun;
     }
     return 0;
 }
 
-int fetch_piece(Slabs* slabs, Way* way)
+int fetch_piece(Slabs* slabs, MatrixCopy* copy)
 {
-    const Piece piece = find_piece(way, way->fetched);
+    const Piece piece = find_piece(copy, copy->fetched);
     Slab* slab = &slabs->slab[slabs->emptied % slabs->count];
     const int status = reclaim(slab);
     if (status != 0) return status;
-    copy_piece(slabs, slab, way, &piece, 0);
+    copy_piece(slabs, slab, copy, &piece, 0);
     ++slabs->emptied;
-    ++way->fetched;
+    ++copy->fetched;
     return 0;
 }
 
-void drop_pieces(Slabs* slabs, Way* way)
+void drop_pieces(Slabs* slabs, MatrixCopy* copy)
 {
-    slabs->emptied += way->begun - way->fetched;
-    way->fetched = way->begun;
+    slabs->emptied += copy->begun - copy->fetched;
+    copy->fetched = copy->begun;
 }
 
 int await_slabs(Slabs* slabs)
