@@ -1,8 +1,8 @@
-"""The CPU's way to a product: blocks in both dimensions over one pool of threads.
+"""Products on the CPU: blocks of C, computed by one pool of threads.
 
-A product comes to `gemm`, which has `operands` checked and decides by whom it is computed. `blocks`
-cuts it, for as many cores as `threads` finds. float32 and float64 go to threads in C
-(`native_team`; one `product` is a `native_call`), which call the BLAS that `blas` finds through the
-`library` of native/. All else goes to threads in Python (`python_team`), which compute a `cut`
-product block by block (`products`). `block_sums` are for checks; `model` names the CPU.
+`gemm` takes a product: `operands` checks it, `blocks` cuts it into blocks for the cores that
+`threads` counts. float32 and float64 are computed by C threads (`native_team`, one `native_call` a
+product), which call the BLAS that `blas` finds, through the C `library`. All other products are
+computed by Python threads (`python_team`), block by block (`cut`, `products`). `block_sums` serves
+the check of products; `model` names the CPU.
 """

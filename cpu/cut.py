@@ -1,4 +1,4 @@
-"""A product cut into blocks, and what is done with one of them."""
+"""A product cut into blocks for Python threads."""
 
 import numpy as np
 
@@ -24,11 +24,11 @@ class CutProduct:
         alpha: Factor of the product.
         beta: Factor of the old C.
         threads: Threads that will take the blocks.
-        likely_rows: Rows that the product is likely to have, of which these are a part; None where
-            these are all.
+        likely_rows: Rows that the whole product is likely to have, where C is only a part of it;
+            None where C is all.
 
     Attributes:
-        blocks: Each to be computed once, in any order; none where C has no elements.
+        blocks: Blocks to compute once each, in any order; empty where C has no elements.
     """
 
     blocks: list[Block]
@@ -62,7 +62,7 @@ class CutProduct:
                 )
 
     def compute(self, block: Block) -> None:
-        """Do one block; may be called from any thread."""
+        """Compute one block; may be called from any thread."""
         a, b = self._a[block.rows, block.depth], self._b[block.depth, block.columns]
         c = self._c[block.rows, block.columns]
         if self._skips_product:
@@ -73,16 +73,16 @@ class CutProduct:
             multiply_block(a, b, c, alpha=self._alpha, beta=self._beta)
 
     def finish(self) -> None:
-        """Add up the parts where K was cut, once all blocks are done."""
+        """Add up the partial sums if K was cut; to be called after all blocks are done."""
         if self._partial_sums:
             total = np.zeros(self._c.shape, accumulator_dtype(self._c.dtype))
-            # In the order of K, not of the clock, so that the same product has the same bits.
+            # In the order of K, not of completion, so that results are reproducible bit by bit.
             for start in sorted(self._partial_sums):
                 total += self._partial_sums[start]
             with np.errstate(all="ignore"):
                 combine(total, self._c, alpha=self._alpha, beta=self._beta)
 
     def count_rows(self, block: Block) -> float:
-        """Rows of C that a block counts for, by its share of the product."""
+        """Rows of C that a block is worth, by its share of the product."""
         share = (block.depth_stop - block.depth_start) / self.blocks[-1].depth_stop
         return block.elements * share / int(self._c.shape[1])

@@ -1,4 +1,4 @@
-"""The C library of cpu/native/: calls of products, and sums of rows."""
+"""The C library of cpu/native/: products and sums of rows, as ctypes."""
 
 import ctypes
 from ctypes import c_char_p, c_double, c_int, c_int64, c_void_p
@@ -17,7 +17,7 @@ CPU_LIBRARY: Final = Library(
 
 OVER: Final = 0
 TAKE: Final = 2
-"""What `compute_blocks` answers."""
+"""Results of `compute_blocks`: all is done, and the caller is to take the next part."""
 
 TAKER: Final = ctypes.CFUNCTYPE(c_int, c_int64, c_double)
 
@@ -72,10 +72,10 @@ class RowsFields(ctypes.Structure):
 
 
 def load_cpu_library(cache_dir: Path | None) -> ctypes.CDLL | None:
-    """The library, its functions declared; None, after a warning, where it cannot be had.
+    """Load the library and declare its functions; None, after a warning, if that fails.
 
     Args:
-        cache_dir: Folder of compiled code; None for the library beside its source, or none.
+        cache_dir: Folder of compiled code; None to use only a library compiled ahead of time.
     """
     library = load_library(CPU_LIBRARY, cache_dir)
     if library is None:

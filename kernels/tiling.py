@@ -1,6 +1,6 @@
-"""How a thread block divides its work; what follows for its threads, memory and macros.
+"""How a thread block divides its tile, and the threads, shared memory and macros that follow.
 
-Knows neither NumPy nor CuPy, like the catalog.
+Imports neither NumPy nor CuPy, like the catalog.
 """
 
 from dataclasses import asdict, dataclass
@@ -13,12 +13,13 @@ _BARRIER_BYTES = 8
 _WARPGROUP = 128
 
 LEAST_SPLIT_K: Final = 128
-"""Below it, where memory is the limit, float64 sums are affordable, and no error is smaller."""
+"""Smallest K computed from bfloat16 splits. Below it memory bandwidth is the limit, so sums in
+float64 cost no time and are more accurate. Chosen; no measurement is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Rows and columns of C that one thread block computes, and the steps of K it takes at once."""
+    """Rows (m) and columns (n) of C that a thread block computes, and its step along K (k)."""
 
     m: int
     n: int
@@ -29,7 +30,7 @@ class Tile:
 
     @property
     def macros(self) -> dict[str, str]:
-        """Macros that a source with a tiling is compiled with."""
+        """Macros of the tile."""
         return {"BLOCK_M": str(self.m), "BLOCK_N": str(self.n), "BLOCK_K": str(self.k)}
 
 
@@ -38,21 +39,21 @@ class Tiling(Protocol):
 
     @property
     def holdable(self) -> bool:
-        """Whether a launch can be held to some of the multiprocessors."""
+        """Whether a launch can be limited to some of the multiprocessors."""
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """Functions in the compiled kernel, the one that computes the product first."""
+        """Functions of the compiled kernel; the first computes the product."""
 
     @property
     def macros(self) -> dict[str, str]:
-        """Macros beside those of the tile."""
+        """Macros in addition to those of the tile."""
 
     def count_threads(self, tile: Tile) -> int:
         """Threads of a block."""
 
     def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
-        """Dynamic shared memory of a block."""
+        """Dynamic shared memory of a block in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,9 @@ class RegisterTiling:
         thread_m: Rows of C that one thread holds in registers.
         thread_n: Columns of C that one thread holds in registers.
         stages: Tiles of A and B in shared memory at the same time.
-        blocks_per_sm: Blocks that must fit a multiprocessor; bounds the registers of a thread.
+        blocks_per_sm: Blocks that must fit a multiprocessor; limits the registers of a thread.
         wide_sums: Whether products of float32 are summed in float64.
-        persistent: Whether any number of blocks computes all tiles, not one a tile.
+        persistent: Whether each block computes several tiles, so that any number of blocks will do.
     """
 
     thread_m: int
@@ -77,7 +78,7 @@ class RegisterTiling:
 
     @property
     def holdable(self) -> bool:
-        """If it is persistent, and a block of it fills a multiprocessor."""
+        """Whether blocks are persistent and each fills a multiprocessor."""
         return self.persistent and self.blocks_per_sm == 1
 
     @property
@@ -95,7 +96,7 @@ class RegisterTiling:
         return tile.m * tile.n // (self.thread_m * self.thread_n)
 
     def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
-        """Stages of tiles; rows of A are padded by 16 bytes."""
+        """Tiles of all stages; rows of A are padded by 16 bytes."""
         a_stride = tile.k + _VECTOR_BYTES // item_bytes
         return self.stages * (tile.m * a_stride + tile.k * tile.n) * item_bytes
 
@@ -108,7 +109,7 @@ class BulkTiling:
         thread_m: Rows of C that one thread holds in registers.
         thread_n: Columns of C that one thread holds in registers.
         stages: Tiles of A and B in shared memory at the same time.
-        registers: Registers of a thread that computes, once the copying warpgroup gave up its own.
+        registers: Registers of a computing thread, after the copying warpgroup released its own.
     """
 
     thread_m: int
@@ -132,11 +133,11 @@ class BulkTiling:
         return _name_macros(asdict(self))
 
     def count_threads(self, tile: Tile) -> int:
-        """Threads of a block: those that compute, and the warpgroup that copies."""
+        """Computing threads, and the warpgroup that copies."""
         return tile.m * tile.n // (self.thread_m * self.thread_n) + _WARPGROUP
 
     def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
-        """Stages of tiles, each with two barriers."""
+        """Tiles of all stages, each with two barriers."""
         return self.stages * ((tile.m + tile.n) * tile.k * item_bytes + 2 * _BARRIER_BYTES)
 
 
@@ -149,10 +150,10 @@ class WarpTiling:
         warp_n: Columns of C that one warp computes.
         step: Steps of K in one instruction: 8 or 16.
         stages: Tiles of A and B in shared memory at the same time.
-        blocks_per_sm: Blocks that must fit a multiprocessor; bounds the registers of a thread.
-        holdable: Whether a launch can be held to some of the multiprocessors.
-        persistent: Whether it is: any number of blocks computes all tiles, each as many at the same
-            time as there would be blocks on a multiprocessor.
+        blocks_per_sm: Blocks that must fit a multiprocessor; limits the registers of a thread.
+        holdable: Whether a launch can be limited to some of the multiprocessors.
+        persistent: Whether each block fills a multiprocessor and computes several tiles, with
+            `blocks_per_sm` of them at the same time.
     """
 
     warp_m: int
@@ -178,7 +179,7 @@ class WarpTiling:
         return self.tiles_per_block * 32 * (tile.m // self.warp_m) * (tile.n // self.warp_n)
 
     def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
-        """Stages of tiles for each tile of C; rows of A and of B are padded by 4 elements."""
+        """Tiles of all stages for each tile of C; rows of A and B are padded by 4 elements."""
         stage_bytes = (tile.m * (tile.k + 4) + tile.k * (tile.n + 4)) * item_bytes
         return self.tiles_per_block * self.stages * stage_bytes
 
@@ -190,12 +191,12 @@ class WarpTiling:
 
 @dataclass(frozen=True, slots=True)
 class SplitTiling:
-    """How the float32 tensor kernel, which multiplies bfloat16 splits, takes its steps.
+    """Steps of the float32 tensor kernel, which multiplies bfloat16 splits.
 
     Attributes:
         stages: Tiles of A and B in shared memory at the same time.
-        chain: Instructions, of 16 steps of K each, whose large products are summed on the tensor
-            cores before they are added up outside.
+        chain: Instructions, of 16 steps of K each, whose leading products are summed on the tensor
+            cores before the sum is added to the running sum.
         flush: Steps of the tile after which the running sum is added to the total.
     """
 
@@ -210,7 +211,7 @@ class SplitTiling:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The product, and the functions that split A and B for it."""
+        """The product, and the functions that split A and B."""
         return ("multiply", "split_rows", "split_columns")
 
     @property
@@ -223,7 +224,7 @@ class SplitTiling:
         return (tile.m // 64 + 1) * _WARPGROUP
 
     def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
-        """Stages of splits, each with two barriers, and totals of the tile of C."""
+        """Splits of all stages, each with two barriers, and the totals of the tile of C."""
         stage_bytes = self.count_split_bytes(tile.m, tile.k) + self.count_split_bytes(
             tile.n, tile.k
         )
@@ -231,7 +232,7 @@ class SplitTiling:
 
     @staticmethod
     def count_split_bytes(lines: int, depth: int) -> int:
-        """Bytes of the splits of so many rows of A or columns of B, whole tiles of them."""
+        """Bytes of the splits of `lines` rows of A or columns of B; both sizes are whole tiles."""
         return lines * depth * _SPLITS * _SPLIT_BYTES
 
 

@@ -1,4 +1,5 @@
-"""What compiles the project's C where it first runs (`library`), and threads for all of it.
+"""The project's C code: `library` compiles it on first use, `pool` runs its tasks on threads.
 
-`pool` is for tasks in C, `call_threads` make calls of Python's.
+`call_threads` is a thread pool for Python calls. Layout: `pool.h` the C side of the pool,
+`waiting.h` how its threads wait.
 """

@@ -1,12 +1,11 @@
 // Calls: products whose blocks are computed by the caller and by threads of a pool.
 //
-// A call has one part at a time; who finds no block of it left takes the next one, while the others
-// finish theirs. All that is shared lies behind the call's lock, which is held for some nanoseconds:
-// blocks take a thousand times as long. Who waits spins for a moment, because most of what is waited
-// for follows soon, and then sleeps.
+// A call has one part at a time. A thread that finds no block left takes the next part while the others
+// finish their blocks. One lock guards all shared state; it is held for nanoseconds, and a block takes a
+// thousand times as long. A waiting thread spins first, because most waits are short, and then sleeps.
 //
-// A sleeping thread is woken by the caller, or by one that has just been: so a caller wakes few, and
-// begins its own block.
+// Threads wake up as a tree: the caller wakes a few and begins its own block, and each woken thread wakes
+// others.
 #include "calls.h"
 
 #include <pthread.h>
@@ -14,11 +13,11 @@
 #include <string.h>
 
 enum {
-    WOKEN_BY_CALLER = 3,
-    WOKEN_BY_HELPER = 2,
+    WOKEN_BY_CALLER = 3,  // chosen
+    WOKEN_BY_HELPER = 2,  // chosen
 };
 
-// A block that a thread has begun.
+// A block in progress.
 typedef struct {
     int64_t terms;  // 0 while there is none
     int64_t begun;
@@ -26,21 +25,21 @@ typedef struct {
 } Running;
 
 struct Call {
-    Task task;  // first, as threads that join are given it
+    Task task;  // first, because helpers get its address
     Pool* pool;
     pthread_mutex_t lock;
     Blas blas;
     Product product;
     Taker taker;
     int64_t key;
-    int most, summoned;  // helpers: at most, and those asked for
-    int users;           // helpers that are there
-    int joined;          // helpers that ever were
+    int most, summoned;  // helpers: limit, and requested so far
+    int users;           // helpers at work now
+    int joined;          // helpers that ever joined
     int taking, ended;
     int64_t first_row;
-    int64_t taken_start, taken_stop;  // of all parts
+    int64_t taken_start, taken_stop;  // rows of all parts
     char* sums;
-    Block* blocks;  // of the last part
+    Block* blocks;  // of the current part
     int64_t count, left;
     int64_t done_terms, done_nanoseconds, told_terms;
     Running running[];  // the caller's, then those of the helpers
@@ -59,7 +58,7 @@ static void unlock(Call* call) { pthread_mutex_unlock(&call->lock); }
 
 static unsigned read_changes(const Call* call) { return read_word(find_changes(call->pool)); }
 
-// Wait until more has changed than was seen, with the lock let go meanwhile; 0 where the time is over.
+// Release the lock and wait for a change after `seen`; 0 when the time is over.
 static int wait_for_change(Call* call, unsigned seen, int64_t until)
 {
     unlock(call);
@@ -70,7 +69,7 @@ static int wait_for_change(Call* call, unsigned seen, int64_t until)
 
 static void announce_change(Call* call) { change_word(find_changes(call->pool), EVERYONE); }
 
-// Rows left of the blocks in running, if these go on at the pace of those before.
+// Rows left of the blocks in progress, at the average pace of finished blocks.
 static double count_rows_in_progress(const Call* call)
 {
     const int64_t now = read_clock();
@@ -84,8 +83,8 @@ static double count_rows_in_progress(const Call* call)
     return terms / ((double)call->product.n * call->product.k);
 }
 
-// Tell which rows are taken, and which of them may still be written: those of blocks in running or left, and
-// what lies between them.
+// Report the rows taken, and the range of them that may still be written: from the first to the last row
+// of blocks in progress or not begun.
 static void report_rows(const Call* call, Report* report)
 {
     int64_t start = INT64_MAX, stop = 0;
@@ -106,7 +105,7 @@ static void report_rows(const Call* call, Report* report)
     report->open_stop = start < stop ? stop : call->taken_stop;
 }
 
-// Compute a block that is left, with the lock let go meanwhile.
+// Compute the next block, without the lock.
 static void compute_block(Call* call, Running* running)
 {
     const int64_t index = call->count - call->left--;
@@ -139,7 +138,7 @@ static void have_part_taken(Call* call)
     announce_change(call);
 }
 
-// What a thread of the pool does for a call.
+// Run by each pool thread that joins a call.
 static void help_call(Task* task)
 {
     Call* const call = (Call*)task;
@@ -148,7 +147,7 @@ static void help_call(Task* task)
     ++call->users;
     Running* const running = &call->running[++call->joined];
     for (;;) {
-        const unsigned seen = read_changes(call);  // before it looks whether the pool is closing
+        const unsigned seen = read_changes(call);  // read before is_closing, so no change is missed
         if (is_closing(call->pool)) break;
         if (call->left > 0) {
             compute_block(call, running);
@@ -253,7 +252,7 @@ void end_call(Call* call)
     lock(call);
     call->ended = 1;
     call->left = 0;
-    announce_change(call);  // to helpers that wait for a part
+    announce_change(call);  // wakes helpers that wait for a part
     while (call->users > 0) wait_for_change(call, read_changes(call), NEVER);
     unlock(call);
     withdraw_task(&call->task);

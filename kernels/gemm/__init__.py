@@ -1,8 +1,7 @@
 """Products of matrices that are resident on a GPU.
 
-`resident` takes them and chooses a way: `launch` starts the tiled kernels, `bulk` those of Hopper's
-copy engine (`tensor_map`, `tails`, `partials`), `tensor` float32 products from bfloat16 splits
-(`splits`), `strict` the kernel that takes over where those cannot, `cublas` NVIDIA's
-(`partitions`). `operands` says how matrices lie, `prepared` keeps launches that are made ready
-once.
+`resident` takes a product, described by `operands`, and prepares its launch: `launch` for the tiled
+kernels and for the strict fallback, `bulk` for the kernel with Hopper's bulk copies (with `tails`
+and `partials` for its stream-K part), `tensor` for float32 from bfloat16 splits (with `splits`),
+and `cublas` (with `partitions`, green contexts). `prepared` holds launches ready to enqueue.
 """

@@ -1,4 +1,4 @@
-"""Launches of the bulk kernel: tensor maps, the division of the tiles, memory for partial sums."""
+"""Launches of the bulk kernel: tensor maps, division of tiles, memory for partial sums."""
 
 import ctypes
 from dataclasses import replace
@@ -14,7 +14,7 @@ from wavetrim.kernels.gemm.partials import Partials, Workspace, allocate_partial
 from wavetrim.kernels.gemm.prepared import Call, DriverCall, PreparedLaunch, prepare_kernel
 from wavetrim.kernels.gemm.tails import Division, divide_tiles
 
-_MOST: Final = 2**31 - 1  # the copy engine's coordinates, and tiles, are 32 bits wide
+_MOST: Final = 2**31 - 1  # coordinates of bulk copies and numbers of tiles have 32 bits
 _VECTOR_ELEMENTS: Final = 4
 _MAP_WORDS: Final = 16
 
@@ -30,17 +30,16 @@ def prepare_bulk(
 ) -> PreparedLaunch:
     """Prepare a product on at most `sms` multiprocessors; None for all.
 
-    The copy engine needs rows that begin at multiples of 16 bytes; other A and B are copied first.
-    The register kernel computes what cannot be numbered with 32 bits, what has no steps of k, and
-    what there is no memory for.
+    Bulk copies need rows that begin at multiples of 16 bytes; other A and B are copied first. The
+    strict register kernel takes over where sizes exceed 32 bits, K is 0, or memory is short.
 
     Args:
         spec: The kernel.
-        product: What it computes.
+        product: The product.
         cache_dir: Folder of compiled kernels.
-        sms: Multiprocessors that it is held to.
-        workspace: For partial sums; None to take memory from CuPy's pool.
-        number: Of the launch among those that use the workspace, from 0.
+        sms: Largest number of multiprocessors.
+        workspace: Memory for partial sums; None to allocate from CuPy's pool.
+        number: Index of the launch among those that share the workspace, from 0.
     """
     tile, c = spec.tile, product.c
     tiles = -(-c.rows // tile.m) * -(-c.columns // tile.n)
@@ -48,7 +47,7 @@ def prepare_bulk(
         return PreparedLaunch(spec.label, prepare_strict(product, cache_dir, sms=sms))
     division = divide_tiles(tiles, -(-product.k // tile.k), sms or count_sms())
     try:
-        # Memory that is let go of the pool lends to later work on this stream.
+        # The pool reuses freed memory only for later work on this stream.
         (a, copy_a), (b, copy_b) = _align(product.a), _align(product.b)
         partials = _find_partials(spec, division, workspace, number)
     except Exception as error:
@@ -88,15 +87,15 @@ def _prepare_multiply(
 
 @lru_cache(maxsize=256)
 def encode_tensor_map(matrix: Layout, box_rows: int, box_columns: int, *, swizzled: bool) -> Any:
-    """A map of a float32 matrix: an array of ctypes, to be passed to a kernel by value.
+    """The tensor map of a float32 matrix: a ctypes array that a kernel takes by value.
 
-    What lies outside the matrix is copied as zeros.
+    Elements outside the matrix are copied as zeros.
 
     Args:
         matrix: The matrix; its rows begin at multiples of 16 bytes.
-        box_rows: Rows that one copy takes, at most 256.
-        box_columns: Columns that one copy takes, at most 256; 16 if swizzled.
-        swizzled: Permute the chunks of 16 bytes of each 64-byte row in shared memory by the row.
+        box_rows: Rows of one copy, at most 256.
+        box_columns: Columns of one copy, at most 256; 16 if swizzled.
+        swizzled: Whether to apply the 64-byte swizzle in shared memory.
 
     Raises:
         DeviceFailure: The driver refuses it.
@@ -123,7 +122,7 @@ def encode_tensor_map(matrix: Layout, box_rows: int, box_columns: int, *, swizzl
 
 
 def _align(matrix: Layout) -> tuple[Layout, tuple[DriverCall, ...]]:
-    """Where a matrix lies whose rows begin at multiples of 16 bytes: a copy where they do not."""
+    """A matrix with rows at multiples of 16 bytes: itself, or a copy and the call that makes it."""
     if matrix.is_aligned:
         return matrix, ()
     from cupy.cuda import alloc, runtime
@@ -144,7 +143,7 @@ def _align(matrix: Layout) -> tuple[Layout, tuple[DriverCall, ...]]:
 def _find_partials(
     spec: KernelSpec, division: Division, workspace: Workspace | None, number: int
 ) -> Partials:
-    """Memory for each block's partial sums and its flag; none if no tile is shared."""
+    """Memory for each block's partial sums and flag; none if no tile is shared."""
     if division.shared_tiles == 0:
         return Partials(0, 0, None, None)
     if workspace is None:

@@ -1,7 +1,8 @@
-"""Matrices in host memory through a GPU: copies in, kernels and copies out at the same time.
+"""Products of matrices in host memory on a GPU: copies in, kernels and copies out overlap.
 
-`pipeline` runs products. `panels`, `feeding` and `leading` cut one (`host_product`) into `steps`;
-`buffers`, `pieces`, `places` and `arena` say where each step works in device memory; `flow`
-enqueues them from a `launch_cache`, and `arrivals` and `spans` say what has come back and what took
-how long. `sharing` leaves the last rows to another device.
+A product (`host_product`) is a list of `steps`, made from a `Cut` of its rows (`panels`) within the
+device `buffers`. `schedule` predicts the time of a list, `cuts` chooses the fastest cut. At run
+time `pipeline` takes the product, `arena` allocates device memory, `places` gives each step its
+addresses, `flow` enqueues copies and kernels from the `launch_cache`, and `arrivals` reports
+finished rows and measured times.
 """

@@ -17,14 +17,15 @@ HOST_LIBRARY: Final = Library(
 )
 
 STAGING_THREADS: Final = 12
-"""Eight copy as fast as a link of 55 GB/s transfers one way."""
+"""Largest number of copy threads, the caller included. Measured on an H200's host with 16 cores:
+eight copy as fast as its link of 55 GB/s transfers one way."""
 
 
 def load_host_library(cache_dir: Path | None) -> ctypes.CDLL | None:
-    """The library, its functions declared; None, after a warning, where it cannot be had.
+    """Load the library and declare its functions; None, after a warning, if that fails.
 
     Args:
-        cache_dir: Folder of compiled code; None for the library beside its source, or none.
+        cache_dir: Folder of compiled code; None to use only a library compiled ahead of time.
     """
     library = load_library(HOST_LIBRARY, cache_dir)
     if library is None:

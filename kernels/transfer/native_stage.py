@@ -1,4 +1,4 @@
-"""The way through slabs in C (kernels/transfer/native/stage.c)."""
+"""The stage in C: copies through page-locked slabs (kernels/transfer/native/stage.c)."""
 
 import ctypes
 from typing import Any, Final, NoReturn
@@ -9,15 +9,14 @@ from wavetrim.native.pool import ThreadPool
 
 NATIVE_SLAB_BYTES: Final = 4 << 20
 NATIVE_SLABS: Final = 6
+"""Size and number of the slabs of one direction. Chosen; no measurement is recorded."""
 
 _OUT_OF_MEMORY: Final = 2  # CUDA_ERROR_OUT_OF_MEMORY
 _PORTABLE: Final = 1  # cudaHostAllocPortable
 
 
 class PinnedSlab:
-    """One piece of page-locked memory, allocated by itself.
-
-    CuPy's pool of pinned memory rounds up to powers of two and never shrinks.
+    """Page-locked memory, not from CuPy's pool, which rounds up to powers of two and never shrinks.
 
     Attributes:
         pointer: Its address.
@@ -29,7 +28,7 @@ class PinnedSlab:
         self.pointer: int = runtime.hostAlloc(size_bytes, _PORTABLE)
 
     def free(self) -> None:
-        """Give the memory back, which must not be used any more."""
+        """Free the memory, which must not be used any more."""
         from cupy.cuda import runtime
 
         if self.pointer:
@@ -65,15 +64,15 @@ class StagedCopy:
 
 
 class NativeStage:
-    """One direction, as `Stage` says. After `close` everything but `close` is refused.
+    """One direction, as `Stage` says. After `close` only `close` may be called.
 
     Args:
-        pool: Who copies; to be closed behind the stage.
+        pool: The copy threads; must be closed after the stage.
         stream: CuPy's stream of the transfers.
 
     Raises:
-        CUDARuntimeError: There is no memory for slabs.
-        CUDADriverError: There is none for the rest, or no thread.
+        CUDARuntimeError: No memory for slabs.
+        CUDADriverError: No memory for the stage, or no thread.
         RuntimeError: The pool is closed.
     """
 
@@ -81,7 +80,7 @@ class NativeStage:
         self._library = pool.library
         self._address: int | None = None
         self._slabs: list[PinnedSlab] = []
-        self._requests: list[CopyRequest] = []  # C uses their matrices and events until it is done
+        self._requests: list[CopyRequest] = []  # keeps their matrices and events alive for C
         try:
             self._open(pool, stream)
         except BaseException:
@@ -162,7 +161,7 @@ def _check(status: int) -> None:
 
 
 def _raise(status: int) -> NoReturn:
-    """Raise what CuPy raises for such a result of the driver's."""
+    """Raise CuPy's error for a status of the driver."""
     from cupy.cuda.driver import CUDADriverError
 
     raise CUDADriverError(status)

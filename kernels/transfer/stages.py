@@ -1,8 +1,7 @@
-"""One direction of the way between the caller's pageable memory and the device.
+"""Stages: copies between pageable memory and the device, one matrix after the other.
 
-A stage copies one matrix after the other. Where there is a C compiler it does so in C, by several
-threads through page-locked slabs (native_stage.py). Otherwise CUDA's own copies serve: they are
-slower, and they keep the calling thread.
+With a C compiler a stage runs in C, with several threads and page-locked slabs (native_stage.py).
+Otherwise CUDA's own pageable copies serve; they are slower and block the calling thread.
 """
 
 from collections.abc import Iterator
@@ -17,22 +16,23 @@ from wavetrim.kernels.transfer.direct import Transfers
 from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows
 
 _PACKED_BYTES: Final = 64 << 20
-"""Pieces of matrices that are packed, as CUDA cannot copy their rows; chosen, not measured."""
+"""Bytes of a piece, where rows must be packed because CUDA cannot copy their layout; chosen, not
+measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyRequest:
-    """A matrix to be copied, and what of the stream's comes before and behind it.
+    """A matrix to copy, and the events around its transfers.
 
     Attributes:
-        matrix: In host memory.
-        place: On the device; of the same shape.
-        inwards: Whether to the device.
-        after: CuPy event that must have passed before; None for none.
-        start: CuPy event to be recorded before its transfers.
-        end: And behind them.
-        alone: Whether the calling thread copies it, at once: waking another takes longer than
-            copying a few megabytes. Not while another request is under way.
+        matrix: The matrix in host memory.
+        place: Its place on the device, of the same shape.
+        inwards: Whether it is copied to the device.
+        after: CuPy event to wait for; None for none.
+        start: CuPy event to record before the transfers.
+        end: CuPy event to record after the transfers.
+        alone: Whether the calling thread copies it at once: waking another thread takes longer than
+            copying a few megabytes. No other request may be under way then.
     """
 
     matrix: Matrix
@@ -48,27 +48,27 @@ class Stage(Protocol):
     """One direction."""
 
     def send(self, request: CopyRequest) -> PendingCopy:
-        """Have a matrix copied, after those before it."""
+        """Queue a copy."""
 
     def limit(self, helpers: int) -> None:
-        """Have so many of the pool's threads help from now on."""
+        """Set how many of the pool's threads help from now on."""
 
     def finish(self) -> None:
-        """Wait for all requests, and raise what went wrong."""
+        """Wait for all requests, and raise the first error."""
 
     def abandon(self) -> None:
-        """Drop what has not begun, wait for what has, and forget what went wrong."""
+        """Drop requests that have not begun, wait for the others, and clear errors."""
 
     def close(self) -> None:
         """End the thread and free the slabs; no request may be under way."""
 
 
 class PageableStage:
-    """CUDA's own copies of pageable memory, each done when `send` returns.
+    """CUDA's own copies of pageable memory; each is done when `send` returns.
 
     Args:
         stream: CuPy's stream of the transfers.
-        transfers: Enqueues them there.
+        transfers: Enqueues transfers on that stream.
     """
 
     def __init__(self, stream: Any, transfers: Transfers) -> None:
@@ -76,7 +76,7 @@ class PageableStage:
         self._transfers = transfers
 
     def send(self, request: CopyRequest) -> PendingCopy:
-        """As `Stage` says; errors of CUDA's are raised at once."""
+        """As `Stage` says; CUDA errors are raised at once."""
         if request.after is not None:
             self._stream.wait_event(request.after)
         request.start.record(self._stream)
@@ -86,16 +86,16 @@ class PageableStage:
         return DirectCopy(request.start, request.end, outwards=False, awake=False)
 
     def limit(self, helpers: int) -> None:
-        """As `Stage` says: nothing, since no threads help."""
+        """Do nothing: no threads help."""
 
     def finish(self) -> None:
-        """As `Stage` says: nothing is left to wait for, but transfers of the stream."""
+        """Do nothing: no request is pending."""
 
     def abandon(self) -> None:
-        """As `Stage` says: nothing waits."""
+        """Do nothing: no request is pending."""
 
     def close(self) -> None:
-        """As `Stage` says: nothing is kept."""
+        """Do nothing: there are no slabs."""
 
     def _send(self, part: Matrix, place: Layout) -> None:
         if has_adjacent_rows(part):
@@ -103,7 +103,7 @@ class PageableStage:
             return
         packed = np.ascontiguousarray(part)
         self._transfers.copy_in(packed.ctypes.data, packed.strides[0], place)
-        self._stream.synchronize()  # the packed rows go
+        self._stream.synchronize()  # before the packed rows are freed
 
     def _fetch(self, part: Matrix, place: Layout) -> None:
         rows = part if has_adjacent_rows(part) else np.empty(part.shape, part.dtype)
@@ -114,7 +114,7 @@ class PageableStage:
 
 
 def _cut(matrix: Matrix, place: Layout) -> Iterator[tuple[Matrix, Layout]]:
-    """All of a matrix whose rows CUDA copies as they lie; else pieces, which are packed."""
+    """The whole matrix if CUDA can copy its layout, else pieces to pack."""
     rows, columns = matrix.shape
     step = rows
     if not has_adjacent_rows(matrix):

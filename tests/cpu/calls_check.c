@@ -2,7 +2,7 @@
 // pool, in place of BLAS are plain loops, and parts are added by whoever has none. Some calls are
 // given up, some takers fail, and pools are closed under their callers. Ends with 1 where an element
 // is not what it should be.
-#include "../cpu/native/calls.h"
+#include "../../cpu/native/calls.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

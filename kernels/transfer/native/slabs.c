@@ -7,13 +7,13 @@
 
 enum { LINE_BYTES = 128 };
 
-// The part of a matrix that is copied at once: in rows and columns.
+// The part of a matrix that is copied at a time, in rows and columns.
 typedef struct {
     int64_t top, left, rows, columns;
 } Piece;
 
-// Whole rows in a piece where one fits. Rows that are padded on the device are so in the slab:
-// then a piece is one plain transfer.
+// A piece has whole rows if one fits. Rows with little padding on the device are padded in the slab, too,
+// so that a piece is one contiguous transfer.
 void cut_matrix(MatrixCopy* copy, int64_t piece_bytes)
 {
     const int64_t row_bytes = copy->columns * copy->item;
@@ -40,7 +40,7 @@ static Piece find_piece(const MatrixCopy* copy, int64_t index)
     return piece;
 }
 
-// Wait until the device has done with a slab.
+// Wait until a slab has no transfer under way.
 static int reclaim(Slab* slab)
 {
     const int status = slab->busy ? await_event(slab->end) : 0;

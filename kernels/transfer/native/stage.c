@@ -1,26 +1,27 @@
-// A stage: one direction between the caller's memory and the device (slabs.h), with a thread of its own
-// that walks through one matrix after the other. A thread of Python's would wait for the interpreter's
-// lock several times for each.
+// A stage: copies in one direction between pageable memory and the device (slabs.h), by a thread of its
+// own that takes one matrix after the other. A Python thread would wait for the interpreter's lock
+// several times for each matrix.
 //
-// One thread at a time asks a stage, in the context that it was opened in.
+// Only one thread at a time may call a stage, in the context that it was opened in.
 #include "driver.h"
 #include "slabs.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-// Of a small product everything waits for its first transfer and its last copy.
+// Piece of a copy by the calling thread: smaller than a slab, because a small product waits for its first
+// transfer and its last copy. Chosen.
 enum { SMALL_PIECE_BYTES = 2 << 20 };
 
-// A matrix that is to be copied, and what of the stream's comes before and behind it.
+// A matrix to copy, and the events around its transfers.
 typedef struct Request {
     MatrixCopy copy;
     int inwards;
-    void* after;  // event that must have passed before; NULL for none
-    void* start;  // events that are recorded around it
-    void* end;
-    int entered;  // whether what comes before it is in the stream
-    int status;  // what the driver said of its transfers, or STOPPED
+    void* after;  // event to wait for; NULL for none
+    void* start;  // event to record before the transfers
+    void* end;  // event to record after the transfers
+    int entered;  // whether the wait and the start event are in the stream
+    int status;  // 0, a CUresult, or STOPPED
     struct Request* next;
 } Request;
 
@@ -28,19 +29,19 @@ typedef struct {
     Slabs* slabs;
     void* context;
     pthread_t thread;
-    pthread_mutex_t lock;  // of the requests and of what threads sleep for
+    pthread_mutex_t lock;  // guards the list of requests and the conditions
     pthread_cond_t begun;
     pthread_cond_t ended;
     Request* first;
     Request* last;
     int closing;
-    _Atomic int64_t asked;  // requests, counted from the first
-    _Atomic int64_t done;
-    _Atomic int64_t failed;  // the first one that failed; 0 for none
-    int status;  // what the driver said then
+    _Atomic int64_t asked;  // number of requests so far
+    _Atomic int64_t done;  // number of requests done
+    _Atomic int64_t failed;  // number of the first request that failed; 0 for none
+    int status;  // of that request
 } Stage;
 
-// Enqueue what comes before the transfers of a request.
+// Enqueue the wait and the start event of a request.
 static int enter(Stage* stage, Request* request)
 {
     void* const stream = stage->slabs->stream;
@@ -58,7 +59,8 @@ static int send(Stage* stage, Request* request)
     return status != 0 ? status : driver.record_event(request->end, stage->slabs->stream);
 }
 
-// Begin what transfers outwards there are slabs for; whether all of the request's are begun, and well.
+// Begin transfers from the device into free slabs. Returns whether all of the request's transfers have
+// begun without an error.
 static int begin(Stage* stage, Request* request)
 {
     MatrixCopy* const copy = &request->copy;
@@ -79,7 +81,7 @@ static Request* find_next(Stage* stage, Request* request)
     return next;
 }
 
-// Begin transfers of a request, which is the oldest one, and of those that wait behind it.
+// Begin transfers of the oldest request, then of the requests after it.
 static void begin_ahead(Stage* stage, Request* request)
 {
     if (!begin(stage, request)) return;
@@ -100,7 +102,7 @@ static int fetch(Stage* stage, Request* request)
     return request->status;
 }
 
-// Behind a failure the others wait for its being told.
+// After a failure, later requests are dropped until abandon_copies clears it.
 static int run_request(Stage* stage, Request* request)
 {
     if (atomic_load(&stage->failed) != 0 || atomic_load(&stage->slabs->stopping)) {
@@ -110,7 +112,7 @@ static int run_request(Stage* stage, Request* request)
     return request->inwards ? send(stage, request) : fetch(stage, request);
 }
 
-// Whether the counter reaches a number within the time that threads stay awake.
+// Spin until the counter reaches a number; 0 after AWAKE_NANOSECONDS.
 static int look_for(_Atomic int64_t* counter, int64_t number)
 {
     const int64_t until = read_clock() + AWAKE_NANOSECONDS;
@@ -134,7 +136,7 @@ static void finish_request(Stage* stage, int status)
     pthread_mutex_unlock(&stage->lock);
 }
 
-// The next request; NULL at the end.
+// Wait for the next request; NULL when the stage is closed.
 static Request* take_request(Stage* stage)
 {
     look_for(&stage->asked, atomic_load(&stage->done) + 1);
@@ -176,11 +178,10 @@ static int64_t append_request(Stage* stage, Request* request)
     return number;
 }
 
-// Have a matrix copied, after those before it; returns its number, from 1, or 0 without memory.
-// Inwards it is over when all transfers are enqueued, outwards when everything has arrived. Matrix and
-// events must live until then.
+// Queue a copy; returns its number, from 1, or 0 without memory. To the device it is done when all
+// transfers are enqueued, to the host when all bytes have arrived. Matrix and events must live until then.
 //
-// alone: by the calling thread, at once, in small pieces; no other request may be under way.
+// alone: the calling thread copies at once, in small pieces; no other request may be under way.
 EXPORTED int64_t request_copy(
     Stage* stage, int inwards, int alone, void* after, void* start, void* end, char* host,
     int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t rows,
@@ -202,10 +203,10 @@ EXPORTED int64_t request_copy(
     return append_request(stage, kept);
 }
 
-// Whether a request is over.
+// Whether a request is done.
 EXPORTED int is_done(Stage* stage, int64_t number) { return atomic_load(&stage->done) >= number; }
 
-// Wait until a request is over: 0, or what the driver said of it or of one before it.
+// Wait until a request is done: returns the error of it or of an earlier one, or 0.
 EXPORTED int await_copy(Stage* stage, int64_t number)
 {
     look_for(&stage->done, number);
@@ -217,10 +218,10 @@ EXPORTED int await_copy(Stage* stage, int64_t number)
     return status;
 }
 
-// Have so many of the pool's threads help from now on.
+// Set how many of the pool's threads help from now on.
 EXPORTED void limit_helpers(Stage* stage, int helpers) { atomic_store(&stage->slabs->helpers, helpers); }
 
-// Wait for all requests and their transfers: 0, or what the driver said of the first that failed.
+// Wait for all requests and their transfers: returns the first error, or 0.
 EXPORTED int finish_stage(Stage* stage)
 {
     const int status = await_copy(stage, atomic_load(&stage->asked));
@@ -228,7 +229,7 @@ EXPORTED int finish_stage(Stage* stage)
     return status != 0 ? status : later;
 }
 
-// Drop what has not begun, wait for what has, and forget what failed.
+// Drop requests that have not begun, wait for the others, and clear the error.
 EXPORTED void abandon_copies(Stage* stage)
 {
     atomic_store(&stage->slabs->stopping, 1);
@@ -246,8 +247,8 @@ static void free_stage(Stage* stage)
     free(stage);
 }
 
-// One direction, with slabs whose memory stays the caller's; NULL if there is no driver, no memory or
-// no thread.
+// Open a stage; the memory of the slabs remains the caller's. Returns NULL without a driver, memory or
+// thread.
 EXPORTED Stage* open_stage(Pool* pool, void* stream, void* const* memories, int slabs, int64_t slab_bytes)
 {
     if (load_driver() != 0) return NULL;
