@@ -1,6 +1,6 @@
-"""Experiments: built on the product, and used by two of its commands only.
+"""Experiments on top of the product, used by two commands only.
 
-`experiments/` repeats the programs that wavetrim grew from (`wavetrim reproduce`); `probes/`
-measures memories, links and launches (`wavetrim probe`) with the kernels of `gpu/`, whose sources
-are in `cuda/`. Both make the tables and plots of `reports/`.
+`experiments/` repeats the reference programs (`wavetrim reproduce`). `probes/` measures memories,
+links and launches (`wavetrim probe`) with the kernels of `gpu/`, whose sources are in `cuda/`. Both
+write `reports/` of tables and plots.
 """

@@ -1,6 +1,5 @@
-"""The memory-hierarchy probes on the machine at hand, as reports.
+"""The memory-hierarchy probes of this machine, as reports.
 
-Each module measures one thing with the probes of kernels/ and makes a report of it, beside the
-reference's figures where it gives some. The measuring needs a GPU (but for the CPU's
-rows), the report does not.
+Each module measures one thing with the kernels of `lab/gpu` and makes a report, with the
+reference's figures where there are some. Measuring needs a GPU (except for `cpu_rows`), the report does not.
 """

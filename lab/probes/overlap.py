@@ -1,4 +1,4 @@
-"""What a GPU does at once: copies beside kernels, by the number of streams, and several kernels."""
+"""Concurrency on a GPU: copies with kernels by the number of streams, and kernels with kernels."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -43,7 +43,7 @@ def run_overlap(bench: Bench, size_bytes: int = SIZE_BYTES) -> Report:
 
 
 def report_overlap(found: Timeline, hardware: Hardware) -> Report:
-    """Times by streams, beside those of the parts."""
+    """The report: times of the parts, and by number of streams."""
     parts = (
         ("copies in alone", found.in_seconds),
         ("kernels alone", found.kernel_seconds),
@@ -105,7 +105,7 @@ def _show(parts: tuple[tuple[str, float], ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def run_launches(bench: Bench) -> Report:
-    """Measure every number of kernels.
+    """Measure each number of kernels.
 
     Raises:
         KernelsError: The kernel fails.
@@ -116,7 +116,7 @@ def run_launches(bench: Bench) -> Report:
 
 
 def report_launches(readings: Sequence[LaunchReading], hardware: Hardware) -> Report:
-    """Times of both ways over the number of kernels."""
+    """The report: times in one and in many streams by number of kernels."""
     cells = tuple(
         (
             str(one.kernels),

@@ -1,4 +1,4 @@
-"""Copies of parts of rows beside a kernel: those that are kernels themselves wait for it."""
+"""Copies of parts of rows beside a kernel: copies that run as kernels wait for it."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -31,7 +31,7 @@ def run_probe(bench: Bench, size_bytes: int = SIZE_BYTES) -> Report:
 
 
 def make_report(readings: Sequence[RowCopyReading], hardware: Hardware) -> Report:
-    """Rates alone and times beside the kernel, by the length of a row."""
+    """The report: rates alone and times beside the kernel, by length of a row."""
     cells = tuple(
         (
             _name_rows(one.row_bytes),
@@ -88,7 +88,7 @@ def make_report(readings: Sequence[RowCopyReading], hardware: Hardware) -> Repor
 
 
 def _draw(direction: str, readings: Sequence[RowCopyReading]) -> Panel:
-    """Copies in rows; without gaps there is no length of a row."""
+    """A panel of times by length of a row, without the contiguous copies."""
     lines: list[Line] = []
     for gaps in GAPS[1:]:
         rows = [one for one in readings if (one.direction, one.gaps) == (direction, gaps)]
