@@ -13,7 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.cpu.library import RowsFields, load_cpu_library
+from wavetrim.cpu.library import CPU_LIBRARY, RowsFields
+from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
 Matrix = NDArray[Any]
@@ -33,7 +34,7 @@ class BlockSums:
     def __init__(self, pool: ThreadPool | None = None, cache_dir: Path | None = None) -> None:
         self._pool = pool
         self._helpers = 0 if pool is None else pool.threads
-        self._library = load_cpu_library(cache_dir)
+        self._library = load_library(CPU_LIBRARY, cache_dir)
         self._widens = self._library is not None and bool(self._library.has_halves())
 
     def copy(self, matrix: Matrix, out: Matrix) -> None:

@@ -6,6 +6,7 @@ from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth
 from wavetrim.cpu.products import (
     TEMPORARY_ELEMENTS,
     Matrix,
+    Product,
     accumulator_dtype,
     combine,
     form_product,
@@ -15,17 +16,11 @@ from wavetrim.cpu.products import (
 
 
 class CutProduct:
-    """C ← αA·B + βC, cut for a number of threads.
+    """Some rows of a product, cut into blocks.
 
     Args:
-        a: A[M,K].
-        b: B[K,N].
-        c: C[M,N].
-        alpha: Factor of the product.
-        beta: Factor of the old C.
-        threads: Threads that will take the blocks.
-        likely_rows: Rows that the whole product is likely to have, where C is only a part of it;
-            None where C is all.
+        product: The product.
+        rows: Its rows to compute.
 
     Attributes:
         blocks: Blocks to compute once each, in any order; empty where C has no elements.
@@ -33,19 +28,11 @@ class CutProduct:
 
     blocks: list[Block]
 
-    def __init__(
-        self,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix,
-        *,
-        alpha: float,
-        beta: float,
-        threads: int,
-        likely_rows: int | None = None,
-    ) -> None:
-        self._a, self._b, self._c = a, b, c
-        self._alpha, self._beta = alpha, beta
+    def __init__(self, product: Product, rows: range) -> None:
+        part, threads = slice(rows.start, rows.stop), product.threads
+        a, c = product.a[part], product.c[part]
+        self._a, self._b, self._c = a, product.b, c
+        self._alpha, self._beta = alpha, beta = product.alpha, product.beta
         self._skips_product = alpha == 0 or a.shape[1] == 0
         m, n = c.shape
         k = 1 if self._skips_product else a.shape[1]
@@ -58,7 +45,7 @@ class CutProduct:
                 direct = beta == 0 and c.dtype.kind == "f" and c.dtype != np.float16
                 most = None if direct else TEMPORARY_ELEMENTS
                 self.blocks = cut_blocks(
-                    m, n, k, threads=threads, max_elements=most, likely_rows=likely_rows
+                    m, n, k, threads=threads, max_elements=most, likely_rows=product.likely_rows
                 )
 
     def compute(self, block: Block) -> None:

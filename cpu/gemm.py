@@ -13,12 +13,13 @@ from wavetrim.cpu.blas import find_blas
 from wavetrim.cpu.block_sums import BlockSums
 from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.errors import CpuError, OperandError
-from wavetrim.cpu.library import load_cpu_library
+from wavetrim.cpu.library import CPU_LIBRARY
 from wavetrim.cpu.native_team import NATIVE_DTYPES, NativeTeam
 from wavetrim.cpu.operands import check_operands
 from wavetrim.cpu.products import Matrix, Product
 from wavetrim.cpu.python_team import PythonTeam
 from wavetrim.cpu.threads import hold_blas, limit_blas_threads, usable_cores
+from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
 
@@ -221,7 +222,7 @@ class CpuPool:
         self._python.close()
 
     def _open_native(self) -> None:
-        library = load_cpu_library(self._cache_dir)
+        library = load_library(CPU_LIBRARY, self._cache_dir)
         if library is None:
             return
         self._pool = ThreadPool(library, self.threads - 1, settles=True, yields=self._yields)

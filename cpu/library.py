@@ -5,15 +5,7 @@ from ctypes import c_char_p, c_double, c_int, c_int64, c_void_p
 from pathlib import Path
 from typing import Final
 
-from wavetrim.native.library import Library, Signatures, declare_functions, load_library
-
-CPU_LIBRARY: Final = Library(
-    name="cpu",
-    folder=Path(__file__).parent / "native",
-    source_names=("calls.c", "blas.c", "sums.c"),
-    header_names=("calls.h",),
-    otherwise="products on the CPU run in Python threads, which is slower",
-)
+from wavetrim.native.library import Library
 
 OVER: Final = 0
 TAKE: Final = 2
@@ -45,13 +37,7 @@ class Report(ctypes.Structure):
     _fields_ = (
         *(
             (name, c_int64)
-            for name in (
-                "terms",
-                "taken_start",
-                "taken_stop",
-                "open_start",
-                "open_stop",
-            )
+            for name in ("terms", "taken_start", "taken_stop", "open_start", "open_stop")
         ),
         ("rows_in_progress", c_double),
     )
@@ -71,16 +57,13 @@ class RowsFields(ctypes.Structure):
     )
 
 
-def load_cpu_library(cache_dir: Path | None) -> ctypes.CDLL | None:
-    """Load the library and declare its functions; None, after a warning, if that fails.
-
-    Args:
-        cache_dir: Folder of compiled code; None to use only a library compiled ahead of time.
-    """
-    library = load_library(CPU_LIBRARY, cache_dir)
-    if library is None:
-        return None
-    signatures: Signatures = {
+CPU_LIBRARY: Final = Library(
+    name="cpu",
+    folder=Path(__file__).parent / "native",
+    source_names=("calls.c", "blas.c", "sums.c"),
+    header_names=("calls.h",),
+    otherwise="products on the CPU run in Python threads, which is slower",
+    signatures={
         "begin_call": (c_void_p, (c_void_p, c_void_p, c_void_p, c_int, TAKER, c_int64)),
         "add_part": (c_int, (c_void_p, c_int64, c_void_p, c_char_p, c_int64, c_int)),
         "end_parts": (None, (c_void_p,)),
@@ -90,6 +73,5 @@ def load_cpu_library(cache_dir: Path | None) -> ctypes.CDLL | None:
         "widen_rows": (None, (c_void_p,)),
         "sum_blocks": (None, (c_void_p,)),
         "raise_maxima": (None, (c_void_p,)),
-    }
-    declare_functions(library, signatures)
-    return library
+    },
+)

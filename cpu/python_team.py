@@ -54,12 +54,7 @@ class PythonTeam:
             if not rows:
                 return None
             left -= len(rows)
-            part = slice(rows.start, rows.stop)
-            return CutProduct(
-                product.a[part], product.b, product.c[part],
-                alpha=product.alpha, beta=product.beta, threads=product.threads,
-                likely_rows=product.likely_rows,
-            )  # fmt: skip
+            return CutProduct(product, rows)
 
         call = _Call(take_product, summon=self._summon, helpers=product.threads - 1)
         call.follow(progress, cancelled)
@@ -107,9 +102,7 @@ class _Call:
             pass
 
     def follow(
-        self,
-        progress: Callable[[float], None] | None,
-        cancelled: Callable[[], bool] | None,
+        self, progress: Callable[[float], None] | None, cancelled: Callable[[], bool] | None
     ) -> None:
         """Help computing until all is done; report progress and poll for cancellation meanwhile.
 

@@ -5,8 +5,9 @@ Imports neither NumPy nor CuPy: the planner reads it on machines without a GPU.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from wavetrim.kernels.compile import KERNEL_SOURCES
 from wavetrim.kernels.errors import UnknownKernel
@@ -147,63 +148,39 @@ def _textbook(name: str, dtype: str, w: int) -> KernelSpec:
     return KernelSpec(name, dtype, Tile(w, w, w), threads=w * w, source=f"{name}.cu")
 
 
-def _register(
-    dtype: str, tile: Tile, tiling: RegisterTiling, *, since: tuple[int, int] = (7, 5)
+def _tiled(
+    name: str, dtype: str, tile: Tile, tiling: Tiling, *, source: str | None = None, **others: Any
 ) -> KernelSpec:
-    return KernelSpec(
-        "register",
-        dtype,
-        tile,
-        threads=tiling.count_threads(tile),
-        source="register.cu",
-        min_compute_capability=since,
-        tiling=tiling,
-        keeps_order=dtype == "float32",
-    )
+    threads = tiling.count_threads(tile)
+    return KernelSpec(name, dtype, tile, threads, source or f"{name}.cu", tiling=tiling, **others)
 
 
-def _bulk(tile: Tile, tiling: BulkTiling) -> KernelSpec:
-    return KernelSpec(
-        "bulk",
-        "float32",
-        tile,
-        threads=tiling.count_threads(tile),
-        source="bulk.cu",
-        min_compute_capability=_HOPPER,
-        max_compute_capability=_HOPPER,  # other GPUs cannot move registers between warpgroups
-        tiling=tiling,
-        keeps_order=True,
-    )
-
-
-def _tensor_float32(tile: Tile, tiling: SplitTiling) -> KernelSpec:
-    return KernelSpec(
-        "tensor",
-        "float32",
-        tile,
-        threads=tiling.count_threads(tile),
-        source="tensor.cu",
-        accuracy="float32",
-        min_compute_capability=_HOPPER,
-        max_compute_capability=_HOPPER,  # no other GPU has wgmma
-        tiling=tiling,
-    )
-
-
-def _tensor_float64(
-    tile: Tile, tiling: WarpTiling, *, until: tuple[int, int] | None = None
-) -> KernelSpec:
-    return KernelSpec(
-        "tensor",
-        "float64",
-        tile,
-        threads=tiling.count_threads(tile),
-        source="tensor_float64.cu",
-        accuracy="float64",
-        min_compute_capability=_HOPPER,
-        max_compute_capability=until,
-        tiling=tiling,
-    )
+_register_float32 = partial(_tiled, "register", "float32", keeps_order=True)
+_register_float64 = partial(_tiled, "register", "float64")
+_bulk = partial(
+    _tiled,
+    "bulk",
+    "float32",
+    keeps_order=True,
+    min_compute_capability=_HOPPER,
+    max_compute_capability=_HOPPER,  # other GPUs cannot move registers between warpgroups
+)
+_tensor_float32 = partial(
+    _tiled,
+    "tensor",
+    "float32",
+    accuracy="float32",
+    min_compute_capability=_HOPPER,
+    max_compute_capability=_HOPPER,  # no other GPU has wgmma
+)
+_tensor_float64 = partial(
+    _tiled,
+    "tensor",
+    "float64",
+    source="tensor_float64.cu",
+    accuracy="float64",
+    min_compute_capability=_HOPPER,
+)
 
 
 def _cublas(dtype: str, tile: Tile, threads: int) -> KernelSpec:
@@ -218,34 +195,33 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
         for dtype in ("float32", "float64")
         for w in (32, 16, 8, 4)
     ),
-    _register("float32", Tile(64, 128, 16), RegisterTiling(8, 8, stages=3, blocks_per_sm=3)),
-    _register(
-        "float32",
+    _register_float32(Tile(64, 128, 16), RegisterTiling(8, 8, stages=3, blocks_per_sm=3)),
+    _register_float32(
         Tile(256, 128, 16),
         RegisterTiling(16, 8, stages=3, blocks_per_sm=1),
-        since=(8, 0),
+        min_compute_capability=(8, 0),
     ),
-    _register("float32", Tile(64, 64, 16), RegisterTiling(8, 8, stages=3, blocks_per_sm=6)),
-    _register("float64", Tile(128, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=1)),
-    _register("float64", Tile(64, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=2)),
-    _register("float64", Tile(64, 64, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=4)),
+    _register_float32(Tile(64, 64, 16), RegisterTiling(8, 8, stages=3, blocks_per_sm=6)),
+    _register_float64(Tile(128, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=1)),
+    _register_float64(Tile(64, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=2)),
+    _register_float64(Tile(64, 64, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=4)),
     _bulk(Tile(128, 256, 16), BulkTiling(8, 16, stages=6, registers=232)),
     _bulk(Tile(128, 128, 16), BulkTiling(8, 8, stages=6, registers=240)),
     _tensor_float32(Tile(128, 128, 32), SplitTiling(stages=3, chain=2, flush=16)),
     _tensor_float64(
         Tile(128, 64, 32),
         WarpTiling(64, 32, step=16, stages=2, blocks_per_sm=2, holdable=True),
-        until=_HOPPER,  # for newer GPUs the compiler runs out of registers
+        max_compute_capability=_HOPPER,  # for newer GPUs the compiler runs out of registers
     ),
     _tensor_float64(
         Tile(64, 64, 32),
         WarpTiling(32, 32, step=16, stages=2, blocks_per_sm=3, holdable=True),
-        until=_HOPPER,
+        max_compute_capability=_HOPPER,
     ),
     _tensor_float64(
         Tile(128, 128, 32),
         WarpTiling(64, 32, step=16, stages=2, blocks_per_sm=1, holdable=True),
-        until=_HOPPER,
+        max_compute_capability=_HOPPER,
     ),
     _tensor_float64(
         Tile(128, 64, 16), WarpTiling(64, 32, step=8, stages=3, blocks_per_sm=2, holdable=True)

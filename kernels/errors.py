@@ -7,6 +7,18 @@ RECOVERABLE_STATUSES: Final = frozenset({1, 2, 9, 98, 101, 200, 209, 218, 222, 3
 before anything ran. All others (illegal address, failed launch, ECC) poison the context."""
 
 
+def list_cuda_errors() -> tuple[type[Exception], ...]:
+    """CuPy's exceptions for errors of the runtime, of the driver, and for missing memory."""
+    from cupy.cuda import driver, memory, runtime
+
+    return runtime.CUDARuntimeError, driver.CUDADriverError, memory.OutOfMemoryError
+
+
+def is_poisoning(error: BaseException) -> bool:
+    """Whether a CUDA error leaves the context unusable; an error without a status does not."""
+    return getattr(error, "status", 2) not in RECOVERABLE_STATUSES
+
+
 class KernelsError(Exception):
     """Base of the errors that kernels/ raises on purpose."""
 

@@ -27,7 +27,7 @@ class EventPool:
         self._taken = 0
 
     def take(self) -> Any:
-        """A CuPy event of the current device, not in use since the last `reclaim`."""
+        """A CuPy event of the current device that has not been taken since the last `reclaim`."""
         if self._taken == len(self._events):
             from cupy.cuda import Event
 

@@ -3,8 +3,9 @@
 Imports neither NumPy nor CuPy, like the catalog.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Final, Protocol
+from typing import Final
 
 _VECTOR_BYTES = 16
 _SPLIT_BYTES = 2  # of a bfloat16
@@ -34,30 +35,42 @@ class Tile:
         return {"BLOCK_M": str(self.m), "BLOCK_N": str(self.n), "BLOCK_K": str(self.k)}
 
 
-class Tiling(Protocol):
-    """How a kernel with dynamic shared memory divides its tile."""
+@dataclass(frozen=True, slots=True)
+class Tiling(ABC):
+    """How a kernel with dynamic shared memory divides its tile. The fields become macros."""
 
     @property
     def holdable(self) -> bool:
-        """Whether a launch can be limited to some of the multiprocessors."""
+        """Whether a launch can be limited to some of the multiprocessors.
+
+        True if blocks are persistent and each fills a multiprocessor.
+        """
+        return True
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """Functions of the compiled kernel; the first computes the product."""
+        """Functions of the compiled kernel; the first computes the product.
+
+        By default one for operands aligned to 16 bytes, and one for any.
+        """
+        return ("multiply", "multiply_unaligned")
 
     @property
     def macros(self) -> dict[str, str]:
         """Macros in addition to those of the tile."""
+        return {name.upper(): str(int(value)) for name, value in asdict(self).items()}
 
+    @abstractmethod
     def count_threads(self, tile: Tile) -> int:
         """Threads of a block."""
 
+    @abstractmethod
     def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
         """Dynamic shared memory of a block in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterTiling:
+class RegisterTiling(Tiling):
     """How the register kernel divides its tile.
 
     Attributes:
@@ -81,16 +94,6 @@ class RegisterTiling:
         """Whether blocks are persistent and each fills a multiprocessor."""
         return self.persistent and self.blocks_per_sm == 1
 
-    @property
-    def entries(self) -> tuple[str, ...]:
-        """For operands aligned to 16 bytes, and for any."""
-        return ("multiply", "multiply_unaligned")
-
-    @property
-    def macros(self) -> dict[str, str]:
-        """The attributes."""
-        return _name_macros(asdict(self))
-
     def count_threads(self, tile: Tile) -> int:
         """Threads of a block."""
         return tile.m * tile.n // (self.thread_m * self.thread_n)
@@ -102,7 +105,7 @@ class RegisterTiling:
 
 
 @dataclass(frozen=True, slots=True)
-class BulkTiling:
+class BulkTiling(Tiling):
     """How the bulk kernel divides its tile.
 
     Attributes:
@@ -118,19 +121,9 @@ class BulkTiling:
     registers: int
 
     @property
-    def holdable(self) -> bool:
-        """Always: its blocks are persistent, and each fills a multiprocessor."""
-        return True
-
-    @property
     def entries(self) -> tuple[str, ...]:
         """One, for operands aligned to 16 bytes."""
         return ("multiply",)
-
-    @property
-    def macros(self) -> dict[str, str]:
-        """The attributes."""
-        return _name_macros(asdict(self))
 
     def count_threads(self, tile: Tile) -> int:
         """Computing threads, and the warpgroup that copies."""
@@ -142,7 +135,7 @@ class BulkTiling:
 
 
 @dataclass(frozen=True, slots=True)
-class WarpTiling:
+class WarpTiling(Tiling):
     """How the float64 tensor kernel divides its tile.
 
     Attributes:
@@ -164,16 +157,6 @@ class WarpTiling:
     holdable: bool = False
     persistent: bool = False
 
-    @property
-    def entries(self) -> tuple[str, ...]:
-        """For operands aligned to 16 bytes, and for any."""
-        return ("multiply", "multiply_unaligned")
-
-    @property
-    def macros(self) -> dict[str, str]:
-        """The attributes."""
-        return _name_macros(asdict(self))
-
     def count_threads(self, tile: Tile) -> int:
         """Threads of a block."""
         return self.tiles_per_block * 32 * (tile.m // self.warp_m) * (tile.n // self.warp_n)
@@ -190,7 +173,7 @@ class WarpTiling:
 
 
 @dataclass(frozen=True, slots=True)
-class SplitTiling:
+class SplitTiling(Tiling):
     """Steps of the float32 tensor kernel, which multiplies bfloat16 splits.
 
     Attributes:
@@ -205,19 +188,9 @@ class SplitTiling:
     flush: int
 
     @property
-    def holdable(self) -> bool:
-        """Always: its blocks are persistent, and each fills a multiprocessor."""
-        return True
-
-    @property
     def entries(self) -> tuple[str, ...]:
         """The product, and the functions that split A and B."""
         return ("multiply", "split_rows", "split_columns")
-
-    @property
-    def macros(self) -> dict[str, str]:
-        """The attributes."""
-        return _name_macros(asdict(self))
 
     def count_threads(self, tile: Tile) -> int:
         """A warpgroup for each 64 rows of C, and one that copies."""
@@ -234,7 +207,3 @@ class SplitTiling:
     def count_split_bytes(lines: int, depth: int) -> int:
         """Bytes of the splits of `lines` rows of A or columns of B; both sizes are whole tiles."""
         return lines * depth * _SPLITS * _SPLIT_BYTES
-
-
-def _name_macros(attributes: dict[str, int]) -> dict[str, str]:
-    return {name.upper(): str(int(value)) for name, value in attributes.items()}

@@ -14,7 +14,8 @@ import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from ctypes import c_int, c_void_p
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -32,6 +33,15 @@ SHARED_SOURCES: Final = (_FOLDER / "pool.c", _FOLDER / "waiting.c")
 Signatures: TypeAlias = Mapping[str, tuple[type | None, tuple[type, ...]]]
 """Function name → (result type, argument types). The result type is None for `void`."""
 
+_POOL: Final[Signatures] = {
+    "open_pool": (c_void_p, (c_int, c_int, c_int)),
+    "close_pool": (None, (c_void_p,)),
+    "free_pool": (None, (c_void_p,)),
+    "wake_pool": (None, (c_void_p, c_int)),
+    "limit_pool": (None, (c_void_p, c_int, c_int)),
+}
+"""The functions of pool.h, which every library has."""
+
 _SHARED: Final = ("-shared", "-fPIC")
 _COMPILERS: Final = ("cc", "gcc", "clang")
 _DIGEST_CHARACTERS: Final = 16
@@ -48,6 +58,7 @@ class Library:
         header_names: Headers that they include.
         links: Linker options.
         otherwise: What happens without the library, for the log.
+        signatures: Its functions, except those of the pool.
     """
 
     name: str
@@ -56,6 +67,7 @@ class Library:
     header_names: tuple[str, ...]
     otherwise: str
     links: tuple[str, ...] = ()
+    signatures: Signatures = field(default_factory=dict, hash=False, compare=False)
 
     @property
     def sources(self) -> tuple[Path, ...]:
@@ -70,7 +82,7 @@ class Library:
 
 @cache
 def load_library(library: Library, cache_dir: Path | None) -> ctypes.CDLL | None:
-    """Load a library, and compile it if necessary.
+    """Load a library and declare its functions; compile it if necessary.
 
     Args:
         library: The library.
@@ -80,6 +92,15 @@ def load_library(library: Library, cache_dir: Path | None) -> ctypes.CDLL | None
         The library, or None where it can be neither found nor compiled. A failed compilation is
         logged as a warning.
     """
+    loaded = _find_or_compile(library, cache_dir)
+    if loaded is not None:
+        for name, (result, arguments) in {**_POOL, **library.signatures}.items():
+            function = getattr(loaded, name)
+            function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+def _find_or_compile(library: Library, cache_dir: Path | None) -> ctypes.CDLL | None:
     name = name_library(library)
     for folder in (library.folder, cache_dir):
         loaded = _try_load(folder / name) if folder is not None else None
@@ -92,13 +113,6 @@ def load_library(library: Library, cache_dir: Path | None) -> ctypes.CDLL | None
     except (CompilationFailed, OSError) as error:
         logger.warning("%s: %s", library.otherwise, error)
         return None
-
-
-def declare_functions(library: ctypes.CDLL, signatures: Signatures) -> None:
-    """Set the result and argument types of a library's functions."""
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
 
 
 def compile_library(library: Library, folder: Path) -> Path:

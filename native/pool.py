@@ -3,9 +3,6 @@
 import ctypes
 import os
 import threading
-from ctypes import c_int, c_void_p
-
-from wavetrim.native.library import declare_functions
 
 
 class ThreadPool:
@@ -15,7 +12,7 @@ class ThreadPool:
     yield to all other threads where a GPU must be fed. A forked process inherits no threads.
 
     Args:
-        library: Any of the C libraries; all contain the functions of pool.h.
+        library: A library of `load_library`; all contain the functions of pool.h.
         threads: Number of threads, not counting callers.
         settles: Whether each thread sleeps on a core of its own, if there are enough cores.
         yields: Whether the threads run at idle priority.
@@ -31,16 +28,6 @@ class ThreadPool:
     def __init__(
         self, library: ctypes.CDLL, threads: int, *, settles: bool = False, yields: bool = False
     ) -> None:
-        declare_functions(
-            library,
-            {
-                "open_pool": (c_void_p, (c_int, c_int, c_int)),
-                "close_pool": (None, (c_void_p,)),
-                "free_pool": (None, (c_void_p,)),
-                "wake_pool": (None, (c_void_p, c_int)),
-                "limit_pool": (None, (c_void_p, c_int, c_int)),
-            },
-        )
         self.library = library
         self.threads = threads
         self._process = os.getpid()

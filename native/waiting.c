@@ -9,8 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NAP_NANOSECONDS = 20000 };  // between two checks; chosen
-
 static const int64_t second = 1000000000;
 
 void wake_sleepers(Word* word, int sleepers)

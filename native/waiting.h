@@ -8,6 +8,7 @@
 
 enum {
     AWAKE_NANOSECONDS = 200000,  // how long a waiting thread spins before it sleeps; chosen
+    NAP_NANOSECONDS = 20000,  // sleep between two polls of what no thread signals; chosen
     LOOKS = 64,  // checks between two reads of the clock; chosen
     EVERYONE = INT_MAX,
 };

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-from wavetrim.kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
+from wavetrim.kernels.errors import DeviceFailure, is_poisoning
 
 _bound = threading.local()
 
@@ -162,5 +162,4 @@ def raise_failure(label: str, error: Exception) -> NoReturn:
 
     if not isinstance(error, CUDADriverError | CUDARuntimeError):
         raise error
-    poisoned = error.status not in RECOVERABLE_STATUSES
-    raise DeviceFailure(f"{label}: {error}", poisoned=poisoned) from error
+    raise DeviceFailure(f"{label}: {error}", poisoned=is_poisoning(error)) from error

@@ -60,37 +60,9 @@ def multiply_on_device(
     product = describe_product(spec, (a, b, c), alpha, beta)
     with cupy.cuda.Device(c.device.id), stream if stream is not None else nullcontext():
         check_sms(spec, sms, count_sms())
-        enqueue_product(spec, product, cache_dir, sms=sms, splits=splits)
-
-
-def enqueue_product(
-    spec: KernelSpec,
-    product: Product,
-    cache_dir: Path,
-    *,
-    sms: int | None = None,
-    splits: SplitMemory | None = None,
-) -> None:
-    """Enqueue a described product on the current device and stream.
-
-    Args:
-        spec: The kernel.
-        product: The product, of the kernel's element type.
-        cache_dir: Folder of compiled kernels.
-        sms: Limit of multiprocessors that `check_sms` accepts.
-        splits: Memory for splits.
-
-    Raises:
-        OperandError: A size is too large for the kernel.
-        CompilationFailed: The kernel does not compile for the device.
-        DeviceFailure: CUDA or cuBLAS refuses the launch, or there is no memory for splits.
-        DeviceUnavailable: cuBLAS is not installed, or the driver has no green contexts.
-    """
-    from cupy.cuda import get_current_stream
-
-    bind_context()
-    launch = prepare_product(spec, product, cache_dir, sms=sms, splits=splits)
-    launch.enqueue(get_current_stream().ptr)
+        bind_context()
+        launch = prepare_product(spec, product, cache_dir, sms=sms, splits=splits)
+        launch.enqueue(cupy.cuda.get_current_stream().ptr)
 
 
 def prepare_product(
@@ -115,7 +87,10 @@ def prepare_product(
         number: Index of the launch among those that share the workspace, from 0.
 
     Raises:
-        KernelsError: As for `enqueue_product`.
+        OperandError: A size is too large for the kernel.
+        CompilationFailed: The kernel does not compile for the device.
+        DeviceFailure: CUDA or cuBLAS refuses the launch, or there is no memory for splits.
+        DeviceUnavailable: cuBLAS is not installed.
     """
     try:
         if spec.source is None:

@@ -12,8 +12,8 @@ from wavetrim.kernels.transfer.copies import PendingCopy
 from wavetrim.kernels.transfer.staging import Staging
 
 PANELS_AHEAD: Final = 3
-"""Panels of a row queue that are taken but not computed: one is computed, one is copied in, and one
-more is ready. Chosen, not measured."""
+"""Largest number of panels taken from a row queue but not computed yet: among them one is computed
+and one is copied in. Chosen, not measured."""
 
 
 class Flow:

@@ -28,22 +28,9 @@ class SharedRows:
 
 @dataclass(frozen=True, slots=True)
 class HostProduct:
-    """The arguments of one product: C ← αA·B + βC, all three in host memory.
+    """C ← αA·B + βC in host memory: the arguments of `GpuPipeline.multiply`, which describes them.
 
-    Attributes:
-        spec: The kernel.
-        a: A[M,K].
-        b: B[K,N].
-        c: C[M,N].
-        alpha: Factor of A·B, not 0.
-        beta: Factor of the old C.
-        progress: Called with the number of rows newly finished.
-        cancelled: Polled; True ends the product.
-        sms: Limit of multiprocessors; None for all.
-        shared: Row queue shared with another device; None to compute all rows.
-        copiers: Threads for a copy; None for all.
-        begun: Called when the first copies are under way.
-        final: Called with the rows of C that will not be written again.
+    α is not 0.
     """
 
     spec: KernelSpec

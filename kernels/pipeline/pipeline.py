@@ -18,7 +18,7 @@ import numpy as np
 
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.device import find_device
-from wavetrim.kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
+from wavetrim.kernels.errors import DeviceFailure, is_poisoning, list_cuda_errors
 from wavetrim.kernels.events import EventPool
 from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
@@ -68,20 +68,13 @@ class GpuPipeline:
         gpu_memory_bytes: Largest device memory for matrices and their splits; None for all free
             memory. Larger products stream through it. Kernels that split tiles along K may keep one
             more tile for each multiprocessor (partials.py).
-        staging_threads: Threads for each copy between the caller's memory and pinned slabs; None
-            for STAGING_THREADS, at most the number of cores.
 
     Raises:
         DeviceUnavailable: There is no such device.
     """
 
     def __init__(
-        self,
-        device_index: int = 0,
-        *,
-        cache_dir: Path,
-        gpu_memory_bytes: int | None = None,
-        staging_threads: int | None = None,
+        self, device_index: int = 0, *, cache_dir: Path, gpu_memory_bytes: int | None = None
     ) -> None:
         import cupy
 
@@ -89,7 +82,7 @@ class GpuPipeline:
         self._lock = threading.Lock()
         with cupy.cuda.Device(device_index):
             self._compute = cupy.cuda.Stream(non_blocking=True)
-            threads = staging_threads or min(STAGING_THREADS, len(os.sched_getaffinity(0)))
+            threads = min(STAGING_THREADS, len(os.sched_getaffinity(0)))
             self._pool = open_copiers(threads - 1, cache_dir=cache_dir)
             self._events = EventPool()
             self._inward = Staging(self._pool, self._events)
@@ -236,14 +229,7 @@ class GpuPipeline:
 
     def _recover(self, error: BaseException) -> DeviceFailure | None:
         """Wait until nothing is in flight; return what to raise instead of a CUDA error."""
-        import cupy
-
-        refusals = (
-            cupy.cuda.runtime.CUDARuntimeError,
-            cupy.cuda.driver.CUDADriverError,
-            cupy.cuda.memory.OutOfMemoryError,
-        )
-        poisoned = getattr(error, "status", 2) not in RECOVERABLE_STATUSES
+        refusals = list_cuda_errors()
         self._inward.abandon()
         self._outward.abandon()
         try:
@@ -252,18 +238,13 @@ class GpuPipeline:
         except refusals as later:  # a context that cannot be synchronized is lost
             return DeviceFailure(f"{error}; then {later}", poisoned=True)
         if isinstance(error, refusals):
-            return DeviceFailure(str(error), poisoned=poisoned)
+            return DeviceFailure(str(error), poisoned=is_poisoning(error))
         return None
 
 
 @lru_cache(maxsize=256)
 def _describe(
-    spec: KernelSpec,
-    shape: tuple[int, int, int],
-    slots: int,
-    planned_rows: int,
-    *,
-    staged: bool,
+    spec: KernelSpec, shape: tuple[int, int, int], slots: int, planned_rows: int, *, staged: bool
 ) -> PanelProblem:
     """The problem of cutting a product of `shape` (M, N, K) into panels."""
     tile = spec.tile

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.kernels.catalog import KernelSpec
-from wavetrim.kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
+from wavetrim.kernels.errors import DeviceFailure, is_poisoning, list_cuda_errors
 from wavetrim.kernels.gemm.operands import DeviceArray
 from wavetrim.kernels.gemm.resident import multiply_on_device
 
 Matrix = NDArray[Any]
 
-_FILLER_BYTES: Final = 512 * 2**20
+FILLER_BYTES: Final = 512 * 2**20
 """Memory to fill before launches: more than any L2 cache, and longer than preparing a launch."""
 
 
@@ -63,7 +63,7 @@ class ResidentProduct:
         *,
         device_index: int,
         cache_dir: Path,
-        filler_bytes: int = _FILLER_BYTES,
+        filler_bytes: int = FILLER_BYTES,
     ) -> None:
         import cupy
 
@@ -154,15 +154,7 @@ class ResidentProduct:
 @contextlib.contextmanager
 def translate_failures() -> Iterator[None]:
     """Raise CUDA errors in the block as `DeviceFailure`."""
-    import cupy
-
-    refusals = (
-        cupy.cuda.runtime.CUDARuntimeError,
-        cupy.cuda.driver.CUDADriverError,
-        cupy.cuda.memory.OutOfMemoryError,
-    )
     try:
         yield
-    except refusals as error:
-        poisoned = getattr(error, "status", 2) not in RECOVERABLE_STATUSES
-        raise DeviceFailure(str(error), poisoned=poisoned) from error
+    except list_cuda_errors() as error:
+        raise DeviceFailure(str(error), poisoned=is_poisoning(error)) from error

@@ -6,8 +6,9 @@ Python threads would contend for the interpreter's lock every few megabytes.
 from pathlib import Path
 from typing import Final
 
-from wavetrim.kernels.transfer.host_library import load_host_library
+from wavetrim.kernels.transfer.host_library import HOST_LIBRARY
 from wavetrim.kernels.transfer.pinned import Matrix
+from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
 NATIVE_ITEM_BYTES: Final = (1, 2, 4, 8)
@@ -21,7 +22,7 @@ def open_copiers(threads: int, *, cache_dir: Path | None) -> ThreadPool | None:
         threads: Number of threads, not counting callers.
         cache_dir: Folder of compiled code; None to use only a library compiled ahead of time.
     """
-    library = load_host_library(cache_dir)
+    library = load_library(HOST_LIBRARY, cache_dir)
     return None if library is None else ThreadPool(library, threads)
 
 

@@ -11,12 +11,7 @@ from typing import Final
 import numpy as np
 
 from wavetrim.lab.experiments.operands import Matrix, draw_operands
-from wavetrim.lab.experiments.reference import (
-    HYBRID_SIZE,
-    HYBRID_WIDTH,
-    TABLE_17,
-    SplitSeconds,
-)
+from wavetrim.lab.experiments.reference import HYBRID_SIZE, HYBRID_WIDTH, TABLE_17, SplitSeconds
 from wavetrim.lab.reports.bench import Bench, Hardware
 from wavetrim.lab.reports.plot import Line, Panel, Plot
 from wavetrim.lab.reports.report import Report

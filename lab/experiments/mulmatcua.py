@@ -9,12 +9,7 @@ from wavetrim.lab.experiments.reference import SQUARE_SIZES, TABLE_10
 from wavetrim.lab.reports.bench import Bench, Hardware
 from wavetrim.lab.reports.plot import Line, Panel, Plot
 from wavetrim.lab.reports.report import Report
-from wavetrim.lab.reports.table import (
-    Table,
-    format_gflops,
-    format_milliseconds,
-    format_ratio,
-)
+from wavetrim.lab.reports.table import Table, format_gflops, format_milliseconds, format_ratio
 from wavetrim.scheduler.problem import GemmProblem
 
 NAME: Final = "mulmatcua"

@@ -83,11 +83,7 @@ REGISTERS: Final = {
         f"registers for {blocks} blocks",
         "registers.cu",
         ("turn",),
-        (
-            ("BLOCKS_PER_SM", blocks),
-            ("THREADS", REGISTER_THREADS),
-            ("VALUES", REGISTER_VALUES),
-        ),
+        (("BLOCKS_PER_SM", blocks), ("THREADS", REGISTER_THREADS), ("VALUES", REGISTER_VALUES)),
     )
     for blocks in (2, 4, 6, 8)
 }

@@ -11,13 +11,7 @@ from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.device import find_device
 from wavetrim.kernels.gemm.launch import count_sms
 from wavetrim.kernels.timing.readings import CycleReading, RegisterReading
-from wavetrim.lab.gpu.catalog import (
-    BANKS,
-    REGISTER_THREADS,
-    REGISTER_VALUES,
-    REGISTERS,
-    TABLES,
-)
+from wavetrim.lab.gpu.catalog import BANKS, REGISTER_THREADS, REGISTER_VALUES, REGISTERS, TABLES
 from wavetrim.lab.gpu.stopwatch import Stopwatch
 
 TABLE_WORDS: Final = 256

@@ -8,10 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from wavetrim.kernels.gemm.launch import count_sms, load_functions
-from wavetrim.kernels.timing.seconds import translate_failures
+from wavetrim.kernels.timing.seconds import FILLER_BYTES, translate_failures
 from wavetrim.lab.gpu.catalog import SPIN, ProbeSpec
 
-_FILLER_BYTES: Final = 512 * 2**20
 _THREADS_PER_SM: Final = 39  # cudaDevAttrMaxThreadsPerMultiProcessor
 _CLOCK_RATE: Final = 13  # cudaDevAttrClockRate, in kHz
 _SPIN_THREADS: Final = 256
@@ -30,7 +29,7 @@ class Stopwatch:
     """
 
     def __init__(
-        self, device_index: int, cache_dir: Path, *, filler_bytes: int = _FILLER_BYTES
+        self, device_index: int, cache_dir: Path, *, filler_bytes: int = FILLER_BYTES
     ) -> None:
         self.device_index = device_index
         self._cache_dir = cache_dir

@@ -36,18 +36,16 @@ PEER_SIZES: Final = (4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20)
 _LATENCY_SIZE: Final = 4 << 10
 
 
-def run_transfers(
-    bench: Bench, sizes: Sequence[int] = SIZES, lock_sizes: Sequence[int] = LOCK_SIZES
-) -> Report:
+def run_transfers(bench: Bench) -> Report:
     """Measure each size, kind of memory and direction, and the cost of page-locking.
 
     Raises:
         KernelsError: There is not enough memory, or a copy fails.
     """
     bench.tell(0.0, "copies")
-    readings = measure_transfers(bench.device.index, sizes, RUNS)
+    readings = measure_transfers(bench.device.index, SIZES, RUNS)
     bench.tell(0.8, "locking memory")
-    locks = measure_locking(bench.device.index, lock_sizes, LOCK_RUNS)
+    locks = measure_locking(bench.device.index, LOCK_SIZES, LOCK_RUNS)
     return report_transfers(readings, locks, bench.hardware)
 
 
@@ -78,7 +76,7 @@ def report_transfers(
     )
 
 
-def run_peers(bench: Bench, sizes: Sequence[int] = PEER_SIZES) -> Report:
+def run_peers(bench: Bench) -> Report:
     """Measure every size between the first two GPUs.
 
     Raises:
@@ -89,7 +87,7 @@ def run_peers(bench: Bench, sizes: Sequence[int] = PEER_SIZES) -> Report:
         raise DeviceUnavailable(f"the probe {PEERS} measures two GPUs, and there is one")
     first, second = bench.device.index, bench.others[0].index
     bench.tell(0.0, f"GPUs {first} and {second}")
-    readings = measure_peers(first, second, bench.cache_dir, sizes, RUNS)
+    readings = measure_peers(first, second, bench.cache_dir, PEER_SIZES, RUNS)
     return report_peers(readings, bench.hardware, direct=can_access_peer(first, second))
 
 

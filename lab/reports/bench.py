@@ -70,11 +70,7 @@ class Bench:
         """What is measured here."""
         device = self.device
         return Hardware(
-            device.name,
-            device.sm_count,
-            device.driver_version,
-            find_cpu_name(),
-            self.cpu_threads,
+            device.name, device.sm_count, device.driver_version, find_cpu_name(), self.cpu_threads
         )
 
 

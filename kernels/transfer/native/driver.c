@@ -6,10 +6,7 @@
 #include <pthread.h>
 #include <time.h>
 
-enum {
-    NOT_READY = 600,  // CUresult
-    NAP_NANOSECONDS = 20000,  // between two polls; chosen
-};
+enum { NOT_READY = 600 };  // CUresult
 
 Driver driver;
 
