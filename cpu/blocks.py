@@ -190,7 +190,7 @@ def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
         Blocks that all cover the whole of C, each with a part of K; their products are to be
         added up.
     """
-    # Each part writes and reads a C of its own, which must be little beside its part of A and B.
+    # Each part writes and reads a C of its own, which must be small compared with its A and B.
     if m * n > MAX_DEEP_ELEMENTS * threads or k < 16 * threads * m:
         return []
     parts = min(threads, _count_useful(m, n, k))
