@@ -1,10 +1,10 @@
-"""The CPU's way to a product: blocks in both dimensions over one pool of threads.
+"""Products on the CPU: blocks of C, computed by one pool of threads.
 
 A product comes to `gemm`, which has `operands` checked and decides how it is computed. `blocks`
 cuts it, once for each shape, for as many cores as `threads` finds.
 
-float32 and float64 go to threads in C (`native_team`; one `product` is a `native_call`), which call
-the BLAS that `blas` finds through the `library` of native/, held to one thread each, and never the
+float32 and float64 go to threads in C (`native_team`; one product is a `native_call`), which call
+the BLAS that `blas` finds through the C `library`, held to one thread each, and never the
 interpreter, except for the next rows. Threads of Python's would take its lock one after the other,
 and the thread that launches kernels wants it at the same time.
 

@@ -1,4 +1,4 @@
-"""The BLAS that NumPy loaded, as addresses of functions that C can call."""
+"""The BLAS that NumPy has loaded, as function addresses for C."""
 
 import ctypes
 import logging
@@ -13,7 +13,7 @@ import threadpoolctl
 logger = logging.getLogger(__name__)
 
 _NAMES: Final = ("scipy_cblas_{}64_", "cblas_{}64_", "cblas_{}_64", "scipy_cblas_{}", "cblas_{}")
-"""What builds of OpenBLAS call their functions: those of 64-bit integers first."""
+"""Function names in builds of OpenBLAS; builds with 64-bit integers first."""
 
 _ROUTINES: Final = ("sgemm", "dgemm", "sgemv", "dgemv")
 _WIDE_BUILD: Final = b"USE64BITINT"
@@ -21,12 +21,12 @@ _WIDE_BUILD: Final = b"USE64BITINT"
 
 @dataclass(frozen=True, slots=True)
 class Blas:
-    """Functions of one library, held to one thread.
+    """Functions of one BLAS library.
 
     Attributes:
         path: The library's file.
-        addresses: Of sgemm, dgemm, sgemv and dgemv with cblas's arguments.
-        integer_bytes: Of its integers, 4 or 8.
+        addresses: Addresses of sgemm, dgemm, sgemv and dgemv, with the arguments of CBLAS.
+        integer_bytes: Size of its integers, 4 or 8.
     """
 
     path: str
@@ -36,13 +36,13 @@ class Blas:
 
 @cache
 def find_blas() -> Blas | None:
-    """The loaded BLAS whose functions are known; None, after a warning, where there is none.
+    """Find a loaded OpenBLAS; None, after a warning, where no OpenBLAS can be called.
 
-    Only of OpenBLAS it can be told how wide its integers are, and that a limit of threads which one
-    thread sets holds for all.
+    Only OpenBLAS tells the width of its integers, and only there does a thread limit set by one
+    thread hold for all.
     """
     entries = [entry for entry in threadpoolctl.threadpool_info() if entry["user_api"] == "blas"]
-    # Others may be loaded for others, SciPy's for instance: NumPy's own comes first.
+    # NumPy's own comes first: other packages, such as SciPy, may have loaded theirs.
     entries.sort(key=lambda entry: "numpy" not in entry["filepath"])
     for entry in entries:
         if entry["internal_api"] == "openblas" and entry.get("threading_layer") != "openmp":
@@ -77,7 +77,7 @@ def _find_address(function: Any) -> int:
 
 
 def _read_build(library: ctypes.CDLL) -> bytes:
-    """How this OpenBLAS was built, in its own words; nothing if it does not say."""
+    """OpenBLAS's description of its build; empty if it gives none."""
     for name in ("scipy_openblas_get_config", "openblas_get_config"):
         function = getattr(library, name, None)
         if function is not None:

@@ -1,7 +1,7 @@
-"""Weighted sums of rows over blocks of columns, and maxima of columns, for checks of products.
+"""Weighted row sums over blocks of columns, and column maxima, for the check of products.
 
-The C library reads a matrix once, with several threads and without a copy. NumPy does it where
-there is no library, or where a row's elements do not lie side by side.
+The C library reads a matrix once, with several threads and without a copy. NumPy takes over where
+there is no C library or the elements of a row are not adjacent.
 """
 
 import ctypes
@@ -13,31 +13,32 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.cpu.library import RowsFields, load_cpu_library
+from wavetrim.cpu.library import CPU_LIBRARY, RowsFields
+from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
 Matrix = NDArray[Any]
 
 _PART_BYTES: Final = 4 * 2**20
-"""So many bytes of a matrix NumPy has a copy of at a time; chosen, not measured."""
+"""Bytes of a matrix that NumPy copies at a time; chosen, not measured."""
 
 
 class BlockSums:
-    """Reads matrices of floats. Safe to use from several threads.
+    """Reads matrices of float16, float32 or float64. Thread-safe.
 
     Args:
         pool: Threads that help; None for the caller alone.
-        cache_dir: Folder of compiled code; None for the library beside its source, or none.
+        cache_dir: Folder of compiled code; None to use only a library compiled ahead of time.
     """
 
     def __init__(self, pool: ThreadPool | None = None, cache_dir: Path | None = None) -> None:
         self._pool = pool
         self._helpers = 0 if pool is None else pool.threads
-        self._library = load_cpu_library(cache_dir)
+        self._library = load_library(CPU_LIBRARY, cache_dir)
         self._widens = self._library is not None and bool(self._library.has_halves())
 
     def copy(self, matrix: Matrix, out: Matrix) -> None:
-        """Copy a matrix, row by row; of half precision into single precision."""
+        """Copy a matrix; float16 may be copied into float32."""
         if matrix.dtype == np.float16 and self._reads(matrix):
             self._call("widen_rows", matrix, out)
         else:
@@ -46,16 +47,16 @@ class BlockSums:
     def sum(
         self, matrix: Matrix, weights: Matrix, width: int, *, magnitudes: bool = False
     ) -> Matrix:
-        """Weight the columns, and sum them over blocks.
+        """Weighted sums of each row over blocks of columns.
 
         Args:
             matrix: M x N floats.
-            weights: N of the element type, float32 for float16; contiguous.
-            width: Columns of a block, at most 1024; the last one may have fewer.
-            magnitudes: Whether the elements' magnitudes are summed.
+            weights: N weights of the matrix's type, float32 for float16; contiguous.
+            width: Columns of a block, at most 1024; the last block may have fewer.
+            magnitudes: Whether to sum the magnitudes of the elements.
 
         Returns:
-            M x ⌈N / width⌉ of the weights' type.
+            M x ⌈N / width⌉ sums of the weights' type.
         """
         rows, columns = matrix.shape
         sums = np.empty((rows, -(-columns // width)), weights.dtype)
@@ -74,7 +75,7 @@ class BlockSums:
         return sums
 
     def find_maxima(self, matrix: Matrix) -> Matrix:
-        """The largest magnitude of each column; NaNs are passed over. float32 for float16."""
+        """Largest magnitude of each column, ignoring NaN; as float32 for float16."""
         work = np.dtype(np.float32) if matrix.dtype == np.float16 else matrix.dtype
         if self._reads(matrix):
             maxima = np.zeros((self._helpers + 1, matrix.shape[1]), work)
@@ -86,7 +87,7 @@ class BlockSums:
         return largest
 
     def _reads(self, matrix: Matrix) -> bool:
-        """Whether the C library reads a matrix: the elements of each row lie side by side."""
+        """Whether the C library can read a matrix: the elements of each row are adjacent."""
         if self._library is None or (matrix.dtype == np.float16 and not self._widens):
             return False
         return matrix.strides[1] == matrix.itemsize and bool(matrix.flags.aligned)
@@ -104,7 +105,7 @@ class BlockSums:
 
 
 def _cut(matrix: Matrix) -> Iterator[slice]:
-    """Rows that NumPy takes at a time."""
+    """Ranges of rows for NumPy to read at a time."""
     rows, columns = matrix.shape
     step = max(1, _PART_BYTES // (8 * columns))
     for first in range(0, rows, step):

@@ -1,8 +1,8 @@
-"""Blocks of C for a pool of threads: which rows and columns one thread computes at a time.
+"""Blocks of C for a pool of threads: the rows and columns that one thread computes at a time.
 
-A block of r rows and s columns costs 2 r s K operations, and in front of them BLAS copies
-r K elements of A and K s elements of B into its own layout. Many small blocks keep all threads
-busy to the end, few square blocks copy little; `choose_grid` weighs the two.
+A block of r rows and s columns costs 2 r s K operations. Before these, BLAS packs r K elements of A
+and K s elements of B into its own layout. Many small blocks keep all threads busy to the end; few
+square blocks pack little. `choose_grid` weighs the two.
 """
 
 from dataclasses import dataclass
@@ -10,53 +10,57 @@ from functools import lru_cache
 from itertools import pairwise
 
 MAX_BLOCK_FLOPS = 1 << 33
-"""A block takes at most about a tenth of a second, so that a product can be cancelled."""
+"""Largest block, in operations: about a tenth of a second, so that a product can be cancelled.
+Chosen, not measured."""
 
 MIN_BLOCK_FLOPS = 1 << 25
 MIN_BLOCK_ELEMENTS = 1 << 20
-"""A block has at least so many operations, or elements of A and B to read, or of C to write: below,
-handing it to a thread costs more than the thread saves."""
+"""Smallest block worth a thread: in operations, or in elements of A and B to read or of C to write.
+Chosen; no measurement is recorded."""
 
 MAX_DEEP_ELEMENTS = 1 << 12
-"""Elements of C for each thread, above which C itself is large enough to be shared."""
+"""Largest C, in elements a thread, for which K is cut instead of C. Chosen, not measured."""
 
 BLOCKS_PER_THREAD = 4
-"""Blocks that each thread can expect: more than one, since no two cores run equally fast; half as
-many where the blocks would become narrow."""
+"""Blocks for each thread: more than one, because cores differ in speed; half as many where blocks
+would become narrow. Chosen, not measured."""
 
 GOOD_BLOCK_FLOPS = 1 << 27
-"""Of smaller blocks each thread gets one: for each the interpreter's lock is taken and passed on,
-and whoever feeds a GPU beside the pool waits for it, too."""
+"""Operations of a block below which each thread gets one block only: taking another costs the
+interpreter's lock, which the thread that feeds a GPU wants, too. Chosen; no measurement is
+recorded."""
 
 ROW_QUANTUM = 16
 COLUMN_QUANTUM = 32
-"""Edges of blocks lie on multiples of these, the tiles of BLAS's innermost loops."""
+"""Edges of blocks are multiples of these: tiles of BLAS's innermost loops."""
 
 MIN_COLUMNS = 128
-"""Narrower blocks of B are read a few cache lines at a time, each from another page."""
+"""Fewest columns of a block: narrower blocks read a few cache lines of B from each page. Chosen,
+not measured."""
 
 HALVING_COST = 1.03
-"""So many times as much may blocks cost that let half of the rows be taken first."""
+"""Largest increase of a block's cost accepted for strips of half the rows. Chosen, not measured."""
 
 _MOST_TERMS = 1 << 16
-"""Of products that BLAS does not compute NumPy takes a nanosecond a term, the pool of threads 60
-microseconds to begin: those of fewer terms are small."""
+"""Largest product without BLAS, in terms (M N K), that the calling thread computes alone. NumPy
+takes about 1 ns a term, the thread pool 60 µs to begin; the machine is not recorded."""
 
 _COPY_WEIGHT = 48
-"""Rows (or columns) of work that copying a block's part of B (or A) costs, measured."""
+"""Cost of packing a block's part of B (or A), in rows (or columns) of work. Measured; the machine
+is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A range of rows, columns and K: one piece of work for one thread.
+    """Ranges of rows, columns and K that one thread computes at a time.
 
     Attributes:
         row_start: First row of A and C.
-        row_stop: Row behind the last one.
+        row_stop: Row after the last.
         column_start: First column of B and C.
-        column_stop: Column behind the last one.
+        column_stop: Column after the last.
         depth_start: First column of A and row of B.
-        depth_stop: The one behind the last; 0…K except where K is cut.
+        depth_stop: The one after the last; the range is 0…K unless K is cut.
     """
 
     row_start: int
@@ -68,22 +72,22 @@ class Block:
 
     @property
     def rows(self) -> slice:
-        """The rows as an index."""
+        """The rows as a slice."""
         return slice(self.row_start, self.row_stop)
 
     @property
     def columns(self) -> slice:
-        """The columns as an index."""
+        """The columns as a slice."""
         return slice(self.column_start, self.column_stop)
 
     @property
     def depth(self) -> slice:
-        """The range of K as an index."""
+        """The range of K as a slice."""
         return slice(self.depth_start, self.depth_stop)
 
     @property
     def elements(self) -> int:
-        """Elements of C that the block holds."""
+        """Elements of C in the block."""
         return (self.row_stop - self.row_start) * (self.column_stop - self.column_start)
 
 
@@ -114,9 +118,11 @@ def cut_blocks(
         n: Columns of B and C, at least 1.
         k: Columns of A and rows of B, at least 1.
         threads: Threads that will take the blocks.
-        max_elements: The most elements of a block, where each needs a temporary of its own.
-        likely_rows: Where these are a part of the rows of a product: how many it is likely to have.
-            The blocks are then as large as its (`cut_strips`), if these occupy all threads.
+        max_elements: Largest block in elements, where each block needs a temporary; None for no
+            limit.
+        likely_rows: Rows that the whole product is likely to have, where `m` is only a part of
+            them. Blocks are then as large as those of the whole (`cut_strips`), if `m` rows occupy
+            all threads.
 
     Returns:
         The blocks, row by row.
@@ -137,12 +143,12 @@ def cut_blocks(
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """How the rows of a product are cut that are handed out part by part.
+    """Strips of rows, for a product whose rows are handed out part by part.
 
     Attributes:
-        rows: Rows of a strip, one row of blocks.
-        column_parts: Blocks of a strip.
-        round_rows: Rows of the strips that have a block for each thread.
+        rows: Rows of a strip; a strip is one row of blocks.
+        column_parts: Blocks in a strip.
+        round_rows: Rows of as many strips as give each thread a block.
     """
 
     rows: int
@@ -151,17 +157,17 @@ class Strips:
 
 
 def cut_strips(m: int, n: int, k: int, threads: int, max_elements: int | None = None) -> Strips:
-    """Cut a product into strips of which each thread gets two blocks, if these are worth it.
+    """Cut a product into strips that give each thread two blocks, if blocks stay large enough.
 
     Args:
         m: Rows of A and C, at least 1.
         n: Columns of B and C, at least 1.
         k: Columns of A and rows of B, at least 1.
         threads: Threads that will take the blocks.
-        max_elements: The most elements of a block, or None.
+        max_elements: Largest block in elements, or None.
     """
     row_parts, column_parts = choose_grid(m, n, k, threads, max_elements, least_rounds=2)
-    if row_parts == 1 and column_parts >= 2 * threads:  # as many blocks, of half the rows
+    if row_parts == 1 and column_parts >= 2 * threads:  # the same number of blocks, half as high
         halves = 2, -(-column_parts // 2)
         cost = _rate_block(m, -(-n // column_parts))
         if _rate_block(-(-m // 2), -(-n // halves[1])) <= HALVING_COST * cost:
@@ -184,7 +190,7 @@ def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
         Blocks that all cover the whole of C, each with a part of K; their products are to be
         added up.
     """
-    # Each part writes and reads a C of its own, which must be little beside its part of A and B.
+    # Each part writes and reads a C of its own, which must be small compared with its A and B.
     if m * n > MAX_DEEP_ELEMENTS * threads or k < 16 * threads * m:
         return []
     parts = min(threads, _count_useful(m, n, k))
@@ -197,15 +203,15 @@ def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
 def choose_grid(
     m: int, n: int, k: int, threads: int, max_elements: int | None, *, least_rounds: int = 1
 ) -> tuple[int, int]:
-    """Choose into how many ranges the rows and the columns are cut.
+    """Choose into how many ranges to cut the rows and the columns.
 
     Args:
         m: Rows of C.
         n: Columns of C.
         k: Length of the dot products.
         threads: Threads that will take the blocks.
-        max_elements: The most elements of a block, or None.
-        least_rounds: Blocks for each thread, at least, if they are worth its while.
+        max_elements: Largest block in elements, or None.
+        least_rounds: Fewest blocks for each thread, if they stay large enough.
 
     Returns:
         (ranges of rows, ranges of columns).
@@ -214,7 +220,7 @@ def choose_grid(
     needed = max(-(-flops // MAX_BLOCK_FLOPS), -(-m * n // max_elements) if max_elements else 1)
     useful = _count_useful(m, n, k)
     rounds = BLOCKS_PER_THREAD
-    if max_elements is None:  # and so no temporary that should stay small
+    if max_elements is None:  # no temporaries that should stay small
         rounds = min(rounds, max(least_rounds, flops // (GOOD_BLOCK_FLOPS * threads)))
     enough = max(needed, min(useful, min(rounds, 2) * threads))
     wanted = max(needed, min(useful, rounds * threads))
@@ -235,13 +241,13 @@ def choose_grid(
 
 
 def can_share(m: int, n: int, k: int) -> bool:
-    """Whether a product is worth more than one thread's while."""
+    """Whether a product is large enough for more than one thread."""
     return _count_useful(m, n, k) > 1
 
 
 @lru_cache(maxsize=1024)
 def is_small(m: int, n: int, k: int, dtype: str) -> bool:
-    """Whether NumPy, in the calling thread, is the CPU's fastest way to a product.
+    """Whether NumPy in the calling thread computes a product faster than the thread pool.
 
     Args:
         m: Rows of the product.
@@ -253,11 +259,11 @@ def is_small(m: int, n: int, k: int, dtype: str) -> bool:
 
 
 def _rate_block(rows: int, columns: int) -> int:
-    """What a block costs, in elements of C that are multiplied meanwhile."""
+    """Cost of a block, in elements of C that could be computed in the same time."""
     return (rows + _COPY_WEIGHT) * (columns + _COPY_WEIGHT)
 
 
 def _count_useful(m: int, n: int, k: int) -> int:
-    """The most blocks that are each worth a thread's while."""
+    """Largest number of blocks that are each large enough for a thread."""
     elements = max((m + n) * k, m * n)
     return max(1, 2 * m * n * k // MIN_BLOCK_FLOPS, elements // MIN_BLOCK_ELEMENTS)

@@ -1,4 +1,4 @@
-"""A product cut into blocks, and what is done with one of them."""
+"""A product cut into blocks for Python threads."""
 
 import numpy as np
 
@@ -6,6 +6,7 @@ from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth
 from wavetrim.cpu.products import (
     TEMPORARY_ELEMENTS,
     Matrix,
+    Product,
     accumulator_dtype,
     combine,
     form_product,
@@ -15,37 +16,23 @@ from wavetrim.cpu.products import (
 
 
 class CutProduct:
-    """C ← αA·B + βC, cut for a number of threads.
+    """Some rows of a product, cut into blocks.
 
     Args:
-        a: A[M,K].
-        b: B[K,N].
-        c: C[M,N].
-        alpha: Factor of the product.
-        beta: Factor of the old C.
-        threads: Threads that will take the blocks.
-        likely_rows: Rows that the product is likely to have, of which these are a part; None where
-            these are all.
+        product: The product.
+        rows: Its rows to compute.
 
     Attributes:
-        blocks: Each to be computed once, in any order; none where C has no elements.
+        blocks: Blocks to compute once each, in any order; empty where C has no elements.
     """
 
     blocks: list[Block]
 
-    def __init__(
-        self,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix,
-        *,
-        alpha: float,
-        beta: float,
-        threads: int,
-        likely_rows: int | None = None,
-    ) -> None:
-        self._a, self._b, self._c = a, b, c
-        self._alpha, self._beta = alpha, beta
+    def __init__(self, product: Product, rows: range) -> None:
+        part, threads = slice(rows.start, rows.stop), product.threads
+        a, c = product.a[part], product.c[part]
+        self._a, self._b, self._c = a, product.b, c
+        self._alpha, self._beta = alpha, beta = product.alpha, product.beta
         self._skips_product = alpha == 0 or a.shape[1] == 0
         m, n = c.shape
         k = 1 if self._skips_product else a.shape[1]
@@ -58,11 +45,11 @@ class CutProduct:
                 direct = beta == 0 and c.dtype.kind == "f" and c.dtype != np.float16
                 most = None if direct else TEMPORARY_ELEMENTS
                 self.blocks = cut_blocks(
-                    m, n, k, threads=threads, max_elements=most, likely_rows=likely_rows
+                    m, n, k, threads=threads, max_elements=most, likely_rows=product.likely_rows
                 )
 
     def compute(self, block: Block) -> None:
-        """Do one block; may be called from any thread."""
+        """Compute one block; may be called from any thread."""
         a, b = self._a[block.rows, block.depth], self._b[block.depth, block.columns]
         c = self._c[block.rows, block.columns]
         if self._skips_product:
@@ -73,16 +60,16 @@ class CutProduct:
             multiply_block(a, b, c, alpha=self._alpha, beta=self._beta)
 
     def finish(self) -> None:
-        """Add up the parts where K was cut, once all blocks are done."""
+        """Add up the partial sums if K was cut; to be called after all blocks are done."""
         if self._partial_sums:
             total = np.zeros(self._c.shape, accumulator_dtype(self._c.dtype))
-            # In the order of K, not of the clock, so that the same product has the same bits.
+            # In the order of K, not of completion, so that results are reproducible bit by bit.
             for start in sorted(self._partial_sums):
                 total += self._partial_sums[start]
             with np.errstate(all="ignore"):
                 combine(total, self._c, alpha=self._alpha, beta=self._beta)
 
     def count_rows(self, block: Block) -> float:
-        """Rows of C that a block counts for, by its share of the product."""
+        """Rows of C that a block is worth, by its share of the product."""
         share = (block.depth_stop - block.depth_start) / self.blocks[-1].depth_stop
         return block.elements * share / int(self._c.shape[1])

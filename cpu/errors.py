@@ -1,17 +1,17 @@
-"""What the CPU path refuses, and how a product ends early."""
+"""Errors of cpu/."""
 
 
 class CpuError(Exception):
-    """The root of every error that cpu/ raises on purpose."""
+    """Base of the errors that cpu/ raises on purpose."""
 
 
 class OperandError(CpuError):
-    """An operand or a factor that the product cannot take.
+    """An operand, a factor or a number of threads that is not accepted.
 
     Attributes:
         field: Name of the argument: "a", "b", "c", "alpha", "beta" or "threads".
-        value: What was given.
-        limit: What would have been accepted, in words.
+        value: The value given.
+        limit: What is accepted, in words.
     """
 
     def __init__(self, field: str, value: object, limit: str) -> None:
@@ -22,4 +22,4 @@ class OperandError(CpuError):
 
 
 class ProductCancelled(CpuError):
-    """The caller asked the product to stop; C holds an unfinished product."""
+    """The caller cancelled the product; C is incomplete."""

@@ -1,4 +1,4 @@
-"""C ← αA·B + βC on the CPU: one pool of threads over blocks of C."""
+"""C ← αA·B + βC on the CPU, by one pool of threads."""
 
 import threading
 import time
@@ -13,38 +13,39 @@ from wavetrim.cpu.blas import find_blas
 from wavetrim.cpu.block_sums import BlockSums
 from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.errors import CpuError, OperandError
-from wavetrim.cpu.library import load_cpu_library
+from wavetrim.cpu.library import CPU_LIBRARY
 from wavetrim.cpu.native_team import NATIVE_DTYPES, NativeTeam
 from wavetrim.cpu.operands import check_operands
-from wavetrim.cpu.product import Product
-from wavetrim.cpu.products import Matrix
+from wavetrim.cpu.products import Matrix, Product
 from wavetrim.cpu.python_team import PythonTeam
 from wavetrim.cpu.threads import hold_blas, limit_blas_threads, usable_cores
+from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
 
 class CpuPool:
-    """Multiplies matrices in host memory with a fixed number of threads, the caller's among them.
+    """Multiplies matrices in host memory with a fixed number of threads, the caller included.
 
-    Holds BLAS to one thread, for the life of the process (see `limit_blas_threads`) unless it is
-    lent. Several threads may call `multiply` at once; their blocks share the pool. Usable as a
-    context manager.
+    Several threads may call `multiply` at once; their blocks share the pool. Usable as a context
+    manager. Limits BLAS to one thread for the life of the process (see `limit_blas_threads`) unless
+    `lends_blas` is set.
 
-    Products of float32 and float64 go to threads in C, if there is a C library and a BLAS for it
-    and BLAS takes the matrices as they lie; all others go to as many threads in Python. The library
-    is compiled for the first product that threads can share, or by `prepare`.
+    float32 and float64 are computed by C threads, if the C library and a suitable BLAS are there
+    and BLAS accepts the layout of the matrices. All other products are computed by as many Python
+    threads. The library is compiled for the first product that is large enough for several threads,
+    or by `prepare`.
 
     Args:
-        threads: Threads to compute with; None for `usable_cores()`.
-        cache_dir: Folder of compiled code, the C library's too; None for the library that lies
-            beside its source, or none.
-        native: Whether the C library is to be used where there is one.
-        yields: Whether its threads leave the cores to all others that want them, as those that feed
-            a GPU do. Without one they would only be slowed by whatever else runs on the machine.
-        lends_blas: Whether BLAS has its threads back between products, for others in the process.
+        threads: Number of threads; None for `usable_cores()`.
+        cache_dir: Folder of compiled code; None to use only a library compiled ahead of time.
+        native: Whether to use the C library where it is available.
+        yields: Whether the threads run at idle priority, so that threads that feed a GPU come
+            first. Useless without a GPU: any other process would only slow them down.
+        lends_blas: Whether BLAS gets its threads back between products, for other code in the
+            process.
 
     Attributes:
-        threads: Threads of the pool, the caller's among them.
+        threads: Number of threads, the caller included.
 
     Raises:
         OperandError: `threads` is below 1.
@@ -89,11 +90,11 @@ class CpuPool:
 
     @property
     def native(self) -> bool:
-        """Whether there are threads in C: never before `prepare`, or a product that opens them."""
+        """Whether C threads are running; False before `prepare` or a large enough product."""
         return self._native is not None
 
     def prepare(self) -> bool:
-        """Have the threads in C, so that no product waits for them; False where there are none."""
+        """Compile the library and start the C threads; False where that is impossible."""
         with self._opening:
             if self._may_open:
                 self._may_open = False
@@ -112,27 +113,27 @@ class CpuPool:
         progress: Callable[[float], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
     ) -> float:
-        """C ← αA·B + βC in place, as BLAS does it: β = 0 never reads C, α = 0 neither A nor B.
+        """C ← αA·B + βC in place. As in BLAS, β = 0 never reads C, and α = 0 neither A nor B.
 
         Args:
             a: A[M,K], any strides.
             b: B[K,N], any strides.
-            c: C[M,N], any strides, writable, sharing no memory with A and B.
+            c: C[M,N], any strides; writable, sharing no memory with A and B.
             alpha: Factor of the product; a whole number for integers.
             beta: Factor of C; a whole number for integers.
-            threads: Threads of the pool that take part, from 1, the caller's among them; None for
-                all. The others sleep.
+            threads: Threads that take part, at least 1, the caller included; None for all. The
+                others sleep.
             progress: Called in the calling thread with the rows newly finished (elements of C
-                over N, so fractions occur); the calls add up to M.
+                divided by N, so fractions occur); the calls add up to M.
             cancelled: Polled in the calling thread; True ends the product.
 
         Returns:
-            Seconds that the product took.
+            Seconds of the product.
 
         Raises:
             OperandError: Shapes or element types do not fit, C shares memory with A or B, or a
                 factor of an integer product is no whole number.
-            ProductCancelled: `cancelled` returned True; C holds an unfinished product.
+            ProductCancelled: `cancelled` returned True; C is incomplete.
             CpuError: The pool is closed.
         """
         parts = iter([range(a.shape[0])])
@@ -156,30 +157,30 @@ class CpuPool:
         cancelled: Callable[[], bool] | None = None,
         final: Callable[[Sequence[range]], None] | None = None,
     ) -> float:
-        """As `multiply`, but only the rows of C that `take` gives, part by part.
+        """Like `multiply`, but only for the rows of C that `take` returns, part by part.
 
-        A part is taken when no block of the one before is left to begin, so no thread waits for
-        another before `take` has no more.
+        The next part is taken as soon as the last block of the current part has begun, so threads
+        never wait for each other until `take` has no more rows.
 
         Args:
             a: A[M,K].
             b: B[K,N].
             c: C[M,N]; rows that are not taken are neither read nor written.
-            take: Called by one thread of the pool at a time, whichever it is, with the rows that
-                are left of blocks under way, estimated; returns the next ones, and none when there
-                are no more. Not asked again when it has given all. What it raises ends the product.
-            likely_rows: How many rows `take` is likely to give in all; blocks are cut as for so
-                many (`wavetrim.cpu.blocks.cut_strips`). None where that is not known.
+            take: Returns the next rows, an empty range after the last. Its argument is an estimate
+                of the rows still in progress. Called by one thread at a time, but by any thread of
+                the pool; not called again once all rows are taken. An exception ends the product.
+            likely_rows: Number of rows that `take` is likely to return in total; determines the
+                size of blocks (`wavetrim.cpu.blocks.cut_strips`). None if unknown.
             alpha: Factor of the product.
             beta: Factor of C.
-            threads: Threads of the pool that take part; None for all.
+            threads: Threads that take part; None for all.
             progress: Called in the calling thread with the rows newly finished.
             cancelled: Polled in the calling thread; True ends the product.
-            final: Called in the calling thread with all rows of C so far that will not be written
-                any more; others may be final, too. Only the threads in C tell of them.
+            final: Called in the calling thread with all rows so far that will not be written again;
+                more rows may be final. Only C threads report them.
 
         Returns:
-            Seconds that the rows took.
+            Seconds of the product.
 
         Raises:
             OperandError: As `multiply` does.
@@ -207,12 +208,12 @@ class CpuPool:
 
     @cached_property
     def block_sums(self) -> BlockSums:
-        """What reads rows for the check of a product, with the threads in C if there are some."""
+        """Reader of rows for the check of products; uses the C threads if they are available."""
         self.prepare()
         return BlockSums(self._pool, self._cache_dir)
 
     def close(self) -> None:
-        """End the threads once their blocks are done; calling it again does nothing."""
+        """End the threads once their blocks are done. Idempotent."""
         self._closed = True
         with self._opening:
             self._may_open = False
@@ -221,7 +222,7 @@ class CpuPool:
         self._python.close()
 
     def _open_native(self) -> None:
-        library = load_cpu_library(self._cache_dir)
+        library = load_library(CPU_LIBRARY, self._cache_dir)
         if library is None:
             return
         self._pool = ThreadPool(library, self.threads - 1, settles=True, yields=self._yields)

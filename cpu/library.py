@@ -1,23 +1,15 @@
-"""The C library of cpu/native/: calls of products, and sums of rows."""
+"""The C library of cpu/native/: products and sums of rows, as ctypes."""
 
 import ctypes
 from ctypes import c_char_p, c_double, c_int, c_int64, c_void_p
 from pathlib import Path
 from typing import Final
 
-from wavetrim.native.library import Library, Signatures, declare_functions, load_library
-
-CPU_LIBRARY: Final = Library(
-    name="cpu",
-    folder=Path(__file__).parent / "native",
-    source_names=("calls.c", "blas.c", "sums.c"),
-    header_names=("calls.h",),
-    otherwise="products on the CPU run in Python threads, which is slower",
-)
+from wavetrim.native.library import Library
 
 OVER: Final = 0
 TAKE: Final = 2
-"""What `compute_blocks` answers."""
+"""Results of `compute_blocks`: all is done, and the caller is to take the next part."""
 
 TAKER: Final = ctypes.CFUNCTYPE(c_int, c_int64, c_double)
 
@@ -45,15 +37,9 @@ class Report(ctypes.Structure):
     _fields_ = (
         *(
             (name, c_int64)
-            for name in (
-                "terms",
-                "taken_start",
-                "taken_stop",
-                "open_start",
-                "open_stop",
-            )
+            for name in ("terms", "taken_start", "taken_stop", "open_start", "open_stop")
         ),
-        ("rows_in_hand", c_double),
+        ("rows_in_progress", c_double),
     )
 
 
@@ -71,16 +57,13 @@ class RowsFields(ctypes.Structure):
     )
 
 
-def load_cpu_library(cache_dir: Path | None) -> ctypes.CDLL | None:
-    """The library, its functions declared; None, after a warning, where it cannot be had.
-
-    Args:
-        cache_dir: Folder of compiled code; None for the library beside its source, or none.
-    """
-    library = load_library(CPU_LIBRARY, cache_dir)
-    if library is None:
-        return None
-    signatures: Signatures = {
+CPU_LIBRARY: Final = Library(
+    name="cpu",
+    folder=Path(__file__).parent / "native",
+    source_names=("calls.c", "blas.c", "sums.c"),
+    header_names=("calls.h",),
+    otherwise="products on the CPU run in Python threads, which is slower",
+    signatures={
         "begin_call": (c_void_p, (c_void_p, c_void_p, c_void_p, c_int, TAKER, c_int64)),
         "add_part": (c_int, (c_void_p, c_int64, c_void_p, c_char_p, c_int64, c_int)),
         "end_parts": (None, (c_void_p,)),
@@ -90,6 +73,5 @@ def load_cpu_library(cache_dir: Path | None) -> ctypes.CDLL | None:
         "widen_rows": (None, (c_void_p,)),
         "sum_blocks": (None, (c_void_p,)),
         "raise_maxima": (None, (c_void_p,)),
-    }
-    declare_functions(library, signatures)
-    return library
+    },
+)

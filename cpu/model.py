@@ -1,11 +1,11 @@
-"""Which CPU this is."""
+"""The name of this machine's CPU."""
 
 import platform
 from pathlib import Path
 
 
 def find_cpu_name() -> str:
-    """The model as the kernel names it, or the machine's architecture where it does not."""
+    """The model name in /proc/cpuinfo, else the machine's architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""One call of the pool by the C library, which asks Python for parts only."""
+"""One product computed by the C library, which calls Python only to take the next rows."""
 
 import ctypes
 import itertools
@@ -13,41 +13,39 @@ import numpy as np
 from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth
 from wavetrim.cpu.errors import CpuError, ProductCancelled
 from wavetrim.cpu.library import OVER, TAKE, TAKER, Report
-from wavetrim.cpu.product import Product
-from wavetrim.cpu.products import Matrix, combine
+from wavetrim.cpu.products import Matrix, Product, combine
 
 _POLL_NANOSECONDS: Final = 20_000_000
+"""Interval at which the caller polls for cancellation; chosen, not measured."""
 
 _keys = itertools.count()
 _calls: "WeakValueDictionary[int, NativeCall]" = WeakValueDictionary()
 
 
-def _take_for(key: int, rows_in_hand: float) -> int:
+def _take_for(key: int, rows_in_progress: float) -> int:
     call = _calls[key]
     try:
-        call.extend(rows_in_hand)
-    except BaseException as error:  # whatever it is belongs to the caller
+        call.extend(rows_in_progress)
+    except BaseException as error:  # raised again in the caller's thread
         call.failure = error
         return 0
     return 1
 
 
 take_for: Final = TAKER(_take_for)
-"""What the library calls in a thread of its own: the next part of a call; 0 where that failed."""
+"""Callback of the library, run in a pool thread: takes the next part of a call; 0 on failure."""
 
 
 class NativeCall:
-    """A product whose parts are computed by threads that do not wait in between.
-
-    The arrays must not go before `follow` ends.
+    """One product in the C library. The arrays must live until `follow` returns.
 
     Args:
-        product: Of matrices that BLAS takes; K, N and α are not 0.
+        product: The product; BLAS accepts its matrices, and K, N and α are not 0.
         library: The C library.
 
     Attributes:
-        key: Names the call for the library.
-        failure: What a part could not be taken for.
+        key: Identifies the call in callbacks.
+        failure: Exception raised while a part was taken, or None.
     """
 
     def __init__(self, product: Product, library: ctypes.CDLL) -> None:
@@ -63,14 +61,14 @@ class NativeCall:
         self.failure: BaseException | None = None
         _calls[self.key] = self
 
-    def extend(self, rows_in_hand: float) -> None:
-        """Take the next part and hand it to the library, or tell it that there is none.
+    def extend(self, rows_in_progress: float) -> None:
+        """Take the next part and add it to the call, or end the parts.
 
         Raises:
-            BaseException: What `take` raises.
+            BaseException: Whatever `take` raises.
         """
         product = self._product
-        rows = product.take(rows_in_hand)
+        rows = product.take(rows_in_progress)
         if not rows:
             self._complete = True
             self._library.end_parts(self._address)
@@ -85,7 +83,7 @@ class NativeCall:
             sums_address = sums.ctypes.data
         count = len(blocks) // BLOCK_BYTES
         self._rows += len(rows)
-        self._complete = self._rows == product.c.shape[0]  # then nobody need ask for more
+        self._complete = self._rows == product.c.shape[0]  # saves one more call of `take`
         part = rows.start, sums_address, blocks, count, self._complete
         if not self._library.add_part(self._address, *part):
             raise MemoryError(f"no memory for {count} blocks")
@@ -97,12 +95,12 @@ class NativeCall:
         cancelled: Callable[[], bool] | None,
         final: Callable[[Sequence[range]], None] | None = None,
     ) -> None:
-        """Compute in the calling thread until all is done, reporting and asking in between.
+        """Help computing until all is done; report progress and poll for cancellation meanwhile.
 
         Args:
-            address: Of the library's call, which ends here.
+            address: Address of the library's call, which is freed here.
             progress: Called with the rows newly finished.
-            cancelled: True ends the product.
+            cancelled: Polled; True ends the product.
             final: Called with all rows that are final so far.
 
         Raises:
@@ -124,9 +122,9 @@ class NativeCall:
                 if report.terms and final is not None and self._adjoin and not self._sums:
                     final(_find_final(report))
                 if state == TAKE:
-                    self.extend(report.rows_in_hand)
+                    self.extend(report.rows_in_progress)
         finally:
-            end(address)  # returns when no thread has the arrays any more
+            end(address)  # returns when no thread uses the arrays any more
         if self.failure is not None:
             raise self.failure
         if not self._complete:
@@ -134,14 +132,14 @@ class NativeCall:
         self._finish()
 
     def _note_taken(self, rows: range) -> None:
-        """See whether the parts so far are one range of rows."""
+        """Record the rows taken, and whether they form one contiguous range so far."""
         if self._taken and rows.start != self._taken.stop and rows.stop != self._taken.start:
             self._adjoin = False
         before = self._taken or rows
         self._taken = range(min(before.start, rows.start), max(before.stop, rows.stop))
 
     def _finish(self) -> None:
-        """Add up the parts where K was cut, in the same order always, for the same bits."""
+        """Add up the partial sums where K was cut, in a fixed order, so results are repeatable."""
         product = self._product
         for rows, sums in self._sums:
             with np.errstate(all="ignore"):
@@ -150,7 +148,7 @@ class NativeCall:
 
 
 def _find_final(report: Report) -> tuple[range, ...]:
-    """The rows that are taken and in whose blocks nothing is left to do."""
+    """The taken rows above and below the blocks that are not finished."""
     above = range(report.taken_start, report.open_start)
     below = range(report.open_stop, report.taken_stop)
     return tuple(rows for rows in (above, below) if rows)
@@ -161,17 +159,17 @@ BLOCK_BYTES: Final = 6 * 8
 
 @lru_cache(maxsize=256)
 def pack_blocks(m: int, n: int, k: int, threads: int, likely_rows: int | None) -> tuple[bytes, int]:
-    """Cut a part into blocks.
+    """Cut a part into blocks, packed for C.
 
     Args:
         m: Rows of the part, at least 1.
         n: Columns of B and C, at least 1.
         k: Columns of A and rows of B, at least 1.
         threads: Threads that will take the blocks.
-        likely_rows: As `cut_blocks` has it.
+        likely_rows: As for `cut_blocks`.
 
     Returns:
-        The blocks as calls.h has them, and into how many parts K is cut.
+        The blocks as an array of `Block` (calls.h), and the number of parts that K is cut into.
     """
     deep = cut_depth(m, n, k, threads=threads)
     blocks = deep or cut_blocks(m, n, k, threads=threads, likely_rows=likely_rows)

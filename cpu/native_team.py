@@ -1,4 +1,4 @@
-"""The pool's threads in C, which call BLAS themselves and never take the interpreter's lock."""
+"""Products by C threads, which call BLAS without the interpreter's lock."""
 
 import ctypes
 from collections.abc import Callable, Sequence
@@ -11,23 +11,22 @@ from wavetrim.cpu.errors import CpuError
 from wavetrim.cpu.library import BlasAddresses, ProductFields
 from wavetrim.cpu.native_call import NativeCall, take_for
 from wavetrim.cpu.operands import find_blas_strides
-from wavetrim.cpu.product import Product
-from wavetrim.cpu.products import Matrix
+from wavetrim.cpu.products import Matrix, Product
 from wavetrim.native.pool import ThreadPool
 
 NATIVE_DTYPES: Final = (np.dtype(np.float32), np.dtype(np.float64))
-"""The element types that the threads in C multiply."""
+"""Element types that the C threads multiply."""
 
 _KINDS: Final = (np.ndarray, np.memmap)
 _LARGEST_NARROW: Final = 2**31 - 1
 
 
 class NativeTeam:
-    """Multiplies by C threads. Safe to use from several threads.
+    """Multiplies by C threads. Thread-safe.
 
     Args:
-        pool: The threads, of the library of cpu/native/.
-        blas: What they call.
+        pool: The threads; its library is that of cpu/native/.
+        blas: The BLAS that they call.
     """
 
     def __init__(self, pool: ThreadPool, blas: Blas) -> None:
@@ -37,9 +36,9 @@ class NativeTeam:
         self._largest = 2**63 - 1 if blas.integer_bytes == 8 else _LARGEST_NARROW
 
     def describe(self, product: Product) -> ProductFields | None:
-        """A product as the library takes it; None for one that it does not take.
+        """The product's fields for C; None for a product that Python threads must compute.
 
-        It takes what BLAS does, where that is fastest. A forked process has none of the threads.
+        C computes what BLAS accepts, except K = 1. In a forked process the pool has no threads.
         """
         a, b, c = product.a, product.b, product.c
         if c.dtype not in NATIVE_DTYPES or not product.alpha or not c.size or a.shape[1] <= 1:
@@ -64,11 +63,11 @@ class NativeTeam:
         cancelled: Callable[[], bool] | None,
         final: Callable[[Sequence[range]], None] | None = None,
     ) -> None:
-        """Compute a product of which `describe` made these fields.
+        """Compute a product from the fields that `describe` returned.
 
         Raises:
             CpuError: The pool is closed.
-            MemoryError: There is none for the call.
+            MemoryError: No memory for the call.
             ProductCancelled: `cancelled` returned True.
         """
         call = NativeCall(product, self._pool.library)
@@ -84,7 +83,7 @@ class NativeTeam:
             call.follow(address, progress, cancelled, final)
 
     def _find_strides(self, matrix: Matrix) -> tuple[int, int] | None:
-        """What is of another class may read its elements in a way of its own."""
+        """Strides in bytes for BLAS; None for other layouts, and for subclasses of ndarray."""
         if type(matrix) not in _KINDS:
             return None
         strides = find_blas_strides(matrix)

@@ -1,4 +1,4 @@
-"""What a product on the CPU takes as it lies in memory, and what it refuses."""
+"""Checks of operands, and the layouts that BLAS accepts."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from wavetrim.cpu.products import DTYPES, Matrix
 
 
 def check_operands(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
-    """Refuse what cannot be multiplied.
+    """Check that a product can be computed.
 
     Raises:
         OperandError: Shapes or element types do not fit, C is read-only or shares memory with A
@@ -32,15 +32,15 @@ def check_operands(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
 
 
 def find_blas_strides(matrix: Matrix) -> tuple[int, int] | None:
-    """Bytes from one row to the next and from one column to the next, as BLAS wants them.
+    """Row stride and column stride in bytes, as BLAS needs them.
 
     Args:
-        matrix: Of at least one element.
+        matrix: A matrix of at least one element.
 
     Returns:
-        One of the two is the size of an element, the other one a leading dimension: at least as
-        much as a row, or a column, takes. Strides of a single row or column do not count, so they
-        are chosen. None where BLAS cannot take the matrix.
+        One stride is the size of an element; the other is the leading dimension, at least the size
+        of a row (or column). The stride of a single row or column is arbitrary, so a valid one is
+        chosen. None where BLAS does not accept the layout.
     """
     (rows, columns), (down, across), item = matrix.shape, matrix.strides, matrix.itemsize
     if not matrix.flags.aligned:

@@ -1,12 +1,13 @@
-"""Products in one thread, of one block or of all, element type by element type.
+"""Products: their description, and their computation in one thread for each element type.
 
-float32 and float64 go to BLAS. float16 is accumulated in float32, a part of K at a time. Integers
-keep NumPy's rule, arithmetic modulo 2 to the power of the type's bits: those of 8 and 16 bits go
-through float64 BLAS, which is exact while every partial sum stays below 2**53, the wider ones
-through NumPy's own loops.
+float32 and float64 use BLAS. float16 is accumulated in float32, a part of K at a time. Integers
+follow NumPy: arithmetic modulo 2 to the power of the type's bits. 8 and 16 bits use float64 BLAS,
+which is exact while every partial sum is below 2**53; wider types use NumPy's own loops.
 """
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +22,47 @@ DTYPES = frozenset(
         *("uint8", "uint16", "uint32", "uint64"),
     )
 )
-"""The element types that can be multiplied."""
+"""Element types that can be multiplied."""
 
 TEMPORARY_ELEMENTS = 1 << 18
-"""The most elements of C for which one block may hold a temporary."""
+"""Largest temporary of a block, in elements of C. Chosen, not measured."""
 
 _DEPTH_STEP = 1024
+"""Part of K that is summed at a time. Sums of 16-bit products are exact up to 2**21 of them."""
+
+TakeRows: TypeAlias = Callable[[float], range]
+"""Returns the next rows of C, given an estimate of the rows in progress; empty after the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Some rows of C ← αA·B + βC, to be computed by some threads.
+
+    Attributes:
+        a: A[M,K].
+        b: B[K,N].
+        c: C[M,N].
+        alpha: Factor of the product.
+        beta: Factor of the old C.
+        take: Returns the next rows. Called by one thread at a time, but by any thread.
+        likely_rows: Number of rows that `take` is likely to return in total, or None.
+        threads: Threads that take part, the caller included.
+    """
+
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    alpha: float
+    beta: float
+    take: TakeRows
+    likely_rows: int | None
+    threads: int
 
 
 def multiply_alone(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
-    """A small product (`blocks.is_small`): one thread has it before others would be awake.
+    """Compute a small product (`blocks.is_small`) in the calling thread.
 
-    As BLAS does it: β = 0 never reads C, α = 0 no operand.
+    As in BLAS, β = 0 never reads C, and α = 0 neither A nor B.
 
     Args:
         a: A[M,K], any strides, or a stack of matrices by NumPy's rules.
@@ -66,7 +96,7 @@ def multiply_block(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
         beta: Factor of C; a whole number for integers.
     """
     if beta == 0 and a.dtype.kind == "f" and a.dtype != np.float16:
-        # One product an element is a matter of writing C; BLAS takes four times as long.
+        # With K = 1 the cost is writing C; BLAS takes four times as long.
         (np.multiply if a.shape[1] == 1 else np.matmul)(a, b, out=c)
         if alpha != 1:
             c *= c.dtype.type(alpha)
@@ -101,7 +131,7 @@ def scale(c: Matrix, beta: float) -> None:
     if beta == 0:
         c[...] = 0
     elif beta != 1:
-        # Half precision has no room for every factor; it is scaled in single, as sums are.
+        # float16 cannot represent every factor, so it is scaled in float32, as sums are.
         factor = _cast_factor(beta, accumulator_dtype(c.dtype))
         np.multiply(c, factor, out=c, casting="same_kind")
 
@@ -125,7 +155,7 @@ def _form_half_product(a: Matrix, b: Matrix) -> Matrix:
 
 def _form_short_product(a: Matrix, b: Matrix) -> Matrix:
     total = np.zeros((a.shape[0], b.shape[1]), a.dtype)
-    # 2**16 * 2**16 * 1024 < 2**53: every sum within one part of K is an exact float64.
+    # 2**16 * 2**16 * 1024 < 2**53: every sum within one part of K is exact in float64.
     for start in range(0, a.shape[1], _DEPTH_STEP):
         depth = slice(start, start + _DEPTH_STEP)
         part = np.matmul(a[:, depth].astype(np.float64), b[depth].astype(np.float64))
@@ -135,7 +165,7 @@ def _form_short_product(a: Matrix, b: Matrix) -> Matrix:
 
 def _form_long_product(a: Matrix, b: Matrix) -> Matrix:
     total = np.zeros((a.shape[0], b.shape[1]), a.dtype)
-    # NumPy walks down the columns of B, which is quick when they are contiguous.
+    # NumPy's loop runs down the columns of B, which is fast when they are contiguous.
     for start in range(0, a.shape[1], _DEPTH_STEP):
         depth = slice(start, start + _DEPTH_STEP)
         total += np.matmul(a[:, depth], np.asfortranarray(b[depth]))

@@ -1,4 +1,4 @@
-"""Threads of Python's, for element types that BLAS has not, and where there is no C library."""
+"""Products by Python threads: for element types without BLAS, and without the C library."""
 
 import threading
 import time
@@ -13,23 +13,23 @@ import numpy as np
 from wavetrim.cpu.blocks import Block
 from wavetrim.cpu.cut import CutProduct
 from wavetrim.cpu.errors import ProductCancelled
-from wavetrim.cpu.product import Product
+from wavetrim.cpu.products import Product
 from wavetrim.native.call_threads import CallThreads
 
 _POLL_SECONDS: Final = 0.02
-"""How often a thread that waits for others asks whether the call is cancelled; chosen."""
+"""Interval at which a waiting caller polls for cancellation; chosen, not measured."""
 
 TakeProduct: TypeAlias = Callable[[float], CutProduct | None]
-"""The next part of a call, given the rows that are in hand; None behind the last."""
+"""Returns the next part of a call, given the rows in progress; None after the last."""
 
 _Work: TypeAlias = tuple[CutProduct, Block]
 
 
 class PythonTeam:
-    """A team of Python's threads, started when they are needed. Safe to use from several threads.
+    """Python threads, started when they are needed. Thread-safe.
 
     Args:
-        threads: The most threads beside the callers'.
+        threads: Largest number of threads, not counting callers.
     """
 
     def __init__(self, threads: int) -> None:
@@ -48,42 +48,37 @@ class PythonTeam:
         """
         left = product.c.shape[0]
 
-        def take_product(rows_in_hand: float) -> CutProduct | None:
+        def take_product(rows_in_progress: float) -> CutProduct | None:
             nonlocal left
-            rows = product.take(rows_in_hand) if left else range(0)
+            rows = product.take(rows_in_progress) if left else range(0)
             if not rows:
                 return None
             left -= len(rows)
-            part = slice(rows.start, rows.stop)
-            return CutProduct(
-                product.a[part], product.b, product.c[part],
-                alpha=product.alpha, beta=product.beta, threads=product.threads,
-                likely_rows=product.likely_rows,
-            )  # fmt: skip
+            return CutProduct(product, rows)
 
         call = _Call(take_product, summon=self._summon, helpers=product.threads - 1)
         call.follow(progress, cancelled)
 
     def close(self) -> None:
-        """End the threads once their blocks are done; calling it again does nothing."""
+        """End the threads once their blocks are done. Idempotent."""
         self._threads.close()
 
     def _summon(self, call: "_Call", helpers: int) -> None:
-        """Have so many threads help with a call as soon as they can, if the team is open."""
+        """Let this many threads help with a call; does nothing once the team is closed."""
         with suppress(RuntimeError):
             for _ in range(helpers):
                 self._threads.submit(call.help)
 
 
 class _Call:
-    """Products that come one after the other, computed by threads that do not wait in between.
+    """The parts of one product, computed without a barrier between them.
 
-    Whoever finds no block left takes the next product, while the others finish their blocks.
+    A thread that finds no block left takes the next part while the others finish their blocks.
 
     Args:
-        take: Called by one thread at a time, whichever it is.
-        summon: Called with a number of threads that can help now.
-        helpers: The most threads that may help, beside the calling one.
+        take: Returns the next part. Called by one thread at a time, but by any thread.
+        summon: Called with the number of threads that should help now.
+        helpers: Largest number of helpers, not counting the caller.
     """
 
     def __init__(
@@ -98,7 +93,7 @@ class _Call:
         self._ended = False
         self._blocks = 0
         self._heard = 0
-        self._hands = _Hands()
+        self._running = _Running()
         self._news: SimpleQueue[float | BaseException] = SimpleQueue()
 
     def help(self) -> None:
@@ -107,11 +102,9 @@ class _Call:
             pass
 
     def follow(
-        self,
-        progress: Callable[[float], None] | None,
-        cancelled: Callable[[], bool] | None,
+        self, progress: Callable[[float], None] | None, cancelled: Callable[[], bool] | None
     ) -> None:
-        """Compute in the calling thread until all blocks are done, reporting and asking between.
+        """Help computing until all is done; report progress and poll for cancellation meanwhile.
 
         Raises:
             ProductCancelled: `cancelled` returned True.
@@ -120,7 +113,7 @@ class _Call:
             while True:
                 if cancelled is not None and cancelled():
                     raise ProductCancelled("the product was cancelled")
-                # Behind the last block nothing is added, so what is awaited then is all there is.
+                # Once no block is left no part follows, so `_blocks` is final.
                 computed = self._compute_next()
                 if not computed and self._heard == self._blocks:
                     break
@@ -133,20 +126,20 @@ class _Call:
             product.finish()
 
     def _compute_next(self) -> bool:
-        """Compute one block, and tell of it or of what went wrong; False when none is left."""
+        """Compute one block and report it, or its error; False when none is left."""
         work = self._pop()
         if work is None:
             return False
         product, block = work
         rows = product.count_rows(block)
-        self._hands.begin(rows)
+        self._running.begin(rows)
         try:
             with np.errstate(all="ignore"):
                 product.compute(block)
-        except BaseException as error:  # whatever it is belongs to the caller
+        except BaseException as error:  # raised again in the caller's thread
             self._news.put(error)
         else:
-            self._hands.end()
+            self._running.end()
             self._news.put(rows)
         return True
 
@@ -163,9 +156,9 @@ class _Call:
                     self._extend()
 
     def _extend(self) -> None:
-        """Take the next product; only under the lock."""
+        """Take the next part. The caller holds the lock `_taking`."""
         try:
-            product = self._take(self._hands.count_rows())
+            product = self._take(self._running.count_rows())
         except BaseException as error:
             self._ended = True
             self._blocks += 1
@@ -184,7 +177,7 @@ class _Call:
             self._summon(self, more)
 
     def _hear(self, timeout: float | None) -> float:
-        """The rows newly finished: all that is told, waiting for the first; 0 after the timeout."""
+        """Wait for a report, then sum the rows of all reports there are; 0 after the timeout."""
         rows = 0.0
         try:
             news = self._news.get(timeout=timeout)
@@ -198,9 +191,9 @@ class _Call:
             return rows
 
     def _stop(self) -> None:
-        """Take back the blocks that are left and wait for those in the hands of the others.
+        """Drop the blocks not begun and wait for those in progress.
 
-        None of them may go on writing into an array that the caller has back.
+        No thread may write into the arrays after the call has returned.
         """
         with self._taking:
             self._ended = True
@@ -215,8 +208,8 @@ class _Call:
             self._heard += 1
 
 
-class _Hands:
-    """Tells from the blocks that were done how far those are that threads have in hand.
+class _Running:
+    """Estimates how many rows of the blocks in progress are left, from the pace of finished ones.
 
     Each thread has one block at a time.
     """
@@ -228,21 +221,21 @@ class _Hands:
         self._done_seconds = 0.0
 
     def begin(self, rows: float) -> None:
-        """Note that the calling thread begins a block."""
+        """Record that the calling thread begins a block."""
         with self._lock:
             self._begun[threading.get_ident()] = rows, time.perf_counter()
 
     def end(self) -> None:
-        """Note that the calling thread has done its block."""
+        """Record that the calling thread has finished its block."""
         with self._lock:
             rows, begun = self._begun.pop(threading.get_ident())
             self._done_rows += rows
             self._done_seconds += time.perf_counter() - begun
 
     def count_rows(self) -> float:
-        """Rows that are left of the blocks in hand, if these take as long a row as those before."""
+        """Rows left of the blocks in progress, at the average pace of finished blocks."""
         now = time.perf_counter()
         with self._lock:
             pace = self._done_rows / self._done_seconds if self._done_seconds else 0.0
-            hands = list(self._begun.values())
-        return sum(max(0.0, rows - pace * (now - begun)) for rows, begun in hands)
+            running = list(self._begun.values())
+        return sum(max(0.0, rows - pace * (now - begun)) for rows, begun in running)

@@ -1,7 +1,7 @@
-"""How many threads this process may keep busy, and BLAS held to one thread in each of them.
+"""Cores that this process can use, and the limit of BLAS to one thread.
 
-The cores of the machine are the wrong answer in a container: a process may be pinned to some of
-them, and its control group, or any group above it, may be allowed fewer seconds of CPU a second.
+In a container the number of cores of the machine is wrong: a process may be pinned to some of them,
+and its control group, or any group above it, may have a CPU quota.
 """
 
 import math
@@ -25,9 +25,9 @@ _limits: list[threadpoolctl.threadpool_limits] = []
 
 
 class BlasHold:
-    """Holds every loaded BLAS to one thread while at least one product runs.
+    """Limits every loaded BLAS to one thread while at least one product runs.
 
-    For processes in which others call BLAS, too: between products it has its threads.
+    For processes in which other code calls BLAS, too: between products BLAS has its threads.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class BlasHold:
     def __enter__(self) -> None:
         with self._lock:
             if self._holders == 0:
-                if self._libraries is None:  # looked for once, which takes milliseconds
+                if self._libraries is None:  # the search takes milliseconds, so it is done once
                     found = threadpoolctl.ThreadpoolController().select(user_api="blas")
                     self._libraries = list(found.lib_controllers)
                 self._threads = [library.get_num_threads() for library in self._libraries]
@@ -61,10 +61,10 @@ hold_blas: Final = BlasHold()
 
 
 def usable_cores(root: Path = Path("/")) -> int:
-    """Cores that this process can keep busy: at least 1, never more than its affinity allows.
+    """Cores that this process can keep busy, at least 1.
 
     Args:
-        root: Where proc/ and sys/ are found.
+        root: Folder that contains proc/ and sys/.
 
     Returns:
         min(cores in the affinity mask, ⌊quota / period⌋ of the process's control group and of
@@ -76,10 +76,10 @@ def usable_cores(root: Path = Path("/")) -> int:
 
 
 def read_cpu_quotas(root: Path) -> list[float]:
-    """CPU seconds a second that each control group around this process allows; empty if unlimited.
+    """CPU quota, in cores, of each control group around this process; empty if unlimited.
 
     Args:
-        root: Where proc/self/cgroup and sys/fs/cgroup are found.
+        root: Folder that contains proc/self/cgroup and sys/fs/cgroup.
     """
     try:
         membership = (root / "proc/self/cgroup").read_text()
@@ -113,10 +113,10 @@ def parse_membership(text: str) -> list[tuple[int, tuple[str, ...], str]]:
 
 
 def list_ancestors(mount: Path, group: str) -> Iterator[Path]:
-    """The folder of a group under a mount point, then those above it, up to the mount point.
+    """The folder of a group under a mount point, then its parents up to the mount point.
 
-    Inside a container the path can name a folder of the host that is not mounted here; what is
-    mounted then is the group itself, so the mount point is always among the answers.
+    In a container the path may name a folder of the host that is not mounted here. What is mounted
+    then is the group itself, so the mount point is always included.
     """
     inner = PurePosixPath(group.lstrip("/"))
     names = [] if ".." in inner.parts else [inner, *inner.parents]
@@ -128,7 +128,7 @@ def list_ancestors(mount: Path, group: str) -> Iterator[Path]:
 
 
 def parse_v2_quota(text: str) -> float | None:
-    """Cores that a cpu.max file ("200000 100000" or "max 100000") allows; None for no limit."""
+    """Quota in cores of a cpu.max file ("200000 100000" or "max 100000"); None for no limit."""
     fields = text.split()
     if not fields or fields[0] == "max":
         return None
@@ -137,17 +137,16 @@ def parse_v2_quota(text: str) -> float | None:
 
 
 def parse_v1_quota(quota: str, period: str) -> float | None:
-    """Cores that cpu.cfs_quota_us and cpu.cfs_period_us allow; None for no limit (-1)."""
+    """Quota in cores of cpu.cfs_quota_us and cpu.cfs_period_us; None for no limit (-1)."""
     allowed = int(quota)
     return allowed / int(period) if allowed > 0 else None
 
 
 def limit_blas_threads() -> None:
-    """Hold every loaded BLAS to one thread, once for the life of the process.
+    """Limit every loaded BLAS to one thread, for the life of the process. Thread-safe.
 
-    The pool's workers are the parallelism: threads of BLAS beside them would spin on the same
-    cores. The limit is set once because threadpoolctl looks through all loaded libraries each
-    time. Safe to call from several threads.
+    The pool's threads are the parallelism; BLAS threads would compete for the same cores. The limit
+    is set once, because threadpoolctl searches all loaded libraries each time.
     """
     with _limit_lock:
         if not _limits:

@@ -1,4 +1,4 @@
-"""Everything that runs on a GPU: kernels, their compilation, and the ways to launch them.
+"""Everything that runs on a GPU: kernels, their compilation and their launches.
 
 `catalog` lists the kernels, `tiling` says how a block divides its work, `compile` makes cubins of
 `cuda/`. Then, in the order of a product's way: `gemm/` launches products of matrices on the GPU,

@@ -1,12 +1,13 @@
-"""The kernels that there are, and what each is compiled and launched with.
+"""The catalog of kernels: what each is compiled and launched with.
 
-Knows neither NumPy nor CuPy: the planner reads it on machines without a GPU.
+Imports neither NumPy nor CuPy: the planner reads it on machines without a GPU.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from wavetrim.kernels.compile import KERNEL_SOURCES
 from wavetrim.kernels.errors import UnknownKernel
@@ -24,8 +25,8 @@ _ITEM_BYTES: Final = {"float16": 2, "float32": 4, "float64": 8}
 _C_TYPES: Final = {"float32": "float", "float64": "double"}
 _HOPPER: Final = (9, 0)
 _PARTITION_SMS: Final = 8
-"""Multiprocessors that a driver puts into a partition together: Hopper's and newer ones'. Older
-GPUs put fewer together, of which 8 is a multiple."""
+"""Granularity of green contexts in multiprocessors, on Hopper and newer GPUs. On older GPUs it is
+smaller and divides 8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +36,17 @@ class KernelSpec:
     Attributes:
         name: "naive", "simple", "coalesced", "shared", "register", "bulk", "tensor" or "cublas".
         dtype: NumPy's name of the element type.
-        tile: What one block computes; W × W × W for the first four.
-        threads: Threads per block.
-        source: File under kernels/cuda/; None for cuBLAS.
-        accuracy: "strict" (fused multiply-adds of the element type in the order of k, each rounded
-            as IEEE has it), "float32" or "float64" (tensor cores, with errors no larger than those
-            of sums in that type) or "library" (whatever the library does).
-        min_compute_capability: The oldest GPU that runs it.
-        max_compute_capability: The newest GPU that runs it; None for all to come.
+        tile: What one block computes at a time; W × W × W for the first four kernels.
+        threads: Threads of a block.
+        source: File in kernels/cuda/; None for cuBLAS.
+        accuracy: "strict" (IEEE fused multiply-adds of the element type in the order of k),
+            "float32" or "float64" (tensor cores, with errors no larger than those of sums in that
+            type) or "library" (whatever cuBLAS does).
+        min_compute_capability: Oldest GPU that runs it.
+        max_compute_capability: Newest GPU that runs it; None for no limit.
         tiling: How the kernel divides its tile; None for W × W threads and for cuBLAS.
-        keeps_order: Whether the assembler is to keep the order of instructions in the source, which
-            decides how often operands in registers get in one another's way.
+        keeps_order: Whether the assembler must keep the order of instructions in the source, which
+            avoids register bank conflicts.
     """
 
     name: str
@@ -60,39 +61,39 @@ class KernelSpec:
     keeps_order: bool = False
 
     def __hash__(self) -> int:
-        """Of what tells nearly all entries apart: launches look them up by the microsecond."""
+        """A fast hash of the fields that distinguish nearly all entries: each launch needs it."""
         return hash((self.name, self.dtype, self.threads))
 
     @property
     def folder(self) -> Path:
-        """Where the sources of the kernels are."""
+        """Folder of the source."""
         return KERNEL_SOURCES
 
     @property
     def persistent(self) -> bool:
-        """Whether a launch can be held to some of the multiprocessors."""
+        """Whether a launch can be limited to some of the multiprocessors."""
         return self.source is None or (self.tiling is not None and self.tiling.holdable)
 
     @property
     def sms_quantum(self) -> int:
-        """What the multiprocessors that it is held to are a multiple of, unless they are all."""
+        """Granularity of a limit on multiprocessors."""
         return _PARTITION_SMS if self.source is None else 1
 
     def count_held_sms(self, sms: int, sm_count: int) -> int:
-        """Multiprocessors that it runs on where it is held to `sms` of `sm_count`; 0 if it cannot.
+        """Multiprocessors that it uses when limited to `sms` of `sm_count`; 0 if that is too few.
 
-        Only of a kernel that is `persistent`.
+        Only for a kernel that is `persistent`.
         """
         return sms if sms == sm_count else sms - sms % self.sms_quantum
 
     @property
     def splits_tail(self) -> bool:
-        """Whether the last, partly filled wave is split along K among all multiprocessors."""
+        """Whether the last, partly filled wave is split along K over all multiprocessors."""
         return isinstance(self.tiling, BulkTiling)
 
     @property
     def least_k(self) -> int:
-        """The K from which on it computes itself; below, another kernel does in its place."""
+        """Smallest K that the kernel computes itself; another one replaces it below."""
         return LEAST_SPLIT_K if isinstance(self.tiling, SplitTiling) else 1
 
     @property
@@ -107,14 +108,14 @@ class KernelSpec:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """Functions in the compiled kernel, the one that computes the product first."""
+        """Functions of the compiled kernel; the first computes the product."""
         if self.source is None:
             return ()
         return self.tiling.entries if self.tiling else ("multiply",)
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of a block; 0 for cuBLAS, whose kernels vary."""
+        """Shared memory of a block in bytes; 0 for cuBLAS, whose kernels vary."""
         item_bytes = _ITEM_BYTES[self.dtype]
         if self.tiling:
             return self.tiling.count_shared_bytes(self.tile, item_bytes)
@@ -123,12 +124,12 @@ class KernelSpec:
 
     @property
     def dynamic_shared_bytes(self) -> int:
-        """The part of `shared_bytes` that the launch asks for."""
+        """The part of `shared_bytes` that is allocated at launch."""
         return self.shared_bytes if self.tiling else 0
 
     @property
     def macros(self) -> dict[str, str]:
-        """Macros that the source is compiled with; none for cuBLAS."""
+        """Macros to compile the source with; none for cuBLAS."""
         if self.source is None:
             return {}
         element = {"ELEMENT": _C_TYPES[self.dtype]}
@@ -138,7 +139,7 @@ class KernelSpec:
         return element | self.tile.macros | self.tiling.macros | shared
 
     def runs_on(self, compute_capability: tuple[int, int]) -> bool:
-        """Whether such a GPU runs it."""
+        """Whether a GPU of this compute capability runs it."""
         newest = self.max_compute_capability or compute_capability
         return self.min_compute_capability <= compute_capability <= newest
 
@@ -147,70 +148,46 @@ def _textbook(name: str, dtype: str, w: int) -> KernelSpec:
     return KernelSpec(name, dtype, Tile(w, w, w), threads=w * w, source=f"{name}.cu")
 
 
-def _register(
-    dtype: str, tile: Tile, tiling: RegisterTiling, *, since: tuple[int, int] = (7, 5)
+def _tiled(
+    name: str, dtype: str, tile: Tile, tiling: Tiling, *, source: str | None = None, **others: Any
 ) -> KernelSpec:
-    return KernelSpec(
-        "register",
-        dtype,
-        tile,
-        threads=tiling.count_threads(tile),
-        source="register.cu",
-        min_compute_capability=since,
-        tiling=tiling,
-        keeps_order=dtype == "float32",
-    )
+    threads = tiling.count_threads(tile)
+    return KernelSpec(name, dtype, tile, threads, source or f"{name}.cu", tiling=tiling, **others)
 
 
-def _bulk(tile: Tile, tiling: BulkTiling) -> KernelSpec:
-    return KernelSpec(
-        "bulk",
-        "float32",
-        tile,
-        threads=tiling.count_threads(tile),
-        source="bulk.cu",
-        min_compute_capability=_HOPPER,
-        max_compute_capability=_HOPPER,  # other GPUs do not let warps exchange registers
-        tiling=tiling,
-        keeps_order=True,
-    )
-
-
-def _tensor_float32(tile: Tile, tiling: SplitTiling) -> KernelSpec:
-    return KernelSpec(
-        "tensor",
-        "float32",
-        tile,
-        threads=tiling.count_threads(tile),
-        source="tensor.cu",
-        accuracy="float32",
-        min_compute_capability=_HOPPER,
-        max_compute_capability=_HOPPER,  # no other GPU has wgmma
-        tiling=tiling,
-    )
-
-
-def _tensor_float64(
-    tile: Tile, tiling: WarpTiling, *, until: tuple[int, int] | None = None
-) -> KernelSpec:
-    return KernelSpec(
-        "tensor",
-        "float64",
-        tile,
-        threads=tiling.count_threads(tile),
-        source="tensor_float64.cu",
-        accuracy="float64",
-        min_compute_capability=_HOPPER,
-        max_compute_capability=until,
-        tiling=tiling,
-    )
+_register_float32 = partial(_tiled, "register", "float32", keeps_order=True)
+_register_float64 = partial(_tiled, "register", "float64")
+_bulk = partial(
+    _tiled,
+    "bulk",
+    "float32",
+    keeps_order=True,
+    min_compute_capability=_HOPPER,
+    max_compute_capability=_HOPPER,  # other GPUs cannot move registers between warpgroups
+)
+_tensor_float32 = partial(
+    _tiled,
+    "tensor",
+    "float32",
+    accuracy="float32",
+    min_compute_capability=_HOPPER,
+    max_compute_capability=_HOPPER,  # no other GPU has wgmma
+)
+_tensor_float64 = partial(
+    _tiled,
+    "tensor",
+    "float64",
+    source="tensor_float64.cu",
+    accuracy="float64",
+    min_compute_capability=_HOPPER,
+)
 
 
 def _cublas(dtype: str, tile: Tile, threads: int) -> KernelSpec:
     return KernelSpec("cublas", dtype, tile, threads, source=None, accuracy="library")
 
 
-# Of each name and element type, the first entry is what is meant when no tile is named.
+# The first entry of each name and element type is its default tile.
 _CATALOG: Final[tuple[KernelSpec, ...]] = (
     *(
         _textbook(name, dtype, w)
@@ -218,34 +195,33 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
         for dtype in ("float32", "float64")
         for w in (32, 16, 8, 4)
     ),
-    _register("float32", Tile(64, 128, 16), RegisterTiling(8, 8, stages=3, blocks_per_sm=3)),
-    _register(
-        "float32",
+    _register_float32(Tile(64, 128, 16), RegisterTiling(8, 8, stages=3, blocks_per_sm=3)),
+    _register_float32(
         Tile(256, 128, 16),
         RegisterTiling(16, 8, stages=3, blocks_per_sm=1),
-        since=(8, 0),
+        min_compute_capability=(8, 0),
     ),
-    _register("float32", Tile(64, 64, 16), RegisterTiling(8, 8, stages=3, blocks_per_sm=6)),
-    _register("float64", Tile(128, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=1)),
-    _register("float64", Tile(64, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=2)),
-    _register("float64", Tile(64, 64, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=4)),
+    _register_float32(Tile(64, 64, 16), RegisterTiling(8, 8, stages=3, blocks_per_sm=6)),
+    _register_float64(Tile(128, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=1)),
+    _register_float64(Tile(64, 128, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=2)),
+    _register_float64(Tile(64, 64, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=4)),
     _bulk(Tile(128, 256, 16), BulkTiling(8, 16, stages=6, registers=232)),
     _bulk(Tile(128, 128, 16), BulkTiling(8, 8, stages=6, registers=240)),
     _tensor_float32(Tile(128, 128, 32), SplitTiling(stages=3, chain=2, flush=16)),
     _tensor_float64(
         Tile(128, 64, 32),
         WarpTiling(64, 32, step=16, stages=2, blocks_per_sm=2, holdable=True),
-        until=_HOPPER,  # for newer GPUs the compiler runs out of registers
+        max_compute_capability=_HOPPER,  # for newer GPUs the compiler runs out of registers
     ),
     _tensor_float64(
         Tile(64, 64, 32),
         WarpTiling(32, 32, step=16, stages=2, blocks_per_sm=3, holdable=True),
-        until=_HOPPER,
+        max_compute_capability=_HOPPER,
     ),
     _tensor_float64(
         Tile(128, 128, 32),
         WarpTiling(64, 32, step=16, stages=2, blocks_per_sm=1, holdable=True),
-        until=_HOPPER,
+        max_compute_capability=_HOPPER,
     ),
     _tensor_float64(
         Tile(128, 64, 16), WarpTiling(64, 32, step=8, stages=3, blocks_per_sm=2, holdable=True)
@@ -261,11 +237,11 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
 def list_kernels(
     *, dtype: str | None = None, compute_capability: tuple[int, int] | None = None
 ) -> tuple[KernelSpec, ...]:
-    """The entries of the catalog, simplest kernels first.
+    """Entries of the catalog, simplest kernels first.
 
     Args:
         dtype: Only entries of this element type.
-        compute_capability: Only entries that such a GPU runs.
+        compute_capability: Only entries that a GPU of this compute capability runs.
     """
     return tuple(
         spec
@@ -276,7 +252,7 @@ def list_kernels(
 
 
 def find_kernel(name: str, dtype: str, tile: str | None = None) -> KernelSpec:
-    """The entry of that name and element type.
+    """The entry of that name, element type and tile.
 
     Args:
         name: Name of the kernel.
@@ -285,7 +261,7 @@ def find_kernel(name: str, dtype: str, tile: str | None = None) -> KernelSpec:
             None for the kernel's default.
 
     Raises:
-        UnknownKernel: There is no such name, it has no such element type, or no such tile.
+        UnknownKernel: No such kernel, or not with this element type or tile.
     """
     named = [spec for spec in _CATALOG if spec.name == name]
     if not named:
@@ -303,12 +279,12 @@ def find_kernel(name: str, dtype: str, tile: str | None = None) -> KernelSpec:
 
 
 def _spell_tile(spec: KernelSpec) -> tuple[str, ...]:
-    """The ways to write a tile."""
+    """Accepted spellings of a tile."""
     tile = spec.tile
     spellings = (str(tile), f"{tile.m}x{tile.n}")
     return (*spellings, str(tile.n)) if tile.m == tile.n == tile.k else spellings
 
 
 def _one_of(names: Iterable[str]) -> str:
-    """Each name once, in order: "one of a, b"."""
+    """The distinct names, in order: "one of a, b"."""
     return "one of " + ", ".join(dict.fromkeys(names))

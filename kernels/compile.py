@@ -1,9 +1,9 @@
-"""CUDA source → cubin, through NVRTC; works on a machine without a GPU.
+"""Compiles CUDA source to cubins with NVRTC; needs no GPU.
 
-Compiled kernels are cached on disk. Of each there are two files: the cubin, named after its own
-digest, and a report that names the cubin. Both are written under a temporary name and renamed,
-the cubin first, so a process that finds a report finds the whole cubin too, whoever else writes.
-A cubin that does not have the digest in its name (a full disk, a damaged one) is compiled anew.
+Cubins are cached on disk in two files: the cubin, named by its own digest, and a report that names
+the cubin. Both are written under a temporary name and renamed, the cubin first. So a process that
+finds a report finds the whole cubin, too. A cubin that does not match its digest (full or damaged
+disk) is compiled again.
 """
 
 import hashlib
@@ -20,35 +20,35 @@ from uuid import uuid4
 from wavetrim.kernels.errors import CompilationFailed
 
 ARCHITECTURES: Final = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
-"""What every kernel is compiled for in CI: Turing to Blackwell."""
+"""Architectures that CI compiles every kernel for: Turing to Blackwell."""
 
 KERNEL_SOURCES: Final = Path(__file__).parent / "cuda"
-"""Where the kernels' CUDA sources are."""
+"""Folder of the kernels' CUDA sources."""
 
 _INCLUDE: Final = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
-# IEEE arithmetic as NumPy has it: denormals kept, division and square root rounded correctly.
-# A product followed by a sum is fused, which rounds once instead of twice.
+# IEEE arithmetic, as in NumPy: denormals kept, division and square root correctly rounded.
+# Multiply-adds are fused, which rounds once instead of twice.
 _OPTIONS: Final[dict[str, object]] = {
     "std": "c++17",
     "ftz": False,
     "fma": True,
     "prec_div": True,
     "prec_sqrt": True,
-    # NVRTC's own cache lies in the home folder, and what comes out of it has no report.
+    # NVRTC's own cache is in the home folder, and a cubin from there comes without a report.
     "no_cache": True,
 }
 
 
 class Compilable(Protocol):
-    """What the compiler has to know of a kernel: of a product's, or of a probe's."""
+    """What the compiler needs to know of a kernel; products and probes have it."""
 
     @property
     def label(self) -> str:
-        """What it is called in messages and reports."""
+        """Name in messages and reports."""
 
     @property
     def folder(self) -> Path:
-        """Where its source is, with what that includes."""
+        """Folder of the source and of the files that it includes."""
 
     @property
     def source(self) -> str | None:
@@ -60,24 +60,23 @@ class Compilable(Protocol):
 
     @property
     def macros(self) -> dict[str, str]:
-        """Macros that the source is compiled with."""
+        """Macros to compile the source with."""
 
     @property
     def keeps_order(self) -> bool:
-        """Whether the assembler is to keep the order of instructions in the source."""
+        """Whether the assembler must keep the order of instructions in the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """A cubin on disk, and what the compiler reports of it.
+    """A cubin on disk, and the compiler's report on it.
 
     Attributes:
         path: The cubin.
         entry: Name of its main function; the others are in the spec.
-        registers: Registers per thread, the most of any function.
-        spill_bytes: Bytes of registers stored to local memory, the most of any function.
-        shared_bytes: Shared memory of a block that the source itself declares; what the launch
-            adds is in the spec.
+        registers: Registers per thread, the largest of all functions.
+        spill_bytes: Bytes of registers spilled to local memory, the largest of all functions.
+        shared_bytes: Static shared memory of a block; the spec has the dynamic part.
     """
 
     path: Path
@@ -88,12 +87,12 @@ class CompiledKernel:
 
 
 def compile_kernel(spec: Compilable, arch: str, cache_dir: Path) -> CompiledKernel:
-    """Compile a kernel, or find it in the cache. Safe in several processes at once.
+    """Compile a kernel, or find it in the cache. Several processes may do so at once.
 
     Args:
-        spec: An entry of a catalog that has a source.
-        arch: The compiler's name of an architecture, such as "sm_90a".
-        cache_dir: Folder of compiled kernels; made when it is not there.
+        spec: A kernel that has a source.
+        arch: Architecture, such as "sm_90a".
+        cache_dir: Folder of compiled kernels; created if missing.
 
     Raises:
         CompilationFailed: The source does not compile for `arch`, or NVRTC is not installed.
@@ -129,7 +128,7 @@ def find_compiler_version() -> str:
 
 
 def _digest_inputs(spec: Compilable, arch: str) -> str:
-    """A key that changes with everything that the cubin depends on."""
+    """A digest of everything that the cubin depends on."""
     assert spec.source is not None, "cuBLAS has no source"
     inputs = {
         "sources": {
@@ -145,7 +144,7 @@ def _digest_inputs(spec: Compilable, arch: str) -> str:
 
 
 def _find_sources(folder: Path, name: str) -> Iterator[Path]:
-    """A source and all that it includes, directly or not."""
+    """A source and all files that it includes, directly or indirectly."""
     found: set[str] = set()
     waiting = [name]
     while waiting:
@@ -159,7 +158,7 @@ def _find_sources(folder: Path, name: str) -> Iterator[Path]:
 
 def _run_compiler(spec: Compilable, arch: str) -> tuple[bytes, str]:
     """The cubin, and the compiler's log."""
-    find_compiler_version()  # says what is missing, where something is
+    find_compiler_version()  # raises a clear error if NVRTC is missing
     from cuda.core import Program, ProgramOptions
 
     assert spec.source is not None, "cuBLAS has no source"
@@ -181,12 +180,12 @@ def _run_compiler(spec: Compilable, arch: str) -> tuple[bytes, str]:
 
 
 def _list_assembler_options(spec: Compilable) -> list[str]:
-    """A report; and at level 1 in place of 3, instructions stay in the order that they come in."""
+    """-v for the report; -O1 instead of -O3 keeps the order of instructions."""
     return ["-v", "-O1"] if spec.keeps_order else ["-v"]
 
 
 def _describe(spec: Compilable, cubin: bytes, log: str, cache_dir: Path) -> CompiledKernel:
-    """Read the assembler's report, which has a line or two for each function."""
+    """Parse the assembler's report, which has a line or two for each function."""
     return CompiledKernel(
         path=cache_dir / f"{_digest(cubin)}.cubin",
         entry=spec.entries[0],
@@ -205,7 +204,7 @@ def _digest(data: bytes) -> str:
 
 
 def _read_report(path: Path) -> CompiledKernel | None:
-    """What the cache holds, if it is whole."""
+    """The cached kernel, if its cubin is undamaged."""
     try:
         report = json.loads(path.read_bytes())
         compiled = CompiledKernel(
@@ -222,8 +221,8 @@ def _read_report(path: Path) -> CompiledKernel | None:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    """Write a file such that nobody ever sees a part of it."""
-    # Not by tempfile: who may read it is the umask's to say, as of any file.
+    """Write a file atomically."""
+    # Not by tempfile, which ignores the umask.
     unfinished = path.with_name(f".{uuid4().hex}")
     try:
         with unfinished.open("xb") as file:

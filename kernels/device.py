@@ -20,15 +20,15 @@ class DeviceInfo:
     """One CUDA device.
 
     Attributes:
-        index: CUDA's number of the device in this process.
-        name: The vendor's name of it, such as "NVIDIA H200".
+        index: CUDA's index of the device in this process.
+        name: The vendor's name, such as "NVIDIA H200".
         uuid: "GPU-…", the same in every process.
         compute_capability: (major, minor).
         sm_count: Streaming multiprocessors.
         memory_bytes: Device memory.
         clock_mhz: Highest clock of the multiprocessors.
         memory_clock_mhz: Highest clock of the memory.
-        driver_version: Version of the driver, or of its CUDA interface if that is all it tells.
+        driver_version: Version of the driver, else of the CUDA version that it supports.
         runtime_version: Version of the CUDA runtime, such as "13.0".
     """
 
@@ -45,25 +45,21 @@ class DeviceInfo:
 
     @property
     def arch(self) -> str:
-        """The architecture that kernels are compiled for on this device, such as "sm_90a"."""
+        """Architecture to compile for on this device, such as "sm_90a"."""
         return name_arch(self.compute_capability)
 
 
 def name_arch(compute_capability: tuple[int, int]) -> str:
-    """The compiler's name of an architecture: (8, 6) → "sm_86".
+    """Name of an architecture for the compiler: (8, 6) → "sm_86".
 
-    9.0 becomes "sm_90a": the instructions that only Hopper has, such as wgmma, need the suffix.
+    9.0 becomes "sm_90a": instructions that only Hopper has, such as wgmma, need the suffix.
     """
     major, minor = compute_capability
     return f"sm_{major}{minor}" + ("a" if (major, minor) == (9, 0) else "")
 
 
 def list_devices() -> tuple[DeviceInfo, ...]:
-    """All CUDA devices that this process may use.
-
-    Returns:
-        One entry a device in CUDA's order; none where there is no driver, no GPU or no CuPy.
-    """
+    """All CUDA devices of this process, in CUDA's order; empty without driver, GPU or CuPy."""
     try:
         from cupy.cuda import runtime
     except ImportError:
@@ -77,7 +73,7 @@ def list_devices() -> tuple[DeviceInfo, ...]:
 
 
 def explain_no_devices() -> str:
-    """What is missing where `list_devices` finds nothing."""
+    """Why `list_devices` finds nothing."""
     try:
         from cupy.cuda import runtime
     except ImportError:
@@ -89,7 +85,7 @@ def explain_no_devices() -> str:
 
 
 def select_devices(choice: str | None) -> tuple[DeviceInfo, ...]:
-    """The GPUs to use: all of them (None), "none", or those whose indices are listed ("0,1")."""
+    """The GPUs to use: all for None, none for "none", else those of the listed indices ("0,1")."""
     if choice == "none":
         return ()
     wanted = None if choice is None else {int(index) for index in choice.split(",")}
@@ -97,7 +93,7 @@ def select_devices(choice: str | None) -> tuple[DeviceInfo, ...]:
 
 
 def find_device(index: int) -> DeviceInfo:
-    """The device of that number.
+    """The device of that index.
 
     Raises:
         DeviceUnavailable: There is no such device.
@@ -133,7 +129,7 @@ def _read_driver_version() -> str | None:
 
 
 def _format_version(version: int) -> str:
-    """CUDA's number of a version as text: 13010 → "13.1"."""
+    """CUDA's version number as text: 13010 → "13.1"."""
     return f"{version // 1000}.{version % 1000 // 10}"
 
 

@@ -1,14 +1,26 @@
-"""What the kernels refuse, and how a launch fails."""
+"""Errors of kernels/."""
 
 from typing import Final
 
 RECOVERABLE_STATUSES: Final = frozenset({1, 2, 9, 98, 101, 200, 209, 218, 222, 300, 500, 701})
-"""CUDA errors after which the context still works: arguments, memory and images refused before
-anything ran. Every other error (an illegal address, a failed launch, ECC) poisons the context."""
+"""CUDA errors after which the context still works: arguments, memory and images that were refused
+before anything ran. All others (illegal address, failed launch, ECC) poison the context."""
+
+
+def list_cuda_errors() -> tuple[type[Exception], ...]:
+    """CuPy's exceptions for errors of the runtime, of the driver, and for missing memory."""
+    from cupy.cuda import driver, memory, runtime
+
+    return runtime.CUDARuntimeError, driver.CUDADriverError, memory.OutOfMemoryError
+
+
+def is_poisoning(error: BaseException) -> bool:
+    """Whether a CUDA error leaves the context unusable; an error without a status does not."""
+    return getattr(error, "status", 2) not in RECOVERABLE_STATUSES
 
 
 class KernelsError(Exception):
-    """The root of every error that kernels/ raises on purpose."""
+    """Base of the errors that kernels/ raises on purpose."""
 
 
 class UnknownKernel(KernelsError):
@@ -16,8 +28,8 @@ class UnknownKernel(KernelsError):
 
     Attributes:
         field: "kernel", "dtype" or "tile".
-        value: The value that was refused.
-        limit: What would have been accepted, in words.
+        value: The value given.
+        limit: What is accepted, in words.
     """
 
     def __init__(self, field: str, value: object, limit: str) -> None:
@@ -31,7 +43,7 @@ class CompilationFailed(KernelsError):
     """A kernel did not compile, or there is no compiler.
 
     Attributes:
-        log: What the compiler said; empty when there is none.
+        log: The compiler's output; empty without a compiler.
     """
 
     def __init__(self, message: str, log: str = "") -> None:
@@ -40,7 +52,7 @@ class CompilationFailed(KernelsError):
 
 
 class OperandError(KernelsError):
-    """Shapes, element types or strides that a launch cannot take."""
+    """Shapes, element types or strides that are not accepted."""
 
 
 class DeviceUnavailable(KernelsError):
@@ -48,10 +60,10 @@ class DeviceUnavailable(KernelsError):
 
 
 class DeviceFailure(KernelsError):
-    """A CUDA error while work ran.
+    """A CUDA error.
 
     Attributes:
-        poisoned: True when the CUDA context can no longer be used and the process must end.
+        poisoned: Whether the CUDA context is unusable, so that the process must end.
     """
 
     def __init__(self, message: str, *, poisoned: bool = False) -> None:
@@ -60,4 +72,4 @@ class DeviceFailure(KernelsError):
 
 
 class PipelineCancelled(KernelsError):
-    """The caller asked the pipeline to stop; C holds an unfinished product."""
+    """The caller cancelled the product; C is incomplete."""

@@ -1,7 +1,7 @@
-"""CUDA events: where they come from, and waiting for them without holding up the device.
+"""CUDA events: a pool of them, and waiting without delaying the device.
 
-An event that a thread can sleep for makes the device raise an interrupt: on an H200 each takes the
-copy engine 20 µs. Without one the driver's own wait keeps a core busy.
+A blocking event makes the device raise an interrupt, which stops the copy engine for 20 µs (H200).
+For other events the driver's own wait keeps a core busy. So a wait polls and naps.
 """
 
 import time
@@ -10,21 +10,24 @@ from typing import Any, Final
 
 _NOT_READY: Final = 600  # cudaErrorNotReady
 _AWAKE_SECONDS: Final = 2e-4
-_NAP_SECONDS: Final = 2e-5  # the system makes about 80 µs of it
+"""How long a wait polls before it naps; chosen, not measured."""
 
+_NAP_SECONDS: Final = 2e-5
+"""Nap between two polls; chosen. The system makes about 80 µs of it."""
 
 _KEPT_EVENTS: Final = 1024
+"""Largest number of events kept between products; chosen."""
 
 
 class EventPool:
-    """Events that one product after the other takes: to make one takes longer than to record it."""
+    """Events, reused by one product after the other: creating one takes longer than recording."""
 
     def __init__(self) -> None:
         self._events: list[Any] = []
         self._taken = 0
 
     def take(self) -> Any:
-        """A CuPy event of the current device that nobody else has taken since `reclaim`."""
+        """A CuPy event of the current device that has not been taken since the last `reclaim`."""
         if self._taken == len(self._events):
             from cupy.cuda import Event
 
@@ -34,21 +37,21 @@ class EventPool:
         return event
 
     def reclaim(self) -> None:
-        """Take all back. Nothing may wait for them any more, nor be about to record them."""
+        """Make all events available again. No stream may record or wait for any of them."""
         del self._events[_KEPT_EVENTS:]
         self._taken = 0
 
 
 @cache
 def find_runtime() -> Any:
-    """CuPy's CUDA runtime: found once, because an import takes as long as a call of CUDA's."""
+    """CuPy's CUDA runtime module, cached: an import statement takes as long as a CUDA call."""
     from cupy.cuda import runtime
 
     return runtime
 
 
 def has_passed(event: Any) -> bool:
-    """Whether a CuPy event has passed. CuPy's own `done` is False for ever where the device failed.
+    """Whether a CuPy event has passed. CuPy's own `done` hides a failure of the device.
 
     Raises:
         CUDARuntimeError: The device failed.
@@ -67,7 +70,7 @@ def await_event(event: Any, *, awake: bool = False) -> None:
 
     Args:
         event: The event.
-        awake: Whether to look at it all the time, which costs a core and saves a nap's length.
+        awake: Whether to poll all the time, which occupies a core and saves the length of a nap.
 
     Raises:
         CUDARuntimeError: The device failed.

@@ -1,10 +1,11 @@
-"""How a thread block divides its work; what follows for its threads, memory and macros.
+"""How a thread block divides its tile, and the threads, shared memory and macros that follow.
 
-Knows neither NumPy nor CuPy, like the catalog.
+Imports neither NumPy nor CuPy, like the catalog.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Final, Protocol
+from typing import Final
 
 _VECTOR_BYTES = 16
 _SPLIT_BYTES = 2  # of a bfloat16
@@ -13,12 +14,13 @@ _BARRIER_BYTES = 8
 _WARPGROUP = 128
 
 LEAST_SPLIT_K: Final = 128
-"""Below it, where memory is the limit, float64 sums are affordable, and no error is smaller."""
+"""Smallest K computed from bfloat16 splits. Below it memory bandwidth is the limit, so sums in
+float64 cost no time and are more accurate. Chosen; no measurement is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Rows and columns of C that one thread block computes, and the steps of K it takes at once."""
+    """Rows (m) and columns (n) of C that a thread block computes, and its step along K (k)."""
 
     m: int
     n: int
@@ -29,43 +31,55 @@ class Tile:
 
     @property
     def macros(self) -> dict[str, str]:
-        """Macros that a source with a tiling is compiled with."""
+        """Macros of the tile."""
         return {"BLOCK_M": str(self.m), "BLOCK_N": str(self.n), "BLOCK_K": str(self.k)}
 
 
-class Tiling(Protocol):
-    """How a kernel with dynamic shared memory divides its tile."""
+@dataclass(frozen=True, slots=True)
+class Tiling(ABC):
+    """How a kernel with dynamic shared memory divides its tile. The fields become macros."""
 
     @property
     def holdable(self) -> bool:
-        """Whether a launch can be held to some of the multiprocessors."""
+        """Whether a launch can be limited to some of the multiprocessors.
+
+        True if blocks are persistent and each fills a multiprocessor.
+        """
+        return True
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """Functions in the compiled kernel, the one that computes the product first."""
+        """Functions of the compiled kernel; the first computes the product.
+
+        By default one for operands aligned to 16 bytes, and one for any.
+        """
+        return ("multiply", "multiply_unaligned")
 
     @property
     def macros(self) -> dict[str, str]:
-        """Macros beside those of the tile."""
+        """Macros in addition to those of the tile."""
+        return {name.upper(): str(int(value)) for name, value in asdict(self).items()}
 
+    @abstractmethod
     def count_threads(self, tile: Tile) -> int:
         """Threads of a block."""
 
+    @abstractmethod
     def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
-        """Dynamic shared memory of a block."""
+        """Dynamic shared memory of a block in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterTiling:
+class RegisterTiling(Tiling):
     """How the register kernel divides its tile.
 
     Attributes:
         thread_m: Rows of C that one thread holds in registers.
         thread_n: Columns of C that one thread holds in registers.
         stages: Tiles of A and B in shared memory at the same time.
-        blocks_per_sm: Blocks that must fit a multiprocessor; bounds the registers of a thread.
+        blocks_per_sm: Blocks that must fit a multiprocessor; limits the registers of a thread.
         wide_sums: Whether products of float32 are summed in float64.
-        persistent: Whether any number of blocks computes all tiles, not one a tile.
+        persistent: Whether each block computes several tiles, so that any number of blocks will do.
     """
 
     thread_m: int
@@ -77,38 +91,28 @@ class RegisterTiling:
 
     @property
     def holdable(self) -> bool:
-        """If it is persistent, and a block of it fills a multiprocessor."""
+        """Whether blocks are persistent and each fills a multiprocessor."""
         return self.persistent and self.blocks_per_sm == 1
-
-    @property
-    def entries(self) -> tuple[str, ...]:
-        """For operands aligned to 16 bytes, and for any."""
-        return ("multiply", "multiply_unaligned")
-
-    @property
-    def macros(self) -> dict[str, str]:
-        """The attributes."""
-        return _name_macros(asdict(self))
 
     def count_threads(self, tile: Tile) -> int:
         """Threads of a block."""
         return tile.m * tile.n // (self.thread_m * self.thread_n)
 
     def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
-        """Stages of tiles; rows of A are padded by 16 bytes."""
+        """Tiles of all stages; rows of A are padded by 16 bytes."""
         a_stride = tile.k + _VECTOR_BYTES // item_bytes
         return self.stages * (tile.m * a_stride + tile.k * tile.n) * item_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class BulkTiling:
+class BulkTiling(Tiling):
     """How the bulk kernel divides its tile.
 
     Attributes:
         thread_m: Rows of C that one thread holds in registers.
         thread_n: Columns of C that one thread holds in registers.
         stages: Tiles of A and B in shared memory at the same time.
-        registers: Registers of a thread that computes, once the copying warpgroup gave up its own.
+        registers: Registers of a computing thread, after the copying warpgroup released its own.
     """
 
     thread_m: int
@@ -117,31 +121,21 @@ class BulkTiling:
     registers: int
 
     @property
-    def holdable(self) -> bool:
-        """Always: its blocks are persistent, and each fills a multiprocessor."""
-        return True
-
-    @property
     def entries(self) -> tuple[str, ...]:
         """One, for operands aligned to 16 bytes."""
         return ("multiply",)
 
-    @property
-    def macros(self) -> dict[str, str]:
-        """The attributes."""
-        return _name_macros(asdict(self))
-
     def count_threads(self, tile: Tile) -> int:
-        """Threads of a block: those that compute, and the warpgroup that copies."""
+        """Computing threads, and the warpgroup that copies."""
         return tile.m * tile.n // (self.thread_m * self.thread_n) + _WARPGROUP
 
     def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
-        """Stages of tiles, each with two barriers."""
+        """Tiles of all stages, each with two barriers."""
         return self.stages * ((tile.m + tile.n) * tile.k * item_bytes + 2 * _BARRIER_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
-class WarpTiling:
+class WarpTiling(Tiling):
     """How the float64 tensor kernel divides its tile.
 
     Attributes:
@@ -149,10 +143,10 @@ class WarpTiling:
         warp_n: Columns of C that one warp computes.
         step: Steps of K in one instruction: 8 or 16.
         stages: Tiles of A and B in shared memory at the same time.
-        blocks_per_sm: Blocks that must fit a multiprocessor; bounds the registers of a thread.
-        holdable: Whether a launch can be held to some of the multiprocessors.
-        persistent: Whether it is: any number of blocks computes all tiles, each as many at the same
-            time as there would be blocks on a multiprocessor.
+        blocks_per_sm: Blocks that must fit a multiprocessor; limits the registers of a thread.
+        holdable: Whether a launch can be limited to some of the multiprocessors.
+        persistent: Whether each block fills a multiprocessor and computes several tiles, with
+            `blocks_per_sm` of them at the same time.
     """
 
     warp_m: int
@@ -163,22 +157,12 @@ class WarpTiling:
     holdable: bool = False
     persistent: bool = False
 
-    @property
-    def entries(self) -> tuple[str, ...]:
-        """For operands aligned to 16 bytes, and for any."""
-        return ("multiply", "multiply_unaligned")
-
-    @property
-    def macros(self) -> dict[str, str]:
-        """The attributes."""
-        return _name_macros(asdict(self))
-
     def count_threads(self, tile: Tile) -> int:
         """Threads of a block."""
         return self.tiles_per_block * 32 * (tile.m // self.warp_m) * (tile.n // self.warp_n)
 
     def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
-        """Stages of tiles for each tile of C; rows of A and of B are padded by 4 elements."""
+        """Tiles of all stages for each tile of C; rows of A and B are padded by 4 elements."""
         stage_bytes = (tile.m * (tile.k + 4) + tile.k * (tile.n + 4)) * item_bytes
         return self.tiles_per_block * self.stages * stage_bytes
 
@@ -189,13 +173,13 @@ class WarpTiling:
 
 
 @dataclass(frozen=True, slots=True)
-class SplitTiling:
-    """How the float32 tensor kernel, which multiplies bfloat16 splits, takes its steps.
+class SplitTiling(Tiling):
+    """Steps of the float32 tensor kernel, which multiplies bfloat16 splits.
 
     Attributes:
         stages: Tiles of A and B in shared memory at the same time.
-        chain: Instructions, of 16 steps of K each, whose large products are summed on the tensor
-            cores before they are added up outside.
+        chain: Instructions, of 16 steps of K each, whose leading products are summed on the tensor
+            cores before the sum is added to the running sum.
         flush: Steps of the tile after which the running sum is added to the total.
     """
 
@@ -204,26 +188,16 @@ class SplitTiling:
     flush: int
 
     @property
-    def holdable(self) -> bool:
-        """Always: its blocks are persistent, and each fills a multiprocessor."""
-        return True
-
-    @property
     def entries(self) -> tuple[str, ...]:
-        """The product, and the functions that split A and B for it."""
+        """The product, and the functions that split A and B."""
         return ("multiply", "split_rows", "split_columns")
-
-    @property
-    def macros(self) -> dict[str, str]:
-        """The attributes."""
-        return _name_macros(asdict(self))
 
     def count_threads(self, tile: Tile) -> int:
         """A warpgroup for each 64 rows of C, and one that copies."""
         return (tile.m // 64 + 1) * _WARPGROUP
 
     def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
-        """Stages of splits, each with two barriers, and totals of the tile of C."""
+        """Splits of all stages, each with two barriers, and the totals of the tile of C."""
         stage_bytes = self.count_split_bytes(tile.m, tile.k) + self.count_split_bytes(
             tile.n, tile.k
         )
@@ -231,9 +205,5 @@ class SplitTiling:
 
     @staticmethod
     def count_split_bytes(lines: int, depth: int) -> int:
-        """Bytes of the splits of so many rows of A or columns of B, whole tiles of them."""
+        """Bytes of the splits of `lines` rows of A or columns of B; both sizes are whole tiles."""
         return lines * depth * _SPLITS * _SPLIT_BYTES
-
-
-def _name_macros(attributes: dict[str, int]) -> dict[str, str]:
-    return {name.upper(): str(int(value)) for name, value in attributes.items()}

@@ -1,4 +1,4 @@
-"""Experiments: built on the product, and used by two of its commands only.
+"""Experiments on top of the product, used by two commands only.
 
 `experiments/` repeats the programs that wavetrim grew from (`wavetrim reproduce`), on the product's
 own kernels and executor; `probes/` measures memories, links and launches (`wavetrim probe`) with

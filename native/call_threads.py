@@ -1,4 +1,4 @@
-"""Threads of Python's that make calls for others, whatever became of the main thread."""
+"""A thread pool for Python calls that outlives the main thread."""
 
 import threading
 from collections.abc import Callable
@@ -13,15 +13,15 @@ _Call: TypeAlias = tuple[Future[Any], Callable[[], Any]]
 
 
 class CallThreads:
-    """Makes calls in threads of its own, until it is closed.
+    """Runs calls in its own daemon threads until it is closed. Thread-safe.
 
-    ThreadPoolExecutor takes no call when the main thread has ended, and cannot even be imported
-    then; other threads may live on, and multiply. The threads here are daemons: they keep no
-    process alive, and whoever made them ends them. Safe to use from any thread.
+    `ThreadPoolExecutor` refuses calls once the main thread has ended, and cannot even be imported
+    then. Other threads may still multiply at that time. Daemon threads do not keep the process
+    alive; the owner closes the pool.
 
     Args:
-        threads: The most threads; one is started when a call finds no idle one.
-        name: Beginning of their names.
+        threads: Largest number of threads. One is started when a call finds no idle thread.
+        name: Prefix of the threads' names.
     """
 
     def __init__(self, threads: int, name: str) -> None:
@@ -36,10 +36,10 @@ class CallThreads:
     def submit(
         self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs
     ) -> Future[_T]:
-        """Have a thread make a call; returns what will have its result, or its error.
+        """Run a call in a thread; the future gets its result or its error.
 
         Raises:
-            RuntimeError: The threads were ended.
+            RuntimeError: The pool is closed.
         """
         future: Future[_T] = Future()
         with self._changing:
@@ -51,7 +51,7 @@ class CallThreads:
         return future
 
     def close(self) -> None:
-        """End the threads when they have made all calls that were taken, and wait for that."""
+        """Wait until all submitted calls are done, and end the threads."""
         with self._changing:
             if not self._closed:
                 for _ in self._threads:
@@ -74,7 +74,7 @@ class CallThreads:
 def _make_calls(calls: SimpleQueue[_Call | None], idle: threading.Semaphore) -> None:
     while (taken := calls.get()) is not None:
         _make_call(*taken)
-        del taken  # an idle thread keeps nobody's arrays
+        del taken  # an idle thread must not keep the caller's arrays alive
         idle.release()
 
 
@@ -85,4 +85,4 @@ def _make_call(future: Future[Any], function: Callable[[], Any]) -> None:
         future.set_result(function())
     except BaseException as error:
         future.set_exception(error)
-        del future  # which the error's traceback would hold in a circle
+        del future  # breaks the reference cycle through the error's traceback

@@ -1,8 +1,8 @@
-"""How C does not become a library."""
+"""Errors of native/."""
 
 
 class NativeError(Exception):
-    """The root of every error that native/ raises on purpose."""
+    """Base of the errors that native/ raises on purpose."""
 
 
 class CompilationFailed(NativeError):

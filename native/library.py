@@ -1,7 +1,7 @@
-"""C libraries, compiled on the machine that they run on.
+"""C libraries, compiled on first use and cached.
 
-Like kernels for the GPU a library is compiled when it is first needed, and kept: beside its source
-if `python -m wavetrim.service.libraries` put it there, else in the folder of compiled kernels.
+`python -m wavetrim.service.libraries` compiles a library into its source folder ahead of time.
+Otherwise it is compiled into the folder of compiled kernels when it is first needed.
 """
 
 import ctypes
@@ -14,7 +14,8 @@ import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from ctypes import c_int, c_void_p
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -27,10 +28,19 @@ FLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden", 
 _FOLDER: Final = Path(__file__).parent
 SHARED_HEADERS: Final = (_FOLDER / "pool.h", _FOLDER / "waiting.h")
 SHARED_SOURCES: Final = (_FOLDER / "pool.c", _FOLDER / "waiting.c")
-"""Files that belong to every library."""
+"""Sources that every library contains."""
 
 Signatures: TypeAlias = Mapping[str, tuple[type | None, tuple[type, ...]]]
-"""By function: what it returns, None for nothing, and what it takes."""
+"""Function name → (result type, argument types). The result type is None for `void`."""
+
+_POOL: Final[Signatures] = {
+    "open_pool": (c_void_p, (c_int, c_int, c_int)),
+    "close_pool": (None, (c_void_p,)),
+    "free_pool": (None, (c_void_p,)),
+    "wake_pool": (None, (c_void_p, c_int)),
+    "limit_pool": (None, (c_void_p, c_int, c_int)),
+}
+"""The functions of pool.h, which every library has."""
 
 _SHARED: Final = ("-shared", "-fPIC")
 _COMPILERS: Final = ("cc", "gcc", "clang")
@@ -39,15 +49,16 @@ _DIGEST_CHARACTERS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library as its source describes it.
+    """The source of a library.
 
     Attributes:
-        name: What its file's name begins with.
-        folder: Where its source lies.
-        source_names: Files that are compiled.
-        header_names: Files that these include.
-        links: Options for the linker.
-        otherwise: What happens without it, for the log.
+        name: Prefix of the compiled file's name.
+        folder: Folder of the sources.
+        source_names: Files to compile.
+        header_names: Headers that they include.
+        links: Linker options.
+        otherwise: What happens without the library, for the log.
+        signatures: Its functions, except those of the pool.
     """
 
     name: str
@@ -56,26 +67,40 @@ class Library:
     header_names: tuple[str, ...]
     otherwise: str
     links: tuple[str, ...] = ()
+    signatures: Signatures = field(default_factory=dict, hash=False, compare=False)
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        """The files that are compiled."""
+        """Files to compile, the shared ones included."""
         return (*(self.folder / name for name in self.source_names), *SHARED_SOURCES)
 
     @property
     def headers(self) -> tuple[Path, ...]:
-        """The files that these include."""
+        """Headers of this library alone."""
         return tuple(self.folder / name for name in self.header_names)
 
 
 @cache
 def load_library(library: Library, cache_dir: Path | None) -> ctypes.CDLL | None:
-    """The library; None, after a warning, on a machine that cannot have it.
+    """Load a library and declare its functions; compile it if necessary.
 
     Args:
-        library: Which one.
-        cache_dir: Folder to compile into where it is not there yet; None to do without it then.
+        library: The library.
+        cache_dir: Folder to compile into; None to load only what is compiled beside the source.
+
+    Returns:
+        The library, or None where it can be neither found nor compiled. A failed compilation is
+        logged as a warning.
     """
+    loaded = _find_or_compile(library, cache_dir)
+    if loaded is not None:
+        for name, (result, arguments) in {**_POOL, **library.signatures}.items():
+            function = getattr(loaded, name)
+            function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+def _find_or_compile(library: Library, cache_dir: Path | None) -> ctypes.CDLL | None:
     name = name_library(library)
     for folder in (library.folder, cache_dir):
         loaded = _try_load(folder / name) if folder is not None else None
@@ -90,15 +115,8 @@ def load_library(library: Library, cache_dir: Path | None) -> ctypes.CDLL | None
         return None
 
 
-def declare_functions(library: ctypes.CDLL, signatures: Signatures) -> None:
-    """Say what functions of a library return and take."""
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-
-
 def compile_library(library: Library, folder: Path) -> Path:
-    """Compile into a folder; returns the file, which appears there whole.
+    """Compile a library into a folder and return its file. The file appears there atomically.
 
     Raises:
         CompilationFailed: There is no C compiler ($CC, cc, gcc or clang), or it refuses the source.
@@ -122,7 +140,7 @@ def compile_library(library: Library, folder: Path) -> Path:
 
 @cache
 def name_library(library: Library) -> str:
-    """File name: what was compiled, how, and for which platform."""
+    """File name with a digest of sources, options and platform."""
     paths = (*SHARED_HEADERS, *library.headers, *library.sources)
     texts = (path.read_text(encoding="utf-8") for path in paths)
     about = "\0".join((*texts, *FLAGS, *_SHARED, *library.links, sysconfig.get_platform()))
@@ -131,7 +149,7 @@ def name_library(library: Library) -> str:
 
 
 def _find_compiler() -> list[str] | None:
-    """The command, which may have arguments: "python -m ziglang cc" is a compiler, too."""
+    """The compiler command. $CC may hold arguments, as in "python -m ziglang cc"."""
     named = os.environ.get("CC")
     commands = (shlex.split(named),) if named else ([name] for name in _COMPILERS)
     return next((command for command in commands if shutil.which(command[0])), None)
@@ -142,6 +160,6 @@ def _try_load(path: Path) -> ctypes.CDLL | None:
         return None
     try:
         return ctypes.CDLL(str(path))
-    except OSError as error:  # made for another machine, or damaged
+    except OSError as error:  # compiled for another machine, or damaged
         logger.warning("%s cannot be loaded: %s", path, error)
         return None

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE  // homes of threads
+#define _GNU_SOURCE  // thread affinity
 #include "pool.h"
 
 #include <pthread.h>
@@ -10,36 +10,36 @@
 #include <unistd.h>
 
 enum {
-    SLOTS = 16,  // tasks on offer at one time: one for each caller
-    BRIEF_NANOSECONDS = 50000,  // awake behind a task where others compute on the same cores
-    LEAST_URGENT = 19,
+    SLOTS = 16,  // tasks on offer at one time, one for each caller; chosen
+    BRIEF_NANOSECONDS = 50000,  // awake after a task where others compute on the same cores; chosen
+    LEAST_URGENT = 19,  // nice value
 };
 
 struct Slot {
-    atomic_int taken;  // by an owner
+    atomic_int taken;  // whether an owner has it
     _Atomic(Task*) task;
-    atomic_int users;  // threads that may be looking at it
+    atomic_int users;  // threads that may access the task
 };
 
 typedef struct {
     Pool* pool;
     int index;
     pthread_t thread;
-    atomic_int home;  // the core that it sleeps on; -1 for any
+    atomic_int home;  // core that it sleeps on; -1 for any
     atomic_int asleep;
 } Member;
 
 struct Pool {
     Slot slot[SLOTS];
-    Word news;  // counts places that were added, and the end
-    Word limits;  // counts what those who are not wanted may wait for
-    Word changes;  // counts what those who are in a task may wait for
-    atomic_int wanted;  // the first so many look for news
-    _Atomic int64_t patience;  // nanoseconds that they stay awake for some
+    Word news;  // changes when places are added, and at the end
+    Word limits;  // changes with `wanted`, and at the end; threads beyond the limit wait for it
+    Word changes;  // changes inside tasks; threads within a task wait for it
+    atomic_int wanted;  // only the first `wanted` threads look for tasks
+    _Atomic int64_t patience;  // nanoseconds that they stay awake without a task
     atomic_int closing;
-    pthread_mutex_t lock;  // of homes
-    cpu_set_t cores;  // that may be used
-    int spare;  // the one that is nobody's home; -1 where there are no homes
+    pthread_mutex_t lock;  // guards homes
+    cpu_set_t cores;  // usable cores
+    int spare;  // a core that is no thread's home; -1 without homes
     int threads;
     int yields;
     Member member[];
@@ -88,8 +88,8 @@ void withdraw_task(Task* task)
     atomic_store(&slot->taken, 0);
 }
 
-// One addition each, however many come at once. Who takes too much gives it back; that it looked taken
-// meanwhile is no loss, as the giver hears of later places and looks again.
+// One atomic subtraction a thread, however many come at once. A thread that takes one too many gives it
+// back. Another may miss the place meanwhile, which is harmless: this one looks again at later places.
 static int take_place(Task* task)
 {
     if (atomic_load(&task->places) <= 0) return 0;
@@ -98,8 +98,8 @@ static int take_place(Task* task)
     return 0;
 }
 
-// Help with a task; 0 if none has a place. A task is gone only when nobody uses its slot, so a thread
-// says first that it does.
+// Help with a task; 0 if none has a place. A task may disappear as soon as its slot has no users, so a
+// thread registers as a user before it reads the task.
 static int join_task(Pool* pool)
 {
     for (int i = 0; i < SLOTS; ++i) {
@@ -123,14 +123,14 @@ static void bind(pthread_t thread, int core)
     pthread_setaffinity_np(thread, sizeof one, &one);
 }
 
-// Some kernels wake a thread on a core that is busy, that of its waker for one, where it waits for the
-// end of a tick. So each thread goes to sleep on a core of its own, and is free to leave it once awake.
+// Some Linux kernels wake a thread on a busy core, for example its waker's, where it waits for the end of
+// a tick. So each thread sleeps bound to a core of its own, and is unbound once awake.
 static void assign_homes(Pool* pool, int threads)
 {
     if (sched_getaffinity(0, sizeof pool->cores, &pool->cores) != 0) return;
     const int count = CPU_COUNT(&pool->cores);
     if (threads >= count) return;
-    int seen = 0, given = 0;  // homes are spread over the cores
+    int seen = 0, given = 0;  // homes are spread evenly over the cores
     for (int core = 0; given <= threads; ++core) {
         if (!CPU_ISSET(core, &pool->cores) || seen++ < given * count / (threads + 1)) continue;
         if (given < threads) {
@@ -145,7 +145,7 @@ static void assign_homes(Pool* pool, int threads)
 void clear_core(Pool* pool)
 {
     pthread_mutex_lock(&pool->lock);
-    const int here = is_closing(pool) ? -1 : sched_getcpu();  // the threads of a closed pool are gone
+    const int here = is_closing(pool) ? -1 : sched_getcpu();  // a closed pool has no threads
     for (int i = 0; i < pool->threads && pool->spare >= 0; ++i) {
         Member* const member = &pool->member[i];
         if (here < 0 || atomic_load(&member->home) != here) continue;
@@ -167,9 +167,9 @@ static void sleep_at_home(Member* member, unsigned seen)
     if (home >= 0) pthread_setaffinity_np(pthread_self(), sizeof(cpu_set_t), &member->pool->cores);
 }
 
-// Threads that copy for a GPU, launch its kernels or answer requests take little time on a core, and what
-// waits for them is worth more: they go first wherever there are more threads than cores. A thread that
-// wakes up gets the core of an idle-class thread at once; one that is merely nice keeps it for a while.
+// Threads that copy for a GPU, launch kernels or answer requests need little CPU time, and much waits for
+// them. So they come first where threads outnumber cores. A waking thread preempts an idle-class thread
+// at once; a thread that is merely nice keeps its core for a while.
 static void yield_to_others(void)
 {
     const struct sched_param none = {0};
@@ -183,7 +183,7 @@ static void* work(void* argument)
     Pool* const pool = member->pool;
     if (pool->yields) yield_to_others();
     for (;;) {
-        // Read before looking around, so that whatever changes behind that is noticed.
+        // Read the words first, so that any later change is noticed.
         const unsigned news = read_word(&pool->news), limits = read_word(&pool->limits);
         if (is_closing(pool)) return NULL;
         if (member->index >= atomic_load(&pool->wanted)) {
@@ -206,7 +206,7 @@ void limit_pool(Pool* pool, int threads, int shares_cores)
 
 static void start_threads(Pool* pool, int threads)
 {
-    sigset_t all, before;  // signals are for the threads of whoever opens the pool
+    sigset_t all, before;  // pool threads block all signals: the process's own threads handle them
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (; pool->threads < threads; ++pool->threads) {

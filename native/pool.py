@@ -1,47 +1,33 @@
-"""Threads in C that take part in tasks: copies, or blocks of products (pool.c)."""
+"""A pool of C threads that help with tasks: copies, or blocks of products (pool.c)."""
 
 import ctypes
 import os
 import threading
-from ctypes import c_int, c_void_p
-
-from wavetrim.native.library import declare_functions
 
 
 class ThreadPool:
-    """A pool of C threads. Safe to use from several threads.
+    """A pool of C threads. Thread-safe.
 
-    A process has one for each priority: threads that copy are as urgent as any others, those that
-    compute blocks yield to all others where there is a GPU to feed. A forked process has none of
-    the threads.
+    A process has one pool for each priority. Copy threads run at normal priority. Compute threads
+    yield to all other threads where a GPU must be fed. A forked process inherits no threads.
 
     Args:
-        library: A C library, each of which has the functions of pool.h.
-        threads: Threads beside the callers'.
-        settles: Whether each sleeps on a core of its own, where there are enough.
-        yields: Whether they leave the cores to all others that want them.
+        library: A library of `load_library`; all contain the functions of pool.h.
+        threads: Number of threads, not counting callers.
+        settles: Whether each thread sleeps on a core of its own, if there are enough cores.
+        yields: Whether the threads run at idle priority.
 
     Attributes:
         library: The C library.
-        threads: Threads beside the callers'.
+        threads: Number of threads, not counting callers.
 
     Raises:
-        MemoryError: There is none for the pool.
+        MemoryError: No memory for the pool.
     """
 
     def __init__(
         self, library: ctypes.CDLL, threads: int, *, settles: bool = False, yields: bool = False
     ) -> None:
-        declare_functions(
-            library,
-            {
-                "open_pool": (c_void_p, (c_int, c_int, c_int)),
-                "close_pool": (None, (c_void_p,)),
-                "free_pool": (None, (c_void_p,)),
-                "wake_pool": (None, (c_void_p, c_int)),
-                "limit_pool": (None, (c_void_p, c_int, c_int)),
-            },
-        )
         self.library = library
         self.threads = threads
         self._process = os.getpid()
@@ -55,32 +41,33 @@ class ThreadPool:
 
     @property
     def has_threads(self) -> bool:
-        """Whether tasks find threads here: not once it is closed, nor in a forked process."""
+        """Whether the pool has threads: False once it is closed, and in a forked process."""
         return not self._closed and os.getpid() == self._process
 
     def hold(self) -> "_Hold":
-        """The pool's address for C, which stays good for the block; None once it is closed."""
+        """A context whose value is the pool's address, valid inside; None once it is closed."""
         return self._hold
 
     def wake(self, threads: int) -> None:
-        """Have so many of the threads awake for a task that follows soon."""
+        """Wake this many threads for a task that follows soon."""
         with self.hold() as address:
             if address is not None:
                 self.library.wake_pool(address, threads)
 
     def limit(self, threads: int, *, shares_cores: bool = False) -> None:
-        """Have only so many of the threads awake for tasks from now on.
+        """Limit how many threads look for tasks from now on.
 
         Args:
-            threads: So many.
-            shares_cores: Whether others compute on the same cores.
+            threads: Largest number of threads.
+            shares_cores: Whether other threads compute on the same cores; the pool's then stay
+                awake for a shorter time.
         """
         with self.hold() as address:
             if address is not None:
                 self.library.limit_pool(address, threads, shares_cores)
 
     def close(self) -> None:
-        """End the threads behind the parts that they have; calling it again does nothing."""
+        """End the threads once their current parts are done. Idempotent."""
         with self._lock:
             closes = self.has_threads
             self._closed = True
@@ -90,13 +77,13 @@ class ThreadPool:
         self.let_go()
 
     def take_hold(self) -> int | None:
-        """Have the address, and keep the pool's memory until `let_go`; None once it is closed."""
+        """Return the address and keep the pool's memory until `let_go`; None once it is closed."""
         with self._lock:
             self._holders += 1
             return None if self._closed else self._address
 
     def let_go(self) -> None:
-        """End what `take_hold` began."""
+        """Release what `take_hold` holds; the last release of a closed pool frees its memory."""
         with self._lock:
             self._holders -= 1
             if not self._closed or self._holders:
@@ -107,7 +94,7 @@ class ThreadPool:
 
 
 class _Hold:
-    """The block of `ThreadPool.hold`: one for all, as a generator each takes some microseconds."""
+    """Context of `ThreadPool.hold`, shared by all calls: a generator each would take some µs."""
 
     __slots__ = ("_pool",)
 

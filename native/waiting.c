@@ -1,5 +1,5 @@
-// Waiting for words by Linux's futex: unlike those of a condition, its sleepers wake up without
-// queueing for a lock, and as many as are wanted.
+// Waiting on words by Linux's futex. Unlike with a condition variable, sleepers need no lock to wake up,
+// and any number of them can be woken.
 #include "waiting.h"
 
 #include <linux/futex.h>
@@ -9,8 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NAP_NANOSECONDS = 20000 };
-
 static const int64_t second = 1000000000;
 
 void wake_sleepers(Word* word, int sleepers)
@@ -19,8 +17,8 @@ void wake_sleepers(Word* word, int sleepers)
     syscall(SYS_futex, &word->count, FUTEX_WAKE_PRIVATE, sleepers, NULL, NULL, 0);
 }
 
-// Who goes to sleep says so first and then has the kernel compare the count; so one of the two sees
-// what the other did.
+// No wake-up is lost: a sleeper first adds itself to `sleeping`, then the system compares the count. So
+// either the sleeper sees the new count, or this thread sees the sleeper.
 void change_word(Word* word, int sleepers)
 {
     atomic_fetch_add(&word->count, 1);
@@ -75,7 +73,7 @@ void await_nobody(atomic_int* count)
         if (read_clock() < latest) {
             sched_yield();
         } else {
-            nanosleep(&nap, NULL);  // whom it waits for may need this core
+            nanosleep(&nap, NULL);  // the awaited thread may need this core
         }
     }
 }

@@ -1,4 +1,4 @@
-// Waiting for other threads: for a moment without a call to the system, then asleep.
+// Waiting for other threads: first spin briefly, then sleep in the system.
 #pragma once
 
 #include <limits.h>
@@ -7,14 +7,15 @@
 #include <time.h>
 
 enum {
-    AWAKE_NANOSECONDS = 200000,  // who waits looks so long for news before it sleeps
-    LOOKS = 64,  // for news, before the clock is read again or the core is offered to others
+    AWAKE_NANOSECONDS = 200000,  // how long a waiting thread spins before it sleeps; chosen
+    NAP_NANOSECONDS = 20000,  // sleep between two polls of what no thread signals; chosen
+    LOOKS = 64,  // checks between two reads of the clock; chosen
     EVERYONE = INT_MAX,
 };
 
 #define NEVER INT64_MAX
 
-// Nanoseconds of a clock that only goes forward.
+// Nanoseconds of the monotonic clock.
 static inline int64_t read_clock(void)
 {
     struct timespec now;
@@ -22,7 +23,7 @@ static inline int64_t read_clock(void)
     return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-// One turn of a loop that waits.
+// The pause instruction for spin loops.
 static inline void pause_briefly(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -32,7 +33,7 @@ static inline void pause_briefly(void)
 #endif
 }
 
-// A count that threads wait for: who changes it wakes some of those that sleep for it.
+// A counter that threads wait on (a futex): a thread that changes it wakes some of the sleepers.
 typedef struct {
     _Atomic unsigned count;
     atomic_int sleeping;
@@ -40,21 +41,21 @@ typedef struct {
 
 static inline unsigned read_word(Word* word) { return atomic_load(&word->count); }
 
-// Count on, and wake at most so many sleepers.
+// Increment the counter, and wake at most `sleepers` threads.
 void change_word(Word* word, int sleepers);
 
-// Wake at most so many sleepers, for whom the word has changed already.
+// Wake at most `sleepers` threads without changing the counter.
 void wake_sleepers(Word* word, int sleepers);
 
-// Return 1 when the word's count is no longer this one, or 0 when the clock stands at `until`. Looks
-// for 0.2 ms, then sleeps.
+// Wait until the counter differs from `seen` (returns 1) or until the time `until` (returns 0). Spins for
+// AWAKE_NANOSECONDS, then sleeps.
 int await_word(Word* word, unsigned seen, int64_t until);
 
-// The first part of that: look for 0.2 ms, or until the clock stands there.
+// The spinning part alone: for AWAKE_NANOSECONDS at most.
 int look_for_word(Word* word, unsigned seen, int64_t until);
 
-// The second one: sleep.
+// The sleeping part alone.
 int sleep_for_word(Word* word, unsigned seen, int64_t until);
 
-// Wait until nobody counts here any more, which is soon: nothing is told of it.
+// Wait until a count is 0. This is soon, so it polls: no thread signals it.
 void await_nobody(atomic_int* count);

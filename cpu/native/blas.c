@@ -1,11 +1,11 @@
-// One block of a product by BLAS: as a matrix, or as a vector where it has one row or one column.
+// One block of a product by BLAS: by gemm, or by gemv where it has one row or one column.
 #include "calls.h"
 
 #include <string.h>
 
 enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, PLAIN = 111, TRANSPOSED = 112 };  // as cblas.h has them
 
-// A matrix as BLAS sees it: strides in elements, one of them 1.
+// A matrix for BLAS: strides in elements, one of them is 1.
 typedef struct {
     char* data;
     int64_t row, column;
@@ -25,10 +25,10 @@ static int64_t leading_dimension(View view) { return is_by_rows(view) ? view.row
 
 static int order_of(View view) { return is_by_rows(view) ? ROW_MAJOR : COLUMN_MAJOR; }
 
-// How a matrix stands to the order that the call is made in.
+// Whether a matrix is transposed relative to the order of the call.
 static int turn(View view, int order) { return order_of(view) == order ? PLAIN : TRANSPOSED; }
 
-// y is cleared first where β is 0: not every gemv leaves alone what was there, NaN for instance.
+// y is cleared first where β is 0: some gemv read it even then, and NaN would survive.
 #define DEFINE_MULTIPLY(NAME, REAL, INTEGER)                                                            \
     static void NAME(const Work* work)                                                                  \
     {                                                                                                   \

@@ -1,12 +1,11 @@
 // Calls: products whose blocks are computed by the caller and by threads of a pool.
 //
-// A call has one part at a time; who finds no block of it left takes the next one, while the others
-// finish theirs. All that is shared lies behind the call's lock, which is held for some nanoseconds:
-// blocks take a thousand times as long. Who waits spins for a moment, because most of what is waited
-// for follows soon, and then sleeps.
+// A call has one part at a time. A thread that finds no block left takes the next part while the others
+// finish their blocks. One lock guards all shared state; it is held for nanoseconds, and a block takes a
+// thousand times as long. A waiting thread spins first, because most waits are short, and then sleeps.
 //
-// A sleeping thread is woken by the caller, or by one that has just been: so a caller wakes few, and
-// begins its own block.
+// Threads wake up as a tree: the caller wakes a few and begins its own block, and each woken thread wakes
+// others.
 #include "calls.h"
 
 #include <pthread.h>
@@ -14,36 +13,36 @@
 #include <string.h>
 
 enum {
-    WOKEN_BY_CALLER = 3,
-    WOKEN_BY_HELPER = 2,
+    WOKEN_BY_CALLER = 3,  // chosen
+    WOKEN_BY_HELPER = 2,  // chosen
 };
 
-// A block that a thread has begun.
+// A block in progress.
 typedef struct {
     int64_t terms;  // 0 while there is none
     int64_t begun;
     int64_t row_start, row_stop;  // of C
-} Hand;
+} Running;
 
 struct Call {
-    Task task;  // first, as threads that join are given it
+    Task task;  // first, because helpers get its address
     Pool* pool;
     pthread_mutex_t lock;
     Blas blas;
     Product product;
     Taker taker;
     int64_t key;
-    int most, summoned;  // helpers: at most, and those asked for
-    int users;           // helpers that are there
-    int joined;          // helpers that ever were
+    int most, summoned;  // helpers: limit, and requested so far
+    int users;           // helpers at work now
+    int joined;          // helpers that ever joined
     int taking, ended;
     int64_t first_row;
-    int64_t taken_start, taken_stop;  // of all parts
+    int64_t taken_start, taken_stop;  // rows of all parts
     char* sums;
-    Block* blocks;  // of the last part
+    Block* blocks;  // of the current part
     int64_t count, left;
     int64_t done_terms, done_nanoseconds, told_terms;
-    Hand hand[];  // the caller's, then those of the helpers
+    Running running[];  // the caller's, then those of the helpers
 };
 
 static void lock(Call* call)
@@ -59,7 +58,7 @@ static void unlock(Call* call) { pthread_mutex_unlock(&call->lock); }
 
 static unsigned read_changes(const Call* call) { return read_word(find_changes(call->pool)); }
 
-// Wait until more has changed than was seen, with the lock let go meanwhile; 0 where the time is over.
+// Release the lock and wait for a change after `seen`; 0 when the time is over.
 static int wait_for_change(Call* call, unsigned seen, int64_t until)
 {
     unlock(call);
@@ -70,29 +69,29 @@ static int wait_for_change(Call* call, unsigned seen, int64_t until)
 
 static void announce_change(Call* call) { change_word(find_changes(call->pool), EVERYONE); }
 
-// Rows left of the blocks in hand, if these go on at the pace of those before.
-static double count_rows_in_hand(const Call* call)
+// Rows left of the blocks in progress, at the average pace of finished blocks.
+static double count_rows_in_progress(const Call* call)
 {
     const int64_t now = read_clock();
     const double pace = call->done_nanoseconds ? (double)call->done_terms / call->done_nanoseconds : 0;
     double terms = 0;
     for (int i = 0; i <= call->joined; ++i) {
-        const Hand* hand = &call->hand[i];
-        const double left = hand->terms - pace * (now - hand->begun);
-        if (hand->terms && left > 0) terms += left;
+        const Running* running = &call->running[i];
+        const double left = running->terms - pace * (now - running->begun);
+        if (running->terms && left > 0) terms += left;
     }
     return terms / ((double)call->product.n * call->product.k);
 }
 
-// Tell which rows are taken, and which of them may still be written: those of blocks in hand or left, and
-// what lies between them.
+// Report the rows taken, and the range of them that may still be written: from the first to the last row
+// of blocks in progress or not begun.
 static void report_rows(const Call* call, Report* report)
 {
     int64_t start = INT64_MAX, stop = 0;
     for (int i = 0; i <= call->joined; ++i) {
-        const Hand* hand = &call->hand[i];
-        if (hand->terms && hand->row_start < start) start = hand->row_start;
-        if (hand->terms && hand->row_stop > stop) stop = hand->row_stop;
+        const Running* running = &call->running[i];
+        if (running->terms && running->row_start < start) start = running->row_start;
+        if (running->terms && running->row_stop > stop) stop = running->row_stop;
     }
     if (call->left > 0) {  // blocks are in the order of their rows
         const int64_t first = call->first_row + call->blocks[call->count - call->left].row_start;
@@ -106,30 +105,30 @@ static void report_rows(const Call* call, Report* report)
     report->open_stop = start < stop ? stop : call->taken_stop;
 }
 
-// Compute a block that is left, with the lock let go meanwhile.
-static void compute_block(Call* call, Hand* hand)
+// Compute the next block, without the lock.
+static void compute_block(Call* call, Running* running)
 {
     const int64_t index = call->count - call->left--;
     const Block block = call->blocks[index];
     const int64_t first_row = call->first_row, item = call->product.item;
     const int64_t elements = (block.row_stop - block.row_start) * (block.column_stop - block.column_start);
     char* sum = call->sums == NULL ? NULL : call->sums + index * elements * item;
-    hand->terms = elements * (block.depth_stop - block.depth_start);
-    hand->begun = read_clock();
-    hand->row_start = first_row + block.row_start;
-    hand->row_stop = first_row + block.row_stop;
+    running->terms = elements * (block.depth_stop - block.depth_start);
+    running->begun = read_clock();
+    running->row_start = first_row + block.row_start;
+    running->row_stop = first_row + block.row_stop;
     unlock(call);
     multiply_block(&call->blas, &call->product, &block, first_row, sum);
     const int64_t now = read_clock();
     lock(call);
-    call->done_terms += hand->terms;
-    call->done_nanoseconds += now - hand->begun;
-    hand->terms = 0;
+    call->done_terms += running->terms;
+    call->done_nanoseconds += now - running->begun;
+    running->terms = 0;
 }
 
 static void have_part_taken(Call* call)
 {
-    const double rows = count_rows_in_hand(call);
+    const double rows = count_rows_in_progress(call);
     call->taking = 1;
     unlock(call);
     const int taken = call->taker(call->key, rows);
@@ -139,19 +138,19 @@ static void have_part_taken(Call* call)
     announce_change(call);
 }
 
-// What a thread of the pool does for a call.
+// Run by each pool thread that joins a call.
 static void help_call(Task* task)
 {
     Call* const call = (Call*)task;
     call_others(call->pool, task, WOKEN_BY_HELPER);
     lock(call);
     ++call->users;
-    Hand* const hand = &call->hand[++call->joined];
+    Running* const running = &call->running[++call->joined];
     for (;;) {
-        const unsigned seen = read_changes(call);  // before it looks whether the pool is closing
+        const unsigned seen = read_changes(call);  // read before is_closing, so no change is missed
         if (is_closing(call->pool)) break;
         if (call->left > 0) {
-            compute_block(call, hand);
+            compute_block(call, running);
         } else if (call->ended) {
             break;
         } else if (!call->taking) {
@@ -167,7 +166,7 @@ static void help_call(Task* task)
 Call* begin_call(
     Pool* pool, const Blas* blas, const Product* product, int helpers, Taker taker, int64_t key)
 {
-    Call* call = calloc(1, sizeof(Call) + (helpers + 1) * sizeof(Hand));
+    Call* call = calloc(1, sizeof(Call) + (helpers + 1) * sizeof(Running));
     if (call == NULL) return NULL;
     *call = (Call){
         .task.help = help_call, .pool = pool, .blas = *blas, .product = *product, .most = helpers,
@@ -227,11 +226,11 @@ int compute_blocks(Call* call, int64_t nanoseconds, int single, Report* report)
     lock(call);
     for (int on = 1; on;) {
         if (call->left > 0) {
-            compute_block(call, &call->hand[0]);
+            compute_block(call, &call->running[0]);
             on = !single && read_clock() < until;
         } else if (!call->ended && !call->taking) {
             call->taking = 1;
-            report->rows_in_hand = count_rows_in_hand(call);
+            report->rows_in_progress = count_rows_in_progress(call);
             state = TAKE;
             on = 0;
         } else if (call->ended && call->users == 0) {
@@ -253,7 +252,7 @@ void end_call(Call* call)
     lock(call);
     call->ended = 1;
     call->left = 0;
-    announce_change(call);  // to helpers that wait for a part
+    announce_change(call);  // wakes helpers that wait for a part
     while (call->users > 0) wait_for_change(call, read_changes(call), NEVER);
     unlock(call);
     withdraw_task(&call->task);

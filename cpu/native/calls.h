@@ -1,19 +1,19 @@
-// Products on the CPU by threads of a pool (native/pool.h) that call BLAS, one block each (blas.c).
+// Products on the CPU: threads of a pool (native/pool.h) compute blocks by BLAS (blas.c).
 #pragma once
 
 #include "../../native/pool.h"
 
 #include <stdint.h>
 
-// BLAS's own functions by their addresses, for float and double, and how wide its integers are.
+// Addresses of BLAS functions, for float and double, and the size of BLAS's integers.
 typedef struct {
     void* gemm[2];
     void* gemv[2];
     int64_t integer_bytes;
 } Blas;
 
-// C ← αA·B + βC. Strides in bytes, of which one of each matrix is the size of an element and the
-// other a leading dimension that BLAS takes. α is not 0, nor is any size.
+// C ← αA·B + βC. Strides are in bytes; one stride of each matrix is the size of an element, the other a
+// leading dimension that BLAS accepts. α and all sizes are not 0.
 typedef struct {
     const char* a;
     const char* b;
@@ -24,48 +24,47 @@ typedef struct {
     double alpha, beta;
 } Product;
 
-// Rows of a part, columns, and a range of K: one piece of work for one thread.
+// Rows of a part, columns, and a range of K that one thread computes at a time.
 typedef struct {
     int64_t row_start, row_stop, column_start, column_stop, depth_start, depth_stop;
 } Block;
 
-// What a caller hears: the elements of C finished since it last heard, each counted K times; from which
-// row to which the parts so far reach, and between which of them blocks are not finished; and where it
-// is to take a part, the rows that are left of the blocks in hand.
+// What compute_blocks tells the caller.
 typedef struct {
-    int64_t terms;
-    int64_t taken_start, taken_stop, open_start, open_stop;
-    double rows_in_hand;
+    int64_t terms;  // elements of C finished since the last report, times K
+    int64_t taken_start, taken_stop;  // range of rows over all parts so far
+    int64_t open_start, open_stop;  // range of rows whose blocks are not finished
+    double rows_in_progress;  // rows left of the blocks in progress, for TAKE
 } Report;
 
 enum { OVER = 0, ON = 1, TAKE = 2 };
 
 typedef struct Call Call;
 
-// Adds the next part of a call, named by its key, or ends them; called in any thread of the pool. 0
-// if it fails, which ends the parts, too.
-typedef int (*Taker)(int64_t key, double rows_in_hand);
+// Callback that takes the next part: calls add_part or end_parts of the call with this key. Runs in any
+// thread of the pool. Returns 0 on failure, which ends the parts, too.
+typedef int (*Taker)(int64_t key, double rows_in_progress);
 
-// A call that at most so many of the pool's threads help with; NULL if there is no memory.
+// Begin a call with at most `helpers` threads of the pool. Returns NULL without memory.
 EXPORTED Call* begin_call(
     Pool* pool, const Blas* blas, const Product* product, int helpers, Taker taker, int64_t key);
 
-// Add a part: its blocks, whose rows begin at this row of A and C. With `sums` the blocks are parts of
-// K, and the product of each, by rows and without factors, goes there, one behind the other. The last
-// part may say that it is, which saves asking. Returns 0 if there is no memory. Only for who has been
-// told to take.
+// Add a part. Rows of its blocks count from `first_row` of A and C. With `sums`, the blocks are ranges of
+// K, and their products, row-major and without factors, are stored there one after the other. `last` says
+// that no part follows, which saves a callback. Returns 0 without memory. Only a thread that was told to
+// take a part may call it.
 EXPORTED int add_part(
     Call* call, int64_t first_row, char* sums, const Block* blocks, int64_t count, int last);
 
-// There are no more parts. Only for who has been told to take.
+// Declare that no part follows. Only a thread that was told to take a part may call it.
 EXPORTED void end_parts(Call* call);
 
-// Compute in the calling thread, which is always the same: until all is done (OVER), or for so long
-// or, if wished, for a single block (ON), or until it is to take a part (TAKE).
+// Compute in the calling thread, always the same one. Returns OVER when all is done, ON when the time is
+// over or, with `single`, after one block, and TAKE when the caller must take the next part.
 EXPORTED int compute_blocks(Call* call, int64_t nanoseconds, int single, Report* report);
 
-// Drop the blocks that nobody has begun, wait for the others, and free the call.
+// Drop the blocks that have not begun, wait for the others, and free the call.
 EXPORTED void end_call(Call* call);
 
-// One block; `sum` is NULL where it goes into C.
+// Compute one block, into C if `sum` is NULL, else into `sum`.
 void multiply_block(const Blas* blas, const Product* product, const Block* block, int64_t first_row, char* sum);

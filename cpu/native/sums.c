@@ -1,8 +1,8 @@
-// Rows read once, by several threads: weighted sums over blocks of columns, the largest magnitudes of
-// columns, and half-precision numbers as single ones.
+// Reads a matrix once with several threads: weighted sums of rows over blocks of columns, largest
+// magnitudes of columns, and conversion from half to single precision.
 //
-// All is bound by memory: a vector of 32 bytes is enough on every machine. It is read wherever it lies,
-// so rows need not be aligned.
+// All of this is limited by memory bandwidth, so vectors of 32 bytes suffice on every machine. Loads are
+// unaligned.
 #include "../../native/pool.h"
 
 #include <string.h>
@@ -16,17 +16,17 @@
 
 enum { FLOATS = 8, DOUBLES = 4 };
 
-// The rows of a matrix whose columns are contiguous, and what becomes of them.
+// A matrix with adjacent elements in each row, and what to compute of it.
 typedef struct {
     const char* matrix;
     int64_t row_bytes;  // from one row to the next
     int64_t rows, columns;
-    int64_t item;  // bytes of an element: 2 is half precision
+    int64_t item;  // bytes of an element; 2 is half precision
     Pool* pool;
-    int64_t helpers;  // of its threads, beside the caller; 0 where there is no pool
-    const void* weights;  // of each column, of the sums' type
+    int64_t helpers;      // largest number of helpers; 0 without a pool
+    const void* weights;  // one for each column, of the sums' type
     int64_t width;        // columns of a block, at most 1024
-    int64_t magnitudes;   // whether these are summed
+    int64_t magnitudes;   // whether to sum magnitudes
     void* out;
 } Rows;
 
@@ -35,8 +35,7 @@ typedef double Doubles __attribute__((vector_size(32)));
 typedef int32_t Words __attribute__((vector_size(32)));
 typedef int64_t LongWords __attribute__((vector_size(32)));
 
-// The sums of one row, of its elements or of their magnitudes. Two totals, so that one addition need not
-// wait for the other.
+// The sums of one row. Two totals make the additions independent of each other.
 #define DEFINE_SUM(NAME, REAL, VECTOR, BITS, LANES)                                                       \
     static void NAME(                                                                                     \
         const REAL* row, int64_t columns, const REAL* weights, int64_t width, int64_t magnitudes, REAL* sums) \
@@ -66,13 +65,14 @@ typedef int64_t LongWords __attribute__((vector_size(32)));
 DEFINE_SUM(sum_floats, float, Floats, Words, FLOATS)
 DEFINE_SUM(sum_doubles, double, Doubles, LongWords, DOUBLES)
 
-// Comparisons of longer vectors than every processor has are made one element at a time.
+// Vectors of 16 bytes: compilers turn comparisons of longer vectors into scalar code where the baseline
+// instruction set has none.
 typedef float ShortFloats __attribute__((vector_size(16)));
 typedef double ShortDoubles __attribute__((vector_size(16)));
 typedef int32_t ShortWords __attribute__((vector_size(16)));
 typedef int64_t ShortLongWords __attribute__((vector_size(16)));
 
-// The largest magnitude of each column so far, and of one more row. NaNs are passed over.
+// Update the largest magnitude of each column with one more row, ignoring NaN.
 #define DEFINE_RAISE(NAME, REAL, VECTOR, BITS, LANES)                        \
     static void NAME(const REAL* row, int64_t columns, REAL* maxima)         \
     {                                                                        \
@@ -96,7 +96,7 @@ typedef int64_t ShortLongWords __attribute__((vector_size(16)));
 DEFINE_RAISE(raise_floats, float, ShortFloats, ShortWords, FLOATS / 2)
 DEFINE_RAISE(raise_doubles, double, ShortDoubles, ShortLongWords, DOUBLES / 2)
 
-// Whether half-precision numbers can be widened here.
+// Whether this machine can convert half precision.
 #if defined(__x86_64__)
 
 EXPORTED int has_halves(void) { return __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c"); }
@@ -132,9 +132,9 @@ static void widen(const uint16_t* halves, int64_t count, float* floats)
 
 #endif
 
-// Rows are taken in parts by the caller and all helpers, each of which has a number.
+// A pass over all rows. The caller and its helpers take parts; each thread has a number.
 typedef struct {
-    Task task;  // first, as threads that join are given it
+    Task task;  // first, because helpers get its address
     void (*take)(const Rows* rows, int64_t row, int64_t thread);
     const Rows* rows;
     int64_t step;
@@ -158,7 +158,7 @@ static void sweep_rows(const Rows* rows, void (*take)(const Rows*, int64_t, int6
     enum { PART_BYTES = 1 << 20 };
     const int64_t row_bytes = rows->columns * rows->item;
     const int64_t step = row_bytes < PART_BYTES ? PART_BYTES / row_bytes : 1;
-    const int64_t others = (rows->rows - 1) / step;  // parts beside the caller's first
+    const int64_t others = (rows->rows - 1) / step;  // parts after the first
     Sweep sweep = {.task.help = help_sweep, .take = take, .rows = rows, .step = step};
     atomic_init(&sweep.task.places, (int)(rows->helpers < others ? rows->helpers : others));
     if (rows->helpers > 0) offer_task(rows->pool, &sweep.task);
@@ -231,12 +231,11 @@ static void raise_row(const Rows* rows, int64_t row, int64_t thread)
     }
 }
 
-// Half-precision rows as single-precision ones, which lie without gaps.
+// Convert half-precision rows to single precision, stored without gaps.
 EXPORTED void widen_rows(const Rows* rows) { sweep_rows(rows, widen_row); }
 
-// The weighted sums of each row over blocks of columns: of double, or of float, for half precision, too.
+// Weighted sums of each row over blocks of columns: double for double, float for float and half.
 EXPORTED void sum_blocks(const Rows* rows) { sweep_rows(rows, sum_row); }
 
-// Raise the largest magnitudes of columns, one row of them for each thread, to those of these rows. NaNs
-// are passed over.
+// Largest magnitudes of columns, one row of results for each thread, ignoring NaN.
 EXPORTED void raise_maxima(const Rows* rows) { sweep_rows(rows, raise_row); }

@@ -1,6 +1,7 @@
-// mbarriers in shared memory: who waits for what a bulk copy brings, or for who has read it.
+// mbarriers in shared memory: one that a stage is full (its bulk copies have arrived), one that it is
+// empty (all readers are done).
 //
-// Compiled with STAGES defined: tiles in shared memory at the same time, each with two barriers.
+// Compiled with STAGES defined: the number of stages, each with two barriers.
 #pragma once
 
 constexpr int BARRIER_BYTES = 8;
@@ -10,7 +11,7 @@ __device__ __forceinline__ void start_barrier(unsigned barrier, int arrivals)
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
 }
 
-// Once all barriers are started: make that known to the copy engine.
+// Make initialized barriers visible to the bulk copy engine.
 __device__ __forceinline__ void publish_barriers()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -21,13 +22,13 @@ __device__ __forceinline__ void arrive(unsigned barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// Arrive, and have the barrier wait for that many bytes too.
+// Arrive, and make the barrier's phase wait for `bytes` bytes, too.
 __device__ __forceinline__ void expect_bytes(unsigned barrier, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-// Wait for the end of the barrier's phase of that parity.
+// Wait until the barrier's phase of this parity has ended.
 __device__ __forceinline__ void wait_for_phase(unsigned barrier, int parity)
 {
     asm volatile(
@@ -36,7 +37,7 @@ __device__ __forceinline__ void wait_for_phase(unsigned barrier, int parity)
         "@!done bra AGAIN;\n}" ::"r"(barrier), "r"(parity) : "memory");
 }
 
-// A stage's number and the parity of its barriers, which changes with every round.
+// The current stage and the parity of its barriers, which flips with every round of all stages.
 struct Turn {
     int stage = 0;
     int parity = 0;

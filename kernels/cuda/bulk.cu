@@ -1,33 +1,33 @@
-// bulk: float32 as fast as the multiprocessor issues it; tiles come by the bulk copy engine.
+// bulk: float32 at the issue rate of the multiprocessor, with tiles from the bulk copy engine (TMA).
 //
-// A multiprocessor of Hopper issues 4 instructions in a cycle and starts 4 fused multiply-adds, so
-// each instruction of another kind costs one of these, and so does each wait. Here 94 of 100
-// instructions of the loop are multiply-adds:
-//   - one thread asks for a whole tile at a time (cp.async.bulk.tensor, a TMA): the engine works out
-//     addresses and fills in zeros outside the matrix. Where a matrix lies, a tensor map says.
-//   - a thread computes 8 × 16 elements: 24 words from shared memory for 128 multiply-adds.
-//   - no __syncthreads: a stage has an mbarrier that says it is full (its bytes have arrived) and one
-//     that says it is empty (every warp has read it), so warps may drift STAGES - 1 steps apart.
-//   - blocks are persistent, and the copies for the next tile run while this one is being written.
+// A multiprocessor of Hopper issues 4 instructions a cycle and starts 4 fused multiply-adds, so any other
+// instruction, and any wait, costs a multiply-add. Here 94 of 100 instructions of the loop are
+// multiply-adds:
+//   - One thread requests whole tiles (cp.async.bulk.tensor). The engine computes addresses and fills in
+//     zeros outside the matrix; a tensor map describes the matrix.
+//   - A thread computes 8 × 16 elements: 24 words from shared memory for 128 multiply-adds.
+//   - There is no __syncthreads. Each stage has an mbarrier for full (its bytes have arrived) and one for
+//     empty (every warp has read it), so warps may drift STAGES - 1 steps apart.
+//   - Blocks are persistent, and the copies for the next tile run while this one is stored.
 //
-// Registers have two banks, the even and the odd ones, each read once in a cycle, but a multiply-add
-// has three operands. It takes one cycle only if one operand is kept from the multiply-add before it
-// (".reuse") and the other two lie in different banks. So:
-//   - rows go left to right and right to left by turns: a row keeps its element of A, and the turn
-//     that of B.
-//   - b and the sum it goes to lie in different banks: b, read 16 bytes at a time, in the bank of its
-//     column's parity; sums are written as partial sums in the order 1, 0, 3, 2, and as a write of 16
-//     bytes takes registers in order, the assembler puts them into the other bank.
-//   - the assembler runs at -O1, which keeps the order written here; at -O3 it orders anew.
+// Registers have two banks, even and odd, with one read a cycle each, but a multiply-add has three
+// operands. It takes one cycle only if one operand is kept from the multiply-add before it (".reuse") and
+// the other two are in different banks. So:
+//   - Rows are computed alternately left to right and right to left: within a row the element of A is
+//     kept, at the turn that of B.
+//   - b and its sum are in different banks. b is read 16 bytes at a time, into the bank of its column's
+//     parity. Partial sums are stored in the order 1, 0, 3, 2; as a store of 16 bytes takes consecutive
+//     registers, the assembler puts the sums into the other bank.
+//   - The assembler runs at -O1, which keeps the order written here; -O3 would reorder.
 //
 // Shared memory (dynamic), for each stage: A as [BLOCK_M][16], its four chunks of 16 bytes permuted by
-// (row / 2) mod 4 ("64-byte swizzle", as the tensor map has it), so that eight rows at one chunk touch
-// all banks; and B as [16][BLOCK_N]. Behind the stages, the barriers.
+// (row / 2) mod 4 (the 64-byte swizzle of the tensor map), so that eight rows at one chunk touch all
+// banks; and B as [16][BLOCK_N]. The barriers follow the stages.
 //
-// Launch: THREADS + 128 threads, of which the last warpgroup brings in tiles and gives its registers
-// to the others; at most one block a multiprocessor; SHARED_BYTES of dynamic shared memory; any number
-// of blocks, which is also how a launch is held to some multiprocessors. `partials` has room for a
-// tile, and `flags` a zero, for each block; neither is touched if shared_tiles is 0.
+// Launch: THREADS + 128 threads; the last warpgroup copies tiles and gives its registers to the others.
+// At most one block a multiprocessor; SHARED_BYTES of dynamic shared memory. Any number of blocks, which
+// limits a launch to as many multiprocessors. For each block `partials` has room for a tile, and `flags`
+// a zero; neither is used if shared_tiles is 0.
 #include "barriers.cuh"
 #include "order.cuh"
 #include "product.cuh"
@@ -65,7 +65,7 @@ static_assert(BLOCK_M % WARP_M == 0 && BLOCK_N % WARP_N == 0, "warps must fill t
 static_assert(BLOCK_M <= 256 && BLOCK_N <= 256, "a tensor map's box has at most 256 of each");
 static_assert(STAGES * (STAGE_BYTES + 2 * BARRIER_BYTES) == SHARED_BYTES, "the launch must agree");
 
-// Where things lie in shared memory.
+// Addresses in shared memory.
 struct Shared {
     unsigned base;
 
@@ -78,7 +78,7 @@ struct Shared {
     __device__ __forceinline__ unsigned empty(int stage) const { return full(stage) + STAGES * BARRIER_BYTES; }
 };
 
-// Start copying the box of a matrix whose first element is in that row and column.
+// Start copying the box of a matrix that begins at this row and column.
 __device__ __forceinline__ void start_box(unsigned shared, const TensorMap* map, int row, int column, unsigned barrier)
 {
     asm volatile(
@@ -92,7 +92,7 @@ __device__ __forceinline__ void synchronize_computing_threads()
     asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
 }
 
-// One thread: bring in the tiles of A and B for the whole walk.
+// Run by one thread: copy the tiles of A and B for the whole walk.
 __device__ __forceinline__ void load_tiles(
     Shared shared, Walk walk, int tiles_m, int tiles_n, const TensorMap* a_map, const TensorMap* b_map)
 {
@@ -112,7 +112,7 @@ __device__ __forceinline__ void load_tiles(
     }
 }
 
-// This thread's elements of a tile, as a contribution to another worker's. Neighbouring threads write
+// Store this thread's partial sums of a tile that another worker owns. Neighbouring threads write
 // neighbouring vectors. The order within a vector decides the banks of the sums: see above.
 __device__ __forceinline__ void store_partial(float4* partials, unsigned* flags, const float (&sums)[THREAD_M][THREAD_N])
 {
@@ -131,7 +131,7 @@ __device__ __forceinline__ void store_partial(float4* partials, unsigned* flags,
     if (threadIdx.x == 0) asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(flags + blockIdx.x) : "memory");
 }
 
-// Add what workers of smaller numbers have computed of the tile at hand, in their order.
+// Add the partial sums of workers of smaller numbers to those of the current tile, in their order.
 __device__ __forceinline__ void add_partials(
     const float4* partials, const unsigned* flags, const Walk& walk, float (&sums)[THREAD_M][THREAD_N])
 {
@@ -159,8 +159,8 @@ __device__ __forceinline__ void add_partials(
     }
 }
 
-// C ← α·sums + βC for this thread's elements. `c` points to the tile, of which `rows` rows and
-// `columns` columns lie in C.
+// C ← α·sums + βC for this thread's elements. `c` points to the tile; `rows` × `columns` of it are inside
+// C.
 __device__ __forceinline__ void store_tile(
     const float (&sums)[THREAD_M][THREAD_N], int thread_row, int thread_column, int rows, int columns,
     float alpha, float beta, float* __restrict__ c, long long ldc)
@@ -264,7 +264,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + WARPGROUP, 1) multiply(
             for (int p = 0; p < BLOCK_K; ++p) {
                 const int next = (p + 1) % BLOCK_K;
                 if (next == 0) {
-                    // All of this stage is in registers. On to the next, which may be another tile's.
+                    // All of this stage is in registers. The next stage may belong to another tile.
                     __syncwarp();
                     if (lane == 0) arrive(shared.empty(turn.stage));
                     turn.advance();
@@ -279,7 +279,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + WARPGROUP, 1) multiply(
                         const int j = i % 2 == 0 ? position : THREAD_N - 1 - position;
                         sums[i][j] += a_fragment[i].of[p % VECTOR] * b_fragment[p % 2][j / VECTOR].of[j % VECTOR];
                     }
-                    // This row's elements are used up: read its next ones into the same registers.
+                    // This row's elements are used up: read the next into the same registers.
                     if (p % VECTOR == VECTOR - 1) read_a(i, stage_bytes, next / VECTOR);
                 }
             }

@@ -1,8 +1,8 @@
-// coalesced: like simple, but A passes through a W×W tile in shared memory.
+// coalesced: like simple, but with a W×W tile of A in shared memory.
 //
-// Every element of A is read from global memory once a block instead of W times; the W threads
-// of a row read it back from shared memory, all the same word, which is one broadcast. B is still
-// read from global memory, W neighbouring elements by W neighbouring threads.
+// A block reads each element of A from global memory once instead of W times. The W threads of a row
+// read the same word of shared memory, which is a broadcast. B is still read from global memory, W
+// neighbouring elements by W neighbouring threads.
 //
 // Launch: blocks of (W, W) threads, one block for each W×W tile of C.
 // Shared memory: W·W elements.
@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(W * W) multiply(
 
     element sum = 0;
     for (long long step = 0; step < k; step += W) {
-        // Threads outside C stay, because they load A for the others and meet them at barriers.
+        // Threads outside C must stay: they load A for the others and take part in barriers.
         if (row < m && step + x < k) a_tile[y][x] = a[row * lda + step + x];
         __syncthreads();
         if (row < m && column < n) {

@@ -1,4 +1,4 @@
-// Asynchronous copies (cp.async): global memory → shared memory without passing registers.
+// Asynchronous copies (cp.async) from global to shared memory, which need no registers.
 #pragma once
 #include "product.cuh"
 
@@ -8,7 +8,7 @@ struct alignas(16) Vector {
     element of[VECTOR];
 };
 
-// Start copying BYTES bytes, of which the first `valid` exist; zeros take the place of the rest.
+// Start copying BYTES bytes; those after the first `valid` are filled with zeros.
 template <int BYTES>
 __device__ __forceinline__ void start_copy(element* shared, const element* global, int valid)
 {
@@ -47,8 +47,8 @@ __device__ __forceinline__ void wait_for_copies()
 #endif
 }
 
-// Start copying one chunk of VECTOR elements, of which the first `valid` lie inside the matrix;
-// zeros take the place of the others, which are not read. Without any, `global` may point anywhere.
+// Start copying a chunk of VECTOR elements. Elements after the first `valid` are outside the matrix: they
+// are not read, and zeros are stored. If `valid` is 0, `global` may be any address.
 template <bool ALIGNED>
 __device__ __forceinline__ void start_chunk(element* shared, const element* global, int valid)
 {

@@ -1,8 +1,8 @@
-// naive: one thread computes one element of C, and neighbouring threads lie down a column.
+// naive: one thread computes one element of C, and neighbouring threads have neighbouring rows.
 //
-// The first kernel that one writes: the row of C is threadIdx.x. A warp then reads A with a stride
-// of a whole row, 32 lines of 128 bytes for 32 elements, and writes C likewise; B is the same
-// element for all of it. *simple* differs in nothing but which index is the row.
+// The row of C is threadIdx.x, so accesses are not coalesced: a warp reads 32 elements of A from 32
+// cache lines, and writes C likewise; all its threads read the same element of B. *simple* differs
+// only in which index is the row.
 //
 // Launch: blocks of (W, W) threads, one block for each W×W tile of C; no shared memory.
 #include "product.cuh"

@@ -1,7 +1,7 @@
-// The order in which the tiles of C are computed.
+// The order in which the tiles of C are computed (a swizzle for L2).
 //
-// Tiles that are computed at the same time cover GROUP rows of tiles, column by column: a block
-// of C about as high as wide, which needs the fewest different rows of A and columns of B in L2.
+// Tiles are numbered column by column within GROUP rows of tiles. So tiles that run at the same time
+// form a roughly square part of C, which needs the fewest rows of A and columns of B in L2.
 #pragma once
 
 constexpr int GROUP = 8;

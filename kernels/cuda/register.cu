@@ -1,36 +1,36 @@
 // register: each thread computes THREAD_M × THREAD_N elements of C, held in registers.
 //
-// A block computes a BLOCK_M × BLOCK_N tile of C, walking along K in steps of BLOCK_K. Reuse on
-// three levels: the block reads each element of its strips of A and B from global memory once; a
-// warp reads each element of the shared tiles once for all its threads that need it; a thread
-// uses each element that it has in registers THREAD_M or THREAD_N times: for 8×8 elements it reads
-// 16 words from shared memory for 64 fused multiply-adds.
+// A block computes a BLOCK_M × BLOCK_N tile of C along K in steps of BLOCK_K. Data is reused on three
+// levels. A block reads each element of its strips of A and B from global memory once. A warp reads an
+// element of the shared tiles once for all threads that need it. A thread uses each element in registers
+// THREAD_M or THREAD_N times: for 8×8 elements it reads 16 words from shared memory for 64 fused
+// multiply-adds.
 //
-// Loads are asynchronous (cp.async): global memory → shared memory without passing registers,
-// STAGES tiles deep, so that the next steps arrive while this one is computed. Within a step the
-// fragments of the next k are read from shared memory before those of this k are used.
+// Loads are asynchronous (cp.async), from global to shared memory without registers. STAGES tiles are in
+// flight, so that the next steps arrive while this one is computed. Within a step, the fragments of the
+// next k are read from shared memory before those of this k are used.
 //
 // Shared memory (dynamic), for each stage: A as [BLOCK_M][BLOCK_K + VECTOR] and B as
-// [BLOCK_K][BLOCK_N], where VECTOR is the number of elements in 16 bytes. A keeps its row-major
-// order: a thread reads VECTOR steps of k of one row at once. The padding lets neighbouring rows
-// begin in different banks.
+// [BLOCK_K][BLOCK_N], where VECTOR is the number of elements in 16 bytes. A stays row-major: a thread
+// reads VECTOR steps of k of one row at once. The padding puts the beginnings of neighbouring rows into
+// different banks.
 //
-// Rows go left to right and right to left by turns, so that each multiply-add finds one operand kept
-// from the one before it: registers have two banks, each of which is read once in a cycle, and three
-// operands do not fit. The assembler is told to keep this order (bulk.cu goes further).
+// The rows of a thread are computed alternately left to right and right to left, so that each
+// multiply-add shares one operand with the one before it. Registers have two banks with one read a cycle
+// each, which do not deliver three new operands. The assembler is told to keep this order (bulk.cu goes
+// further).
 //
-// Lanes of a warp form an 8×4 grid. Bit 0 of the lane is a row and bit 1 a column, so that a warp
-// reads 16 bytes a lane in two passes whichever way the hardware pairs lanes that read the same
-// address; on Hopper the plain order is as fast.
+// The lanes of a warp form an 8×4 grid. Bit 0 of the lane is a row and bit 1 a column, so that a warp
+// reads 16 bytes a lane in two passes, however the hardware pairs lanes that read the same address. On
+// Hopper the plain order is as fast.
 //
-// Launch: THREADS threads, one block for each tile; SHARED_BYTES of dynamic shared memory. Two
-// entries: `multiply` wants A, B, C and their leading dimensions aligned to 16 bytes, and moves
-// 16 bytes at a time; `multiply_unaligned` wants nothing, and moves one element at a time. Both do
-// nothing where `wanted` points to a 0: so another kernel decides on the device whether this one is
-// to compute the product after all. A null pointer means that it is.
+// Launch: THREADS threads, one block for each tile; SHARED_BYTES of dynamic shared memory. `multiply`
+// needs A, B, C and their leading dimensions aligned to 16 bytes, and moves 16 bytes at a time;
+// `multiply_unaligned` moves one element at a time. Both return at once if `wanted` points to a 0: so
+// another kernel decides on the device whether this one computes. A null pointer means yes.
 //
-// With WIDE_SUMS, products of float are summed in double, so that an element of C is rounded once.
-// With PERSISTENT, any number of blocks will do, each of which computes every gridDim.x-th tile.
+// With WIDE_SUMS, products of float are summed in double, so that an element of C is rounded once. With
+// PERSISTENT, each block computes every gridDim.x-th tile, so that any number of blocks will do.
 #include "copies.cuh"
 #include "order.cuh"
 #include "product.cuh"
@@ -74,7 +74,7 @@ __device__ __forceinline__ void multiply_tile(
     const int rows = clamp_to_int(m - first_row, BLOCK_M);
     const int columns = clamp_to_int(n - first_column, BLOCK_N);
 
-    // Each thread copies A_CHUNKS chunks of A, that many rows apart, and B_CHUNKS of B.
+    // Each thread copies A_CHUNKS chunks of A, A_ROW_STEP rows apart, and B_CHUNKS chunks of B.
     constexpr int A_ROW_CHUNKS = BLOCK_K / VECTOR;
     constexpr int B_ROW_CHUNKS = BLOCK_N / VECTOR;
     constexpr int A_ROW_STEP = THREADS / A_ROW_CHUNKS;
@@ -92,7 +92,7 @@ __device__ __forceinline__ void multiply_tile(
     const int b_valid = max(0, min(columns - b_column, VECTOR));
     long long k_to_load = k;
 
-    // Zeros take the place of what lies outside A and B.
+    // Outside A and B, zeros are stored.
     auto start_stage = [&](int stage) {
         const int depth = clamp_to_int(k_to_load, BLOCK_K);  // not positive once K is used up
         const int a_valid = max(0, min(depth - a_column, VECTOR));
@@ -150,7 +150,7 @@ __device__ __forceinline__ void multiply_tile(
 
     int stage = 0;
     for (long long done = 0; done < k; done += BLOCK_K) {
-        // The stage before this one is free: the barrier below was passed after its last read.
+        // The previous stage is free: all threads passed the barrier below after its last read.
         start_stage(stage == 0 ? STAGES - 1 : stage - 1);
 #pragma unroll
         for (int p = 0; p < BLOCK_K; ++p) {
@@ -209,7 +209,7 @@ __device__ __forceinline__ void multiply_tiles(
     const long long tiles = ((m + BLOCK_M - 1) / BLOCK_M) * ((n + BLOCK_N - 1) / BLOCK_N);
     for (long long tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         multiply_tile<ALIGNED>(tile, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-        // The stages are free for the next tile once all have arrived, if only zeros, and all were read.
+        // The stages are free once all copies have arrived, even those of zeros, and all were read.
         wait_for_copies<0>();
         __syncthreads();
     }

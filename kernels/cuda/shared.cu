@@ -1,9 +1,9 @@
 // shared: W×W tiles of A and of B in shared memory.
 //
-// K/W steps; in each, the block loads one tile of A and one of B, meets at a barrier, adds W
-// products to each element, and meets again before the tiles are overwritten. Each element is
-// read from global memory once a block: one global read for W operations. What limits it then is
-// shared memory, which delivers two words for each fused multiply-add.
+// In each of K/W steps the block loads one tile of A and one of B, waits at a barrier, adds W products
+// to each element, and waits again before the tiles are overwritten. A block reads each element from
+// global memory once: one global read for W operations. The limit is then shared memory, which
+// delivers two words for each fused multiply-add.
 //
 // Launch: blocks of (W, W) threads, one block for each W×W tile of C.
 // Shared memory: 2·W·W elements. A row of B's tile spans W banks, so a warp reads without

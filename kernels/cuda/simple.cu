@@ -1,7 +1,7 @@
-// simple: one thread computes one element of C straight from global memory.
+// simple: one thread computes one element of C directly from global memory.
 //
-// A dot product of 2K reads for 2K operations. Neighbouring threads lie along a row of C, so
-// they read neighbouring elements of B (coalesced) and the same element of A (broadcast).
+// Each dot product takes 2K reads for 2K operations. Neighbouring threads have neighbouring columns of
+// C, so they read neighbouring elements of B (coalesced) and the same element of A (broadcast).
 //
 // Launch: blocks of (W, W) threads, one block for each W×W tile of C; no shared memory.
 #include "product.cuh"

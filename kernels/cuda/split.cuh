@@ -1,20 +1,20 @@
-// split: float32 → three bfloat16 that add up to it, in tiles laid out as the tensor cores read them.
+// split: float32 → three bfloat16 whose sum is exact, in tiles laid out for the tensor cores.
 //
-// x = x1 + x2 + x3, each the bfloat16 nearest to what is left: 8 bits of the 24 each, so nothing is
-// lost while the last bit of x3 stays above the smallest normal number, that is from |x| = 2^-103.
+// x = x1 + x2 + x3, each the bfloat16 nearest to the remainder. Each holds 8 of the 24 bits, so the sum
+// is exact if the last bit of x3 is at least the smallest normal number: from |x| = 2^-103 on.
 //
-// A becomes tiles of 128 rows × 32 steps of k, B tiles of 128 columns × 32 steps of k; outside the
-// matrix they hold zeros. A tile is 24 KiB: first all x1, then all x2, then all x3, each part 128
-// lines of 64 bytes. Within a line the four chunks of 16 bytes are permuted by the number of the
-// line ("64-byte swizzle"), so that eight lines read at the same chunk touch all banks: exactly what
-// shared memory must hold for wgmma, so that one bulk copy brings a tile there. The tiles of a strip
-// (of rows of A, of columns of B) follow one another along k; `pitch` tiles on begins the next strip.
+// A becomes tiles of 128 rows × 32 steps of k, B tiles of 128 columns × 32 steps of k, padded with
+// zeros. A tile has 24 KiB: all x1, then all x2, then all x3, each as 128 lines of 64 bytes. The four
+// 16-byte chunks of a line are permuted by the line's number (64-byte swizzle), so that eight lines read
+// at one chunk touch all banks. This is the layout that wgmma reads from shared memory, so one bulk copy
+// brings a tile there. The tiles of a strip (128 rows of A or columns of B) follow one another along k;
+// the next strip begins `pitch` tiles later.
 //
-// A tile is put together in shared memory and leaves by one bulk copy, too: neighbours in a line are
-// 16 bytes, which lie 64 bytes apart where neighbouring threads hold neighbouring columns of B.
+// A tile is assembled in shared memory and stored by one bulk copy. Direct stores would be scattered:
+// neighbouring threads hold neighbouring columns of B, whose chunks of 16 bytes are 64 bytes apart.
 //
-// Launch: 512 threads, any number of blocks, of which each splits every gridDim.x-th tile, so that n
-// blocks hold a launch to n multiprocessors; two tiles of dynamic shared memory.
+// Launch: 512 threads, any number of blocks (each splits every gridDim.x-th tile, so n blocks use n
+// multiprocessors); dynamic shared memory for two tiles.
 #pragma once
 #include "product.cuh"
 
@@ -24,23 +24,23 @@ constexpr int SPLITS = 3;
 constexpr int LINE_BYTES = TILE_DEPTH * 2;
 constexpr int PART_BYTES = TILE_LINES * LINE_BYTES;
 constexpr int TILE_BYTES = SPLITS * PART_BYTES;
-constexpr int CHUNK = 8;  // elements whose bfloat16 fill 16 bytes
+constexpr int CHUNK = 8;  // elements; their bfloat16 fill 16 bytes
 constexpr int LINE_CHUNKS = TILE_DEPTH / CHUNK;
 constexpr int SPLIT_THREADS = TILE_LINES * LINE_CHUNKS;
-constexpr int SPLIT_BLOCKS = 3;  // a multiprocessor holds, at least
+constexpr int SPLIT_BLOCKS = 3;  // on a multiprocessor, at least
 
-// What the splits and the product tell one another; zeros before the splits begin.
+// What the splits and the product tell each other; zeros before the splits begin.
 struct Verdict {
-    unsigned largest_a;  // largest |a|, as the bits of a float; UNSPLITTABLE where one cannot be split
-    unsigned rejected;   // 1 when the product is left to a kernel that computes in float32
+    unsigned largest_a;  // largest |a| as the bits of a float; UNSPLITTABLE if an element cannot be split
+    unsigned rejected;   // 1 if the strict kernel must compute the product
     unsigned largest_b;
 };
 
 constexpr unsigned UNSPLITTABLE = 0x7fffffff;     // a NaN, larger than any number
 constexpr unsigned SMALLEST = (127 - 103) << 23;  // 2^-103
 
-// Whether the splits hold all of A and B, and no sum of their products can overflow or vanish:
-// a partial product has at most 1.01 times the magnitude of the product it is a part of.
+// Whether the splits represent A and B exactly, and no sum of their products can overflow or vanish. A
+// partial product has at most 1.01 times the magnitude of the full product.
 __device__ __forceinline__ bool is_safe(const Verdict& verdict, long long k)
 {
     const double largest_a = __uint_as_float(verdict.largest_a);
@@ -65,7 +65,7 @@ __device__ __forceinline__ float widen(unsigned short bits)
     return __uint_as_float(unsigned(bits) << 16);
 }
 
-// Split eight elements; returns the largest magnitude of them and `largest`.
+// Split eight elements; returns the largest of their magnitudes and `largest`.
 __device__ __forceinline__ unsigned split_chunk(Chunk (&parts)[SPLITS], const float (&x)[CHUNK], unsigned largest)
 {
 #pragma unroll
@@ -91,8 +91,7 @@ __device__ __forceinline__ void store_chunk(unsigned char* tile, int line, int c
     }
 }
 
-// Start copying a tile from shared to global memory. What threads wrote to shared memory must have
-// been shown to the copy engine.
+// Start a bulk copy of a tile from shared to global memory. A proxy fence must precede it.
 __device__ __forceinline__ void start_tile_store(unsigned char* global, const unsigned char* shared)
 {
     asm volatile(
@@ -108,14 +107,14 @@ __device__ __forceinline__ void wait_for_tile_stores()
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
 
-// One atomic operation a warp, and only where it would change something.
+// One atomic operation for each warp, and only if it would change the value.
 __device__ __forceinline__ void report_largest(unsigned* to, unsigned largest)
 {
     largest = __reduce_max_sync(0xffffffff, largest);
     if (threadIdx.x % 32 == 0 && largest > *reinterpret_cast<volatile unsigned*>(to)) atomicMax(to, largest);
 }
 
-// Split all tiles. A thread splits one chunk of each: read(x, line, k) fetches its elements.
+// Split all tiles. A thread splits one chunk of each tile; read(x, line, k) loads its elements.
 template <typename Read>
 __device__ __forceinline__ void split_tiles(
     long long lines, long long k, int line, int chunk, unsigned char* tiles, long long pitch, unsigned* largest_of_all,
@@ -148,7 +147,7 @@ __device__ __forceinline__ void split_tiles(
     report_largest(largest_of_all, largest);
 }
 
-// A[M,K], whose rows are the lines of its tiles. A thread reads eight neighbours of a row.
+// Split A[M,K]: rows become lines. A thread reads eight adjacent elements of a row.
 extern "C" __global__ void __launch_bounds__(SPLIT_THREADS, SPLIT_BLOCKS) split_rows(
     long long m, long long k, const float* __restrict__ a, long long lda, unsigned char* tiles,
     long long pitch, Verdict* verdict)
@@ -169,8 +168,8 @@ extern "C" __global__ void __launch_bounds__(SPLIT_THREADS, SPLIT_BLOCKS) split_
     split_tiles(m, k, line, chunk, tiles, pitch, &verdict->largest_a, read);
 }
 
-// B[K,N], whose columns are the lines of its tiles. A thread reads eight neighbours of a column, a
-// warp 32 neighbours of a row.
+// Split B[K,N]: columns become lines. A thread reads eight adjacent elements of a column, a warp 32 of a
+// row.
 extern "C" __global__ void __launch_bounds__(SPLIT_THREADS, SPLIT_BLOCKS) split_columns(
     long long n, long long k, const float* __restrict__ b, long long ldb, unsigned char* tiles,
     long long pitch, Verdict* verdict)

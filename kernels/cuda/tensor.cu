@@ -1,29 +1,29 @@
 // tensor (float32): products of bfloat16 splits on Hopper's tensor cores, as accurate as float32.
 //
 // With a = a1 + a2 + a3 and b likewise (split.cuh), a·b is the sum of nine products of bfloat16,
-// each exact in float32. The three smallest lie below 2^-24 of a·b and are left out; six remain.
-// Tensor cores sum in float32 but cut off what does not fit, where an FADD rounds: sums kept there
-// drift toward zero. So only short sums are:
+// each exact in float32. The three smallest are below 2^-24 of a·b and are left out; six remain.
+// Tensor cores sum in float32 but truncate where an FADD rounds, so long sums there drift toward zero.
+// Only short sums are kept there:
 //   - a1·b1 of CHAIN times 16 steps of k goes into an accumulator that begins at zero: products of
 //     8×8 bits, almost exact. An FADD adds it to the running sum.
-//   - the five others are at most 2^-7 of a1·b1, and what is cut off from them likewise. They have an
-//     accumulator of their own, the smallest first within a step.
-//   - after FLUSH tiles both are added to a total in shared memory, and begin anew: the running
-//     sum at zero, the small one with what the addition rounded off (Kahan, "Further remarks on
-//     reducing truncation errors", 1965). So errors do not grow with the number of flushes.
+//   - The five others are at most 2^-7 of a1·b1, and so are their truncation errors. They have an
+//     accumulator of their own (small), smallest products first within a step.
+//   - After FLUSH tiles both are added to a total in shared memory. The running sum restarts at zero, the
+//     small one with the rounding error of the addition (Kahan, "Further remarks on reducing truncation
+//     errors", 1965). So errors do not grow with the number of flushes.
 //
-// Three warpgroups: one thread of the third brings in tiles of A and B by bulk copies, STAGES steps
-// ahead; the first two compute 64 × 128 elements each. While the tensor cores work on the five
-// small products of one step, the FADDs of the same step run beside them. Two mbarriers a stage say
-// that it is full (its bytes have arrived) or empty (both warpgroups have read it). Blocks are
-// persistent: each computes every gridDim.x-th tile, and the copies run ahead across tiles.
+// Three warpgroups: one thread of the third copies tiles of A and B by bulk copies, STAGES steps ahead;
+// the first two compute 64 × 128 elements each. The FADDs of a step overlap with its five small products
+// on the tensor cores. Each stage has an mbarrier for full (its bytes have arrived) and one for empty
+// (both warpgroups have read it). Blocks are persistent: each computes every gridDim.x-th tile, and the
+// copies run ahead across tiles.
 //
-// The FADDs are volatile assembly: written as +=, the assembler sees the accumulator touched while
-// other wgmma are in flight, and waits for each of them (warning C7511).
+// The FADDs are volatile assembly. Written as +=, the assembler would wait for all wgmma in flight before
+// each use of the accumulator (warning C7511).
 //
-// Launch: 384 threads, at most one block a multiprocessor; SHARED_BYTES of dynamic shared memory.
-// A block returns at once when the splits' verdict is that A and B are not safe to multiply so, and
-// then `rejected` is set for the kernel that comes after.
+// Launch: 384 threads, at most one block a multiprocessor; SHARED_BYTES of dynamic shared memory. If the
+// verdict of the splits is that A and B are not safe, the kernel sets `rejected` for the strict kernel
+// after it and returns at once.
 #include "barriers.cuh"
 #include "order.cuh"
 #include "product.cuh"
@@ -35,7 +35,7 @@ constexpr int CONSUMERS = 2;  // warpgroups that compute
 constexpr int WARPGROUP = 128;
 constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP;
 constexpr int STAGE_BYTES = 2 * TILE_BYTES;
-constexpr int SUMS = 64;  // elements of C a thread holds
+constexpr int SUMS = 64;  // elements of C in a thread
 constexpr int TOTALS_BYTES = CONSUMERS * WARPGROUP * SUMS * 4;
 constexpr int STEPS = TILE_DEPTH / 16;  // a wgmma takes 16 steps of k
 constexpr int PRODUCER_REGISTERS = 24;
@@ -52,8 +52,8 @@ __device__ __forceinline__ void start_bulk_copy(unsigned shared, const unsigned 
         "l"(global), "n"(TILE_BYTES), "r"(barrier) : "memory");
 }
 
-// A tile's part in shared memory as wgmma wants it described: address and distances in units of 16
-// bytes, k along the line, 8 lines 512 bytes apart, 64-byte swizzle.
+// The wgmma descriptor of a part of a tile in shared memory: address and distances in units of 16 bytes, k
+// along the line, groups of 8 lines 512 bytes apart, 64-byte swizzle.
 __device__ __forceinline__ Descriptor describe(unsigned shared)
 {
     return Descriptor(shared >> 4 & 0x3fff) | Descriptor(1) << 16 | Descriptor(512 >> 4) << 32 | Descriptor(2) << 62;
@@ -62,7 +62,7 @@ __device__ __forceinline__ Descriptor describe(unsigned shared)
 #define EIGHT(d, i) \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 
-// Start d ← a·b (+ d when `accumulate`) for 64 × 128 elements and 16 steps of k.
+// Start d ← a·b (+ d if `accumulate`) for 64 × 128 elements and 16 steps of k.
 __device__ __forceinline__ void start_product(float (&d)[SUMS], Descriptor a, Descriptor b, int accumulate)
 {
     asm volatile(
@@ -94,14 +94,14 @@ __device__ __forceinline__ void wait_for_products()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
-// Keep the compiler from moving uses of these registers across this place.
+// Keep the compiler from moving uses of these registers across this point.
 __device__ __forceinline__ void pin(float (&d)[SUMS])
 {
 #pragma unroll
     for (int i = 0; i < SUMS; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// Where things lie in shared memory.
+// Addresses in shared memory.
 struct Shared {
     unsigned base;
 
@@ -114,7 +114,7 @@ struct Shared {
     __device__ __forceinline__ unsigned empty(int stage) const { return full(stage) + STAGES * BARRIER_BYTES; }
 };
 
-// One thread: bring in the tiles of A and B that one tile of C needs.
+// Run by one thread: copy the tiles of A and B for one tile of C.
 __device__ __forceinline__ void load_tiles(
     Shared shared, Turn& turn, const unsigned char* a, const unsigned char* b, int tiles_k)
 {
@@ -127,7 +127,7 @@ __device__ __forceinline__ void load_tiles(
     }
 }
 
-// Add both sums to a total; what the total cannot hold stays in the small one.
+// Add both sums to a total; the rounding error stays in the small one.
 __device__ __forceinline__ void flush(float& total, float& sum, float& small)
 {
     const float both = sum + small;
@@ -137,8 +137,8 @@ __device__ __forceinline__ void flush(float& total, float& sum, float& small)
     sum = 0.0f;
 }
 
-// A warpgroup: `sum` ← its elements of a tile of C. `totals` points to this thread's own in shared
-// memory, of which neighbouring threads' lie next to one another.
+// Run by a warpgroup: `sum` ← its elements of a tile of C. `totals` points to this thread's totals in
+// shared memory, interleaved with those of neighbouring threads.
 __device__ __forceinline__ void multiply_tiles(
     float (&sum)[SUMS], Shared shared, Turn& turn, int warpgroup, float4* totals, int tiles_k)
 {
@@ -212,7 +212,7 @@ __device__ __forceinline__ void multiply_tiles(
     }
 }
 
-// A thread holds pairs of neighbours in two rows, 8 apart, and 16 columns, 8 apart.
+// Store a tile. A thread holds pairs of adjacent elements in two rows, 8 apart, every 8 columns.
 __device__ __forceinline__ void store_tile(
     const float (&sum)[SUMS], Place place, int warpgroup, long long m, long long n, float alpha,
     float beta, float* __restrict__ c, long long ldc)

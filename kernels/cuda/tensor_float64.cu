@@ -1,26 +1,26 @@
 // tensor (float64): the double-precision tensor cores of Hopper and later, through mma.sync.
 //
-// As in *register*, a block walks along K in steps of BLOCK_K with STAGES tiles of A and B in
-// shared memory, brought there by asynchronous copies. Here a warp computes WARP_M × WARP_N elements
-// by m16n8k8 or m16n8k16 products (STEP steps of k), each 1024 or 2048 fused multiply-adds in
-// float64: products and sums are rounded as IEEE has it, but not summed one by one in the order of k.
+// As in *register*, a block goes along K in steps of BLOCK_K with STAGES tiles of A and B in shared
+// memory, loaded by asynchronous copies. Here a warp computes WARP_M × WARP_N elements by m16n8k8 or
+// m16n8k16 products (STEP steps of k), each 1024 or 2048 fused multiply-adds in float64. Products and
+// sums are rounded as in IEEE, but not summed in the order of k.
 //
 // Shared memory (dynamic), for each stage: A as [BLOCK_M][BLOCK_K + 4] and B as
-// [BLOCK_K][BLOCK_N + 4]. Lane 4g + q holds of A the rows g and g + 8, of B the column g, and of both
-// every pairth step of k from q on. Sixteen lanes read 8 bytes each at a time: of A pair rows that
-// lie 8 banks apart, of B pair. (16 bytes at a time need fewer reads, but deliver elements that an
-// operand does not hold in neighbouring registers, so that each is moved once more.)
+// [BLOCK_K][BLOCK_N + 4]. Lane 4g + q holds the rows g and g + 8 of A, the column g of B, and of both
+// every fourth step of k from q on. Sixteen lanes read 8 bytes each at a time: from four rows of A, or of
+// B, that are 8 banks apart. (Reads of 16 bytes would be fewer, but deliver elements that do not belong
+// into neighbouring registers of an operand, so each would be moved once more.)
 //
-// The fragments of a row of products are read again, for the next STEP steps of k, as soon as the
-// products that use them have been issued; those of B alternate between two sets of registers.
+// The fragments of a row of products are read for the next STEP steps of k as soon as the products that
+// use them have been issued; those of B alternate between two sets of registers.
 //
-// A multiprocessor holds more than one block: while one stores its tile or waits for its first stages,
-// the others multiply. With PERSISTENT, as many teams of warps take their place in one block that fills
-// the multiprocessor, each with a tile, shared memory and a named barrier of its own: so n blocks, any
-// number, hold a launch to n multiprocessors. (On the whole GPU, plain blocks are a little faster.)
+// A multiprocessor holds several blocks: while one stores its tile or waits for its first stages, the
+// others multiply. With PERSISTENT, as many teams of warps share one block that fills the
+// multiprocessor, each with a tile, shared memory and a named barrier of its own. So n blocks limit a
+// launch to n multiprocessors. (On the whole GPU, plain blocks are a little faster.)
 //
-// Launch: TEAMS · THREADS threads; plain, one block for each tile. SHARED_BYTES of dynamic shared
-// memory. Entries as in *register*, without `wanted`.
+// Launch: TEAMS · THREADS threads; one block for each tile unless PERSISTENT. SHARED_BYTES of dynamic
+// shared memory. Entries as in *register*, without `wanted`.
 #include "copies.cuh"
 #include "order.cuh"
 #include "product.cuh"
@@ -52,7 +52,7 @@ static_assert(A_CHUNKS * THREADS == BLOCK_M * A_ROW_CHUNKS, "threads must share 
 static_assert(B_CHUNKS * THREADS == BLOCK_K * B_ROW_CHUNKS, "threads must share B evenly");
 static_assert(TEAMS * STAGES * STAGE_ELEMENTS * sizeof(element) == SHARED_BYTES, "the launch must agree");
 
-constexpr int A_HELD = STEP / 2;  // elements of A that a lane holds for a product
+constexpr int A_HELD = STEP / 2;  // elements of A in a lane for a product
 constexpr int B_HELD = STEP / 4;
 
 // c ← a·b + c for 16 × 8 elements and STEP steps of k.
@@ -72,7 +72,7 @@ __device__ __forceinline__ void multiply_add(double (&c)[4], const double (&a)[A
 #endif
 }
 
-// Wait for the other threads of the team. Barrier 0 is that of the whole block.
+// Synchronize the threads of the team. Barrier 0 belongs to the whole block.
 __device__ __forceinline__ void meet(int team)
 {
     if constexpr (TEAMS == 1) {
@@ -82,7 +82,7 @@ __device__ __forceinline__ void meet(int team)
     }
 }
 
-// Where a tile lies in C, and how much of it inside.
+// The place of a tile in C, and its rows and columns inside C.
 struct Part {
     long long row;
     long long column;
@@ -109,7 +109,7 @@ __device__ __forceinline__ void multiply_tile(
     element* const shared = reinterpret_cast<element*>(shared_bytes) + team * STAGES * STAGE_ELEMENTS;
     const Part part(tile, m, n);
 
-    // Each thread copies A_CHUNKS chunks of A, that many rows apart, and B_CHUNKS of B.
+    // Each thread copies A_CHUNKS chunks of A, A_ROW_STEP rows apart, and B_CHUNKS chunks of B.
     const int thread = threadIdx.x % THREADS;
     const int a_row = thread / A_ROW_CHUNKS;
     const int a_column = thread % A_ROW_CHUNKS * VECTOR;
@@ -122,7 +122,7 @@ __device__ __forceinline__ void multiply_tile(
     const int a_rows = part.rows - a_row;
     const int b_valid = max(0, min(part.columns - b_column, VECTOR));
 
-    // Zeros take the place of what lies outside A and B, and of all once no steps are left.
+    // Outside A and B, and once no steps are left, zeros are stored.
     auto start_stage = [&](int stage, int steps_left) {
         const int depth = steps_left > 1 ? BLOCK_K : steps_left == 1 ? int((k - 1) % BLOCK_K) + 1 : 0;
         const int a_valid = max(0, min(depth - a_column, VECTOR));
@@ -182,7 +182,7 @@ __device__ __forceinline__ void multiply_tile(
 
     int stage = 0;
     for (; steps_left > 0; --steps_left) {
-        // The stage before this one is free: the barrier below was passed after its last read.
+        // The previous stage is free: all threads passed the barrier below after its last read.
         start_stage(stage == 0 ? STAGES - 1 : stage - 1, steps_left - (STAGES - 1));
 #pragma unroll
         for (int p = 0; p < STEPS; ++p) {
@@ -203,13 +203,13 @@ __device__ __forceinline__ void multiply_tile(
     }
 
     if constexpr (PERSISTENT) {
-        // The stages are free for the next tile once all have arrived, if only zeros, and all were read.
+        // The stages are free once all copies have arrived, even those of zeros, and all were read.
         wait_for_copies<0>();
         meet(team);
     }
-    const Part to(tile, m, n);  // anew: it would take registers above
+    const Part to(tile, m, n);  // computed again, because keeping `part` would take registers
 
-    // A lane holds two neighbours of each 8 columns, in the rows g and g + 8.
+    // A lane holds two adjacent elements in every 8 columns, in the rows g and g + 8.
 #pragma unroll
     for (int r = 0; r < 2 * ROWS; ++r) {
         const int row = warp_row + r * 8 + g;
@@ -245,8 +245,8 @@ __device__ __forceinline__ void multiply_tiles(
 #if PERSISTENT
     const unsigned tiles = ((m + BLOCK_M - 1) / BLOCK_M) * ((n + BLOCK_N - 1) / BLOCK_N);
     const int team = threadIdx.x / THREADS;
-    // The first tiles go to different multiprocessors. Their numbers wait in local memory: the loop in
-    // multiply_tile needs every register.
+    // The first tiles go to different multiprocessors. The tile's number is volatile, in local memory,
+    // because the loop in multiply_tile needs every register.
     volatile unsigned tile = team * gridDim.x + blockIdx.x;
     for (; tile < tiles; tile = tile + TEAMS * gridDim.x) {
         multiply_tile<ALIGNED>(tile, team, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);

@@ -1,13 +1,14 @@
-// The walk of a persistent block over the tiles of C ("Stream-K": Osama et al. 2023).
+// The walk of a persistent block over the tiles of C (stream-K: Osama et al. 2023).
 //
 // `workers` blocks compute `tiles` tiles of `steps_k` steps of k each. The first `shared_tiles` tiles
-// are one row of shared_tiles · steps_k steps, of which every worker takes an equal stretch, wherever
-// that begins and ends within a tile; so a last, partly filled wave keeps all workers busy. The other
-// tiles are whole: worker w computes tiles shared_tiles + w, shared_tiles + w + workers, …
+// form one sequence of shared_tiles · steps_k steps. Each worker takes an equal stretch of it, which
+// may begin and end inside a tile; so a partly filled wave keeps all workers busy. The other tiles are
+// computed whole: worker w takes the tiles shared_tiles + w, shared_tiles + w + workers, …
 //
-// Who computes a tile's last steps owns it. At its end a stretch may hold the first steps of a tile
-// that a later worker owns: its contribution, which comes first in the walk, so that owners find it
-// ready, and wait only for workers of smaller numbers, which the GPU starts no later than them.
+// The worker with a tile's last steps owns the tile and adds up all contributions. A stretch may end
+// with the first steps of a tile that a later worker owns. This contribution is computed first, so that
+// it is ready when the owner needs it. An owner waits only for workers of smaller numbers, which the GPU
+// starts no later than the owner.
 #pragma once
 
 struct Walk {
@@ -16,13 +17,13 @@ struct Walk {
     int steps_k;
     int worker;
     int workers;
-    int own_tile;   // of the stretch: the first that this worker owns,
-    int own_first;  // its first step,
-    int own_end;    // and the first tile that it does not own
-    int tile;       // at hand, with its first step and the number of steps
-    int first;
-    int steps;
-    bool contributes;
+    int own_tile;      // first tile of the stretch that this worker owns
+    int own_first;     // its first step in this worker's stretch
+    int own_end;       // first tile that this worker does not own
+    int tile;          // current tile
+    int first;         // first step of the current tile
+    int steps;         // number of steps of the current tile
+    bool contributes;  // whether another worker owns the current tile
 
     __device__ __forceinline__ Walk(int tiles, int shared_tiles, int steps_k)
         : tiles(tiles), shared_tiles(shared_tiles), steps_k(steps_k), worker(blockIdx.x), workers(gridDim.x)
@@ -43,7 +44,7 @@ struct Walk {
         }
     }
 
-    // Where a worker's stretch begins. With fewer steps than workers, some stretches are empty.
+    // First step of a worker's stretch. With fewer steps than workers, some stretches are empty.
     __device__ __forceinline__ long long find_stretch(int of) const
     {
         return (long long)shared_tiles * steps_k * of / workers;
@@ -73,8 +74,8 @@ struct Walk {
 
     __device__ __forceinline__ bool has_work() const { return tile < tiles; }
 
-    // The first worker that contributes to the tile at hand, if its first step is not the tile's. So do
-    // all up to this one that have a stretch.
+    // The first worker that contributes to the current tile, if this worker begins inside it. The workers
+    // in between contribute, too, if they have a stretch.
     __device__ __forceinline__ int find_contributor() const
     {
         const long long steps_before = (long long)tile * steps_k;

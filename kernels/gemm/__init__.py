@@ -1,9 +1,8 @@
 """Products of matrices that are resident on a GPU.
 
 `resident` takes them and chooses a way: `launch` starts the tiled kernels, `bulk` those of Hopper's
-copy engine (`tensor_map`, `tails`, `partials`), `tensor` float32 products from bfloat16 splits
-(`splits`), `strict` the kernel that takes over where those cannot, `cublas` NVIDIA's
-(`partitions`). `operands` says how matrices lie.
+copy engine (`tails`, `partials`), `tensor` float32 products from bfloat16 splits
+(`splits`), `cublas` NVIDIA's (`partitions`). `operands` says how matrices lie.
 
 `prepared` makes a launch ready once: function, grid, tensor maps and arguments in memory. To
 enqueue it takes one call of the driver's, as a CUDA graph would, but it is not bound to one

@@ -28,16 +28,16 @@ _TYPES: Final[dict[str, tuple[int, int, type[np.floating[Any]]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class CublasCall:
-    """A product of cuBLAS's on the current device and CuPy's current stream.
+    """A product by cuBLAS on the current device and CuPy's current stream.
 
     Attributes:
-        label: The entry, for messages.
-        library: CuPy's module.
+        label: The catalog entry, for messages.
+        library: CuPy's cuBLAS module.
         find_handle: Returns the calling thread's handle; each thread has its own.
-        arguments: Of cublasGemmEx, behind the handle.
+        arguments: Arguments of cublasGemmEx after the handle.
         factors: α and β in memory, where cuBLAS reads them at each call.
-        sms: Multiprocessors that the stream is held to; None for all.
-        sms_quantum: What their number is a multiple of.
+        sms: Limit of multiprocessors; None for all.
+        sms_quantum: Granularity of the limit.
     """
 
     label: str
@@ -52,9 +52,9 @@ class CublasCall:
         """As `Call` says.
 
         Raises:
-            OperandError: The driver holds no stream to so few multiprocessors.
+            OperandError: The driver makes no green context that small.
             DeviceFailure: cuBLAS refuses the product.
-            DeviceUnavailable: The driver cannot hold it.
+            DeviceUnavailable: The driver has no green contexts.
         """
         try:
             if self.sms is None:
@@ -68,20 +68,21 @@ class CublasCall:
 
 
 def prepare_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -> PreparedLaunch:
-    """Let cuBLAS, which is column-major, compute Cᵀ ← αBᵀ·Aᵀ + βCᵀ: the same memory, row-major.
+    """Prepare a product by cuBLAS.
 
-    Held to some multiprocessors, it runs on a stream that has no others. Its own target for their
-    number is left alone: told of one, it chooses a slower kernel, which runs on all.
+    cuBLAS is column-major, so it computes Cᵀ ← αBᵀ·Aᵀ + βCᵀ, which is the same memory. A limit of
+    multiprocessors is kept by the stream of a green context. cuBLAS's own SM count target is not
+    set: with it, cuBLAS chooses a slower kernel that runs on all multiprocessors.
 
     Args:
-        spec: The entry.
-        product: What it computes.
-        sms: Multiprocessors that it is held to, the largest multiple of the entry's `sms_quantum`
-            of them; None for all.
+        spec: The catalog entry.
+        product: The product.
+        sms: Limit of multiprocessors, rounded down to a multiple of the entry's `sms_quantum`;
+            None for all.
 
     Raises:
-        OperandError: A size is too large for it.
-        DeviceUnavailable: It is not installed.
+        OperandError: A size exceeds 32 bits.
+        DeviceUnavailable: cuBLAS is not installed.
     """
     try:
         from cupy.cuda import cublas, device

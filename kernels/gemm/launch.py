@@ -1,4 +1,4 @@
-"""Launches of our own kernels on the current device and stream."""
+"""Launches of tiled kernels on the current device and stream, the strict fallback included."""
 
 import ctypes
 import threading
@@ -8,25 +8,35 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from wavetrim.kernels.catalog import KernelSpec
+from wavetrim.kernels.catalog import KernelSpec, find_kernel
 from wavetrim.kernels.compile import Compilable, compile_kernel
 from wavetrim.kernels.device import name_arch
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.operands import Product
 from wavetrim.kernels.gemm.prepared import DriverCall, prepare_kernel
-from wavetrim.kernels.tiling import WarpTiling
+from wavetrim.kernels.tiling import RegisterTiling, WarpTiling
 
 _MOST_BLOCKS: Final = 2**31 - 1  # gridDim.x
 _SM_COUNT: Final = 16  # cudaDevAttrMultiProcessorCount
 _REALS: Final = {"float32": ctypes.c_float, "float64": ctypes.c_double}
 
 
+STRICT: Final = find_kernel("register", "float32")
+"""The strict float32 kernel, for any operands on any GPU."""
+
+STRICT_HELD: Final = replace(
+    find_kernel("register", "float32", "256x128x16"),
+    tiling=RegisterTiling(16, 8, stages=3, blocks_per_sm=1, persistent=True),
+)
+"""The same with persistent blocks, one for each multiprocessor."""
+
+
 class Loadable(Compilable, Protocol):
-    """What loading and launching needs beside that."""
+    """What is needed to load a kernel."""
 
     @property
     def dynamic_shared_bytes(self) -> int:
-        """Shared memory of a block that the launch asks for."""
+        """Dynamic shared memory of a block in bytes."""
 
 
 _loaded: dict[tuple[Loadable, int, Path], tuple[Any, ...]] = {}
@@ -41,16 +51,16 @@ def prepare_tiles(
     wanted: int | None = None,
     sms: int | None = None,
 ) -> tuple[DriverCall, ...]:
-    """Prepare a kernel that has a block for each tile: several launches, if a grid has too few.
+    """Prepare a kernel with one block a tile: several launches, if the tiles exceed a grid.
 
     Args:
         spec: The kernel.
-        product: What it computes.
+        product: The product.
         cache_dir: Folder of compiled kernels.
-        wanted: Only for the register kernel: device address of a 32-bit number that is 0 if the
-            product is not to be computed after all. Without it, it is.
-        sms: Multiprocessors that it is held to, which the kernel must be made for: then its blocks
-            are persistent, one for each. None for all.
+        wanted: Device address of a 32-bit number; the kernel returns at once if it is 0. Only for
+            the register kernel. None to compute always.
+        sms: Limit of multiprocessors, for a kernel that is `persistent`: it then has one
+            persistent block for each. None for all.
     """
     if sms is not None:
         spec = hold(spec)
@@ -77,16 +87,27 @@ def prepare_tiles(
     return tuple(calls)
 
 
+def prepare_strict(
+    product: Product, cache_dir: Path, *, sms: int | None, wanted: int | None = None
+) -> tuple[DriverCall, ...]:
+    """Prepare a product by the strict kernel, which takes over where another kernel cannot compute.
+
+    `wanted` and `sms` are as for `prepare_tiles`.
+    """
+    spec = STRICT if sms is None else STRICT_HELD
+    return prepare_tiles(spec, product, cache_dir, sms=sms, wanted=wanted)
+
+
 def split_grid(
     spec: KernelSpec, rows: int, columns: int, most_blocks: int = _MOST_BLOCKS
 ) -> Iterator[tuple[int, int, int]]:
-    """Cut the rows of C so that no grid exceeds `most_blocks` blocks of a tile each.
+    """Cut the rows of C so that no grid exceeds `most_blocks` blocks of one tile each.
 
     Yields:
-        The first row, the number of rows, and their tiles.
+        (first row, number of rows, number of tiles).
 
     Raises:
-        OperandError: One row of tiles alone has too many.
+        OperandError: A single row of tiles exceeds the grid.
     """
     tiles_per_row = -(-columns // spec.tile.n)
     if tiles_per_row > most_blocks:
@@ -100,10 +121,7 @@ def split_grid(
 
 @cache
 def hold(spec: KernelSpec) -> KernelSpec:
-    """The kernel with persistent blocks, of which each fills a multiprocessor.
-
-    Only of one that is `persistent`.
-    """
+    """The variant of a `persistent` kernel whose blocks each fill a multiprocessor."""
     assert spec.persistent, "only persistent kernels are held to some multiprocessors"
     if not isinstance(spec.tiling, WarpTiling):
         return spec
@@ -126,7 +144,7 @@ def _count_sms(device_index: int) -> int:
 
 
 def load_functions(spec: Loadable, cache_dir: Path) -> tuple[Any, ...]:
-    """The kernel's functions on the current device, compiled and loaded once."""
+    """The kernel's functions on the current device; compiled and loaded on first use."""
     from cupy.cuda import runtime
 
     key = (spec, runtime.getDevice(), cache_dir)

@@ -1,4 +1,4 @@
-"""The operands of a product on a GPU, as the kernels and cuBLAS take them."""
+"""The operands of a product in device memory."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
@@ -9,14 +9,14 @@ from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import OperandError
 
 DeviceArray: TypeAlias = Any
-"""A cupy.ndarray; Any, because CuPy is not there at import time."""
+"""A cupy.ndarray; Any, because CuPy is not imported at module level."""
 
 _VECTOR_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where a matrix lies in device memory."""
+    """A row-major matrix in device memory: address, shape, leading dimension in elements."""
 
     pointer: int
     rows: int
@@ -31,7 +31,7 @@ class Layout:
         return self.pointer % _VECTOR_BYTES == 0 and stride_bytes % _VECTOR_BYTES == 0
 
     def cut(self, rows: range, columns: range) -> "Layout":
-        """A part of it."""
+        """A part of the matrix."""
         skipped = rows.start * self.leading_dimension + columns.start
         pointer = self.pointer + skipped * self.item_bytes
         return replace(self, pointer=pointer, rows=len(rows), columns=len(columns))
@@ -39,7 +39,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """C ← αA·B + βC, with `k` columns of A: none when α is 0, so that A and B are not read."""
+    """C ← αA·B + βC over `k` columns of A. k is 0 when α is 0, so that A and B are not read."""
 
     a: Layout
     b: Layout
@@ -49,9 +49,9 @@ class Product:
     beta: float
 
     def cut(self, rows: range, columns: range, depth: range) -> "Product":
-        """The part that adds the products of some steps of k to a part of C.
+        """The part that computes a range of k for a part of C.
 
-        β belongs to the first steps: the others add to what these have left in C.
+        β applies to the first range of k; later ones add to C.
         """
         return Product(
             self.a.cut(rows, depth),
@@ -70,7 +70,7 @@ class Product:
 def describe_product(
     spec: KernelSpec, operands: tuple[DeviceArray, ...], alpha: float, beta: float
 ) -> Product:
-    """The product, once its operands fit the kernel and one another."""
+    """Describe a product, and check that its operands fit the kernel and each other."""
     a, b, c = (
         _describe_layout(spec, name, operand) for name, operand in zip("ABC", operands, strict=True)
     )
@@ -96,7 +96,7 @@ def _describe_layout(spec: KernelSpec, name: str, array: DeviceArray) -> Layout:
         raise OperandError(
             f"column stride of {name} is {array.strides[1]} bytes; it must be {item_bytes}"
         )
-    # A matrix of one row has no row stride, and NumPy puts anything in its place.
+    # The row stride of a single row is arbitrary in NumPy.
     stride_bytes = array.strides[0] if rows > 1 else columns * item_bytes
     if stride_bytes < columns * item_bytes or stride_bytes % item_bytes:
         raise OperandError(

@@ -1,4 +1,4 @@
-"""Memory for the partial sums of tiles that several blocks compute together."""
+"""Memory for the partial sums of tiles that several blocks share (stream-K)."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -7,21 +7,21 @@ from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.gemm.prepared import DriverCall, prepare_clearing
 
 FLAG_SETS: Final = 64
-"""Launches, one behind the other, that find flags of their own before any are set to 0 again."""
+"""Consecutive launches that have flags of their own before all flags are cleared again; chosen."""
 
 _FLAG_BYTES: Final = 4
-_SUM_BYTES: Final = 4  # of a float32
+_SUM_BYTES: Final = 4  # a float32
 
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """Where the blocks of one launch leave partial sums, and say so.
+    """Memory in which the blocks of one launch exchange partial sums.
 
     Attributes:
-        sums: Address of a tile for each block.
-        flags: Address of a 32-bit number for each block, which has to be 0 as the launch begins.
-        clearing: Sets the flags to 0; None where somebody else does.
-        memory: CuPy's memory, which lives as long as this.
+        sums: Address of one tile for each block.
+        flags: Address of a 32-bit flag for each block, 0 when the launch begins.
+        clearing: Call that sets the flags to 0; None where the workspace does.
+        memory: CuPy's memory, kept alive.
     """
 
     sums: int
@@ -31,11 +31,11 @@ class Partials:
 
 
 class Workspace:
-    """Partial sums of the launches of one stream, kept from product to product.
+    """Memory for the partial sums of all launches of one stream, kept between products.
 
-    As one launch ends before the next begins, all of them share one place for sums, which is as
-    large as all multiprocessors together can use: at most 17 MB on an H200. There are FLAG_SETS
-    sets of flags, which begin at 0, so that one call clears those of many launches.
+    A launch ends before the next begins, so all share the memory for sums: one tile for each
+    multiprocessor, at most 17 MB on an H200. There are FLAG_SETS sets of flags, so that one call
+    clears those of many launches.
     """
 
     def __init__(self) -> None:
@@ -45,15 +45,15 @@ class Workspace:
         self._flags_bytes = 0
 
     def find(self, spec: KernelSpec, sms: int, number: int) -> Partials:
-        """Where a launch has its partial sums. `clear` sets its flags to 0, and so does this now.
+        """The memory for a launch, allocated and cleared if necessary.
 
         Args:
             spec: The kernel.
             sms: Multiprocessors of the current device.
-            number: Of the launch in its product, from 0.
+            number: Index of the launch in its product, from 0.
 
         Raises:
-            OutOfMemoryError: CuPy's; there is no memory for it.
+            OutOfMemoryError: CuPy's; not enough device memory.
         """
         from cupy.cuda import alloc, get_current_stream
 
@@ -69,21 +69,21 @@ class Workspace:
         return Partials(self._sums.ptr, flags, None, (self._sums, self._flags))
 
     def clear(self, stream: int) -> None:
-        """Set all flags to 0 between two launches: before a product's first and each FLAG_SETS."""
+        """Set all flags to 0: before a product's first launch and after each FLAG_SETS launches."""
         if self._flags is not None:
             prepare_clearing(self._flags.ptr, self._flags_bytes).enqueue(stream)
 
     def free(self) -> None:
-        """Give the memory back, as soon as no launch has it."""
+        """Release the memory; it is freed when no launch uses it."""
         self._sums = self._flags = None
         self._sums_bytes = self._flags_bytes = 0
 
 
 def allocate_partials(spec: KernelSpec, blocks: int) -> Partials:
-    """Partial sums for one launch, from CuPy's pool.
+    """Memory for one launch, from CuPy's pool.
 
     Raises:
-        OutOfMemoryError: CuPy's; there is no memory for it.
+        OutOfMemoryError: CuPy's; not enough device memory.
     """
     from cupy.cuda import alloc
 

@@ -1,7 +1,7 @@
-"""Streams that keep whatever runs on them to some of a GPU's multiprocessors.
+"""Streams limited to some of a GPU's multiprocessors, by CUDA's green contexts.
 
-They are streams of CUDA's green contexts, each of which has a partition of the multiprocessors.
-Memory, modules and events stay those of the ordinary context, so nothing but the stream changes.
+A green context has a partition of the multiprocessors. Memory, modules and events remain those of
+the ordinary context; only the stream differs.
 """
 
 import threading
@@ -15,10 +15,10 @@ from wavetrim.kernels.errors import DeviceFailure, DeviceUnavailable, OperandErr
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Some of the multiprocessors, and a stream whose kernels run on them only.
+    """A partition of the multiprocessors and its stream.
 
     Attributes:
-        sms: How many.
+        sms: Number of multiprocessors.
         pointer: Address of the stream.
     """
 
@@ -38,20 +38,19 @@ _making = threading.Lock()
 def hold_stream(sms: int, quantum: int) -> Iterator[int]:
     """Make a stream current whose kernels run on at most `sms` multiprocessors.
 
-    What is enqueued on it comes after what is on the stream that was current, and before what
-    comes there later.
+    The new stream waits for the work on the current one, and later work there waits for it.
 
     Args:
-        sms: The most multiprocessors.
-        quantum: What their number is to be a multiple of; at most `sms`.
+        sms: Largest number of multiprocessors.
+        quantum: Granularity of their number; at most `sms`.
 
     Yields:
-        How many it has: the most that the driver puts together.
+        The number of multiprocessors granted: the most that the driver can partition.
 
     Raises:
         OperandError: The driver makes no partition that small.
-        DeviceUnavailable: The driver makes none at all.
-        DeviceFailure: CUDA refuses one.
+        DeviceUnavailable: The driver has no green contexts.
+        DeviceFailure: CUDA refuses the partition.
     """
     from cupy.cuda import Event, get_current_stream
 
@@ -66,7 +65,7 @@ def hold_stream(sms: int, quantum: int) -> Iterator[int]:
 
 
 def _find_stream(sms: int, quantum: int) -> tuple[int, Any]:
-    """Multiprocessors and stream of a partition of the current device, made once."""
+    """Size and stream of a partition of the current device, created on first use."""
     from cupy.cuda import Device, Stream
 
     key = Device().id, sms - sms % quantum
@@ -78,7 +77,7 @@ def _find_stream(sms: int, quantum: int) -> tuple[int, Any]:
 
 
 def _make_partition(device_index: int, sms: int, quantum: int) -> Partition:
-    """A partition that lasts as long as the process."""
+    """Create a partition, which lasts as long as the process."""
     from cuda.bindings import driver
 
     try:
@@ -89,7 +88,7 @@ def _make_partition(device_index: int, sms: int, quantum: int) -> Partition:
         context = _call(driver.cuGreenCtxCreate, descriptor, device, with_stream)
         apart = driver.CUstream_flags.CU_STREAM_NON_BLOCKING
         stream = _call(driver.cuGreenCtxStreamCreate, context, apart, 0)
-    except RuntimeError as error:  # what the bindings raise of a function that the driver lacks
+    except RuntimeError as error:  # the bindings raise it where the driver lacks a function
         message = f"sms is {sms}; drivers hold a stream to that from CUDA 12.5 on: {error}"
         raise DeviceUnavailable(message) from error
     return Partition(int(resource.sm.smCount), int(stream))
@@ -98,8 +97,8 @@ def _make_partition(device_index: int, sms: int, quantum: int) -> Partition:
 def _choose_resource(device: Any, sms: int, quantum: int) -> Any:
     """The largest partition of at most `sms` multiprocessors.
 
-    Not all of a cluster's multiprocessors may fit partitions, so there may be none almost as large
-    as the GPU; then the next smaller one is tried.
+    A partition almost as large as the GPU may not exist, because not all multiprocessors of a
+    cluster fit partitions. Smaller ones are tried then.
     """
     from cuda.bindings import driver
 
@@ -114,7 +113,7 @@ def _choose_resource(device: Any, sms: int, quantum: int) -> Any:
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of the driver returns beside its status."""
+    """Call a function of the driver; its status becomes an exception."""
     from cuda.bindings import driver
 
     status, result = function(*arguments)

@@ -1,7 +1,7 @@
-"""Launches that are made ready once and enqueued as often as one likes.
+"""Prepared launches: made once, enqueued any number of times.
 
-What a launch needs and keeps (function, grid, arguments in memory, tensor maps, factors) is put
-together here, so that to enqueue it is one call of the driver's.
+A prepared launch holds function, grid, arguments in memory, tensor maps and factors, so that one
+driver call enqueues it.
 """
 
 import ctypes
@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-from wavetrim.kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
+from wavetrim.kernels.errors import DeviceFailure, is_poisoning
 
 _bound = threading.local()
 
 
 class Call(Protocol):
-    """One entry of a stream."""
+    """One operation of a stream."""
 
     def enqueue(self, stream: int) -> None:
-        """Enqueue it.
+        """Enqueue the operation.
 
         Args:
             stream: Address of CuPy's current stream.
@@ -28,13 +28,13 @@ class Call(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DriverCall:
-    """A function of CUDA's that takes a stream, and its other arguments.
+    """A CUDA function that takes a stream, and its other arguments.
 
     Attributes:
-        function: CuPy's.
+        function: CuPy's wrapper of the function.
         before: Arguments before the stream.
-        after: Arguments behind it.
-        memory: What the arguments point to, on the host or on the device.
+        after: Arguments after the stream.
+        memory: Host or device memory that the arguments point to, kept alive.
     """
 
     function: Callable[..., object]
@@ -49,13 +49,13 @@ class DriverCall:
 
 @dataclass(frozen=True, slots=True)
 class PreparedLaunch:
-    """All that computes one product on one device, in order.
+    """The calls that compute one product on one device, in order.
 
     Attributes:
         label: The kernel, for messages.
-        calls: What is enqueued.
-        lasting: Whether it may be kept: False if it holds memory that others could use, or if it
-            stands in for a launch that there was no memory for.
+        calls: The calls.
+        lasting: Whether it may be cached. False if it holds memory from CuPy's pool, or replaces a
+            launch for which memory was short.
     """
 
     label: str
@@ -63,13 +63,13 @@ class PreparedLaunch:
     lasting: bool = True
 
     def enqueue(self, stream: int) -> None:
-        """Enqueue it; does not wait. Nothing of it may be under way in another stream.
+        """Enqueue the calls without waiting. It may not be under way in another stream.
 
         Args:
-            stream: Address of CuPy's current stream, on the device that it was prepared for.
+            stream: Address of CuPy's current stream, on the device of the launch.
 
         Raises:
-            DeviceFailure: CUDA or cuBLAS refuses it.
+            DeviceFailure: CUDA or cuBLAS refuses a call.
         """
         try:
             for call in self.calls:
@@ -80,11 +80,11 @@ class PreparedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """Arguments of a kernel where the driver reads them.
+    """Arguments of a kernel in memory, as the driver reads them.
 
     Attributes:
-        address: Of an array of pointers, one to each.
-        memory: The array and what it points to.
+        address: Address of an array of pointers to the arguments.
+        memory: The array and the arguments, kept alive.
     """
 
     address: int
@@ -92,10 +92,10 @@ class Arguments:
 
 
 def pack_arguments(values: Sequence[Any]) -> Arguments:
-    """Put a kernel's arguments into memory.
+    """Store a kernel's arguments in memory.
 
     Args:
-        values: Numbers and arrays of ctypes, in the kernel's order and of its types.
+        values: ctypes numbers and arrays, in the kernel's order and of its types.
     """
     pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
     return Arguments(ctypes.addressof(pointers), (pointers, tuple(values)))
@@ -110,15 +110,15 @@ def prepare_kernel(
     shared_bytes: int = 0,
     memory: object = None,
 ) -> DriverCall:
-    """A launch of one kernel in a grid of one dimension.
+    """Prepare a launch of one kernel in a one-dimensional grid.
 
     Args:
         function: CuPy's function, loaded on the current device.
-        blocks: Thread blocks.
-        block: Shape of one, x first.
-        values: Its arguments, as `pack_arguments` takes them.
-        shared_bytes: Dynamic shared memory of a block.
-        memory: What else is to live as long as the launch.
+        blocks: Number of thread blocks.
+        block: Shape of a thread block, x first.
+        values: Arguments, as for `pack_arguments`.
+        shared_bytes: Dynamic shared memory of a block in bytes.
+        memory: Further memory to keep alive.
     """
     from cupy.cuda import driver
 
@@ -133,16 +133,16 @@ def prepare_kernel(
 
 
 def prepare_clearing(pointer: int, size_bytes: int) -> DriverCall:
-    """Set device memory to 0."""
+    """Prepare a call that sets device memory to 0."""
     from cupy.cuda import runtime
 
     return DriverCall(runtime.memsetAsync, (pointer, 0, size_bytes))
 
 
 def bind_context() -> None:
-    """Make the current device's context that of this thread, where nothing has done so yet.
+    """Bind the current device's primary context to this thread, once for each device.
 
-    Launches go to the driver, which, unlike the runtime, does not do so by itself.
+    Launches call the driver, which, unlike the runtime, does not bind a context by itself.
     """
     from cupy.cuda import runtime
 
@@ -156,11 +156,10 @@ def bind_context() -> None:
 
 
 def raise_failure(label: str, error: Exception) -> NoReturn:
-    """Raise an error of CUDA's as this project's; any other as it is."""
+    """Raise a CUDA error as `DeviceFailure`, and any other error as it is."""
     from cupy.cuda.driver import CUDADriverError
     from cupy.cuda.runtime import CUDARuntimeError
 
     if not isinstance(error, CUDADriverError | CUDARuntimeError):
         raise error
-    poisoned = error.status not in RECOVERABLE_STATUSES
-    raise DeviceFailure(f"{label}: {error}", poisoned=poisoned) from error
+    raise DeviceFailure(f"{label}: {error}", poisoned=is_poisoning(error)) from error

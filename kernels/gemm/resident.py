@@ -30,67 +30,39 @@ def multiply_on_device(
     cache_dir: Path,
     splits: SplitMemory | None = None,
 ) -> None:
-    """Enqueue C ← αA·B + βC; does not wait for it.
+    """Enqueue C ← αA·B + βC without waiting.
 
     As in BLAS, C is not read when β is 0, nor A and B when α is 0.
 
     Args:
         spec: The kernel.
-        a: A[M, K], a cupy.ndarray of the kernel's element type. Like B and C it is row-major: unit
-            column stride, any row stride of at least as many elements as there are columns.
+        a: A[M, K], a row-major cupy.ndarray of the kernel's element type; rows may be padded.
         b: B[K, N], likewise.
         c: C[M, N], likewise; written in place. It may not overlap A or B.
         alpha: Factor of the product.
         beta: Factor of the old C.
-        sms: Multiprocessors that the launch is held to, if the kernel is persistent, in multiples
-            of its `sms_quantum`; None for all.
-        stream: The cupy.cuda.Stream to enqueue on; CuPy's current stream when None.
+        sms: Limit of multiprocessors, for a `persistent` kernel; rounded down to a multiple of its
+            `sms_quantum`. None for all.
+        stream: The cupy.cuda.Stream to enqueue on; None for CuPy's current stream.
         cache_dir: Folder of compiled kernels.
-        splits: Memory for splits, if the kernel makes any; None to take it from CuPy's pool.
+        splits: Memory for bfloat16 splits, if the kernel makes any; None to allocate from CuPy's
+            pool.
 
     Raises:
         OperandError: Shapes, element types, strides or devices do not fit, or the kernel cannot be
-            held to `sms` multiprocessors.
+            limited to `sms` multiprocessors.
         CompilationFailed: The kernel does not compile for the device.
         DeviceFailure: CUDA or cuBLAS refuses the launch, or there is no memory for splits.
-        DeviceUnavailable: cuBLAS is not installed, or the driver cannot hold it.
+        DeviceUnavailable: cuBLAS is not installed, or the driver has no green contexts.
     """
     import cupy
 
     product = describe_product(spec, (a, b, c), alpha, beta)
     with cupy.cuda.Device(c.device.id), stream if stream is not None else nullcontext():
         check_sms(spec, sms, count_sms())
-        enqueue_product(spec, product, cache_dir, sms=sms, splits=splits)
-
-
-def enqueue_product(
-    spec: KernelSpec,
-    product: Product,
-    cache_dir: Path,
-    *,
-    sms: int | None = None,
-    splits: SplitMemory | None = None,
-) -> None:
-    """Enqueue a product on the current device and stream, as `multiply_on_device` does.
-
-    Args:
-        spec: The kernel.
-        product: Of the kernel's element type.
-        cache_dir: Folder of compiled kernels.
-        sms: Multiprocessors that the launch is held to, as `check_sms` allows.
-        splits: Memory for splits.
-
-    Raises:
-        OperandError: A size is too large for the kernel.
-        CompilationFailed: The kernel does not compile for the device.
-        DeviceFailure: CUDA or cuBLAS refuses the launch, or there is no memory for splits.
-        DeviceUnavailable: cuBLAS is not installed, or the driver cannot hold it.
-    """
-    from cupy.cuda import get_current_stream
-
-    bind_context()
-    launch = prepare_product(spec, product, cache_dir, sms=sms, splits=splits)
-    launch.enqueue(get_current_stream().ptr)
+        bind_context()
+        launch = prepare_product(spec, product, cache_dir, sms=sms, splits=splits)
+        launch.enqueue(cupy.cuda.get_current_stream().ptr)
 
 
 def prepare_product(
@@ -107,15 +79,18 @@ def prepare_product(
 
     Args:
         spec: The kernel.
-        product: Of the kernel's element type.
+        product: The product, of the kernel's element type.
         cache_dir: Folder of compiled kernels.
-        sms: Multiprocessors that the launch is held to, as `check_sms` allows.
+        sms: Limit of multiprocessors that `check_sms` accepts.
         splits: Memory for splits.
-        workspace: For partial sums of tiles; None to take memory from CuPy's pool.
-        number: Of the launch among those that use the workspace, from 0.
+        workspace: Memory for partial sums of tiles; None to allocate from CuPy's pool.
+        number: Index of the launch among those that share the workspace, from 0.
 
     Raises:
-        KernelsError: As `enqueue_product` raises.
+        OperandError: A size is too large for the kernel.
+        CompilationFailed: The kernel does not compile for the device.
+        DeviceFailure: CUDA or cuBLAS refuses the launch, or there is no memory for splits.
+        DeviceUnavailable: cuBLAS is not installed.
     """
     try:
         if spec.source is None:
@@ -132,15 +107,15 @@ def prepare_product(
 
 
 def check_sms(spec: KernelSpec, sms: int | None, sm_count: int) -> None:
-    """Check that a kernel can be held to so many multiprocessors.
+    """Check that a kernel can be limited to `sms` multiprocessors.
 
     Args:
         spec: The kernel.
-        sms: How many; None for all.
+        sms: The limit; None for all.
         sm_count: Multiprocessors of the GPU.
 
     Raises:
-        OperandError: It cannot.
+        OperandError: The kernel cannot be limited, or not to this number.
     """
     if sms is None:
         return

@@ -1,6 +1,6 @@
-"""The memory of bfloat16 splits: where they lie, and how a product is cut to fit them.
+"""Memory for bfloat16 splits, and how a product is cut to fit it.
 
-Knows neither NumPy nor CuPy.
+Imports neither NumPy nor CuPy.
 """
 
 from collections.abc import Iterator
@@ -11,21 +11,21 @@ from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.tiling import SplitTiling, Tile
 
 VERDICT_BYTES: Final = 256
-"""What splits and products tell one another (struct Verdict in split.cuh), before the splits."""
+"""Bytes before the splits, for what the kernels tell each other (struct Verdict in split.cuh)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitMemory:
-    """Where a product finds the splits of B, and leaves those that it makes.
+    """Memory for the splits of one product: the verdict, then the splits of B, then those of A.
 
-    From `pointer` on lie the verdict, B's splits and A's. B's may reach over more steps of k than
-    one product computes, so that products of some steps each leave theirs for one of all steps.
+    B's splits may cover a longer K than one product computes. So products that each split a range
+    of k prepare B for a later product over all of k.
 
     Attributes:
         pointer: Address, a multiple of 256.
-        depth: Steps of k for which there is room in B's splits.
-        first: The step of these that is the product's first; a multiple of the tile's.
-        fresh: Whether the product has to split B: its steps have not been split yet.
+        depth: Steps of k that B's splits have room for.
+        first: First step of k of the product; a multiple of the tile's k.
+        fresh: Whether the product must split its range of B.
     """
 
     pointer: int
@@ -36,7 +36,7 @@ class SplitMemory:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a product: some rows and columns of C, some steps of k."""
+    """A part of a product: ranges of rows and columns of C and of k."""
 
     rows: range
     columns: range
@@ -44,14 +44,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """How large the parts of a product are; at the edges they are smaller.
+class PartSizes:
+    """Size of a product's parts; those at the edges are smaller.
 
     Attributes:
         rows: Rows of A split at a time.
         columns: Columns of B split at a time.
         depth: Steps of k.
-        total_bytes: Memory that the splits of a part take.
+        total_bytes: Memory for the splits of a part.
     """
 
     rows: int
@@ -60,17 +60,17 @@ class Cut:
     total_bytes: int
 
     def list_parts(self, m: int, n: int, k: int) -> Iterator[Part]:
-        """The parts: all rows of one stretch of columns after another, so that B is split once."""
+        """The parts. Rows are the innermost loop, so that each part of B is split only once."""
         for depth in _cut(k, self.depth):
             for columns in _cut(n, self.columns):
                 for rows in _cut(m, self.rows):
                     yield Part(rows, columns, depth)
 
 
-def choose_cut(spec: KernelSpec, m: int, n: int, k: int, most_bytes: int) -> Cut:
-    """The fewest parts whose splits take at most `most_bytes`, or the least that there can be.
+def choose_part_sizes(spec: KernelSpec, m: int, n: int, k: int, most_bytes: int) -> PartSizes:
+    """The largest parts whose splits fit `most_bytes`, or one tile of A and B.
 
-    Half of the memory is for A and half for B; what one does not need, the other may have.
+    Half of the memory is for A and half for B; what one does not need goes to the other.
     """
     tile, item_bytes = spec.tile, count_split_item_bytes(spec)
     strip_bytes = tile.k * item_bytes
@@ -81,21 +81,23 @@ def choose_cut(spec: KernelSpec, m: int, n: int, k: int, most_bytes: int) -> Cut
     strips_b = min(strips_n, max(1, spare_bytes // b_strip))
     strips_a = min(strips_m, max(1, (most_bytes - strips_b * b_strip) // a_strip))
     rows, columns, depth = strips_a * tile.m, strips_b * tile.n, steps * tile.k
-    return Cut(rows, columns, depth, count_split_bytes(tile, item_bytes, rows, columns, depth))
+    return PartSizes(
+        rows, columns, depth, count_split_bytes(tile, item_bytes, rows, columns, depth)
+    )
 
 
 def count_split_item_bytes(spec: KernelSpec) -> int:
-    """Bytes of the splits of one element; 0 for kernels that do not split."""
+    """Bytes of an element's splits; 0 for kernels without splits."""
     return spec.tiling.count_split_bytes(1, 1) if isinstance(spec.tiling, SplitTiling) else 0
 
 
 def find_split_item_bytes(spec: KernelSpec, k: int) -> int:
-    """The same at so long a K: a short one is computed without splits."""
+    """Bytes of an element's splits at this K; 0 for a short K, which is computed without splits."""
     return count_split_item_bytes(spec) if k >= spec.least_k else 0
 
 
 def count_split_bytes(tile: Tile, item_bytes: int, rows: int, columns: int, depth: int) -> int:
-    """Bytes of the verdict and of the splits of A and B, which are whole tiles.
+    """Bytes of the verdict and of the splits of A and B, in whole tiles.
 
     Args:
         tile: The kernel's tile.
@@ -109,6 +111,6 @@ def count_split_bytes(tile: Tile, item_bytes: int, rows: int, columns: int, dept
 
 
 def _cut(size: int, most: int) -> Iterator[range]:
-    """0…`size`-1 in stretches of `most`."""
+    """Cut 0…`size`-1 into ranges of `most`."""
     for first in range(0, size, most):
         yield range(first, min(first + most, size))

@@ -1,13 +1,12 @@
-"""float32 products from bfloat16 splits: their launches, and the way back to float32.
+"""float32 products from bfloat16 splits, with a fallback to the strict kernel.
 
-A product is three launches: split the rows of A, split the columns of B, multiply. What the splits
-find in A and B decides on the device whether bfloat16 can stand for them; if not, the product does
-nothing, and a fourth launch, of the strict register kernel, computes in its place. The host waits
-for nothing.
+A product is four launches: split the rows of A, split the columns of B, multiply, and the strict
+register kernel. The splits find out on the device whether A and B can be represented. If not,
+the multiplication does nothing and the strict kernel computes instead; otherwise the strict kernel
+returns at once. The host does not wait.
 
-Sums of few products are computed in float64 on the ordinary cores instead.
-
-Large products are cut into parts whose splits fit the memory set aside for them.
+Products with a short K are computed on the ordinary cores, with sums in float64. Large products are
+cut into parts whose splits fit the memory.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from typing import Any, Final
 
 from wavetrim.kernels.catalog import KernelSpec, find_kernel
 from wavetrim.kernels.errors import DeviceFailure
-from wavetrim.kernels.gemm.launch import count_sms, load_functions, prepare_tiles
+from wavetrim.kernels.gemm.launch import count_sms, load_functions, prepare_strict, prepare_tiles
 from wavetrim.kernels.gemm.operands import Product
 from wavetrim.kernels.gemm.prepared import (
     DriverCall,
@@ -26,8 +25,7 @@ from wavetrim.kernels.gemm.prepared import (
     prepare_clearing,
     prepare_kernel,
 )
-from wavetrim.kernels.gemm.splits import VERDICT_BYTES, Cut, SplitMemory, choose_cut
-from wavetrim.kernels.gemm.strict import prepare_strict
+from wavetrim.kernels.gemm.splits import VERDICT_BYTES, PartSizes, SplitMemory, choose_part_sizes
 from wavetrim.kernels.tiling import LEAST_SPLIT_K, RegisterTiling, SplitTiling, Tile
 
 SHORT: Final = replace(
@@ -37,7 +35,7 @@ SHORT: Final = replace(
     tiling=RegisterTiling(4, 8, stages=3, blocks_per_sm=3, wide_sums=True),
     keeps_order=False,
 )
-"""The kernel for fewer than LEAST_SPLIT_K steps of k."""
+"""The kernel for K below LEAST_SPLIT_K."""
 
 SHORT_HELD: Final = replace(
     SHORT,
@@ -45,14 +43,14 @@ SHORT_HELD: Final = replace(
     threads=256,
     tiling=RegisterTiling(4, 8, stages=3, blocks_per_sm=1, wide_sums=True, persistent=True),
 )
-"""The same for some of the multiprocessors, each filled by one block."""
+"""The same with persistent blocks, one for each multiprocessor."""
 
 MOST_WORKSPACE_BYTES: Final = 4 << 30
-"""Splits of A and B at one time, where the GPU has that much memory to spare."""
+"""Largest memory for splits, if the GPU has as much to spare. Chosen, not measured."""
 
 _VERDICT: Final = ("largest_a", "rejected", "largest_b")  # struct Verdict in split.cuh
 _SPLIT_THREADS: Final = 512
-_SPLIT_BLOCKS: Final = 3  # a multiprocessor holds
+_SPLIT_BLOCKS: Final = 3  # on a multiprocessor at the same time, as in split.cuh
 
 
 def prepare_splits(
@@ -63,17 +61,17 @@ def prepare_splits(
     sms: int | None = None,
     memory: SplitMemory | None = None,
 ) -> PreparedLaunch:
-    """Prepare a product in float32 through bfloat16 splits.
+    """Prepare a float32 product through bfloat16 splits.
 
     Args:
         spec: The kernel.
-        product: What it computes.
+        product: The product.
         cache_dir: Folder of compiled kernels.
-        sms: Multiprocessors that it is held to; None for all.
-        memory: For the splits of the whole product; None to take it from CuPy's pool.
+        sms: Limit of multiprocessors; None for all.
+        memory: Memory for the splits of the whole product; None to allocate from CuPy's pool.
 
     Raises:
-        DeviceFailure: There is no memory for the splits of even one tile.
+        DeviceFailure: No memory for the splits of even one tile.
     """
     if memory is not None:
         return PreparedLaunch(spec.label, _Launch(spec, product, memory, cache_dir, sms).prepare())
@@ -90,8 +88,8 @@ def prepare_splits(
     return PreparedLaunch(spec.label, tuple(parts), lasting=False)
 
 
-def _cut_product(cut: Cut, product: Product) -> Iterator[tuple[Product, bool]]:
-    """The parts, and of each whether its part of B is another than that of the one before."""
+def _cut_product(cut: PartSizes, product: Product) -> Iterator[tuple[Product, bool]]:
+    """The parts of a product, and whether each has another part of B than the one before it."""
     before = None
     for part in cut.list_parts(product.c.rows, product.c.columns, product.k):
         of_b = part.columns, part.depth
@@ -100,14 +98,14 @@ def _cut_product(cut: Cut, product: Product) -> Iterator[tuple[Product, bool]]:
 
 
 class _Launch:
-    """One product whose splits fit the memory.
+    """The launches of one product whose splits fit the memory.
 
     Args:
         spec: The kernel.
-        product: What it computes.
-        memory: Where the splits lie.
+        product: The product.
+        memory: Memory for the splits.
         cache_dir: Folder of compiled kernels.
-        sms: Multiprocessors that it is held to; None for all.
+        sms: Limit of multiprocessors; None for all.
     """
 
     def __init__(
@@ -131,7 +129,7 @@ class _Launch:
         self._multiply, self._split_rows, self._split_columns = load_functions(spec, cache_dir)
 
     def prepare(self) -> tuple[DriverCall, ...]:
-        """The splits, the product, and the kernel that computes where splits cannot."""
+        """The splits, the product, and the strict kernel."""
         split_columns = self._prepare_split_columns() if self._memory.fresh else ()
         if self._product.k < LEAST_SPLIT_K:
             short = _choose_short(self._sms)
@@ -173,9 +171,9 @@ class _Launch:
         )
 
     def _prepare_split(self, function: Any, lines: int, values: Sequence[Any]) -> DriverCall:
-        """Blocks for all tiles, as many as run at once: one a multiprocessor if it is held."""
+        """A launch of as many blocks as run at once; one a multiprocessor if limited."""
         assert isinstance(self._spec.tiling, SplitTiling), "only splits take memory"
-        tile = self._spec.tile  # as high as wide
+        tile = self._spec.tile  # square
         tiles = -(-lines // tile.m) * -(-self._product.k // tile.k)
         blocks = min(tiles, self._sms or _SPLIT_BLOCKS * count_sms())
         shared_bytes = 2 * self._spec.tiling.count_split_bytes(tile.m, tile.k)
@@ -184,7 +182,7 @@ class _Launch:
         )
 
     def _clear(self, name: str, count: int) -> DriverCall:
-        """Sets parts of the verdict to 0, from one on, once what was enqueued before is done."""
+        """A call that clears `count` fields of the verdict, starting with `name`."""
         return prepare_clearing(self._locate(name), 4 * count)
 
     def _locate(self, name: str) -> int:
@@ -195,16 +193,16 @@ def _choose_short(sms: int | None) -> KernelSpec:
     return SHORT if sms is None else SHORT_HELD
 
 
-def _allocate(spec: KernelSpec, shape: tuple[int, int, int]) -> tuple[Cut, Any]:
-    """Memory for the splits, from CuPy's pool: less and less, down to one tile of A and of B.
+def _allocate(spec: KernelSpec, shape: tuple[int, int, int]) -> tuple[PartSizes, Any]:
+    """Allocate memory for splits from CuPy's pool, halved until it fits, down to one tile each.
 
-    The pool gives memory back only to work on the same stream, which comes after ours.
+    The pool reuses the memory only for later work on this stream.
     """
     import cupy
 
     most_bytes = MOST_WORKSPACE_BYTES
     while True:
-        cut = choose_cut(spec, *shape, most_bytes)
+        cut = choose_part_sizes(spec, *shape, most_bytes)
         try:
             return cut, cupy.cuda.alloc(cut.total_bytes)
         except cupy.cuda.memory.OutOfMemoryError as error:

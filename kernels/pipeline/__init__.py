@@ -1,4 +1,4 @@
-"""Matrices in host memory through a GPU: copies in, kernels and copies out at the same time.
+"""Products of matrices in host memory on a GPU: copies in, kernels and copies out overlap.
 
 In the order of a product's way:
 
@@ -8,12 +8,11 @@ In the order of a product's way:
    recurrence over three queues (copies in, kernels, copies out), at the machine's rates. `cuts`
    decides the cut: it times a small family and takes the fastest, remembered by shape. The planner
    predicts with the same list.
-3. `buffers`, `pieces`, `places` and `arena` say where each step works in device memory. Places stay
+3. `buffers`, `places` and `arena` say where each step works in device memory. Places stay
    with the plan, and with them the prepared launches of its steps, for each kernel, α, β and number
    of multiprocessors (`launch_cache`), which share one memory for partial sums.
-4. `pipeline` runs products, `flow` enqueues one's steps, `sharing` leaves the last rows to another
-   device. `arrivals` reads the times of steps that are done (`spans`) when there is nothing to
-   launch, and tells which rows are final.
+4. `pipeline` runs products, `flow` enqueues one's steps. `arrivals` reads the times of steps that
+   are done when there is nothing to launch, and tells which rows are final.
 
 Events are used again by the next product, and operands are looked at once. Nothing of the caller's
 is kept. Products of up to 12 MiB have all their copies made by the calling thread, since waking

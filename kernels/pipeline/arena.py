@@ -1,55 +1,56 @@
-"""One allocation of device memory, divided into the buffers of a product."""
+"""The device memory of a pipeline: one allocation, divided into the buffers of a product."""
 
 from pathlib import Path
 from typing import Any, Final
 
 from wavetrim.kernels.errors import DeviceFailure, OperandError
-from wavetrim.kernels.pipeline.launch_cache import KeptLaunches
+from wavetrim.kernels.pipeline.launch_cache import LaunchCache
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
 from wavetrim.kernels.pipeline.steps import Cut, StepPlan, cut_steps
 
 _OUT_OF_MEMORY: Final = 2  # cudaErrorMemoryAllocation
 _RESERVE_BYTES: Final = 256 << 20
-"""Left free for the workspaces of libraries and for modules."""
+"""Device memory left free for libraries and modules. Chosen, not measured."""
 
 _KEPT_PLANS: Final = 64
+"""Placed plans kept for later products; chosen."""
 
 
 class DeviceArena:
-    """The device memory of a pipeline: kept from call to call, replaced when it is too small.
+    """Device memory that is kept between products and replaced when it is too small.
 
     Args:
-        gpu_memory_bytes: The most to allocate; None for all that is free.
+        gpu_memory_bytes: Largest allocation in bytes; None for all free memory.
         cache_dir: Folder of compiled kernels.
 
     Attributes:
-        launches: Prepared launches of the steps, as long as these stay where they are.
+        launches: Cache of prepared launches, valid while the memory stays.
     """
 
     def __init__(self, gpu_memory_bytes: int | None, *, cache_dir: Path) -> None:
         self._limit_bytes = gpu_memory_bytes
         self._memory: Any = None
         self._placed: dict[tuple[PanelProblem, Cut], tuple[PlacedStep, ...]] = {}
-        self.launches = KeptLaunches(cache_dir)
+        self.launches = LaunchCache(cache_dir)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes allocated now."""
+        """Bytes allocated."""
         return self._memory.size if self._memory is not None else 0
 
     def prepare(self, problem: PanelProblem, cut: Cut) -> tuple[PlacedStep, ...]:
-        """Plan a product and have the memory for it, with smaller panels if it is scarce.
+        """Steps of a product with their addresses; panels are smaller where memory is scarce.
 
         Raises:
-            OperandError: Not one tile fits within `gpu_memory_bytes`.
+            OperandError: Not even one tile fits `gpu_memory_bytes`.
             DeviceFailure: The device has too little free memory, even after a second try.
         """
         placed = self._placed.get((problem, cut))
         return placed if placed is not None else self._place(problem, cut)
 
     def free(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._memory = None
         self._forget()
 
@@ -58,7 +59,7 @@ class DeviceArena:
         self.launches.clear()
 
     def _find_limit(self) -> int:
-        """The most that there could be: asked once, since it takes the driver a while."""
+        """Limit in bytes. Without one, the device's memory: asked once, because that is slow."""
         if self._limit_bytes is None:
             from cupy.cuda import runtime
 
@@ -76,7 +77,7 @@ class DeviceArena:
         return placed
 
     def _allocate(self, problem: PanelProblem, cut: Cut, limit: int) -> StepPlan:
-        """Plan within what is free; where another takes it in between, once more with less."""
+        """Plan and allocate within the free memory; try again with less if the allocation fails."""
         import cupy
 
         for usable in (0.75, 0.5):

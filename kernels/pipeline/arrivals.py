@@ -1,25 +1,63 @@
-"""What of a product has come back: its rows are told of, and the times of its steps added up."""
+"""Results that have arrived on the host: reports of finished rows, and measured times."""
 
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from wavetrim.kernels.errors import PipelineCancelled
+from wavetrim.kernels.events import find_runtime, has_passed
 from wavetrim.kernels.pipeline.host_product import HostProduct
-from wavetrim.kernels.pipeline.spans import Spans
 from wavetrim.kernels.pipeline.steps import Step
 from wavetrim.kernels.transfer.copies import PendingCopy
 
 
-class Arrivals:
-    """The steps of a product that are enqueued, up to those whose part of C has arrived.
-
-    Args:
-        product: What is computed.
+class Spans:
+    """Sums of times between CUDA events, added up while the product runs, because reads take time.
 
     Attributes:
-        spans: The times of the steps, complete after `finish`.
-        computed: Of each step, the CUDA event behind its kernel.
+        kernel_seconds: Kernels.
+        transfer_seconds: Transfers both ways.
+    """
+
+    def __init__(self) -> None:
+        self._read = find_runtime().eventElapsedTime
+        self._starts: list[Any] = []
+        self._end: Any = None
+        self.kernel_seconds = 0.0
+        self.transfer_seconds = 0.0
+
+    @property
+    def gpu_seconds(self) -> float:
+        """From the start of the first step's copies to the end of the last step's copies."""
+        between = (float(self._read(start.ptr, self._end.ptr)) for start in self._starts)
+        return max(between, default=0.0) / 1e3
+
+    def add(self, launch: tuple[Any, Any], copies: Sequence[PendingCopy]) -> None:
+        """Add a finished step.
+
+        Args:
+            launch: The events around its kernel.
+            copies: Its copies in and out, in order.
+        """
+        if not self._starts:
+            self._starts = [copy.start for copy in copies]
+        self._end = end = copies[-1].end
+        if not has_passed(end):  # the stage may have recorded it just now
+            end.synchronize()
+        self.kernel_seconds += self._read(launch[0].ptr, launch[1].ptr) / 1e3
+        for copy in copies:
+            self.transfer_seconds += self._read(copy.start.ptr, copy.end.ptr) / 1e3
+
+
+class Arrivals:
+    """The enqueued steps of a product, and which of their results have arrived.
+
+    Args:
+        product: The product.
+
+    Attributes:
+        spans: Times of the steps, complete after `finish`.
+        computed: The CUDA event after each step's kernel.
     """
 
     def __init__(self, product: HostProduct) -> None:
@@ -42,13 +80,13 @@ class Arrivals:
         loads: Sequence[PendingCopy],
         store: PendingCopy | None,
     ) -> None:
-        """Note the next step that is enqueued.
+        """Record the next enqueued step.
 
         Args:
             step: The step.
             launch: The events around its kernel.
             loads: Its copies in.
-            store: How its part of C leaves; None if it does not yet.
+            store: Its copy out; None if its part of C is not complete yet.
         """
         index = len(self._steps)
         self.computed.append(launch[1])
@@ -58,15 +96,15 @@ class Arrivals:
             self._unreported.append((index, step))
 
     def has_left(self, index: int) -> bool:
-        """Whether the part of C of a step, the last into it, has arrived."""
+        """Whether the result of a step with a copy out has arrived on the host."""
         return self._stores[index].done()
 
     def await_left(self, index: int, *, awake: bool = False) -> None:
-        """Wait until it has. Times are read meanwhile: who launches has no time for that.
+        """Wait until the result of a step has arrived; read event times meanwhile.
 
         Args:
-            index: Of the step.
-            awake: Whether to look for the end all the time, which costs a core.
+            index: Index of the step.
+            awake: Whether to poll all the time, which occupies a core.
         """
         store = self._stores[index]
         while self._measured < self._arrived and not store.done():
@@ -74,17 +112,17 @@ class Arrivals:
         store.result(awake=awake)
 
     def report(self) -> None:
-        """Tell of the rows that have arrived, and ask whether to go on.
+        """Report the rows that have arrived, and poll for cancellation.
 
         Raises:
-            PipelineCancelled: The caller asked to stop.
+            PipelineCancelled: The caller cancelled the product.
         """
         while self._unreported:
             index, step = self._unreported[0]
             store = self._stores[index]
             if not store.done():
                 break
-            store.result()  # raises what went wrong, before rows are told that are not there
+            store.result()  # raises an error before its rows are reported
             self._unreported.popleft()
             self._arrived = index + 1
             before = self._finished_elements // self._columns
@@ -92,20 +130,20 @@ class Arrivals:
             rows = self._finished_elements // self._columns - before
             if self._progress is not None and rows:
                 self._progress(rows)
-            # Steps go from the top to the bottom, the columns of each row from left to right.
+            # Results arrive from top to bottom, and in each panel from left to right.
             if self._final is not None and step.columns.stop == self._columns:
                 self._final(range(step.rows.stop))
         if self._unreported and self._cancelled is not None and self._cancelled():
             raise PipelineCancelled("the product was cancelled")
 
     def finish(self) -> None:
-        """Wait for all that has been enqueued, and tell of it.
+        """Wait for all enqueued steps, and report them.
 
         Raises:
-            PipelineCancelled: The caller asked to stop.
+            PipelineCancelled: The caller cancelled the product.
         """
         while self._unreported:
-            # What is left when only the last panel is missing takes no time worth a nap.
+            # The last of several panels arrives sooner than a nap ends.
             last = len(self._unreported) == 1 < len(self._stores)
             self.await_left(self._unreported[0][0], awake=last)
             self.report()
@@ -113,6 +151,6 @@ class Arrivals:
             self._measure_next()
 
     def _measure_next(self) -> None:
-        """Add up the times of the next step, of which all has arrived."""
+        """Add the times of the next finished step."""
         self.spans.add(*self._steps[self._measured])
         self._measured += 1

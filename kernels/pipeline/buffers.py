@@ -1,8 +1,8 @@
-"""The device buffers that a product streams through, within a limit of memory.
+"""Device buffers of a product, within a limit of memory.
 
-Three ways, the first that fits: all of B stays on the device; some columns of B stay, and A
-streams once for each such group of columns; neither B's columns nor A's rows fit whole, so K is
-cut too and partial products add up in C's buffer.
+Three layouts; the first that fits is taken. (1) All of B stays on the device. (2) Groups of B's
+columns stay in turn, and A streams once for each group. (3) K is cut, too, and partial products are
+added up in C's buffer.
 """
 
 from dataclasses import dataclass
@@ -11,18 +11,20 @@ from typing import Final
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.splits import count_split_bytes
 from wavetrim.kernels.pipeline.panels import PanelProblem
-from wavetrim.kernels.pipeline.pieces import pitch_items
 from wavetrim.kernels.tiling import Tile
 
-_SLOT_ALIGNMENT_BYTES: Final = 512
+_SLOT_ALIGNMENT_BYTES: Final = 512  # a multiple of 256, which splits need
+_LINE_BYTES: Final = 128
+_VECTOR_BYTES: Final = 16
 
 _MIN_DEPTH: Final = 256
-"""Shorter parts of K are copied into C's buffer and out of it more than they are worth."""
+"""Shortest part of K that is preferred: shorter parts read and write C too often. Chosen, not
+measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """So many buffers (slots) of each operand, and the largest part of it that each takes.
+    """Number (slots) and size of the buffers of each operand.
 
     Attributes:
         rows: Rows of a buffer of A or C.
@@ -32,7 +34,7 @@ class Buffers:
         b_slots: Buffers of B.
         c_slots: Buffers of C.
         item_bytes: Bytes of an element.
-        split_bytes: Memory for what the kernel makes of a buffer of A and one of B.
+        split_bytes: Memory for the bfloat16 splits of a buffer of A and one of B.
     """
 
     rows: int
@@ -69,19 +71,32 @@ class Buffers:
         return _align(rows * pitch_items(columns, self.item_bytes) * self.item_bytes)
 
 
+def pitch_items(columns: int, item_bytes: int) -> int:
+    """Leading dimension of a buffer on the device, in elements.
+
+    Rows begin at multiples of 16 bytes, long rows at cache lines. Very short rows are not padded,
+    because padding is copied, too.
+    """
+    row_bytes = columns * item_bytes
+    if row_bytes < 4 * _VECTOR_BYTES:
+        return columns
+    alignment = _VECTOR_BYTES if row_bytes < _VECTOR_BYTES * _LINE_BYTES else _LINE_BYTES
+    return -(-row_bytes // alignment) * alignment // item_bytes
+
+
 def fit_buffers(
     problem: PanelProblem, panel_rows: int, first_rows: int, gpu_memory_bytes: int
 ) -> Buffers:
     """Choose buffers of at most `gpu_memory_bytes` together.
 
     Args:
-        problem: What is to be computed.
-        panel_rows: Rows of a panel where memory is no limit.
-        first_rows: Rows of the first one, likewise.
-        gpu_memory_bytes: The limit.
+        problem: The product.
+        panel_rows: Rows of a panel, if memory allows.
+        first_rows: Rows of the first panel, likewise.
+        gpu_memory_bytes: Limit of memory.
 
     Raises:
-        OperandError: Not even one tile fits; the message names the least `gpu_memory_bytes`.
+        OperandError: Not even one tile fits; the message names the smallest `gpu_memory_bytes`.
     """
     buffers = (
         _fit_whole(problem, panel_rows, first_rows, gpu_memory_bytes)
@@ -103,9 +118,9 @@ def fit_buffers(
 def _fit_whole(
     problem: PanelProblem, panel_rows: int, first_rows: int, limit_bytes: int
 ) -> Buffers | None:
-    """Buffers beside all of B: several panels, the first one tall, or two down to one tile.
+    """Buffers with all of B resident: 6 or 3 panels of A and C, else 2, down to one tile high.
 
-    While the first panel leaves, which may take as long as all the others, they need buffers.
+    A tall first panel is copied out while the others are computed, so these need more buffers.
     """
     tall = max(panel_rows, first_rows)
     choices = [(tall, 6), (tall, 3), (panel_rows, 3)]
@@ -118,7 +133,7 @@ def _fit_whole(
 
 
 def _fit_columns(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Buffers | None:
-    """Buffers for some columns of B with the whole of K: fewest passes over A, tallest panel."""
+    """Buffers for some columns of B and all of K: fewest passes over A, then the tallest panel."""
     best: tuple[int, Buffers] | None = None
     for rows in _halve(panel_rows, problem.tile_m):
         most = _pair(problem, rows, problem.k, 0)
@@ -126,7 +141,7 @@ def _fit_columns(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Bu
         column_bytes = 2 * (problem.k + rows) * problem.item_bytes
         column_bytes += problem.k * problem.split_item_bytes
         tiles = spare_bytes // (column_bytes * problem.tile_n)
-        while tiles > 0:  # padding can ask for a little more than the estimate
+        while tiles > 0:  # padding may need a little more than the estimate
             passes = -(-problem.tiles_per_tile_row // tiles)
             columns = -(-problem.tiles_per_tile_row // passes) * problem.tile_n
             buffers = _pair(problem, rows, problem.k, min(columns, problem.n))
@@ -139,7 +154,7 @@ def _fit_columns(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Bu
 
 
 def _fit_depth(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Buffers | None:
-    """Buffers for a part of K: the fewest bytes to copy in, with parts of K not too short."""
+    """Buffers for a part of K: fewest bytes to copy in, if possible without very short parts."""
     best: tuple[tuple[bool, int], Buffers] | None = None
     for rows in _halve(panel_rows, problem.tile_m):
         for columns in _halve(problem.n, problem.tile_n):
@@ -154,7 +169,7 @@ def _fit_depth(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Buff
 
 
 def _find_depth(problem: PanelProblem, rows: int, columns: int, limit_bytes: int) -> int:
-    """The most of K, in whole steps of the kernel, that fits beside so many rows and columns."""
+    """Longest part of K, in whole tiles, that fits with these rows and columns; 0 if none does."""
     fits, exceeds = 0, -(-problem.k // problem.tile_k) + 1
     while exceeds - fits > 1:
         middle = (fits + exceeds) // 2
@@ -167,14 +182,14 @@ def _find_depth(problem: PanelProblem, rows: int, columns: int, limit_bytes: int
 
 
 def _pair(problem: PanelProblem, rows: int, depth: int, columns: int) -> Buffers:
-    """Two buffers of each operand: one is filled or emptied while the other is computed with."""
+    """Double buffers of each operand."""
     return _size(problem, rows, depth, columns, slots=2, b_slots=2)
 
 
 def _size(
     problem: PanelProblem, rows: int, depth: int, columns: int, *, slots: int, b_slots: int
 ) -> Buffers:
-    """So many buffers of A and C and of B, and the memory for what the kernel makes of them."""
+    """Buffers of this size and number, with memory for splits if the kernel makes them."""
     split_bytes = 0
     if problem.split_item_bytes:
         tile = Tile(problem.tile_m, problem.tile_n, problem.tile_k)
@@ -190,7 +205,7 @@ def _align(size_bytes: int) -> int:
 
 
 def _halve(size: int, tile: int) -> list[int]:
-    """`size` and its halves in whole tiles, down to one tile."""
+    """`size`, then its halves in whole tiles, down to one tile."""
     choices = [size]
     while choices[-1] > tile:
         choices.append(max(1, choices[-1] // 2 // tile) * tile)

@@ -1,9 +1,9 @@
-"""Which cut of a product is the fastest: a small family of cuts, each timed as a schedule.
+"""The fastest cut of a product: a small family of cuts, each timed by the recurrence.
 
-The copies in bring B and rows of A, the kernels need both, and the copies out can only bring back
-what is computed. So a cut decides how soon the first kernel can start (its prologue), in how many
-panels the rest streams through, and how little is left to bring back behind the last kernel. No
-rule here knows a machine: what a cut takes is told by the recurrence, at the machine's rates.
+Kernels need B and rows of A, and only computed rows can be copied out. So a cut decides how soon
+the first kernel starts (the prologue), into how many panels the rest is divided, and how little is
+left to copy out after the last kernel. No rule here knows a machine: the recurrence (`schedule`)
+gives the time of each cut at the machine's rates.
 """
 
 from collections.abc import Iterator
@@ -16,37 +16,37 @@ from wavetrim.kernels.pipeline.schedule import Rates, time_schedule
 from wavetrim.kernels.pipeline.steps import DEPTH_QUANTUM, Cut, StepPlan, cut_steps
 
 PANELS: Final = (2, 4, 8, 16, 32)
-"""Panels that a product may be cut into, about."""
+"""Candidates: approximate number of panels. Chosen; the recurrence picks one."""
 
 DRAINS: Final = (1, 2, 4, 16)
-"""How many times as small as an ordinary panel the last one may be."""
+"""Candidates: rows of an ordinary panel divided by those of the last. Chosen."""
 
 DEPTH_STEPS: Final = (3, 6, 12)
-"""Steps in which the prologue may go through K while B arrives."""
+"""Candidates: steps of the prologue along K while B arrives. Chosen."""
 
 WIDTHS: Final = (1.0, 0.7, 0.5)
-"""Shares of B's columns for which it may do so; half of C is the most that is reasonable then."""
+"""Candidates: share of B's columns in such a prologue. Chosen."""
 
 COLUMN_PARTS: Final = (2, 4)
-"""Parts of B's columns that the prologue may take, one after the other."""
+"""Candidates: parts of B's columns that the prologue takes one after the other. Chosen."""
 
 _USUAL_PANELS, _USUAL_DRAIN, _USUAL_DEPTH_STEPS = 16, 4, 6
-"""What prologues are compared with, before the best of them is refined."""
+"""Panels, drain and depth steps while prologues are compared, before they are varied. Chosen."""
 
 _NEAR: Final = (0.7, 1.4)
-"""How far panels may be from their wanted size to fill their waves."""
+"""Smallest and largest factor on a panel's wanted size that may be used to fill waves. Chosen."""
 
 
 @lru_cache(maxsize=256)
 def plan_steps(problem: PanelProblem, rates: Rates, gpu_memory_bytes: int) -> StepPlan:
-    """The steps of a product, by the fastest cut of the family that fits the memory.
+    """The steps of a product by the fastest cut of the family that fits the memory.
 
-    The prologue is chosen first, beside panels of a usual size; then panels, drain and steps of the
-    prologue are varied in turn. The cut is chosen for the rows that are planned; those beyond go
-    the same way, panel by panel.
+    The prologue is chosen first, with panels of a usual size. Then the number of panels, the drain
+    and the prologue's steps along K are varied in turn. The cut is chosen for the planned rows;
+    rows beyond them follow in panels of the last size.
 
     Raises:
-        OperandError: Not even one tile fits; the message names the least `gpu_memory_bytes`.
+        OperandError: Not even one tile fits; the message names the smallest `gpu_memory_bytes`.
     """
     planned = replace(problem, m=problem.likely_rows, planned_rows=0)
     best = cut_steps(planned, take_whole(planned), gpu_memory_bytes)
@@ -62,13 +62,13 @@ def plan_steps(problem: PanelProblem, rates: Rates, gpu_memory_bytes: int) -> St
 
 
 def take_whole(problem: PanelProblem) -> Cut:
-    """Everything in one step."""
+    """The cut with a single step."""
     m, n, k = problem.m, problem.n, problem.k
     return Cut(first_rows=m, panel_rows=m, last_rows=m, depth=k, columns=n, rest_columns=n)
 
 
 def _list_prologues(rates: Rates, problem: PanelProblem, whole: Cut) -> Iterator[Cut]:
-    """The ways to begin: with all of B, in steps through K, or through columns of B."""
+    """Candidate prologues: wait for all of B, go along K in steps, or go through columns of B."""
     m, n, k = problem.m, problem.n, problem.k
     rows = _round_rows(problem, m / _USUAL_PANELS)
     last_rows = min(rows, _round_tiles(problem, rows / _USUAL_DRAIN))
@@ -79,7 +79,7 @@ def _list_prologues(rates: Rates, problem: PanelProblem, whole: Cut) -> Iterator
     for share in WIDTHS if depth < k else ():
         columns = _round_columns(problem, share * n)
         if columns < n and (problem.split_item_bytes or problem.staged):
-            continue  # such a kernel makes something of all of B that is there
+            continue  # kernels with splits, and staged copies, take all columns of B
         rest = _round_columns(problem, max(1, n - columns) / 2)
         for first_rows in _list_heights(problem, rates, columns):
             yield replace(
@@ -93,7 +93,7 @@ def _list_prologues(rates: Rates, problem: PanelProblem, whole: Cut) -> Iterator
 
 
 def _vary_panels(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
-    """More or fewer panels, of whole waves or of parts of one."""
+    """Other numbers of panels, of whole waves or of part of one."""
     plain = cut.first_rows == cut.panel_rows
     for rows in sorted({_round_rows(problem, problem.m / count) for count in PANELS}):
         if rows < problem.m and rows != cut.panel_rows:
@@ -103,31 +103,31 @@ def _vary_panels(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
 
 
 def _vary_drain(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
-    """Smaller or larger panels at last."""
+    """Other sizes of the last panel."""
     for smaller in DRAINS:
         last_rows = _round_tiles(problem, cut.panel_rows / smaller)
         yield replace(cut, last_rows=min(cut.panel_rows, last_rows))
 
 
 def _vary_depth(problem: PanelProblem, cut: Cut) -> Iterator[Cut]:
-    """More or fewer steps of the prologue through K."""
+    """Other numbers of steps of the prologue along K."""
     if cut.depth < problem.k:
         for count in DEPTH_STEPS:
             yield replace(cut, depth=min(problem.k, _find_depth(problem, count)))
 
 
 def _find_depth(problem: PanelProblem, count: int) -> int:
-    """How much of K is in each of about `count` steps."""
+    """Length of K in each of about `count` steps."""
     if not problem.sums_in_parts:
         return problem.k
     return -(-problem.k // (count * DEPTH_QUANTUM)) * DEPTH_QUANTUM
 
 
 def _list_heights(problem: PanelProblem, rates: Rates, columns: int) -> list[int]:
-    """Rows of a first panel that goes through K with so many columns.
+    """Candidate rows of a first panel that goes along K with this many columns.
 
-    All of them; half of C; and so many that kernels and copies in take equally long, while the
-    columns of B and the rows of A arrive.
+    All rows, half of C, and the number at which kernels take as long as the copies in of the
+    columns of B and the rows of A.
     """
     m, k = problem.m, problem.k
     some = replace(problem, n=columns)
@@ -142,7 +142,7 @@ def _list_heights(problem: PanelProblem, rates: Rates, columns: int) -> list[int
 
 
 def _round_rows(problem: PanelProblem, rows: float) -> int:
-    """About so many rows: of whole waves, or fewer than one where that is much more."""
+    """About this many rows, in whole waves if these are near."""
     return round_to_waves(problem, max(1, round(rows)), _NEAR)
 
 
@@ -151,7 +151,7 @@ def _round_tiles(problem: PanelProblem, rows: float) -> int:
 
 
 def _round_columns(problem: PanelProblem, columns: float) -> int:
-    """About so many columns: all, or whole tiles that are copied as fast as all."""
+    """About this many columns: all, or whole tiles that are copied at full rate."""
     quantum = max(problem.tile_n, problem.b_quantum)
     rounded = max(1, round(columns / quantum)) * quantum
     return rounded if rounded + quantum <= problem.n else problem.n

@@ -1,33 +1,33 @@
-"""One product on its way through the pipeline: what has been copied, launched and brought back."""
+"""Execution of one product: enqueues the copies and kernels of its steps."""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 from wavetrim.kernels.events import EventPool, await_event, find_runtime
-from wavetrim.kernels.pipeline.arrivals import Arrivals
-from wavetrim.kernels.pipeline.host_product import HostOperand, HostProduct, Passage
-from wavetrim.kernels.pipeline.launch_cache import KeptLaunches
+from wavetrim.kernels.pipeline.arrivals import Arrivals, Spans
+from wavetrim.kernels.pipeline.host_product import HostOperand, HostProduct, OperandPart
+from wavetrim.kernels.pipeline.launch_cache import LaunchCache
 from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.pipeline.spans import Spans
 from wavetrim.kernels.transfer.copies import PendingCopy
 from wavetrim.kernels.transfer.staging import Staging
 
 PANELS_AHEAD: Final = 3
-"""Of shared rows: panels that are taken and not computed. One is being computed, one copied in."""
+"""Largest number of panels taken from a row queue but not computed yet: among them one is computed
+and one is copied in. Chosen, not measured."""
 
 
 class Flow:
-    """Walks through the steps of one product.
+    """Executes the steps of one product in the calling thread.
 
     Args:
-        product: What is computed.
+        product: The product.
         operands: Its A, B and C.
-        steps: The steps in their order.
+        steps: The steps in order.
         inward: Copies to the device.
         outward: Copies from the device.
-        compute: The stream of the kernels.
-        events: Where events come from.
-        launches: Where launches come from.
+        compute: Stream of the kernels.
+        events: Pool of events.
+        launches: Cache of prepared launches.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Flow:
         outward: Staging,
         compute: Any,
         events: EventPool,
-        launches: KeptLaunches,
+        launches: LaunchCache,
     ) -> None:
         self._product = product
         self._a, self._b, self._c = operands
@@ -51,7 +51,7 @@ class Flow:
         self._compute = compute
         self._events = events
         self._launches = launches
-        self._variation = launches.find_variation(product)
+        self._options = launches.find_options(product)
         self._reads_c = product.beta != 0
         self._loads: list[list[PendingCopy]] = []
         self._taken_rows = 0
@@ -61,10 +61,10 @@ class Flow:
         self._record, self._wait = runtime.eventRecord, runtime.streamWaitEvent
 
     def run(self) -> Spans:
-        """Compute the product; returns where the time went on the device.
+        """Compute the product and return the times on the device.
 
         Raises:
-            PipelineCancelled: The caller asked to stop.
+            PipelineCancelled: The caller cancelled the product.
         """
         index = 0
         with self._compute:
@@ -72,7 +72,7 @@ class Flow:
                 self._load_ahead(index)
                 if index == 0 and self._product.begun is not None:
                     self._product.begun()
-                if index < len(self._steps):  # unless there were no rows left to take
+                if index < len(self._steps):  # `_load_ahead` drops steps when no rows are left
                     self._launch(index)
                     self._arrivals.report()
                 index += 1
@@ -80,7 +80,7 @@ class Flow:
         return self._arrivals.spans
 
     def _load_ahead(self, index: int) -> None:
-        """Have operands copied in for step `index`, and for later ones whose buffers are free."""
+        """Copy in the operands of step `index`, and of later steps whose buffers are free."""
         while len(self._loads) < len(self._steps):
             ahead = len(self._loads)
             step = self._steps[ahead].step
@@ -93,7 +93,7 @@ class Flow:
             self._loads.append(self._load(self._steps[ahead]))
 
     def _take_rows(self, ahead: int, index: int) -> bool:
-        """Take the rows of step `ahead`, if they are shared and it is time; False if not."""
+        """Take the rows of step `ahead` from the row queue; False if it is too early or empty."""
         shared, step = self._product.shared, self._steps[ahead].step
         if shared is None or step.rows.start < self._taken_rows:
             return True
@@ -104,26 +104,26 @@ class Flow:
             del self._steps[ahead:]
             return False
         panel = [one for one in self._steps[ahead:] if one.step.rows == step.rows]
-        if len(rows) < len(step.rows):  # and so the last ones
+        if len(rows) < len(step.rows):  # then these are the last rows
             self._steps[ahead:] = [one.cut(rows) for one in panel]
         self._taken_rows = rows.stop
         self._panel_ends.append(ahead + len(panel) - 1)
         return True
 
     def _is_time(self, ahead: int, index: int) -> bool:
-        """Whether so few panels are taken and not computed that another one may be taken."""
+        """Whether fewer than PANELS_AHEAD taken panels are not computed yet."""
         if len(self._panel_ends) < PANELS_AHEAD:
             return True
         end = self._panel_ends[-PANELS_AHEAD]
         if end >= index:
             return False
         computed = self._arrivals.computed[end]
-        if ahead == index:  # there is nothing else to do
+        if ahead == index:  # nothing else can be enqueued
             await_event(computed)
         return bool(computed.done)
 
     def _c_is_free(self, ahead: int, index: int) -> bool:
-        """Whether the C of an earlier panel has left the buffer of step `ahead`."""
+        """Whether the earlier C in the buffer of step `ahead` has been copied out."""
         earlier = self._steps[ahead].step.c_follows
         if earlier >= index:
             return False
@@ -134,21 +134,21 @@ class Flow:
     def _load(self, placed: PlacedStep) -> list[PendingCopy]:
         step = placed.step
         after = self._arrivals.computed[step.follows] if step.follows >= 0 else None
-        passages = []
+        parts = []
         if step.a_depth:
-            passages.append(Passage(self._a, step.rows, step.a_depth, placed.arriving))
+            parts.append(OperandPart(self._a, step.rows, step.a_depth, placed.arriving))
         if step.loads_b:
-            passages.append(Passage(self._b, step.depth, step.columns, placed.b))
-        loads = self._inward.copy_in(passages, after)
+            parts.append(OperandPart(self._b, step.depth, step.columns, placed.b))
+        loads = self._inward.copy_in(parts, after)
         if self._reads_c and step.first:
             if step.c_follows >= 0:
                 self._arrivals.await_left(step.c_follows)
-            passage = Passage(self._c, step.rows, step.columns, placed.c)
-            loads += self._inward.copy_in([passage], None)
+            part = OperandPart(self._c, step.rows, step.columns, placed.c)
+            loads += self._inward.copy_in([part], None)
         return loads
 
     def _launch(self, index: int) -> None:
-        """Enqueue the kernel of a step behind its transfers, and its way back behind it."""
+        """Enqueue the kernel of a step after its copies in, and its copy out after the kernel."""
         placed, address, loads = self._steps[index], self._address, self._loads[index]
         step = placed.step
         for load in loads:
@@ -159,9 +159,11 @@ class Flow:
         start, end = self._events.take(), self._events.take()
         self._record(start.ptr, address)
         recurs = placed is self._planned[index]
-        self._launches.enqueue(self._variation, index, placed, address, recurs=recurs)
+        self._launches.enqueue(self._options, index, placed, address, recurs=recurs)
         self._record(end.ptr, address)
         store = None
         if step.last:
-            store = self._outward.copy_out(Passage(self._c, step.rows, step.columns, placed.c), end)
+            store = self._outward.copy_out(
+                OperandPart(self._c, step.rows, step.columns, placed.c), end
+            )
         self._arrivals.add(step, (start, end), loads, store)

@@ -1,4 +1,4 @@
-"""A product whose operands lie in host memory, and what copies of their parts need to know."""
+"""A product whose operands are in host memory, and the parts of operands to copy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,29 +9,28 @@ import numpy as np
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.pipeline.sharing import SharedRows
-from wavetrim.kernels.transfer.pinned import find_address, is_locked
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix, find_address, is_locked
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRows:
+    """A row queue that a pipeline shares with another device.
+
+    Attributes:
+        planned: Rows that the pipeline is likely to get.
+        take: Takes up to the given number of rows from the top of the queue. Returns an empty range
+            when no rows are left, and is not called again.
+    """
+
+    planned: int
+    take: Callable[[int], range]
 
 
 @dataclass(frozen=True, slots=True)
 class HostProduct:
-    """The arguments of one product: C ← αA·B + βC, all three in host memory.
+    """C ← αA·B + βC in host memory: the arguments of `GpuPipeline.multiply`, which describes them.
 
-    Attributes:
-        spec: The kernel.
-        a: A[M,K].
-        b: B[K,N].
-        c: C[M,N].
-        alpha: Factor of A·B, not 0.
-        beta: Factor of the old C.
-        progress: Called with the rows of C that are newly finished.
-        cancelled: Asked whether to stop.
-        sms: Multiprocessors that launches are held to; None for all.
-        shared: Where the rows come from, if another device takes some; None if all are ours.
-        copiers: Threads that share in a copy; None for all that there are.
-        begun: Called when the first copies are on their way.
-        final: Called with the rows of C that will not be written any more.
+    α is not 0.
     """
 
     spec: KernelSpec
@@ -80,23 +79,23 @@ class HostProduct:
                 raise OperandError(f"C shares memory with {name}; it must have memory of its own")
 
     def describe_operands(self) -> tuple["HostOperand", "HostOperand", "HostOperand"]:
-        """A, B and C as copies take them: asked once for all of their parts."""
+        """Address and kind of memory of A, B and C, found once for all of their parts."""
         return _describe(self.a), _describe(self.b), _describe(self.c)
 
     def cut(self, rows: range) -> "HostProduct":
-        """The part that computes some of the rows, which are all ours."""
+        """The part that computes these rows, without a row queue."""
         part = slice(rows.start, rows.stop)
         return replace(self, a=self.a[part], c=self.c[part], shared=None)
 
 
 @dataclass(frozen=True, slots=True)
 class HostOperand:
-    """One of the three matrices.
+    """A, B or C in host memory.
 
     Attributes:
         matrix: The matrix.
-        address: Where its first element lies.
-        pitch_bytes: From one row to the next.
+        address: Address of its first element.
+        pitch_bytes: Row stride in bytes.
         is_pinned: Whether copies need no staging: page-locked rows of adjacent elements.
     """
 
@@ -106,8 +105,8 @@ class HostOperand:
     is_pinned: bool
 
 
-class Passage(NamedTuple):
-    """A part of an operand and its place on the device, to be copied either way."""
+class OperandPart(NamedTuple):
+    """A part of an operand and its place on the device, to be copied in or out."""
 
     operand: HostOperand
     rows: range
@@ -115,7 +114,7 @@ class Passage(NamedTuple):
     place: Layout
 
     def find_address(self) -> int:
-        """Where the first element of the part lies in host memory, if its rows are adjacent."""
+        """Address of the part's first element in host memory, for rows of adjacent elements."""
         operand = self.operand
         left_bytes = self.columns.start * self.place.item_bytes
         return operand.address + self.rows.start * operand.pitch_bytes + left_bytes

@@ -1,4 +1,4 @@
-"""The launches of steps, kept for products that have the same ones again."""
+"""The launch cache: prepared launches of steps, for products that repeat them."""
 
 from pathlib import Path
 from typing import Final
@@ -11,14 +11,14 @@ from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
 
 MOST_KEPT: Final = 4096
-"""Launches that are kept; some KB of host memory each."""
+"""Largest number of cached launches, of some KB of host memory each. Chosen."""
 
 
-class Variation:
-    """What a step is launched with beside its places: kernel, α, β and multiprocessors.
+class LaunchOptions:
+    """What a launch depends on besides addresses: kernel, α, β and limit of multiprocessors.
 
     Args:
-        product: What is computed; no more of it is kept.
+        product: The product; its operands are not kept.
     """
 
     def __init__(self, product: HostProduct) -> None:
@@ -28,7 +28,7 @@ class Variation:
     def prepare(
         self, number: int, placed: PlacedStep, cache_dir: Path, workspace: Workspace
     ) -> PreparedLaunch:
-        """The launch of a step, as `prepare_product` prepares it."""
+        """Prepare the launch of a step."""
         beta = self._beta if placed.step.first else 1.0
         return prepare_product(
             self.spec,
@@ -41,8 +41,8 @@ class Variation:
         )
 
 
-class KeptLaunches:
-    """Prepared launches of the steps of all products that have been computed in the same memory.
+class LaunchCache:
+    """Prepared launches of the steps of all products computed in the same device memory.
 
     Args:
         cache_dir: Folder of compiled kernels.
@@ -51,48 +51,48 @@ class KeptLaunches:
     def __init__(self, cache_dir: Path) -> None:
         self._cache_dir = cache_dir
         self._workspace = Workspace()
-        self._variations: dict[tuple[object, ...], Variation] = {}
-        self._kept: dict[tuple[PlacedStep, Variation], PreparedLaunch] = {}
+        self._options: dict[tuple[object, ...], LaunchOptions] = {}
+        self._kept: dict[tuple[PlacedStep, LaunchOptions], PreparedLaunch] = {}
 
-    def find_variation(self, product: HostProduct) -> Variation:
-        """What the steps of a product are launched with: the same for products that are alike."""
-        if max(len(self._kept), len(self._variations)) >= MOST_KEPT:
+    def find_options(self, product: HostProduct) -> LaunchOptions:
+        """The launch options of a product; the same object for equal options."""
+        if max(len(self._kept), len(self._options)) >= MOST_KEPT:
             self._forget()
         key = product.spec, product.alpha, product.beta, product.sms
-        variation = self._variations.get(key)
-        if variation is None:
-            variation = self._variations[key] = Variation(product)
-        return variation
+        options = self._options.get(key)
+        if options is None:
+            options = self._options[key] = LaunchOptions(product)
+        return options
 
     def enqueue(
-        self, variation: Variation, number: int, placed: PlacedStep, stream: int, *, recurs: bool
+        self, options: LaunchOptions, number: int, placed: PlacedStep, stream: int, *, recurs: bool
     ) -> None:
-        """Enqueue the launch of a step; does not wait.
+        """Enqueue the launch of a step without waiting.
 
         Args:
-            variation: What it is launched with.
-            number: Of the step in its product, whose steps are enqueued in their order.
+            options: The launch options.
+            number: Index of the step in its product; steps are enqueued in order.
             placed: The step.
-            stream: Address of CuPy's current stream, always the same.
-            recurs: Whether the step, under this number, may come again.
+            stream: Address of CuPy's current stream, always the same one.
+            recurs: Whether to cache the launch: the same step may come again.
 
         Raises:
-            KernelsError: As `prepare_product` and `PreparedLaunch.enqueue` raise.
+            KernelsError: As for `prepare_product` and `PreparedLaunch.enqueue`.
         """
-        launch = self._kept.get((placed, variation))
+        launch = self._kept.get((placed, options))
         if launch is None:
-            launch = variation.prepare(number, placed, self._cache_dir, self._workspace)
+            launch = options.prepare(number, placed, self._cache_dir, self._workspace)
             if recurs and launch.lasting:
-                self._kept[placed, variation] = launch
-        if number % FLAG_SETS == 0 and variation.spec.splits_tail:
+                self._kept[placed, options] = launch
+        if number % FLAG_SETS == 0 and options.spec.splits_tail:
             self._workspace.clear(stream)
         launch.enqueue(stream)
 
     def clear(self) -> None:
-        """Forget all, and give the memory for partial sums back."""
+        """Drop all launches, and free the memory for partial sums."""
         self._forget()
         self._workspace.free()
 
     def _forget(self) -> None:
         self._kept.clear()
-        self._variations.clear()
+        self._options.clear()

@@ -1,8 +1,7 @@
-"""A product as the pipeline cuts it, and how its rows become panels.
+"""Panels: how the rows of a product are cut.
 
-Rows travel in panels of whole waves: kernels start a round of tiles at a time, and a part of a
-round costs as much as a full one. The last panels shrink, so that little is left to copy back once
-the last kernel is done.
+Panels are whole waves, because a partly filled wave costs as much as a full one. The last panels
+shrink, so that little is left to copy out after the last kernel.
 """
 
 from dataclasses import dataclass
@@ -11,13 +10,13 @@ from typing import Final
 
 FAR_BYTES: Final = 64 << 10
 NEAR_BYTES: Final = 32 << 10
-"""Parts of rows that lie FAR_BYTES apart or further are slow to copy, unless they are a multiple of
-NEAR_BYTES long: seen on an H200's host at 3e85058."""
+"""Copies of parts of rows are slow if the rows are FAR_BYTES or more apart, unless the parts are a
+multiple of NEAR_BYTES long. Measured on an H200 at 3e85058."""
 
 
 @dataclass(frozen=True, slots=True)
 class PanelProblem:
-    """What decides the cut.
+    """Everything that decides how a product is cut.
 
     Attributes:
         m: Rows of A and C, at least 1.
@@ -26,12 +25,13 @@ class PanelProblem:
         item_bytes: Bytes of an element.
         tile_m: Rows of C that one thread block computes.
         tile_n: Columns of C that one thread block computes.
-        tile_k: Columns of A that it takes at a time.
+        tile_k: Step of a thread block along K.
         slots: Thread blocks that run at the same time.
-        split_item_bytes: Bytes that the kernel puts beside each element of A and B that it
-            multiplies, whole tiles of them; 0 for most kernels.
-        planned_rows: Rows after which another device is to have computed the others; 0 for all.
-        splits_tail: Whether the kernel shares a partly filled wave among all slots.
+        split_item_bytes: Bytes of bfloat16 splits for each element of A and B, in whole tiles; 0
+            for kernels without splits.
+        planned_rows: Rows planned for the GPU, where another device shares the row queue; 0 for
+            all.
+        splits_tail: Whether the kernel divides a partly filled wave among all slots.
         staged: Whether copies go through slabs.
     """
 
@@ -50,7 +50,7 @@ class PanelProblem:
 
     @property
     def likely_rows(self) -> int:
-        """Rows that are planned for the GPU; those beyond are there in case the others are slow."""
+        """Rows planned for the GPU. It computes further ones only if the other device is slow."""
         return self.planned_rows or self.m
 
     @property
@@ -60,22 +60,22 @@ class PanelProblem:
 
     @property
     def wave_rows(self) -> int:
-        """Rows that the tiles of one wave cover; one row of tiles where that takes more waves."""
+        """Rows that the tiles of one wave cover, at least one row of tiles."""
         return max(1, self.slots // self.tiles_per_tile_row) * self.tile_m
 
     @property
     def sums_in_parts(self) -> bool:
-        """Whether K may be taken in steps: sums of float16 lose digits each time they leave."""
+        """Whether K may be taken in steps: float16 rounds its sums each time they are stored."""
         return self.item_bytes > 2
 
     @property
     def a_quantum(self) -> int:
-        """Columns of A of which a multiple is copied as fast as whole rows."""
+        """Columns of A whose multiples are copied as fast as whole rows."""
         return self._find_quantum(self.k)
 
     @property
     def b_quantum(self) -> int:
-        """Columns of B and C of which a multiple is copied as fast as whole rows."""
+        """Columns of B and C whose multiples are copied as fast as whole rows."""
         return self._find_quantum(self.n)
 
     def _find_quantum(self, columns: int) -> int:
@@ -84,15 +84,15 @@ class PanelProblem:
 
 
 def round_to_waves(problem: PanelProblem, rows: int, near: tuple[float, float]) -> int:
-    """The number of rows near `rows` with the fullest waves.
+    """The number of rows near `rows` whose waves are fullest.
 
-    Of equally full ones (to a hundredth) the nearest to `rows`; at least one row of tiles, and at
-    most all of M.
+    Among equally full ones (to a hundredth) the nearest to `rows`. At least one row of tiles, at
+    most M.
 
     Args:
         problem: The product.
-        rows: How many are wanted.
-        near: The fewest and the most that are near, as shares of them.
+        rows: Wanted number of rows.
+        near: Smallest and largest factor on `rows`.
     """
     tiles, wanted = problem.tiles_per_tile_row, rows / problem.tile_m
     fewest = max(1, ceil(near[0] * wanted))
@@ -113,9 +113,9 @@ def round_to_waves(problem: PanelProblem, rows: int, near: tuple[float, float]) 
 def cut_rows(
     problem: PanelProblem, first_rows: int, panel_rows: int, last_rows: int
 ) -> list[range]:
-    """Cut M into panels: one of `first_rows`, then `panel_rows`, at last halving to `last_rows`.
+    """Cut M into panels: `first_rows`, then `panel_rows`, finally halving down to `last_rows`.
 
-    As small as the last ones are those beyond the planned rows.
+    Panels beyond the planned rows have `last_rows`.
     """
     panels = [range(min(first_rows, problem.likely_rows))]
     while panels[-1].stop < problem.m:

@@ -1,9 +1,9 @@
-"""Host matrices through a GPU: copies in, kernels and copies out at the same time.
+"""Products of host matrices on a GPU: copies in, kernels and copies out overlap.
 
-A product becomes the steps of a cut (steps.py). The calling thread walks through
-them (flow.py): it lets the staging threads (staging.py) copy ahead as far as the device buffers
-(arena.py) allow, launches each step when its operands are on their way, and hands the finished
-part of C to the threads that bring it back. Streams and events put the device's side in order.
+A product becomes the steps of a cut (steps.py). The calling thread executes them (flow.py): it
+starts copies in (staging.py) as far ahead as the device buffers (arena.py) allow, launches each
+step once its operands are under way, and starts the copies out of finished parts of C. Streams and
+events order the work on the device.
 """
 
 import os
@@ -18,38 +18,38 @@ import numpy as np
 
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.device import find_device
-from wavetrim.kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
+from wavetrim.kernels.errors import DeviceFailure, is_poisoning, list_cuda_errors
 from wavetrim.kernels.events import EventPool
 from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.arena import DeviceArena
 from wavetrim.kernels.pipeline.flow import Flow
-from wavetrim.kernels.pipeline.host_product import HostProduct
+from wavetrim.kernels.pipeline.host_product import HostProduct, SharedRows
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.places import PlacedStep
-from wavetrim.kernels.pipeline.sharing import SharedRows
 from wavetrim.kernels.pipeline.steps import Cut
-from wavetrim.kernels.transfer.copiers import STAGING_THREADS
 from wavetrim.kernels.transfer.host_copies import open_copiers
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.host_library import STAGING_THREADS
+from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.staging import Staging
 
 SMALL_PRODUCT_BYTES: Final = 12 << 20
-"""Up to so many bytes of A, B and C the calling thread walks through all copies itself."""
+"""Largest size of A, B and C together for which the calling thread makes all staged copies itself.
+Chosen; no measurement is recorded."""
 
 AWAKE_PRODUCT_BYTES: Final = 64 << 20
-"""Up to so many bytes of A, B and C the calling thread looks for transfers' ends all the time: they
-take a millisecond, and a nap a tenth of one."""
+"""Largest size of A, B and C together for which the calling thread polls for the end of transfers
+without naps: these take about 1 ms, and a nap 0.1 ms. Chosen, not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuTimings:
-    """Where the time of one product went on the device, by CUDA events.
+    """Times of one product on the device, by CUDA events.
 
     Attributes:
-        kernel_seconds: Kernels, added up over the steps.
-        transfer_seconds: Transfers both ways, added up; they overlap kernels and each other.
-        gpu_seconds: From the first transfer to the end of the last.
+        kernel_seconds: Kernels, summed over the steps.
+        transfer_seconds: Transfers both ways, summed; they overlap kernels and each other.
+        gpu_seconds: From the start of the first transfer to the end of the last.
     """
 
     kernel_seconds: float
@@ -63,25 +63,18 @@ class GpuPipeline:
     One product at a time: a second caller waits for the first.
 
     Args:
-        device_index: CUDA's number of the device.
+        device_index: CUDA's index of the device.
         cache_dir: Folder of compiled kernels.
-        gpu_memory_bytes: The most device memory for the matrices, and for their splits where the
-            kernel makes some; None for what is free. Larger products stream through it. Beside it,
-            kernels that split tiles may keep a tile for each multiprocessor (partials.py).
-        staging_threads: Threads that share in each copy between the caller's memory and pinned
-            slabs; None for STAGING_THREADS, or as many as there are cores.
+        gpu_memory_bytes: Largest device memory for matrices and their splits; None for all free
+            memory. Larger products stream through it. Kernels that split tiles along K may keep one
+            more tile for each multiprocessor (partials.py).
 
     Raises:
         DeviceUnavailable: There is no such device.
     """
 
     def __init__(
-        self,
-        device_index: int = 0,
-        *,
-        cache_dir: Path,
-        gpu_memory_bytes: int | None = None,
-        staging_threads: int | None = None,
+        self, device_index: int = 0, *, cache_dir: Path, gpu_memory_bytes: int | None = None
     ) -> None:
         import cupy
 
@@ -89,7 +82,7 @@ class GpuPipeline:
         self._lock = threading.Lock()
         with cupy.cuda.Device(device_index):
             self._compute = cupy.cuda.Stream(non_blocking=True)
-            threads = staging_threads or min(STAGING_THREADS, len(os.sched_getaffinity(0)))
+            threads = min(STAGING_THREADS, len(os.sched_getaffinity(0)))
             self._pool = open_copiers(threads - 1, cache_dir=cache_dir)
             self._events = EventPool()
             self._inward = Staging(self._pool, self._events)
@@ -114,33 +107,31 @@ class GpuPipeline:
         begun: Callable[[], None] | None = None,
         final: Callable[[range], None] | None = None,
     ) -> GpuTimings:
-        """C ← αA·B + βC in place, as BLAS does it: β = 0 never reads C, α = 0 neither A nor B.
+        """C ← αA·B + βC in place. As in BLAS, β = 0 never reads C, and α = 0 neither A nor B.
 
         Args:
             spec: The kernel.
-            a: A[M,K] of the kernel's element type; any strides, pageable or mapped from a file.
+            a: A[M,K] of the kernel's element type; any strides, also mapped from a file.
             b: B[K,N], likewise.
             c: C[M,N], likewise; writable, sharing no memory with A and B.
-            cut: How it is cut into steps: for the rows that are planned, and as the memory allows.
+            cut: How the planned rows are cut into steps; panels are smaller if memory is short.
             alpha: Factor of the product.
             beta: Factor of the old C.
-            progress: Called in the calling thread with the rows of C newly finished; adds up to M.
+            progress: Called in the calling thread with the rows newly finished; adds up to M.
             cancelled: Polled in the calling thread between panels; True ends the product.
-            sms: Multiprocessors that launches are held to, if the kernel is persistent; None for
-                all.
-            shared: Where the rows to compute come from, if another device takes some of A's and
-                C's; None to compute all.
-            copiers: Threads that share in a copy between the caller's memory and pinned slabs; None
-                for all of them. Fewer leave cores to others.
-            begun: Called once, in the calling thread, when the first copies are on their way: what
-                else is to be done then does not hold them up. Not called where there is no copy.
-            final: Called in the calling thread with all rows of C so far that have come back and
-                will not be written any more: the first ones.
+            sms: Limit of multiprocessors, for a `persistent` kernel; None for all.
+            shared: Row queue shared with another device; None to compute all rows.
+            copiers: Threads for each copy between the caller's memory and pinned slabs; None for
+                all. Fewer leave cores to other work.
+            begun: Called once in the calling thread when the first copies are under way, so that
+                other work started there does not delay them. Not called without copies.
+            final: Called in the calling thread with the rows 0…r of C that have arrived and will
+                not be written again.
 
         Raises:
-            OperandError: Element types or shapes do not fit, not one tile fits the memory, or the
-                kernel cannot be held to `sms` multiprocessors.
-            PipelineCancelled: `cancelled` returned True; C holds an unfinished product.
+            OperandError: Element types or shapes do not fit, not even one tile fits the memory, or
+                the kernel cannot be limited to `sms` multiprocessors.
+            PipelineCancelled: `cancelled` returned True; C is incomplete.
             DeviceFailure: A CUDA error, or too little GPU memory. Unless it is `poisoned`, the
                 pipeline can be used again.
             CompilationFailed: The kernel does not compile for the device.
@@ -187,7 +178,7 @@ class GpuPipeline:
             product.shared is not None
             and steps[0].step.buffer_columns != steps[-1].step.buffer_columns
         ):
-            # Rows come back for other columns of B, so all that are planned are taken now.
+            # Each row is needed again for other columns of B, so all planned rows are taken now.
             rows = product.shared.take(product.shared.planned)
             if not rows:
                 return GpuTimings(0.0, 0.0, 0.0)
@@ -198,7 +189,7 @@ class GpuPipeline:
         awake = product.total_bytes <= AWAKE_PRODUCT_BYTES
         for direction in (self._inward, self._outward):
             direction.prepare(alone=alone, awake=awake, helpers=helpers)
-        self._events.reclaim()  # all that was enqueued before is over
+        self._events.reclaim()  # the previous product has ended
         flow = Flow(
             product,
             operands,
@@ -215,18 +206,18 @@ class GpuPipeline:
         return GpuTimings(spans.kernel_seconds, spans.transfer_seconds, spans.gpu_seconds)
 
     def _wake_copiers(self, copiers: int | None) -> int:
-        """Have the threads awake that share in a product's copies; returns how many they are."""
+        """Wake the threads for a product's copies, and return their number."""
         if self._pool is None:
             return 0
         helpers = self._pool.threads if copiers is None else copiers - 1
         self._pool.limit(helpers, shares_cores=copiers is not None)
         if helpers:
-            # It takes them longer than what is to be done before the first copy.
+            # Waking takes longer than what precedes the first copy.
             self._pool.wake(helpers)
         return helpers
 
     def _prepare(self, product: HostProduct, cut: Cut, *, staged: bool) -> tuple[PlacedStep, ...]:
-        """The steps of a product in memory that is there."""
+        """The steps of a product, with memory allocated."""
         planned = product.shared.planned if product.shared is not None else 0
         shape = (*product.c.shape, product.a.shape[1])
         problem = _describe(product.spec, shape, self._count_sms(product), planned, staged=staged)
@@ -237,37 +228,25 @@ class GpuPipeline:
         return count if product.sms is None else product.spec.count_held_sms(product.sms, count)
 
     def _recover(self, error: BaseException) -> DeviceFailure | None:
-        """Let everything in flight end; returns what to raise instead of a CUDA error."""
-        import cupy
-
-        refusals = (
-            cupy.cuda.runtime.CUDARuntimeError,
-            cupy.cuda.driver.CUDADriverError,
-            cupy.cuda.memory.OutOfMemoryError,
-        )
-        poisoned = getattr(error, "status", 2) not in RECOVERABLE_STATUSES
+        """Wait until nothing is in flight; return what to raise instead of a CUDA error."""
+        refusals = list_cuda_errors()
         self._inward.abandon()
         self._outward.abandon()
         try:
             for stream in (self._inward.stream, self._compute, self._outward.stream):
                 stream.synchronize()
-        except refusals as later:  # a context that cannot even be waited for is lost
+        except refusals as later:  # a context that cannot be synchronized is lost
             return DeviceFailure(f"{error}; then {later}", poisoned=True)
         if isinstance(error, refusals):
-            return DeviceFailure(str(error), poisoned=poisoned)
+            return DeviceFailure(str(error), poisoned=is_poisoning(error))
         return None
 
 
 @lru_cache(maxsize=256)
 def _describe(
-    spec: KernelSpec,
-    shape: tuple[int, int, int],
-    slots: int,
-    planned_rows: int,
-    *,
-    staged: bool,
+    spec: KernelSpec, shape: tuple[int, int, int], slots: int, planned_rows: int, *, staged: bool
 ) -> PanelProblem:
-    """What decides how a product of (M, N, K) is cut into panels."""
+    """The problem of cutting a product of `shape` (M, N, K) into panels."""
     tile = spec.tile
     return PanelProblem(
         *(*shape, np.dtype(spec.dtype).itemsize, tile.m, tile.n, tile.k, slots),
@@ -282,7 +261,7 @@ def _scale(c: Matrix, beta: float) -> None:
     if beta == 0:
         c[...] = 0
     elif beta != 1:
-        # Half precision has no room for every factor; it is scaled in single, as kernels do.
+        # float16 cannot represent every factor, so it is scaled in float32, as kernels do.
         factor = np.float64(beta) if c.dtype == np.float64 else np.float32(beta)
         with np.errstate(all="ignore"):
             np.multiply(c, factor, out=c, casting="same_kind")

@@ -1,24 +1,24 @@
-"""The steps of a product with the places in device memory that each one works in."""
+"""Steps with their addresses in device memory."""
 
 from dataclasses import dataclass, replace
 
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.splits import SplitMemory
-from wavetrim.kernels.pipeline.pieces import pitch_items
+from wavetrim.kernels.pipeline.buffers import pitch_items
 from wavetrim.kernels.pipeline.steps import Step, StepPlan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedStep:
-    """A step and where its parts of A, B and C lie. A placed step equals only itself.
+    """A step with the addresses of its parts of A, B and C. It equals only itself.
 
     Attributes:
         step: The step.
-        a: Where A[rows, depth] lies.
-        arriving: Where A[rows, a_depth] lies, which is to be copied in.
-        b: Where B[depth, columns] lies.
-        c: Where C[rows, columns] lies.
-        splits: Memory for what the kernel makes of A and B; None where it makes nothing.
+        a: Place of A[rows, depth].
+        arriving: Place of A[rows, a_depth], which is copied in.
+        b: Place of B[depth, columns].
+        c: Place of C[rows, columns].
+        splits: Memory for the splits of A and B; None for kernels without splits.
     """
 
     step: Step
@@ -40,11 +40,11 @@ class PlacedStep:
 
 
 def place_steps(plan: StepPlan, start: int) -> tuple[PlacedStep, ...]:
-    """Place the buffers of a plan one behind the other: A's, B's, C's, and the splits.
+    """Give each step its addresses: the buffers of A, B and C lie in this order, then the splits.
 
     Args:
         plan: The plan.
-        start: Address of device memory that is as large as its buffers together.
+        start: Address of device memory of the size of all buffers.
     """
     buffers, item_bytes = plan.buffers, plan.buffers.item_bytes
     first_b = start + buffers.a_slots * buffers.a_bytes

@@ -1,11 +1,11 @@
-"""When each step of a product begins and ends: one recurrence over the list of its steps.
+"""The time of a schedule: a recurrence over the list of steps.
 
-Copies in, kernels and copies out are three queues on the device. Each takes its steps in their
-order, and a step begins when the one before it in its queue is done, and what it waits for: a
-kernel for its copies, a copy in for the kernel that used its buffer last, a copy out for its
-kernel. While both ways of the link are busy, copies take longer.
+Copies in, kernels and copies out are three queues on the device. Each queue takes its steps in
+order. A step begins when its predecessor in the queue is done, and when its dependencies are: a
+kernel needs its copies in, a copy in needs the last kernel that used its buffer, a copy out needs
+its kernel. Copies are slower while both directions of the link are busy (duplex).
 
-The rates come from whoever knows the machine: there is none in this file.
+All rates are arguments; this file has none of a machine.
 """
 
 from collections.abc import Sequence
@@ -19,20 +19,20 @@ from wavetrim.kernels.pipeline.steps import Step
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What a machine's link and one kernel take.
+    """Rates of a machine's link and of one kernel.
 
     Attributes:
-        in_bytes_per_second: From the caller's memory to the device.
-        out_bytes_per_second: From the device to the caller's memory.
-        duplex: How many times as long a copy takes while the other way is busy: 1 where the ways do
-            not hold each other up, 2 where they take turns.
-        copy_seconds: Until a copy's first byte moves.
-        enqueue_seconds: What the calling thread takes to enqueue a step.
-        call_seconds: What a product takes beyond its steps.
-        launch_seconds: Until a kernel's first wave runs.
-        wave_seconds: Of one wave of tiles, whatever the depth.
-        depth_seconds: Of one wave for each unit of depth.
-        memory_bytes_per_second: The device's memory: kernels that add to C read and write it.
+        in_bytes_per_second: Copies from host memory to the device.
+        out_bytes_per_second: Copies from the device to host memory.
+        duplex: Factor on the time of a copy while the other direction is busy: 1 for independent
+            directions, 2 for directions that take turns.
+        copy_seconds: Latency of a copy.
+        enqueue_seconds: Time of the calling thread to enqueue a step.
+        call_seconds: Time of a product before its first step.
+        launch_seconds: Latency of a kernel launch.
+        wave_seconds: Time of one wave of tiles that does not depend on K.
+        depth_seconds: Time of one wave for each unit of K.
+        memory_bytes_per_second: Bandwidth of device memory; kernels that add to C read and write C.
     """
 
     in_bytes_per_second: float
@@ -46,12 +46,12 @@ class Rates:
     depth_seconds: float
     memory_bytes_per_second: float
 
-    def stretch(self, times: float) -> "Rates":
-        """The same where copies take `times` as long."""
+    def slow_copies(self, factor: float) -> "Rates":
+        """The rates where copies take `factor` times as long."""
         return replace(
             self,
-            in_bytes_per_second=self.in_bytes_per_second / times,
-            out_bytes_per_second=self.out_bytes_per_second / times,
+            in_bytes_per_second=self.in_bytes_per_second / factor,
+            out_bytes_per_second=self.out_bytes_per_second / factor,
         )
 
     def find_kernel_seconds(self, problem: PanelProblem, rows: int, columns: int, k: int) -> float:
@@ -66,13 +66,13 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """When things happen, in seconds from the call.
+    """Begin and end of everything, in seconds from the call.
 
     Attributes:
-        seconds: When the last part of C is back.
+        seconds: End of the last copy out.
         copies_in: Begin and end of each step's copy in.
         kernels: Begin and end of each step's kernel.
-        copies_out: Begin and end of each step's copy out; None for steps that bring nothing back.
+        copies_out: Begin and end of each step's copy out; None for steps without one.
     """
 
     seconds: float
@@ -82,7 +82,7 @@ class Timeline:
 
     @property
     def copying_seconds(self) -> float:
-        """For how long copies are under way, one way or both."""
+        """Time during which at least one copy is under way."""
         copying, until = 0.0, 0.0
         for begin, end in sorted((*self.copies_in, *filter(None, self.copies_out))):
             copying += max(0.0, end - max(begin, until))
@@ -91,12 +91,12 @@ class Timeline:
 
 
 def time_schedule(problem: PanelProblem, steps: Sequence[Step], rates: Rates) -> Timeline:
-    """Seconds of a product's steps: a recurrence in which each step costs some microseconds.
+    """The timeline of a product's steps. Computing it takes some microseconds a step.
 
     Args:
         problem: The product.
-        steps: Its steps, in their order.
-        rates: What the machine takes for them.
+        steps: Its steps, in order.
+        rates: The machine's rates.
     """
     loads = [_count_in_bytes(problem, step) / rates.in_bytes_per_second for step in steps]
     kernels = [_find_step_seconds(problem, step, rates) for step in steps]
@@ -125,17 +125,17 @@ def _list_out_seconds(problem: PanelProblem, steps: Sequence[Step], rates: Rates
 
 
 class _Queues:
-    """The three queues, followed from one beginning or end to the next.
+    """Simulation of the three queues, from one event to the next.
 
-    At any time at most one copy in, one kernel and one copy out are under way. Only the copies can
-    change each other's pace, so what is left of each is counted in seconds at its own rate.
+    At most one copy in, one kernel and one copy out are under way at a time. The two copies change
+    each other's rate, so the rest of each is counted in seconds at its rate alone.
 
     Args:
-        steps: The steps, in their order.
+        steps: The steps, in order.
         loads: Seconds of each step's copy in.
         kernels: Seconds of each step's kernel.
         stores: Seconds of each step's copy out.
-        rates: What else the machine takes.
+        rates: The other rates of the machine.
     """
 
     def __init__(
@@ -148,18 +148,18 @@ class _Queues:
     ) -> None:
         self._steps, self._loads, self._kernels, self._stores = steps, loads, kernels, stores
         self._rates = rates
-        # One more than there are: what begins behind the last step never does.
+        # One entry more than steps: the step after the last never begins.
         count = len(steps) + 1
         self._in_begins, self._in_ends = [inf] * count, [inf] * count
         self._kernel_begins, self._kernel_ends = [inf] * count, [inf] * count
         self._out_begins, self._out_ends = [inf] * count, [inf] * count
         self._leaving = [index for index, step in enumerate(steps) if step.last]
-        self._loaded = self._computed = self._left = 0  # how many of each are done
-        self._in_seconds = self._out_seconds = 0.0  # what is left of the copies under way
+        self._loaded = self._computed = self._left = 0  # finished copies in, kernels, copies out
+        self._in_seconds = self._out_seconds = 0.0  # rest of the copies under way
         self._now = rates.call_seconds
 
     def run(self) -> Timeline:
-        """Follow them to the end."""
+        """Simulate until the last copy out ends."""
         while self._left < len(self._leaving):
             self._begin_kernel()
             self._begin_copies()
@@ -195,7 +195,7 @@ class _Queues:
             self._out_seconds = self._stores[index]
 
     def _pass_time(self) -> None:
-        """To what ends or begins next, at the pace that holds until then."""
+        """Advance to the next event at the current rates."""
         now, loaded, leaving = self._now, self._loaded, self._leaving[self._left]
         comes, goes = self._in_begins[loaded] <= now, self._out_begins[leaving] <= now
         pace = self._rates.duplex if comes and goes else 1.0

@@ -1,4 +1,4 @@
-"""The launches of one product, in order, and which buffer each one works in."""
+"""The steps of a product: its launches in order, and the buffers of each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,20 +8,20 @@ from wavetrim.kernels.pipeline.buffers import Buffers, fit_buffers
 from wavetrim.kernels.pipeline.panels import PanelProblem, cut_rows
 
 DEPTH_QUANTUM: Final = 64
-"""Parts of K are multiples of so many, which every kernel takes whole."""
+"""Parts of K are multiples of this: a multiple of every kernel's step along K."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How a product is cut into steps; `list_steps` says which.
+    """Six numbers from which `list_steps` makes the steps of a product.
 
     Attributes:
-        first_rows: Rows of the first panel: the prologue computes them while B arrives.
-        panel_rows: Rows of the panels behind it.
-        last_rows: Rows to which the last panels halve.
-        depth: How much of K the prologue takes at a time.
-        columns: Columns of B that the prologue goes through K with.
-        rest_columns: How many of the other columns follow at a time.
+        first_rows: Rows of the first panel, which the prologue computes while B arrives.
+        panel_rows: Rows of the panels after it.
+        last_rows: Rows of the last panel; the panels before it halve down to this.
+        depth: Part of K that the prologue takes at a time.
+        columns: Columns of B with which the prologue goes along K.
+        rest_columns: Columns that follow at a time after that.
     """
 
     first_rows: int
@@ -34,26 +34,26 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One launch: C[rows, columns] ← A[rows, depth] · B[depth, columns], or that added to C.
+    """One launch: C[rows, columns] ← A[rows, depth] · B[depth, columns], or added to C.
 
     Attributes:
         rows: Rows of A and C.
         columns: Columns of B and C.
         depth: Columns of A, rows of B.
-        depth_offset: Where `depth` begins in the buffers of A and B.
-        buffer_depth: Columns of A and rows of B that the buffers hold in the end.
-        buffer_columns: Columns of B and C that the buffers hold in the end.
-        a_depth: Columns of A[rows] that must be copied in before, up to the end of `depth` at
-            least; what is not among them is there already.
+        depth_offset: Offset of `depth` in the buffers of A and B.
+        buffer_depth: Columns of A and rows of B that the full buffers hold.
+        buffer_columns: Columns of B and C that the full buffers hold.
+        a_depth: Columns of A[rows] to copy in before, at least to the end of `depth`; earlier steps
+            have copied the others.
         a_slot: Buffer of A.
         b_slot: Buffer of B.
         c_slot: Buffer of C.
-        loads_b: Whether B[depth, columns] must be copied in before.
-        first: Whether it is the first into this part of C: β counts here, later ones add.
-        last: Whether it is the last into this part of C, which leaves then.
-        follows: Index of the step after which A and B may be copied in, because it is the last
-            to use what their buffers held before; -1 for none.
-        c_follows: Likewise for the buffer of C, which must have left for the host by then.
+        loads_b: Whether to copy in B[depth, columns] before.
+        first: Whether it is the first step of this part of C: β applies; later steps add.
+        last: Whether it is the last step of this part of C, which is copied out then.
+        follows: Index of the last step that uses the earlier content of the buffers of A and B;
+            copies in must wait for it. -1 for none.
+        c_follows: Likewise for the buffer of C, whose earlier content must have been copied out.
     """
 
     rows: range
@@ -75,7 +75,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepPlan:
-    """The steps of one product and the buffers that they work in. A plan equals only itself."""
+    """The steps of one product and their buffers. A plan equals only itself."""
 
     cut: Cut
     steps: tuple[Step, ...]
@@ -83,27 +83,27 @@ class StepPlan:
 
 
 def cut_steps(problem: PanelProblem, cut: Cut, gpu_memory_bytes: int) -> StepPlan:
-    """The steps of a product by one cut, as far as the memory allows it.
+    """The steps of a product by one cut; panels are smaller if memory is short.
 
     Raises:
-        OperandError: Not even one tile fits; the message names the least `gpu_memory_bytes`.
+        OperandError: Not even one tile fits; the message names the smallest `gpu_memory_bytes`.
     """
     buffers = fit_buffers(problem, cut.panel_rows, cut.first_rows, gpu_memory_bytes)
     return StepPlan(cut, tuple(list_steps(problem, cut, buffers)), buffers)
 
 
 def list_steps(problem: PanelProblem, cut: Cut, buffers: Buffers) -> Iterator[Step]:
-    """The steps of a product.
+    """The steps of a product in order.
 
-    Columns are outermost (one group where B fits), then panels of rows, then K. Where B fits, the
-    first panel goes through K in steps, so that the GPU starts when the first rows of B have
-    arrived and not the last. It may do so with some of B's columns, for which less must arrive and
-    of which C leaves while the others are computed.
+    The outermost loop is over groups of columns (one group if B fits), then panels of rows, then
+    K. If B fits, the first panel is the prologue: it goes along K in steps, so the GPU starts when
+    the first rows of B have arrived. With only some of B's columns even less must arrive, and their
+    part of C is copied out while the others are computed.
 
     Args:
         problem: The product.
         cut: How it is cut.
-        buffers: What the device has room for, which may be less than the cut wants.
+        buffers: Buffers on the device, which may be smaller than the cut wants.
     """
     first_rows, panel_rows = min(cut.first_rows, buffers.rows), min(cut.panel_rows, buffers.rows)
     panels = cut_rows(problem, first_rows, panel_rows, cut.last_rows)
@@ -112,7 +112,7 @@ def list_steps(problem: PanelProblem, cut: Cut, buffers: Buffers) -> Iterator[St
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A step before it has buffers; `leads`: in the first panel of its `group` of columns."""
+    """A step without buffers; `leads`: whether it is in the first panel of its `group`."""
 
     rows: range
     group: range
@@ -137,7 +137,7 @@ def _list_parts(
 
 
 def _list_prologue(problem: PanelProblem, rows: range, cut: Cut) -> Iterator[_Part]:
-    """The first panel, where there is room for all of B: K in steps, then the other columns."""
+    """The prologue, if all of B fits: some columns along K in steps, then the other columns."""
     columns, depth, nothing = range(problem.n), range(problem.k), range(0)
     quantum, loaded = problem.a_quantum, 0
     for some in _divide(problem.k, cut.depth):
@@ -149,7 +149,7 @@ def _list_prologue(problem: PanelProblem, rows: range, cut: Cut) -> Iterator[_Pa
 
 
 class _Fills:
-    """The fills of one operand's buffers, which take turns, and the steps that used each last."""
+    """Assigns the buffers of one operand in turn, and tracks the last step that uses each."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -157,7 +157,7 @@ class _Fills:
         self._last_users: list[int] = []
 
     def take(self, index: int, content: object) -> tuple[int, int]:
-        """The buffer in which a step finds a content, and the last step that needs what it held."""
+        """The buffer for a step's content, and the last step that needs its earlier content."""
         if not self._last_users or content != self._content:
             self._content = content
             self._last_users.append(index)
@@ -169,7 +169,7 @@ class _Fills:
 
 
 def _assign_slots(problem: PanelProblem, buffers: Buffers, parts: list[_Part]) -> Iterator[Step]:
-    """Give each part its buffers, in turn, and name the step after which they are free."""
+    """Assign buffers to each part, with the steps after which they are free."""
     cuts_k = buffers.depth < problem.k
     a, b, c = map(_Fills, (buffers.a_slots, buffers.b_slots, buffers.c_slots))
     for index, part in enumerate(parts):

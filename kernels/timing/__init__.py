@@ -1,4 +1,4 @@
-"""What things on a GPU take, measured: `seconds` of kernels, of `whole_tiles`, of `links`.
+"""Measurements on a GPU: `seconds` of kernels, of `whole_tiles`, and of copies over `links`.
 
-`readings` are the figures that come of it.
+`readings` holds the results.
 """

@@ -1,4 +1,4 @@
-"""Copies between host and GPU: rates and latencies by kind of host memory, each way and both."""
+"""Rates and latencies of copies between host and GPU, by kind of host memory and direction."""
 
 import contextlib
 import statistics
@@ -12,24 +12,23 @@ import numpy as np
 
 from wavetrim.kernels.timing.readings import LinkReading
 from wavetrim.kernels.timing.seconds import translate_failures
-from wavetrim.kernels.transfer.pinned import lock_matrix, pin_matrix
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix, lock_matrix, pin_matrix
 
 MEMORIES: Final = ("pageable", "registered", "pinned")
-"""Kinds of host memory: as the system gives it, page-locked in place, and allocated locked."""
+"""Kinds of host memory: ordinary, page-locked in place, and allocated page-locked."""
 
 DIRECTIONS: Final = ("in", "out", "both")
 
 
 @dataclass(frozen=True, slots=True)
 class LockReading:
-    """What it takes to have page-locked memory: medians of the runs.
+    """Times to page-lock memory: medians of the runs.
 
     Attributes:
         size_bytes: Bytes of the memory.
-        register_seconds: Locking memory that is there, its pages touched.
-        unregister_seconds: Letting it go.
-        allocate_seconds: Allocating it locked.
+        register_seconds: Locking existing memory whose pages have been touched.
+        unregister_seconds: Unlocking it.
+        allocate_seconds: Allocating page-locked memory.
     """
 
     size_bytes: int
@@ -40,7 +39,7 @@ class LockReading:
 
 @contextlib.contextmanager
 def hold_memory(memory: str, size_bytes: int) -> Iterator[Matrix]:
-    """Host memory of one of `MEMORIES`, as a vector of bytes that have been touched.
+    """Host memory of one of `MEMORIES`, as a vector of bytes whose pages have been touched.
 
     Raises:
         DeviceFailure: It cannot be locked.
@@ -57,15 +56,15 @@ def hold_memory(memory: str, size_bytes: int) -> Iterator[Matrix]:
 def measure_transfers(
     device_index: int, sizes: Sequence[int], runs: int
 ) -> tuple[LinkReading, ...]:
-    """Copies of each size, from and to each kind of memory, in each direction.
+    """Time copies of each size, for each kind of memory and direction.
 
     Args:
         device_index: The GPU.
         sizes: Bytes of a copy.
-        runs: Timed runs of each, after one that is not.
+        runs: Timed runs of each, after one warm-up.
 
     Raises:
-        DeviceFailure: There is not enough memory on the host or the GPU.
+        DeviceFailure: Not enough memory on the host or the GPU.
     """
     import cupy
 
@@ -84,15 +83,15 @@ def measure_transfers(
 
 
 def measure_locking(device_index: int, sizes: Sequence[int], runs: int) -> tuple[LockReading, ...]:
-    """Seconds to lock memory in place, to unlock it, and to allocate it locked.
+    """Time page-locking in place, unlocking, and page-locked allocation.
 
     Args:
         device_index: The GPU.
         sizes: Bytes of the memory.
-        runs: Timed runs of each, after one that is not.
+        runs: Timed runs of each, after one warm-up.
 
     Raises:
-        DeviceFailure: That much memory cannot be locked.
+        DeviceFailure: The memory cannot be locked.
     """
     import cupy
 
@@ -105,7 +104,7 @@ def measure_locking(device_index: int, sizes: Sequence[int], runs: int) -> tuple
 
 
 def _time_locking(size_bytes: int) -> tuple[float, float, float]:
-    """Seconds of locking, unlocking and allocating; new memory each time, its pages touched."""
+    """Seconds of locking, unlocking and allocating, with new memory whose pages are touched."""
     matrix = np.empty((1, size_bytes), np.uint8)
     matrix.fill(1)
     began = time.perf_counter()
@@ -119,7 +118,7 @@ def _time_locking(size_bytes: int) -> tuple[float, float, float]:
 
 
 class _Link:
-    """Two arrays in host memory and two on the GPU, with a stream for each direction."""
+    """Two arrays in host memory and two on the GPU, and a stream for each direction."""
 
     def __init__(self, device_index: int, memory: str, source: Matrix, target: Matrix) -> None:
         import cupy
@@ -138,9 +137,9 @@ class _Link:
         self._thread.shutdown()
 
     def measure(self, direction: str, size_bytes: int, runs: int) -> LinkReading:
-        """Time copies, and compare what they brought."""
+        """Time copies, and check the copied bytes."""
         self._incoming.data.memset(0, size_bytes)
-        self._device.synchronize()  # the streams of the copies do not wait for that
+        self._device.synchronize()  # the copies' streams do not wait for the memset
         self._target[:size_bytes] = 0
         run = {"in": self._bring_in, "out": self._bring_out, "both": self._bring_both}[direction]
         seconds = tuple(_time(run, size_bytes) for _ in range(runs + 1))[1:]
@@ -169,7 +168,7 @@ class _Link:
             self._streams[1].synchronize()
 
     def _bring_both(self, size_bytes: int) -> None:
-        """At once: a copy of pageable memory returns when it is done, so one has a thread."""
+        """Both directions at once; pageable copies block, so one runs in a thread."""
         if self._memory == "pageable":
             leaving = self._thread.submit(self._bring_out, size_bytes)
             self._bring_in(size_bytes)

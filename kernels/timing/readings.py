@@ -1,11 +1,11 @@
-"""What the probes read off a GPU: figures, each with what it was measured at."""
+"""Results of measurements on a GPU, each with its conditions."""
 
 import statistics
 from dataclasses import dataclass
 
 
 class Timed:
-    """Something that was timed several times."""
+    """A measurement with several timed runs."""
 
     __slots__ = ()
 
@@ -22,10 +22,10 @@ class MemoryReading(Timed):
     """Launches of a kernel that moves memory.
 
     Attributes:
-        way: How it moves it: "copy", "cached", "padded"…
-        step: What was varied: a stride, an offset, a width, a number of taps; in elements.
-        moved_bytes: Bytes that a launch reads and writes for its result: no padding, and nothing
-            that comes along with it.
+        way: How it moves memory: "copy", "cached", "padded"…
+        step: The varied quantity in elements: a stride, an offset, a width, a number of taps.
+        moved_bytes: Bytes that a launch reads and writes for its result, without padding and other
+            bytes of the same cache lines.
         run_seconds: Seconds of each launch.
         right: Whether every byte of the result was right.
     """
@@ -38,7 +38,7 @@ class MemoryReading(Timed):
 
     @property
     def gbytes_per_second(self) -> float:
-        """1e9 moved bytes a second, at the median."""
+        """Rate in 1e9 bytes a second, at the median."""
         return self.moved_bytes / self.seconds / 1e9
 
 
@@ -49,9 +49,9 @@ class CycleReading:
     Attributes:
         way: What is read and how: "stride", "multicast", "constant", "read-only".
         step: The stride, or the number of different words that the warp reads at once.
-        cycles: Cycles of the multiprocessor for one read of one warp, when many are under way:
-            median of all multiprocessors and launches.
-        right: Whether every read brought what is there.
+        cycles: Clock cycles for one read of one warp, with many reads in flight: median over
+            multiprocessors and launches.
+        right: Whether every value read was right.
     """
 
     way: str
@@ -62,14 +62,14 @@ class CycleReading:
 
 @dataclass(frozen=True, slots=True)
 class RegisterReading(Timed):
-    """A kernel that holds many values, compiled for so many blocks a multiprocessor.
+    """A kernel with many live values, compiled for a number of blocks a multiprocessor.
 
     Attributes:
-        blocks_per_sm: Blocks that its launch bounds promise room for.
-        registers: Registers that a thread has.
-        spill_bytes: Bytes that a thread stores to local memory for want of registers.
+        blocks_per_sm: Blocks a multiprocessor in its launch bounds.
+        registers: Registers of a thread.
+        spill_bytes: Bytes of registers spilled to local memory.
         run_seconds: Seconds of each launch; the work is the same for all.
-        right: Whether the results were those of the kernel with the most registers.
+        right: Whether the results equal those of the kernel with the most registers.
     """
 
     blocks_per_sm: int
@@ -84,10 +84,10 @@ class LinkReading(Timed):
     """Copies over a link: between host and GPU, or between two GPUs.
 
     Attributes:
-        way: Kind of the host memory ("pageable", "registered", "pinned"), or the way between GPUs.
-        direction: "in", "out" or "both" at once; between GPUs, from which to which.
+        way: Kind of host memory ("pageable", "registered", "pinned"), or method between GPUs.
+        direction: "in", "out" or "both"; between GPUs "0 → 1" or "both".
         size_bytes: Bytes of one copy.
-        copies: Copies at once: 2 for both ways.
+        copies: Simultaneous copies: 2 for "both".
         run_seconds: Wall seconds of each run, from the call to the last byte.
         right: Whether every byte arrived.
     """
@@ -101,5 +101,5 @@ class LinkReading(Timed):
 
     @property
     def gbytes_per_second(self) -> float:
-        """1e9 bytes a second in all directions together, at the median."""
+        """Rate in 1e9 bytes a second, all directions together, at the median."""
         return self.copies * self.size_bytes / self.seconds / 1e9

@@ -1,4 +1,4 @@
-"""Seconds of kernels on one product of any shape, by CUDA events."""
+"""Times of kernels on one product of any shape, by CUDA events."""
 
 import contextlib
 import time
@@ -11,22 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.kernels.catalog import KernelSpec
-from wavetrim.kernels.errors import RECOVERABLE_STATUSES, DeviceFailure
+from wavetrim.kernels.errors import DeviceFailure, is_poisoning, list_cuda_errors
 from wavetrim.kernels.gemm.operands import DeviceArray
 from wavetrim.kernels.gemm.resident import multiply_on_device
 
 Matrix = NDArray[Any]
 
-_FILLER_BYTES: Final = 512 * 2**20
+FILLER_BYTES: Final = 512 * 2**20
+"""Memory to fill before launches: more than any L2 cache, and longer than preparing a launch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """Launches that ran one right behind the other.
+    """Back-to-back launches.
 
     Attributes:
-        seconds: Mean time of one on the GPU.
-        enqueue_seconds: Mean time that the host took to enqueue one.
+        seconds: Mean time of a launch on the GPU.
+        enqueue_seconds: Mean time of the host to enqueue a launch.
     """
 
     seconds: float
@@ -34,25 +35,25 @@ class Burst:
 
 
 class ResidentProduct:
-    """A·B with A, B and C resident on a GPU; one kernel after the other computes it.
+    """A·B with A, B and C resident on a GPU, to be computed by different kernels.
 
-    The GPU fills memory while launches are prepared, so what that costs is not in the figures: in a
-    pipeline, too, launches are queued ahead of the GPU. It also leaves no operand in a cache.
+    The GPU fills memory while launches are prepared, so the times do not contain the host's work:
+    in a pipeline, too, launches are queued ahead. The fill also evicts the operands from caches.
 
     Args:
-        a: A[M, K] in host memory, or on the GPU already.
+        a: A[M, K] in host memory or on the GPU.
         b: B[K, N] likewise, of A's element type.
         device_index: The GPU.
         cache_dir: Folder of compiled kernels.
-        filler_bytes: Memory to fill ahead of launches.
+        filler_bytes: Memory to fill before launches.
 
     Attributes:
         a: A on the GPU, row-major.
         b: B on the GPU, row-major.
-        c: C on the GPU, as the last launch leaves it.
+        c: C on the GPU, as the last launch left it.
 
     Raises:
-        DeviceFailure: The GPU has no room for them.
+        DeviceFailure: The GPU has no room for the matrices.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class ResidentProduct:
         *,
         device_index: int,
         cache_dir: Path,
-        filler_bytes: int = _FILLER_BYTES,
+        filler_bytes: int = FILLER_BYTES,
     ) -> None:
         import cupy
 
@@ -75,14 +76,14 @@ class ResidentProduct:
             self._filler = cupy.empty(filler_bytes, np.uint8)
 
     def compute(self, spec: KernelSpec, *, sms: int | None = None) -> None:
-        """Fill C with NaN and enqueue one launch, without waiting for it.
+        """Fill C with NaN and enqueue one launch without waiting.
 
         Args:
             spec: The kernel, of the operands' element type.
-            sms: The most multiprocessors that it may use; None for all.
+            sms: Limit of multiprocessors; None for all.
 
         Raises:
-            OperandError: The operands do not fit the kernel, or it takes no `sms`.
+            OperandError: The operands do not fit the kernel, or it cannot be limited to `sms`.
             CompilationFailed: The kernel does not compile for the device.
             DeviceFailure: A CUDA error.
         """
@@ -93,10 +94,10 @@ class ResidentProduct:
     def time_launches(
         self, spec: KernelSpec, launches: int, *, sms: int | None = None
     ) -> tuple[float, ...]:
-        """Seconds of each launch; one more goes before them, which compiles and loads.
+        """Seconds of each launch, after a warm-up that compiles and loads the kernel.
 
-        C is overwritten with NaN first, so that `fetch` returns what this kernel computed.
-        Arguments and errors are those of `compute`.
+        C is filled with NaN first, so that `fetch` returns the result of this kernel. Arguments and
+        errors are those of `compute`.
         """
         self.compute(spec, sms=sms)
         return tuple(self.time_burst(spec, 1, sms=sms).seconds for _ in range(launches))
@@ -109,16 +110,16 @@ class ResidentProduct:
         sms: int | None = None,
         watch: Callable[[], None] | None = None,
     ) -> Burst:
-        """Time launches that run one right behind the other.
+        """Time back-to-back launches.
 
         Args:
             spec: The kernel.
-            launches: How many.
-            sms: The most multiprocessors that they may use; None for all.
-            watch: Called over and over while they run; should take about a millisecond.
+            launches: Number of launches.
+            sms: Limit of multiprocessors; None for all.
+            watch: Called repeatedly while they run; should take about a millisecond.
 
         Raises:
-            KernelsError: As `compute` raises.
+            KernelsError: As for `compute`.
         """
         import cupy
 
@@ -139,7 +140,7 @@ class ResidentProduct:
         return Burst(seconds / launches, enqueue_seconds / launches)
 
     def fetch(self) -> Matrix:
-        """C as the last launch left it, in host memory."""
+        """Copy C, as the last launch left it, to host memory."""
         import cupy
 
         with self._device, translate_failures():
@@ -152,16 +153,8 @@ class ResidentProduct:
 
 @contextlib.contextmanager
 def translate_failures() -> Iterator[None]:
-    """CUDA's errors as this project's."""
-    import cupy
-
-    refusals = (
-        cupy.cuda.runtime.CUDARuntimeError,
-        cupy.cuda.driver.CUDADriverError,
-        cupy.cuda.memory.OutOfMemoryError,
-    )
+    """Raise CUDA errors in the block as `DeviceFailure`."""
     try:
         yield
-    except refusals as error:
-        poisoned = getattr(error, "status", 2) not in RECOVERABLE_STATUSES
-        raise DeviceFailure(str(error), poisoned=poisoned) from error
+    except list_cuda_errors() as error:
+        raise DeviceFailure(str(error), poisoned=is_poisoning(error)) from error

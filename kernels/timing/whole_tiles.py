@@ -1,4 +1,4 @@
-"""Products of whole tiles, sized for the planner's profile: so many for each multiprocessor."""
+"""Times of products of whole tiles, for calibration: some tiles for each multiprocessor."""
 
 import statistics
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ class KernelTiming:
         n: Columns of C.
         k: Columns of A.
         tiles: Thread blocks of the launch.
-        seconds: Median over the repeats, or the mean of those that ran one behind the other.
+        seconds: Median of the repeats, or mean of back-to-back launches.
     """
 
     rows: int
@@ -30,11 +30,11 @@ class KernelTiming:
 
 
 class KernelProbe:
-    """Times one kernel on random operands, sized in whole tiles.
+    """Times one kernel on random operands of whole tiles.
 
     Args:
         spec: The kernel.
-        sm_count: Multiprocessors of the GPU; launches come in multiples of that many tiles.
+        sm_count: Multiprocessors of the GPU; a launch has a multiple of this number of tiles.
         device_index: The GPU.
         cache_dir: Folder of compiled kernels.
     """
@@ -49,7 +49,7 @@ class KernelProbe:
         self._tile_rows = sm_count // self._tile_columns
 
     def measure(self, rounds: int, k: int, repeats: int = 5) -> KernelTiming:
-        """Median seconds of a product of `rounds` x `sm_count` tiles.
+        """Time a product of `rounds` x `sm_count` tiles: median of the repeats.
 
         Raises:
             KernelsError: The kernel does not compile, or fails.
@@ -59,9 +59,9 @@ class KernelProbe:
         return replace(timing, seconds=seconds)
 
     def measure_sustained(self, rounds: int, k: int, seconds: float) -> KernelTiming:
-        """Mean seconds of such products that run one behind the other, for about so long.
+        """Time such products back to back for about `seconds`: mean of the second half.
 
-        A GPU lowers its clock for work that takes much power, but only after some milliseconds.
+        A GPU lowers its clock under high power, but only after some milliseconds.
 
         Raises:
             KernelsError: The kernel does not compile, or fails.
@@ -85,5 +85,5 @@ class KernelProbe:
 
 
 def _find_divisor(sm_count: int) -> int:
-    """The largest divisor of `sm_count` not above its square root."""
+    """The largest divisor of `sm_count` up to its square root."""
     return next(size for size in range(int(sm_count**0.5), 0, -1) if sm_count % size == 0)

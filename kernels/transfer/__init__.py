@@ -1,4 +1,4 @@
-"""Bytes between host memory and a GPU.
+"""Copies between host memory and a GPU.
 
 `staging` decides for each copy. *Page-locked* rows the GPU reads and writes itself (`direct`): one
 transfer, no core at work, and never a byte between the rows of a result. `pinned` page-locks
@@ -6,14 +6,14 @@ matrices. Whether memory is page-locked is asked each time, of CUDA unless `pinn
 still is.
 
 *Pageable* memory goes through a stage, one for each direction (`stages` says what it is asked for),
-in pieces of 4 MiB through page-locked `slabs`; in small products of 2 MiB. A stage is C (`native/`,
+in pieces of 4 MiB through page-locked slabs; in small products of 2 MiB. A stage is C (`native/`,
 loaded by `host_library`, walked by `native_stage`), because a piece takes less time than Python's
 threads need to hand each other the interpreter's lock, which the launching thread wants as well.
 
 - `native/copies.c` (`host_copies`): threads of a pool share each copy between the caller's layout
-  and a slab; `copiers` says how many. Rows of up to 4 KiB are stored past the caches, from which
-  the copy engine would have to fetch each line.
-- `native/ways.c`: one matrix, piece by piece. Inwards a slab is filled while others are
+  and a slab; `host_library` says how many. Rows of up to 4 KiB are stored past the caches, from
+  which the copy engine would have to fetch each line.
+- `native/slabs.c`: one matrix, piece by piece. Inwards a slab is filled while others are
   transferred. Outwards transfers run ahead, into the next matrices, too, and are emptied as they
   arrive.
 - `native/stage.c`: a thread for each direction walks from matrix to matrix; Python only asks and

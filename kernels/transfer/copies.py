@@ -1,69 +1,43 @@
-"""Copies between host and device that are on their way, and what to wait for."""
+"""Pending copies between host and device."""
 
 from typing import Any, Protocol
 
 from wavetrim.kernels.events import await_event, has_passed
-from wavetrim.kernels.transfer.stages import Walk
 
 
 class PendingCopy(Protocol):
-    """A copy on its way.
+    """A copy under way.
 
-    Inwards it is over when all of its transfers are enqueued; outwards when it has arrived.
+    To the device it is done when all transfers are enqueued, to the host when all bytes arrived.
     """
 
     @property
     def start(self) -> Any:
-        """The CuPy event before its transfers."""
+        """CuPy event before its transfers."""
 
     @property
     def end(self) -> Any:
-        """The CuPy event behind its transfers, recorded once it is over."""
+        """CuPy event after its transfers, recorded once it is done."""
 
     def done(self) -> bool:
         """Whether `result` would return at once."""
 
     def result(self, *, awake: bool = False) -> None:
-        """Wait until it is over, and raise what went wrong.
+        """Wait until it is done, and raise its error, or an earlier one that stopped the stage.
 
         Args:
-            awake: Whether to look for a transfer's end all the time, which costs a core.
+            awake: Whether to poll all the time, which occupies a core.
         """
 
 
-class StagedCopy:
-    """A copy through a stage.
-
-    Args:
-        walk: Its errand.
-        start: The event before it.
-        end: The event behind it.
-    """
-
-    __slots__ = ("_walk", "end", "start")
-
-    def __init__(self, walk: Walk, start: Any, end: Any) -> None:
-        self._walk = walk
-        self.start = start
-        self.end = end
-
-    def done(self) -> bool:
-        """As `PendingCopy` says."""
-        return self._walk.done()
-
-    def result(self, *, awake: bool = False) -> None:  # noqa: ARG002 -- a stage decides itself
-        """As `PendingCopy` says."""
-        self._walk.result()
-
-
 class DirectCopy:
-    """Transfers between the caller's page-locked memory and the device; they are enqueued.
+    """A copy whose transfers are all enqueued.
 
     Args:
-        start: The event before them.
-        end: The event behind them.
-        outwards: Whether it is over only when that has passed.
-        awake: Whether who waits for that looks all the time, in any case.
+        start: Event before the transfers.
+        end: Event after the transfers.
+        outwards: Whether the copy is done only when `end` has passed.
+        awake: Whether waiting always polls.
     """
 
     __slots__ = ("_awake", "_outwards", "end", "start")

@@ -6,7 +6,7 @@ from wavetrim.kernels.gemm.operands import Layout
 
 _TO_DEVICE: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
-_MOST_PADDING_BYTES: Final = 127
+_MOST_PADDING_BYTES: Final = 127  # less than a cache line is copied rather than skipped; chosen
 
 
 class Transfers:
@@ -24,12 +24,12 @@ class Transfers:
         self._copy_rows = runtime.memcpy2DAsync
 
     def copy_in(self, source: int, pitch_bytes: int, target: Layout) -> None:
-        """Enqueue a transfer to the device. Padding may travel along to its buffers.
+        """Enqueue a transfer to the device. It may copy the padding between rows, too.
 
         Args:
             source: Address of the first element in page-locked memory.
-            pitch_bytes: From one row to the next there.
-            target: Where to, and how large the matrix is.
+            pitch_bytes: Row stride there.
+            target: The matrix on the device.
         """
         rows, row_bytes = target.rows, target.columns * target.item_bytes
         device_bytes = target.leading_dimension * target.item_bytes
@@ -42,12 +42,12 @@ class Transfers:
             self._copy_rows(*ends, row_bytes, rows, _TO_DEVICE, self._stream)
 
     def copy_out(self, source: Layout, target: int, pitch_bytes: int) -> None:
-        """Enqueue a transfer from the device. What lies between the caller's rows is the caller's.
+        """Enqueue a transfer from the device. Padding between the caller's rows is not written.
 
         Args:
-            source: Where from, and how large the matrix is.
+            source: The matrix on the device.
             target: Address of the first element in page-locked memory.
-            pitch_bytes: From one row to the next there.
+            pitch_bytes: Row stride there.
         """
         rows, row_bytes = source.rows, source.columns * source.item_bytes
         device_bytes = source.leading_dimension * source.item_bytes

@@ -1,38 +1,38 @@
-"""Copies of matrices in host memory, shared by threads in C (native/copies.c).
+"""Copies of matrices in host memory by several C threads (native/copies.c).
 
-Threads of Python's would pass the interpreter's lock around for every few megabytes, among
-themselves and with the threads of the CPU path.
+Python threads would contend for the interpreter's lock every few megabytes.
 """
 
 from pathlib import Path
 from typing import Final
 
-from wavetrim.kernels.transfer.host_library import load_host_library
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.host_library import HOST_LIBRARY
+from wavetrim.kernels.transfer.pinned import Matrix
+from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
 NATIVE_ITEM_BYTES: Final = (1, 2, 4, 8)
-"""The elements that the C library copies."""
+"""Sizes of elements that the C library copies."""
 
 
 def open_copiers(threads: int, *, cache_dir: Path | None) -> ThreadPool | None:
-    """A pool of threads that copy; None, after a warning, where the C library cannot be had.
+    """Open a pool of copy threads; None, after a warning, if the C library cannot be loaded.
 
     Args:
-        threads: Threads beside the callers'.
-        cache_dir: Folder of compiled code; None for the library beside its source, or none.
+        threads: Number of threads, not counting callers.
+        cache_dir: Folder of compiled code; None to use only a library compiled ahead of time.
     """
-    library = load_host_library(cache_dir)
+    library = load_library(HOST_LIBRARY, cache_dir)
     return None if library is None else ThreadPool(library, threads)
 
 
 def copy_matrix(pool: ThreadPool, target: Matrix, source: Matrix) -> None:
-    """Copy a matrix between any two layouts, and return when all is there.
+    """Copy a matrix between any two layouts, and wait for the end.
 
     Args:
-        pool: Who helps; one of `open_copiers`.
-        target: Of any strides; its elements have 1, 2, 4 or 8 bytes.
-        source: Of the same shape and element type, sharing no memory with the target.
+        pool: Threads that help, from `open_copiers`.
+        target: Matrix of any strides; its elements have 1, 2, 4 or 8 bytes.
+        source: Matrix of the same shape and type, sharing no memory with the target.
     """
     assert target.shape == source.shape, "a copy has the shape of what is copied"
     assert target.dtype == source.dtype, "a copy has the elements of what is copied"
@@ -47,7 +47,7 @@ def copy_matrix(pool: ThreadPool, target: Matrix, source: Matrix) -> None:
 
 
 def count_strides(matrix: Matrix) -> tuple[int, int]:
-    """Bytes from one row to the next, and from one column; those of a single one do not matter."""
+    """Row and column stride in bytes; that of a single row or column is replaced by a plain one."""
     down, across = matrix.strides
     rows, columns = matrix.shape
     if columns == 1:

@@ -1,50 +1,78 @@
-"""The way through slabs in C (kernels/transfer/native/stage.c)."""
+"""The stage in C: copies through page-locked slabs (kernels/transfer/native/stage.c)."""
 
 import ctypes
 from typing import Any, Final, NoReturn
 
 from wavetrim.kernels.transfer.host_copies import NATIVE_ITEM_BYTES, count_strides
-from wavetrim.kernels.transfer.slabs import PinnedSlab
-from wavetrim.kernels.transfer.stages import Errand
+from wavetrim.kernels.transfer.stages import CopyRequest
 from wavetrim.native.pool import ThreadPool
 
 NATIVE_SLAB_BYTES: Final = 4 << 20
 NATIVE_SLABS: Final = 6
+"""Size and number of the slabs of one direction. Chosen; no measurement is recorded."""
 
 _OUT_OF_MEMORY: Final = 2  # CUDA_ERROR_OUT_OF_MEMORY
+_PORTABLE: Final = 1  # cudaHostAllocPortable
 
 
-class NativeWalk:
-    """An errand of a native stage.
+class PinnedSlab:
+    """Page-locked memory, not from CuPy's pool, which rounds up to powers of two and never shrinks.
+
+    Attributes:
+        pointer: Its address.
+    """
+
+    def __init__(self, size_bytes: int) -> None:
+        from cupy.cuda import runtime
+
+        self.pointer: int = runtime.hostAlloc(size_bytes, _PORTABLE)
+
+    def free(self) -> None:
+        """Free the memory, which must not be used any more."""
+        from cupy.cuda import runtime
+
+        if self.pointer:
+            runtime.freeHost(self.pointer)
+        self.pointer = 0
+
+
+class StagedCopy:
+    """A copy that a native stage makes, as `PendingCopy` says.
 
     Args:
         stage: The stage.
-        number: Of the errand, from 1.
+        number: Number of the request, from 1.
+        start: CuPy event before its transfers.
+        end: CuPy event after them.
     """
 
-    def __init__(self, stage: "NativeStage", number: int) -> None:
+    __slots__ = ("_number", "_stage", "end", "start")
+
+    def __init__(self, stage: "NativeStage", number: int, start: Any, end: Any) -> None:
         self._stage = stage
         self._number = number
+        self.start = start
+        self.end = end
 
     def done(self) -> bool:
-        """As `Walk` says."""
-        return self._stage.is_over(self._number)
+        """As `PendingCopy` says."""
+        return self._stage.is_done(self._number)
 
-    def result(self) -> None:
-        """As `Walk` says."""
-        self._stage.await_errand(self._number)
+    def result(self, *, awake: bool = False) -> None:  # noqa: ARG002 -- the stage decides itself
+        """As `PendingCopy` says."""
+        self._stage.await_copy(self._number)
 
 
 class NativeStage:
-    """One direction, as `Stage` says. After `close` everything but `close` is refused.
+    """One direction, as `Stage` says. After `close` only `close` may be called.
 
     Args:
-        pool: Who copies; to be closed behind the stage.
+        pool: The copy threads; must be closed after the stage.
         stream: CuPy's stream of the transfers.
 
     Raises:
-        CUDARuntimeError: There is no memory for slabs.
-        CUDADriverError: There is none for the rest, or no thread.
+        CUDARuntimeError: No memory for slabs.
+        CUDADriverError: No memory for the stage, or no thread.
         RuntimeError: The pool is closed.
     """
 
@@ -52,29 +80,29 @@ class NativeStage:
         self._library = pool.library
         self._address: int | None = None
         self._slabs: list[PinnedSlab] = []
-        self._errands: list[Errand] = []  # C uses their matrices and events until it is done
+        self._requests: list[CopyRequest] = []  # keeps their matrices and events alive for C
         try:
             self._open(pool, stream)
         except BaseException:
             self.close()
             raise
 
-    def send(self, errand: Errand) -> NativeWalk:
+    def send(self, request: CopyRequest) -> StagedCopy:
         """As `Stage` says."""
-        matrix, place = errand.matrix, errand.place
+        matrix, place = request.matrix, request.place
         item = matrix.itemsize
         assert item in NATIVE_ITEM_BYTES, "kernels have elements of 2, 4 or 8 bytes"
         assert matrix.size > 0, "steps have elements to copy"
-        self._errands.append(errand)
-        number: int = self._library.ask_stage(
-            *(self._open_address, int(errand.inwards), int(errand.alone)),
-            *(errand.after and errand.after.ptr, errand.start.ptr, errand.end.ptr),
+        self._requests.append(request)
+        number: int = self._library.request_copy(
+            *(self._open_address, int(request.inwards), int(request.alone)),
+            *(request.after and request.after.ptr, request.start.ptr, request.end.ptr),
             *(matrix.ctypes.data, *count_strides(matrix)),
             *(place.pointer, place.leading_dimension * item, *matrix.shape, item),
         )
         if number == 0:
             _raise(_OUT_OF_MEMORY)
-        return NativeWalk(self, number)
+        return StagedCopy(self, number, request.start, request.end)
 
     def limit(self, helpers: int) -> None:
         """As `Stage` says."""
@@ -83,13 +111,13 @@ class NativeStage:
     def finish(self) -> None:
         """As `Stage` says."""
         status: int = self._library.finish_stage(self._open_address)
-        self._errands.clear()
+        self._requests.clear()
         _check(status)
 
     def abandon(self) -> None:
         """As `Stage` says."""
-        self._library.abandon_errands(self._open_address)
-        self._errands.clear()
+        self._library.abandon_copies(self._open_address)
+        self._requests.clear()
 
     def close(self) -> None:
         """As `Stage` says."""
@@ -99,13 +127,13 @@ class NativeStage:
         while self._slabs:
             self._slabs.pop().free()
 
-    def is_over(self, number: int) -> bool:
-        """Whether an errand is over, be it failed."""
-        return bool(self._library.is_over(self._open_address, number))
+    def is_done(self, number: int) -> bool:
+        """Whether a copy is over, be it failed."""
+        return bool(self._library.is_done(self._open_address, number))
 
-    def await_errand(self, number: int) -> None:
-        """Wait until an errand is over, and raise what went wrong with it or with one before it."""
-        _check(self._library.await_errand(self._open_address, number))
+    def await_copy(self, number: int) -> None:
+        """Wait until a copy is over, and raise what went wrong with it or with one before it."""
+        _check(self._library.await_copy(self._open_address, number))
 
     def _open(self, pool: ThreadPool, stream: Any) -> None:
         for _ in range(NATIVE_SLABS):
@@ -133,7 +161,7 @@ def _check(status: int) -> None:
 
 
 def _raise(status: int) -> NoReturn:
-    """Raise what CuPy raises for such a result of the driver's."""
+    """Raise CuPy's error for a status of the driver."""
     from cupy.cuda.driver import CUDADriverError
 
     raise CUDADriverError(status)

@@ -1,7 +1,7 @@
-"""Matrices in page-locked memory, which the GPU reads and writes by itself.
+"""Page-locked memory, which the GPU reads and writes itself.
 
-Copies between such memory and the device need no staging: they run at the link's rate, and no core
-works for them.
+Copies between such memory and the device need no staging: they run at the link's rate without a
+CPU core.
 """
 
 import contextlib
@@ -10,23 +10,24 @@ import weakref
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.events import find_runtime
-from wavetrim.kernels.transfer.slabs import Matrix
+
+Matrix = NDArray[Any]
 
 _PORTABLE: Final = 1  # cudaHostAllocPortable and cudaHostRegisterPortable
 _HOST: Final = 1  # cudaMemoryTypeHost
 
 _locked: Final[list[tuple[int, int]]] = []
-"""Where memory that was locked here begins and ends, sorted: entries go before the lock does.
+"""Begin and end of each region locked here, sorted. An entry is removed before its lock.
 
-Threads change it by single calls of C, which nothing interrupts; so do finalizers, wherever they
-come in between. A reader checks what it finds: an entry that covers an address is proof.
+It has no lock of its own: all changes are single C calls, which are atomic under the interpreter's
+lock, also in finalizers. A reader must check the entry that it finds.
 """
 
 
@@ -36,12 +37,10 @@ def pin_matrix(rows: int, columns: int, dtype: DTypeLike) -> Matrix:
 
 
 def pin_array(shape: tuple[int, ...], dtype: DTypeLike) -> Matrix:
-    """A new row-major array in page-locked memory, which is freed with its last view.
-
-    Its elements are what the memory held before.
+    """A new, uninitialized row-major array in page-locked memory, freed with its last view.
 
     Raises:
-        DeviceFailure: There is no GPU, or not that much memory to lock.
+        DeviceFailure: There is no GPU, or the memory cannot be locked.
     """
     from cupy.cuda import runtime
 
@@ -55,7 +54,7 @@ def pin_array(shape: tuple[int, ...], dtype: DTypeLike) -> Matrix:
     memory = (ctypes.c_uint8 * size_bytes).from_address(pointer)
     end = pointer + size_bytes
     insort(_locked, (pointer, end))
-    weakref.finalize(memory, _free, pointer, end).atexit = False  # the driver's end frees it
+    weakref.finalize(memory, _free, pointer, end).atexit = False  # the driver frees it at exit
     used = np.ctypeslib.as_array(memory)[:array_bytes]
     array: Matrix = used.view(items).reshape(shape)
     return array
@@ -63,13 +62,13 @@ def pin_array(shape: tuple[int, ...], dtype: DTypeLike) -> Matrix:
 
 @contextlib.contextmanager
 def lock_matrix(matrix: Matrix) -> Iterator[Matrix]:
-    """Page-lock the memory of a matrix that is there already, for as long as the context lasts.
+    """Page-lock an existing matrix while the context lasts.
 
-    On an H200's host this takes 23 ms a GiB, and its end 13: it is worth it for matrices that are
+    On an H200's host locking takes 23 ms a GiB and unlocking 13, which pays for matrices that are
     used several times. Memory mapped from a file on disk cannot be locked.
 
     Raises:
-        OperandError: The elements do not lie close together.
+        OperandError: The matrix is not contiguous.
         DeviceFailure: CUDA refuses the memory.
     """
     if not (matrix.flags.c_contiguous or matrix.flags.f_contiguous):
@@ -83,15 +82,15 @@ def lock_matrix(matrix: Matrix) -> Iterator[Matrix]:
 
 
 def lock_region(address: int, size_bytes: int, *, device_index: int | None = None) -> None:
-    """Page-lock memory that is there already, for all GPUs, until `unlock_region`.
+    """Page-lock existing memory for all GPUs, until `unlock_region`.
 
-    A matrix that lies in the region is known to be page-locked; one that lies in two regions is
-    not, as no copy may span both. The interpreter's lock is free meanwhile.
+    Matrices within the region count as page-locked. A matrix across two regions does not, because
+    no copy may span two registrations. The interpreter's lock is released meanwhile.
 
     Args:
-        address: Where it begins.
-        size_bytes: Its length, below 512 GiB.
-        device_index: The GPU whose context does it; None for the calling thread's current one.
+        address: Begin of the region.
+        size_bytes: Size of the region, below 512 GiB.
+        device_index: The GPU whose context registers it; None for the thread's current one.
 
     Raises:
         DeviceFailure: CUDA refuses the memory.
@@ -107,10 +106,10 @@ def lock_region(address: int, size_bytes: int, *, device_index: int | None = Non
 
 
 def unlock_region(address: int, size_bytes: int, *, device_index: int | None = None) -> None:
-    """End what `lock_region` began, with the same arguments. No copy may be under way there.
+    """Unlock a region, with the arguments of `lock_region`. No copy may use it.
 
     Raises:
-        DeviceFailure: CUDA refuses, as it does when its context is broken.
+        DeviceFailure: CUDA refuses, for example because its context is poisoned.
     """
     from cupy.cuda import Device, runtime
 
@@ -128,13 +127,13 @@ def is_pinned(matrix: Matrix) -> bool:
 
 
 def find_address(matrix: Matrix) -> int:
-    """Where the first element lies."""
-    address: int = matrix.__array_interface__["data"][0]  # in less time than by matrix.ctypes
+    """Address of the first element."""
+    address: int = matrix.__array_interface__["data"][0]  # faster than matrix.ctypes
     return address
 
 
 def has_adjacent_rows(matrix: Matrix) -> bool:
-    """Whether CUDA copies it as it lies: rows of adjacent elements, one behind the other."""
+    """Whether CUDA can copy its layout: rows of adjacent elements at increasing addresses."""
     (rows, columns), (row_stride, column_stride) = matrix.shape, matrix.strides
     if columns > 1 and column_stride != matrix.itemsize:
         return False
@@ -142,19 +141,19 @@ def has_adjacent_rows(matrix: Matrix) -> bool:
 
 
 def is_locked(matrix: Matrix, address: int) -> bool:
-    """As `is_pinned`, of a matrix whose first element is known to lie at `address`."""
+    """Like `is_pinned`, for a matrix whose address is known."""
     if not has_adjacent_rows(matrix):
         return False
     rows, columns = matrix.shape
     last = address + (rows - 1) * matrix.strides[0] + columns * matrix.itemsize - 1
-    if (end := _find_locked_end(address)) is not None:  # CUDA takes some microseconds to tell
+    if (end := _find_locked_end(address)) is not None:  # asking CUDA takes some microseconds
         return bool(last < end)
     ask = find_runtime().pointerGetAttributes
     return bool(ask(address).type == _HOST and ask(last).type == _HOST)
 
 
 def _find_locked_end(address: int) -> int | None:
-    """The end of the region locked here that the address lies in; None where it lies in none."""
+    """End of the region locked here that contains the address; None if there is none."""
     behind = bisect_left(_locked, (address + 1, 0))
     for begin, end in _locked[max(0, behind - 1) : behind]:
         if begin <= address < end:

@@ -1,8 +1,7 @@
-"""One direction of the way between the caller's pageable memory and the device.
+"""Stages: copies between pageable memory and the device, one matrix after the other.
 
-A stage copies one matrix after the other. Where there is a C compiler it does so in C, by several
-threads through page-locked slabs (native_stage.py). Otherwise CUDA's own copies serve: they are
-slower, and they keep the calling thread.
+With a C compiler a stage runs in C, with several threads and page-locked slabs (native_stage.py).
+Otherwise CUDA's own pageable copies serve; they are slower and block the calling thread.
 """
 
 from collections.abc import Iterator
@@ -12,27 +11,28 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.transfer.copies import DirectCopy, PendingCopy
 from wavetrim.kernels.transfer.direct import Transfers
-from wavetrim.kernels.transfer.pinned import has_adjacent_rows
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows
 
 _PACKED_BYTES: Final = 64 << 20
-"""Pieces of matrices that are packed, as CUDA cannot copy their rows; chosen, not measured."""
+"""Bytes of a piece, where rows must be packed because CUDA cannot copy their layout; chosen, not
+measured."""
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
-    """A matrix to be copied, and what of the stream's comes before and behind it.
+class CopyRequest:
+    """A matrix to copy, and the events around its transfers.
 
     Attributes:
-        matrix: In host memory.
-        place: On the device; of the same shape.
-        inwards: Whether to the device.
-        after: CuPy event that must have passed before; None for none.
-        start: CuPy event to be recorded before its transfers.
-        end: And behind them.
-        alone: Whether the calling thread copies it, at once: waking another takes longer than
-            copying a few megabytes. Not while another errand is under way.
+        matrix: The matrix in host memory.
+        place: Its place on the device, of the same shape.
+        inwards: Whether it is copied to the device.
+        after: CuPy event to wait for; None for none.
+        start: CuPy event to record before the transfers.
+        end: CuPy event to record after the transfers.
+        alone: Whether the calling thread copies it at once: waking another thread takes longer than
+            copying a few megabytes. No other request may be under way then.
     """
 
     matrix: Matrix
@@ -44,71 +44,58 @@ class Errand:
     alone: bool
 
 
-class Walk(Protocol):
-    """An errand on its way: over when it is enqueued inwards, when it has arrived outwards."""
-
-    def done(self) -> bool:
-        """Whether it is over."""
-
-    def result(self) -> None:
-        """Wait until it is over, and raise what went wrong with it.
-
-        A stage that begins nothing behind a failure raises that instead.
-        """
-
-
 class Stage(Protocol):
     """One direction."""
 
-    def send(self, errand: Errand) -> Walk:
-        """Have a matrix copied, after those before it."""
+    def send(self, request: CopyRequest) -> PendingCopy:
+        """Queue a copy."""
 
     def limit(self, helpers: int) -> None:
-        """Have so many of the pool's threads help from now on."""
+        """Set how many of the pool's threads help from now on."""
 
     def finish(self) -> None:
-        """Wait for all errands, and raise what went wrong."""
+        """Wait for all requests, and raise the first error."""
 
     def abandon(self) -> None:
-        """Drop what has not begun, wait for what has, and forget what went wrong."""
+        """Drop requests that have not begun, wait for the others, and clear errors."""
 
     def close(self) -> None:
-        """End the thread and free the slabs; no errand may be under way."""
+        """End the thread and free the slabs; no request may be under way."""
 
 
 class PageableStage:
-    """CUDA's own copies of pageable memory, each done when `send` returns.
+    """CUDA's own copies of pageable memory; each is done when `send` returns.
 
     Args:
         stream: CuPy's stream of the transfers.
-        transfers: Enqueues them there.
+        transfers: Enqueues transfers on that stream.
     """
 
     def __init__(self, stream: Any, transfers: Transfers) -> None:
         self._stream = stream
         self._transfers = transfers
 
-    def send(self, errand: Errand) -> Walk:
-        """As `Stage` says; errors of CUDA's are raised at once."""
-        if errand.after is not None:
-            self._stream.wait_event(errand.after)
-        errand.start.record(self._stream)
-        for part, place in _cut(errand.matrix, errand.place):
-            (self._send if errand.inwards else self._fetch)(part, place)
-        errand.end.record(self._stream)
-        return _DONE
+    def send(self, request: CopyRequest) -> PendingCopy:
+        """As `Stage` says; CUDA errors are raised at once."""
+        if request.after is not None:
+            self._stream.wait_event(request.after)
+        request.start.record(self._stream)
+        for part, place in _cut(request.matrix, request.place):
+            (self._send if request.inwards else self._fetch)(part, place)
+        request.end.record(self._stream)
+        return DirectCopy(request.start, request.end, outwards=False, awake=False)
 
     def limit(self, helpers: int) -> None:
-        """As `Stage` says: nothing, since no threads help."""
+        """Do nothing: no threads help."""
 
     def finish(self) -> None:
-        """As `Stage` says: nothing is left to wait for, but transfers of the stream."""
+        """Do nothing: no request is pending."""
 
     def abandon(self) -> None:
-        """As `Stage` says: nothing waits."""
+        """Do nothing: no request is pending."""
 
     def close(self) -> None:
-        """As `Stage` says: nothing is kept."""
+        """Do nothing: there are no slabs."""
 
     def _send(self, part: Matrix, place: Layout) -> None:
         if has_adjacent_rows(part):
@@ -116,7 +103,7 @@ class PageableStage:
             return
         packed = np.ascontiguousarray(part)
         self._transfers.copy_in(packed.ctypes.data, packed.strides[0], place)
-        self._stream.synchronize()  # the packed rows go
+        self._stream.synchronize()  # before the packed rows are freed
 
     def _fetch(self, part: Matrix, place: Layout) -> None:
         rows = part if has_adjacent_rows(part) else np.empty(part.shape, part.dtype)
@@ -126,22 +113,8 @@ class PageableStage:
             part[...] = rows
 
 
-class _Done:
-    """An errand that was over before anybody could ask."""
-
-    def done(self) -> bool:
-        """As `Walk` says."""
-        return True
-
-    def result(self) -> None:
-        """As `Walk` says."""
-
-
-_DONE: Final = _Done()
-
-
 def _cut(matrix: Matrix, place: Layout) -> Iterator[tuple[Matrix, Layout]]:
-    """All of a matrix whose rows CUDA copies as they lie; else pieces, which are packed."""
+    """The whole matrix if CUDA can copy its layout, else pieces to pack."""
     rows, columns = matrix.shape
     step = rows
     if not has_adjacent_rows(matrix):

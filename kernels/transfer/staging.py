@@ -1,28 +1,28 @@
-"""Copies between the caller's memory and the device, and who does them.
+"""Copies between the caller's memory and the device: direct or staged.
 
-Page-locked memory of the caller's is read and written by the device itself, in one transfer. Other
-memory goes through a stage (stages.py): one in C, so that both directions go on while the calling
-thread launches kernels, or CUDA's own copies where there is no C library.
+The device reads and writes page-locked memory itself, in one transfer. Other memory goes through a
+stage (stages.py): in C, so that both directions proceed while the calling thread launches kernels,
+or CUDA's own copies where there is no C library.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from wavetrim.kernels.events import EventPool, find_runtime
-from wavetrim.kernels.pipeline.host_product import Passage
-from wavetrim.kernels.transfer.copies import DirectCopy, PendingCopy, StagedCopy
+from wavetrim.kernels.pipeline.host_product import OperandPart
+from wavetrim.kernels.transfer.copies import DirectCopy, PendingCopy
 from wavetrim.kernels.transfer.direct import Transfers
 from wavetrim.kernels.transfer.native_stage import NativeStage
-from wavetrim.kernels.transfer.stages import Errand, PageableStage, Stage
+from wavetrim.kernels.transfer.stages import CopyRequest, PageableStage, Stage
 from wavetrim.native.pool import ThreadPool
 
 
 class Staging:
-    """One direction of the pipeline: a stream, and a stage once there is something to stage.
+    """One direction of the pipeline: a stream, and a stage once one is needed.
 
     Args:
-        pool: Who copies; both directions share it. None where CUDA does.
-        events: Where events come from.
+        pool: Copy threads, shared by both directions; None to use CUDA's pageable copies.
+        events: Pool of events.
 
     Attributes:
         stream: CuPy's stream of the transfers.
@@ -43,13 +43,13 @@ class Staging:
         self._helpers = 0
 
     def prepare(self, *, alone: bool, awake: bool, helpers: int) -> None:
-        """Say how the copies of the next product are done.
+        """Set how the copies of the next product are made.
 
         Args:
-            alone: Whether the calling thread does them itself, at once. Waking another takes
-                longer than copying a few megabytes.
-            awake: Whether who waits for transfers looks for their end all the time.
-            helpers: Threads of the pool that share in each.
+            alone: Whether the calling thread makes staged copies itself, at once. Waking another
+                thread takes longer than copying a few megabytes.
+            awake: Whether waiting for transfers polls all the time.
+            helpers: Pool threads that help with each copy.
         """
         self._alone = alone
         self._awake = awake
@@ -57,42 +57,42 @@ class Staging:
         if self._stage is not None:
             self._stage.limit(helpers)
 
-    def copy_in(self, passages: Sequence[Passage], after: Any) -> list[PendingCopy]:
+    def copy_in(self, parts: Sequence[OperandPart], after: Any) -> list[PendingCopy]:
         """Copy matrices to the device.
 
         Args:
-            passages: The matrices; those in page-locked memory are one copy together.
-            after: CUDA event that must have passed there before; None for none.
+            parts: The matrices; those in page-locked memory form one copy.
+            after: CUDA event to wait for; None for none.
         """
-        direct = [passage for passage in passages if passage.operand.is_pinned]
+        direct = [part for part in parts if part.operand.is_pinned]
         copies: list[PendingCopy] = []
         if direct:
             start = self._begin(after)
-            for passage in direct:
-                operand, place = passage.operand, passage.place
-                self._transfers.copy_in(passage.find_address(), operand.pitch_bytes, place)
+            for part in direct:
+                operand, place = part.operand, part.place
+                self._transfers.copy_in(part.find_address(), operand.pitch_bytes, place)
             copies.append(self._end(start, outwards=False))
-        if len(direct) < len(passages):
-            staged = (passage for passage in passages if not passage.operand.is_pinned)
-            copies += [self._walk(passage, after, inwards=True) for passage in staged]
+        if len(direct) < len(parts):
+            staged = (part for part in parts if not part.operand.is_pinned)
+            copies += [self._stage_copy(part, after, inwards=True) for part in staged]
         return copies
 
-    def copy_out(self, passage: Passage, after: Any) -> PendingCopy:
-        """Copy a matrix from the device once the CUDA event `after` has passed there."""
-        operand, place = passage.operand, passage.place
+    def copy_out(self, part: OperandPart, after: Any) -> PendingCopy:
+        """Copy a matrix from the device after the CUDA event `after`."""
+        operand, place = part.operand, part.place
         if not operand.is_pinned:
-            return self._walk(passage, after, inwards=False)
+            return self._stage_copy(part, after, inwards=False)
         start = self._begin(after)
-        self._transfers.copy_out(place, passage.find_address(), operand.pitch_bytes)
+        self._transfers.copy_out(place, part.find_address(), operand.pitch_bytes)
         return self._end(start, outwards=True)
 
     def finish(self) -> None:
-        """Wait for all errands of the stage, and raise what one raised that nobody asked for."""
+        """Wait for all requests of the stage, and raise the first error."""
         if self._stage is not None:
             self._stage.finish()
 
     def abandon(self) -> None:
-        """Drop the errands that have not begun and wait for the one that has."""
+        """Drop requests that have not begun, and wait for the others."""
         if self._stage is not None:
             self._stage.abandon()
 
@@ -103,7 +103,7 @@ class Staging:
             self._stage = None
 
     def _begin(self, after: Any) -> Any:
-        """Enqueue what comes before transfers; returns the event of their start."""
+        """Enqueue the wait for `after` and the start event of transfers, which is returned."""
         if after is not None:
             self._wait(self._address, after.ptr)
         start = self._events.take()
@@ -111,18 +111,19 @@ class Staging:
         return start
 
     def _end(self, start: Any, *, outwards: bool) -> DirectCopy:
-        """Enqueue what comes behind transfers."""
+        """Enqueue the end event of transfers."""
         end = self._events.take()
         self._record(end.ptr, self._address)
         return DirectCopy(start, end, outwards=outwards, awake=self._awake)
 
-    def _walk(self, passage: Passage, after: Any, *, inwards: bool) -> StagedCopy:
-        if self._stage is None:  # not before, since slabs take time to lock
+    def _stage_copy(self, part: OperandPart, after: Any, *, inwards: bool) -> PendingCopy:
+        if self._stage is None:  # opened on first use, because locking slabs takes time
             self._stage = self._open_stage()
             self._stage.limit(self._helpers)
         start, end = self._events.take(), self._events.take()
-        errand = Errand(passage.view(), passage.place, inwards, after, start, end, self._alone)
-        return StagedCopy(self._stage.send(errand), start, end)
+        return self._stage.send(
+            CopyRequest(part.view(), part.place, inwards, after, start, end, self._alone)
+        )
 
     def _open_stage(self) -> Stage:
         if self._pool is None:

@@ -1,11 +1,11 @@
-// Bank conflicts: each lane of a warp reads the word lane/group·stride of shared memory, again and
-// again; the clock of the multiprocessor says how long that takes.
+// Bank conflicts: each lane of a warp repeatedly reads the word lane/group·stride of shared memory, timed
+// by the multiprocessor's clock.
 //
-// Shared memory has 32 banks of 4 bytes, each of which delivers one word a cycle. Words of one bank
-// take turns: a stride that shares the factor n with 32 takes n turns. Lanes that want the same word
-// get it in one turn (stride 0: a broadcast; group 2: multicasts to pairs).
+// Shared memory has 32 banks of 4 bytes; each delivers one word a cycle. Reads of different words of one
+// bank are serialized: a stride with the common factor n with 32 takes n cycles. Lanes that read the same
+// word share one read (stride 0: a broadcast; group 2: multicasts to pairs).
 //
-// Launch: one block of any whole warps a multiprocessor. cycles[block]; sums[thread of block 0].
+// Launch: one block of whole warps a multiprocessor. cycles[block]; sums[thread of block 0].
 constexpr int WORDS = 32 * 33;
 
 extern "C" __global__ void __launch_bounds__(1024) read(

@@ -1,7 +1,7 @@
-// copy of vectors: each thread moves LOADS of them, all loads before the first store.
+// copy of vectors: each thread copies LOADS vectors, all loads before the first store.
 //
-// Memory answers after some hundred nanoseconds, so it gives its full rate only while enough bytes
-// are under way: threads · LOADS · bytes of a vector. More bytes a load also take fewer instructions.
+// The latency of memory is some hundred nanoseconds, so its full rate needs enough bytes in flight:
+// threads · LOADS · bytes of a vector. Wider loads also need fewer instructions.
 //
 // Launch: blocks of any size, a thread for each LOADS vectors. Addresses are multiples of a vector.
 template <typename Vector>

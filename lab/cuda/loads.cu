@@ -5,7 +5,7 @@
 // read_only      ld.global.nc: through the read-only path of L1, as __ldg does
 // read_texture   a fetch from a one-dimensional texture over the same memory
 //
-// Neighbouring threads share all but one of their taps. What L1 keeps, it loads from L2 once.
+// At stride 1 neighbouring threads share all but one of their taps, which L1 may load only once.
 //
 // Launch: blocks of any size, a thread for each of `count` elements of out.
 struct Cached {

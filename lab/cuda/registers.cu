@@ -1,11 +1,11 @@
-// Register pressure: each thread holds VALUES numbers and goes round them again and again.
+// Register pressure: each thread repeatedly updates VALUES live values.
 //
-// __launch_bounds__ promises that BLOCKS_PER_SM blocks fit a multiprocessor at once, which leaves a
-// thread 65536 / (THREADS · BLOCKS_PER_SM) registers at most. Where they are too few, the compiler
-// keeps values in local memory: it spills them.
+// __launch_bounds__ requires that BLOCKS_PER_SM blocks fit a multiprocessor, which leaves a thread at
+// most 65536 / (THREADS · BLOCKS_PER_SM) registers. If these are too few, the compiler spills values to
+// local memory.
 //
-// Launch: blocks of THREADS threads; values has VALUES numbers a thread, those of one thread as many
-// apart as there are threads. Each thread leaves the sum of what it holds in out.
+// Launch: blocks of THREADS threads. `values` has VALUES numbers for each thread, interleaved over all
+// threads. Each thread stores the sum of its values in `out`.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM) turn(
     float* out, const float* values, float share, int rounds)
 {

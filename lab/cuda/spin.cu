@@ -1,4 +1,4 @@
-// Keeps multiprocessors busy, without memory, for a number of cycles of their clock.
+// spin: occupies multiprocessors for a number of clock cycles without using memory.
 //
 // Launch: any.
 extern "C" __global__ void spin(long long cycles)

@@ -1,10 +1,10 @@
 // Reads of a small table from constant memory, and from global memory through the read-only cache.
 //
-// Lane l reads the words (i + l mod distinct) mod 256 for i = 0, 1, …: a warp reads `distinct`
-// different words at once. The constant cache hands one word a cycle to all lanes that want it, and
-// serves different words one after the other; L1 serves the words of a line together.
+// Lane l reads the words (i + l mod distinct) mod 256 for i = 0, 1, …, so a warp reads `distinct`
+// different words at once. The constant cache broadcasts one word a cycle and serializes different
+// words; L1 delivers the words of a line together.
 //
-// Launch: one block of any whole warps a multiprocessor. cycles[block]; sums[thread of block 0].
+// Launch: one block of whole warps a multiprocessor. cycles[block]; sums[thread of block 0].
 constexpr int WORDS = 256;
 
 struct Table {

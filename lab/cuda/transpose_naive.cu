@@ -1,7 +1,6 @@
-// naive transpose: out[column][row] = in[row][column], straight from and to global memory.
+// naive transpose: out[column][row] = in[row][column] without shared memory.
 //
-// A warp reads a piece of one row (coalesced) and writes down a column: 32 segments of 32 bytes, of
-// each 4 bytes.
+// A warp reads part of a row (coalesced) and writes a column: 4 bytes in each of 32 segments of 32 bytes.
 //
 // Launch: blocks of (32, 32) threads, one for each 32×32 tile of `in`, columns of tiles in x.
 extern "C" __global__ void __launch_bounds__(1024) transpose(

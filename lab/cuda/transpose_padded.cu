@@ -1,7 +1,7 @@
 // padded transpose: through a 32×33 tile in shared memory.
 //
-// The unused word at the end of each row moves the next row on by one bank, so that the words of a
-// column lie in 32 different banks, and the read takes one turn.
+// The padding word at the end of each row shifts the next row by one bank. So the words of a column are
+// in 32 different banks, and a warp reads them without conflicts.
 //
 // Launch: blocks of (32, 32) threads, one for each 32×32 tile of `in`, columns of tiles in x.
 #include "transpose_tiled.cuh"

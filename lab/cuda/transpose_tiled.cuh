@@ -1,5 +1,5 @@
-// A transpose through a tile in shared memory, which turns it: rows of `in` are read and rows of
-// `out` are written, both coalesced. Rows of the tile lie TILE_PITCH words apart.
+// A transpose through a tile in shared memory: reads rows of `in` and writes rows of `out`, both
+// coalesced. Rows of the tile are TILE_PITCH words apart.
 #pragma once
 
 template <int TILE_PITCH>

@@ -1,5 +1,5 @@
-"""The experiments of the programs that wavetrim grew from, on the machine at hand.
+"""The experiments of the reference programs, on this machine.
 
-Each module measures one of them and makes a report: tables, plots and rows of figures, beside
-those that the programs' documents give. The measuring needs a GPU, the report does not.
+Each module measures one program's experiment and makes a report, with the figures of the program's
+documents beside its own. Measuring needs a GPU, the report does not.
 """

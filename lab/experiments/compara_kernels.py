@@ -1,6 +1,6 @@
 """Three kernels on C[N,N] = A[N,W]·B[W,N]: R4's `compara_kernels N W K`, Tables 1–9.
 
-All of K is one tile, so a block loads its tiles once and computes W products for each element.
+K is one tile, so a block loads its tiles once and adds W products for each element.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,7 @@ from wavetrim.lab.experiments.reference import SQUARE_SIZES
 from wavetrim.lab.reports.bench import Bench, Hardware
 from wavetrim.lab.reports.plot import Line, Panel, Plot
 from wavetrim.lab.reports.report import Report
-from wavetrim.lab.reports.table import (
-    Table,
-    format_gflops,
-    format_milliseconds,
-    format_ratio,
-)
+from wavetrim.lab.reports.table import Table, format_gflops, format_milliseconds, format_ratio
 from wavetrim.scheduler.problem import GemmProblem
 
 NAME: Final = "compara-kernels"
@@ -48,7 +43,7 @@ def run_experiment(bench: Bench, sizes: Sequence[int], widths: Sequence[int]) ->
 
 
 def make_report(measured: Sequence[Measurement], hardware: Hardware) -> Report:
-    """Tables 1–4 (times), 5–8 (speed-up over simple), 9 (rates), and the times as a plot."""
+    """The report: Tables 1–4 (times), 5–8 (speed-up over simple) and 9 (rates), and a plot."""
     by_case = {(one.n, one.w, one.kernel): one for one in measured}
     sizes = sorted({one.n for one in measured})
     widths = sorted({one.w for one in measured})
@@ -95,7 +90,7 @@ def _tabulate_rates(measured: _Measured, sizes: list[int], widths: list[int]) ->
 
 
 def _number(n: int, first: int) -> str:
-    """The number of the reference's table for this N; nothing for a size it does not have."""
+    """Number of the reference's table for this N; empty for a size it does not have."""
     return f"Table {first + SQUARE_SIZES.index(n)}: " if n in SQUARE_SIZES else ""
 
 

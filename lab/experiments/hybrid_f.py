@@ -1,7 +1,7 @@
 """The last F rows on the CPU: R4's `mulmat_1G1C M N K W F`, Table 17.
 
-Each F is a pinned plan that the executor runs as it runs the service's jobs: copies overlap the
-kernel, and the GPU part overlaps the CPU part.
+Each F is a pinned plan, which the executor runs like the service's jobs: copies overlap the kernel,
+and the GPU part overlaps the CPU part.
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,7 @@ from typing import Final
 import numpy as np
 
 from wavetrim.lab.experiments.operands import Matrix, draw_operands
-from wavetrim.lab.experiments.reference import (
-    HYBRID_SIZE,
-    HYBRID_WIDTH,
-    TABLE_17,
-    SplitSeconds,
-)
+from wavetrim.lab.experiments.reference import HYBRID_SIZE, HYBRID_WIDTH, TABLE_17, SplitSeconds
 from wavetrim.lab.reports.bench import Bench, Hardware
 from wavetrim.lab.reports.plot import Line, Panel, Plot
 from wavetrim.lab.reports.report import Report
@@ -30,7 +25,7 @@ from wavetrim.scheduler.profile.store import find_profile
 
 NAME: Final = "hybrid-f"
 RUNS: Final = 7
-"""Of so many runs, after one that is not timed, the one with the median total is shown."""
+"""Timed runs, after one warm-up; the report shows the run with the median total."""
 
 _NOTE: Final = (
     "GPU is the GPU part from its first copy to its last, total the whole of both parts. Here "
@@ -41,11 +36,11 @@ _PARTS: Final = ("kernel", "transfer", "gpu", "cpu")
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One F.
+    """The measurement of one F.
 
     Attributes:
         f: Rows of C that the CPU computed.
-        waves: Waves of the GPU part, as the planner counts them from the GPU's data sheet.
+        waves: Waves of the GPU part, by the GPU's data sheet.
         timings: Seconds of the run with the median total.
         passed: Whether the product was right.
     """
@@ -95,7 +90,7 @@ def run_experiment(
 def make_report(
     problem: GemmProblem, kernel: str, w: int, splits: Sequence[Split], hardware: Hardware
 ) -> Report:
-    """Table 17 and its plot; the reference's times beside them if the product is the same."""
+    """The report: Table 17 and its plot, with the reference's times if the product is the same."""
     m, n, k = problem.m, problem.n, problem.k
     same = {m, n, k} == {HYBRID_SIZE} and w == HYBRID_WIDTH
     reference = TABLE_17 if same else {}
@@ -114,7 +109,7 @@ def make_report(
 
 
 def run_plan(executor: Executor, plan: Plan, a: Matrix, b: Matrix) -> Split:
-    """Run one plan several times, and check the product of the last run."""
+    """Run one plan several times, and check the last product."""
     c = np.empty((plan.problem.m, plan.problem.n), a.dtype)
     runs = []
     for _ in range(RUNS + 1):
@@ -126,7 +121,7 @@ def run_plan(executor: Executor, plan: Plan, a: Matrix, b: Matrix) -> Split:
 
 
 def _tabulate(splits: Sequence[Split], reference: dict[int, SplitSeconds]) -> Table:
-    """A line for each F, below it the reference's where it has that F."""
+    """A row for each F, followed by the reference's row if it has this F."""
     rows = []
     for split in splits:
         here = split.timings.as_dict()

@@ -1,7 +1,6 @@
 """C ← C + A·B in double precision with leading dimensions: R1's `matmatgpu1`, both its kernels.
 
-Rows that are not contiguous are packed through a buffer on their way to the GPU, and unpacked on
-their way back: the padding between the rows of C stays as it was.
+Rows are padded; the padding between the rows of C must not change.
 """
 
 import statistics
@@ -35,7 +34,7 @@ _PADDING: Final = -3.0
 
 @dataclass(frozen=True, slots=True)
 class LeadingDimensions:
-    """Elements from one row to the next; None for 16 more than the columns."""
+    """Leading dimensions in elements; None for 16 more than the columns."""
 
     lda: int | None = None
     ldb: int | None = None
@@ -44,14 +43,14 @@ class LeadingDimensions:
 
 @dataclass(frozen=True, slots=True)
 class KernelRuns:
-    """One kernel.
+    """The runs of one kernel.
 
     Attributes:
         label: R1's name of the kernel.
-        kernel: The catalog's name of it.
+        kernel: Its name in the catalog.
         runs: Timings of each run.
         product_passed: Whether C + A·B was right.
-        padding_kept: Whether the padding of C was as before, byte for byte.
+        padding_kept: Whether the padding of C is unchanged.
     """
 
     label: str
@@ -62,7 +61,7 @@ class KernelRuns:
 
     @property
     def passed(self) -> bool:
-        """Whether all was right."""
+        """Whether product and padding are right."""
         return self.product_passed and self.padding_kept
 
     def find_median(self, part: str) -> float:
@@ -107,7 +106,7 @@ def run_experiment(bench: Bench, problem: GemmProblem, strides: LeadingDimension
 
 
 def is_padding_kept(memory: Matrix, columns: int) -> bool:
-    """Whether the padding still holds what it was filled with."""
+    """Whether the padding is unchanged."""
     return bool(np.all(memory[:, columns:] == _PADDING))
 
 
@@ -117,7 +116,7 @@ def make_report(
     measured: tuple[KernelRuns, ...],
     hardware: Hardware,
 ) -> Report:
-    """Times of both kernels, and whether product and padding are right."""
+    """The report: times of both kernels, and whether product and padding are right."""
     m, n, k = problem.m, problem.n, problem.k
     cells = tuple(
         (
@@ -155,7 +154,7 @@ def make_report(
 
 
 def _find_cut(bench: Bench, problem: GemmProblem, spec: KernelSpec) -> Cut:
-    """How the product should be cut, by the GPU's data sheet."""
+    """The best cut of the product, by the GPU's data sheet."""
     gpu = describe_gpu(bench.device)
     profile = build_preset_profile(gpu, "data sheet", cpu_threads=1)
     curve = build_gpu_curve(problem, profile, spec, estimate_kernel(gpu, spec))
@@ -169,7 +168,7 @@ def _run_kernel(
     before: Matrix,
     cut: Cut,
 ) -> tuple[GpuTimings, ...]:
-    """Timings of all runs but the first, which compiles; C is what it was before each."""
+    """Timings of all runs but the first, which compiles; C is restored before each run."""
     a, b, c = operands
     runs = []
     for _ in range(RUNS + 1):

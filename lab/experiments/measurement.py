@@ -1,4 +1,4 @@
-"""Measured products that lie on the GPU, kernel by kernel."""
+"""Measurements of products resident on the GPU, for each kernel."""
 
 import statistics
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.problem import GemmProblem
 
 LAUNCHES: Final = 9
-"""So many launches are timed, after one that is not."""
+"""Timed launches, after one warm-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class Measurement:
 
     @property
     def gflops(self) -> float:
-        """1e9 multiplications and additions a second, at the median."""
+        """Rate in 1e9 multiplications and additions a second, at the median."""
         return 2 * self.m * self.n * self.k / self.seconds / 1e9
 
     def as_row(self) -> Row:
-        """Its figures for a program."""
+        """The measurement as a row of a CSV file."""
         return {
             "kernel": self.kernel,
             "w": self.w,
@@ -70,7 +70,7 @@ class Measurement:
 def measure_kernels(
     bench: Bench, cases: Sequence[tuple[GemmProblem, Sequence[KernelSpec]]]
 ) -> tuple[Measurement, ...]:
-    """Time kernels on products and check what they compute.
+    """Time kernels on products and check the results.
 
     Args:
         bench: The machine.
@@ -96,7 +96,7 @@ def measure_kernels(
 
 
 def name_wrong(measured: Sequence[Measurement]) -> tuple[str, ...]:
-    """A sentence for each product that was wrong; one if all were right."""
+    """A sentence for each wrong product, or one that all are right."""
     wrong = [one for one in measured if not one.passed]
     if not wrong:
         return ("Every product was right.",)
@@ -107,7 +107,7 @@ def name_wrong(measured: Sequence[Measurement]) -> tuple[str, ...]:
 
 
 def plot_launches(title: str, launches: dict[str, tuple[float, ...]]) -> Plot:
-    """Seconds of each launch in their order, a line for each name."""
+    """A plot of the seconds of each launch, with a line for each name."""
     lines = tuple(
         Line(name, tuple(range(1, len(seconds) + 1)), seconds, colour=colour)
         for colour, (name, seconds) in enumerate(launches.items())

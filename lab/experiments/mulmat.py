@@ -37,7 +37,7 @@ class BlockGrid:
 
 
 def count_blocks(problem: GemmProblem, w: int) -> BlockGrid:
-    """The grid of a product; the last blocks may reach beyond the matrices."""
+    """The grid of a product; the last blocks may extend beyond the matrices."""
     return BlockGrid(*(-(-size // w) for size in (problem.m, problem.n, problem.k)))
 
 
@@ -54,7 +54,7 @@ def run_experiment(bench: Bench, problem: GemmProblem, w: int, kernel: str = "sh
 
 
 def make_report(measured: Measurement, hardware: Hardware) -> Report:
-    """The grid, the time and whether the product was right."""
+    """The report: the grid, the time, and whether the product was right."""
     m, n, k, w = measured.m, measured.n, measured.k, measured.w
     grid = count_blocks(GemmProblem(m, n, k), w)
     cells = (

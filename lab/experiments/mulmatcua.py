@@ -9,12 +9,7 @@ from wavetrim.lab.experiments.reference import SQUARE_SIZES, TABLE_10
 from wavetrim.lab.reports.bench import Bench, Hardware
 from wavetrim.lab.reports.plot import Line, Panel, Plot
 from wavetrim.lab.reports.report import Report
-from wavetrim.lab.reports.table import (
-    Table,
-    format_gflops,
-    format_milliseconds,
-    format_ratio,
-)
+from wavetrim.lab.reports.table import Table, format_gflops, format_milliseconds, format_ratio
 from wavetrim.scheduler.problem import GemmProblem
 
 NAME: Final = "mulmatcua"
@@ -49,7 +44,7 @@ def run_experiment(
 
 
 def make_report(measured: Sequence[Measurement], hardware: Hardware) -> Report:
-    """Tables 10 (times), 11–14 (speed-up over the smallest W), 15 and 16 (over N); two plots."""
+    """The report: Tables 10 (times), 11–14 (speed-up over the smallest W), 15 and 16 (over N)."""
     seconds = {(one.n, one.w): one.seconds for one in measured}
     sizes = sorted({one.n for one in measured})
     widths = sorted({one.w for one in measured})
@@ -77,14 +72,14 @@ def make_report(measured: Sequence[Measurement], hardware: Hardware) -> Report:
 
 
 def find_speedup(seconds: Figures, n: int, w: int, base: int) -> float | None:
-    """How much faster W is than the base at one N; None where either is not measured."""
+    """Speed-up of W over the base at one N; None if either is missing."""
     if (n, w) not in seconds or (n, base) not in seconds:
         return None
     return seconds[n, base] / seconds[n, w]
 
 
 def find_growth(seconds: Figures, n: int, w: int, base: int) -> float | None:
-    """How much longer N takes than the base at one W; None where either is not measured."""
+    """Time at N divided by that of the base at one W; None if either is missing."""
     if (n, w) not in seconds or (base, w) not in seconds:
         return None
     return seconds[n, w] / seconds[base, w]
@@ -146,7 +141,7 @@ def _tabulate_sizes(
     widths: list[int],
     show: Callable[[Figures, int, int], str],
 ) -> Table:
-    """A line for each N, below it the reference's where it has that N; a column for each W."""
+    """A row for each N, followed by the reference's if it has this N; a column for each W."""
     rows = []
     for n in sizes:
         rows.append((str(n), "here", *(show(seconds, n, w) for w in widths)))
@@ -188,7 +183,7 @@ def _find_rates(seconds: Figures) -> Figures:
 
 
 def _draw_lines(words: str, values: Figures, sizes: list[int], widths: list[int]) -> list[Line]:
-    """Values over N, a line for each W; of the reference's, those N that were measured here."""
+    """Lines over N, one for each W; of the reference only the N measured here."""
     lines = []
     for colour, w in enumerate(widths):
         x = tuple(n for n in sizes if (n, w) in values)
@@ -199,7 +194,7 @@ def _draw_lines(words: str, values: Figures, sizes: list[int], widths: list[int]
 
 
 def _swap_lines(values: Figures, sizes: list[int], widths: list[int]) -> tuple[Line, ...]:
-    """Values over W, a line for each N."""
+    """Lines over W, one for each N."""
     x = tuple(map(float, widths))
     return tuple(
         Line(f"N = {n}", x, tuple(values[n, w] for w in widths), colour=colour)

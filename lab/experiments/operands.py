@@ -1,4 +1,4 @@
-"""Random matrices to multiply."""
+"""Random operands."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ Matrix = NDArray[Any]
 
 
 def draw_operands(problem: GemmProblem) -> tuple[Matrix, Matrix]:
-    """A[M, K] and B[K, N], uniform in -1…1, the same in every run."""
+    """A[M, K] and B[K, N] with elements uniform in -1…1, the same in every run."""
     a = draw_matrix(problem.m, problem.k, problem.dtype, seed=1)
     return a, draw_matrix(problem.k, problem.n, problem.dtype, seed=2)
 
 
 def draw_matrix(rows: int, columns: int, dtype: str, *, seed: int) -> Matrix:
-    """Uniform in -1…1, row-major."""
+    """A row-major matrix with elements uniform in -1…1."""
     drawn = np.random.default_rng(seed).random((rows, columns), np.float32)
     return (2 * drawn - 1).astype(dtype, copy=False)
 
@@ -26,13 +26,13 @@ def draw_matrix(rows: int, columns: int, dtype: str, *, seed: int) -> Matrix:
 def pad_matrix(
     matrix: Matrix, leading_dimension: int | None, name: str, *, fill: float
 ) -> tuple[Matrix, Matrix]:
-    """The matrix with its rows so many elements apart, and the memory that it is a part of.
+    """Copy a matrix into memory with padded rows; return the copy and the whole memory.
 
     Args:
-        matrix: What is copied.
-        leading_dimension: Elements from one row to the next; None for 16 more than the columns.
+        matrix: The matrix.
+        leading_dimension: Leading dimension in elements; None for 16 more than the columns.
         name: Name of the leading dimension, for the error.
-        fill: What the padding between rows holds.
+        fill: Value of the padding.
 
     Raises:
         FieldError: The leading dimension is smaller than the columns.

@@ -1,4 +1,4 @@
-"""Figures that the reference programs' documents give, in seconds; its GPU is not named there."""
+"""Figures of the reference programs' documents, in seconds; these do not name the GPU."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class SplitSeconds:
-    """A line of Table 17: the parts of a product whose last F rows the CPU computes."""
+    """A row of Table 17: times of a product whose last F rows the CPU computes."""
 
     kernel_seconds: float
     transfer_seconds: float

@@ -1,7 +1,7 @@
 """The SDK-style multiply with a checked result: R3.
 
-The product is compared with the CPU's by the relative L2 norm of their difference. As in R3 its
-limit is 1e-6 whatever K is: float32 sums pass it by rounding alone once K is large.
+The product is compared with the CPU's by the relative L2 norm of the difference. As in R3 the limit
+is 1e-6 for every K, which float32 sums exceed by rounding alone once K is large.
 """
 
 import time
@@ -22,12 +22,12 @@ from wavetrim.scheduler.problem import GemmProblem
 NAME: Final = "sdk-multiply"
 LIMIT: Final = 1e-6
 LISTED: Final = 100
-"""So many differing elements are listed."""
+"""Largest number of differing elements in the report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An element that is not what it should be."""
+    """A wrong element."""
 
     row: int
     column: int
@@ -37,13 +37,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class NormCheck:
-    """A product beside its reference.
+    """The comparison of a product with its reference.
 
     Attributes:
         error: ‖found - expected‖₂ / ‖expected‖₂ over all elements.
-        differing: Elements whose difference is above `LIMIT` times the root mean square of the
-            reference's; at least one wherever the norm is above `LIMIT`.
-        first: The first of them, by rows.
+        differing: Number of elements whose difference exceeds `LIMIT` times the root mean square of
+            the reference; at least one if `error` exceeds `LIMIT`.
+        first: The first of them, in row order.
     """
 
     error: float
@@ -52,7 +52,7 @@ class NormCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether the norm is within its limit; NaN is not."""
+        """Whether the error is within its limit; NaN is not."""
         return self.error <= LIMIT
 
 
@@ -71,7 +71,7 @@ def compare_norms(found: Matrix, expected: Matrix) -> NormCheck:
 
 
 def run_experiment(bench: Bench, problem: GemmProblem, w: int, kernel: str = "shared") -> Report:
-    """Multiply random matrices on the GPU and on the CPU, in float64 there, and compare.
+    """Multiply random matrices on the GPU and, in float64, on the CPU, and compare.
 
     Raises:
         UnknownKernel: There is no such kernel or tile.
@@ -95,7 +95,7 @@ def run_experiment(bench: Bench, problem: GemmProblem, w: int, kernel: str = "sh
 def make_report(
     measured: Measurement, check: NormCheck, cpu_seconds: float, hardware: Hardware
 ) -> Report:
-    """PASSED or FAILED, the times, and after FAILED the elements that differ."""
+    """The report: PASSED or FAILED, the times, and the wrong elements if it failed."""
     m, n, k = measured.m, measured.n, measured.k
     verdict = "PASSED" if check.passed else "FAILED"
     cells = (

@@ -1,4 +1,4 @@
-"""The probes' kernels and copies on a GPU: `catalog` lists the kernels of `cuda/`.
+"""Kernels and copies of the probes: `catalog` lists the kernels of `cuda/`.
 
-`memory`, `cycles`, `row_copies`, `overlap` and `peers` run them, timed by a `stopwatch`.
+`memory`, `cycles`, `row_copies`, `overlap` and `peers` run and time them with a `stopwatch`.
 """

@@ -1,6 +1,6 @@
-"""The kernels of the memory probes, and what each is compiled with.
+"""The catalog of the probes' kernels, and what each is compiled with.
 
-Knows neither NumPy nor CuPy, like the catalog of products.
+Imports neither NumPy nor CuPy, like the catalog of products.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ class ProbeSpec:
     """A kernel that measures something; every GPU runs it.
 
     Attributes:
-        label: What it is called: "strided copy".
-        source: File under lab/cuda/.
-        entries: Functions in it.
-        settings: Macros that it is compiled with, as pairs.
+        label: Name in messages, such as "strided copy".
+        source: File in lab/cuda/.
+        entries: Functions in the file.
+        settings: Macros to compile it with, as pairs.
     """
 
     label: str
@@ -28,22 +28,22 @@ class ProbeSpec:
 
     @property
     def folder(self) -> Path:
-        """Where the sources of the probes are."""
+        """Folder of the probes' sources."""
         return _SOURCES
 
     @property
     def macros(self) -> dict[str, str]:
-        """The settings as the compiler takes them."""
+        """The settings as macros."""
         return {name: str(value) for name, value in self.settings}
 
     @property
     def keeps_order(self) -> bool:
-        """Never: the assembler may order instructions."""
+        """Never: the assembler may reorder instructions."""
         return False
 
     @property
     def dynamic_shared_bytes(self) -> int:
-        """None: the sources declare theirs."""
+        """None: shared memory is static."""
         return 0
 
 
@@ -59,7 +59,7 @@ VECTOR_COPIES: Final = {
     )
     for loads in (1, 4)
 }
-"""By the vectors that a thread loads before it stores the first."""
+"""By the number of vectors that a thread loads before its first store."""
 
 LOADS: Final = ProbeSpec(
     "loads", "loads.cu", ("read_cached", "read_uncached", "read_only", "read_texture")
@@ -76,22 +76,18 @@ REGISTER_THREADS: Final = 128
 """Threads of a block of the register probe."""
 
 REGISTER_VALUES: Final = 96
-"""Numbers that each of its threads holds."""
+"""Values held by each of its threads."""
 
 REGISTERS: Final = {
     blocks: ProbeSpec(
         f"registers for {blocks} blocks",
         "registers.cu",
         ("turn",),
-        (
-            ("BLOCKS_PER_SM", blocks),
-            ("THREADS", REGISTER_THREADS),
-            ("VALUES", REGISTER_VALUES),
-        ),
+        (("BLOCKS_PER_SM", blocks), ("THREADS", REGISTER_THREADS), ("VALUES", REGISTER_VALUES)),
     )
     for blocks in (2, 4, 6, 8)
 }
-"""By the blocks that are to fit a multiprocessor: 255, 128, 80 and 64 registers at most."""
+"""By blocks a multiprocessor in the launch bounds: at most 255, 128, 80 and 64 registers."""
 
 
 def list_probe_kernels() -> tuple[ProbeSpec, ...]:

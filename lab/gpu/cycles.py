@@ -1,4 +1,4 @@
-"""Cycles of one multiprocessor for the reads of a warp: shared memory, constants, registers."""
+"""Clock cycles of a warp's reads from shared and constant memory, and the cost of few registers."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,13 +11,7 @@ from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.device import find_device
 from wavetrim.kernels.gemm.launch import count_sms
 from wavetrim.kernels.timing.readings import CycleReading, RegisterReading
-from wavetrim.lab.gpu.catalog import (
-    BANKS,
-    REGISTER_THREADS,
-    REGISTER_VALUES,
-    REGISTERS,
-    TABLES,
-)
+from wavetrim.lab.gpu.catalog import BANKS, REGISTER_THREADS, REGISTER_VALUES, REGISTERS, TABLES
 from wavetrim.lab.gpu.stopwatch import Stopwatch
 
 TABLE_WORDS: Final = 256
@@ -33,16 +27,16 @@ _REGISTER_BLOCKS_AN_SM: Final = 8
 def measure_banks(
     watch: Stopwatch, cases: Sequence[tuple[int, int]], launches: int
 ) -> tuple[CycleReading, ...]:
-    """Reads of shared memory in which lane l wants the word l // group · stride.
+    """Time reads of shared memory in which lane l reads the word l // group · stride.
 
     Args:
-        watch: The GPU.
-        cases: Stride, 0…33, and group, a divisor of 32, of each.
-        launches: Launches of each.
+        watch: Times launches on the GPU.
+        cases: Pairs of a stride, 0…33, and a group, a divisor of 32.
+        launches: Launches of each case.
 
     Returns:
-        Readings "stride" for group 1 and "multicast" for others; their step is the stride, or the
-        number of different words.
+        Readings "stride" for group 1 and "multicast" for larger groups; their step is the stride,
+        or the number of different words.
 
     Raises:
         CompilationFailed: The kernel does not compile for the GPU.
@@ -64,10 +58,10 @@ def measure_banks(
 def measure_tables(
     watch: Stopwatch, distinct: Sequence[int], launches: int
 ) -> tuple[CycleReading, ...]:
-    """Reads of a table of 256 words in which a warp wants so many different words at once.
+    """Time reads of a table of 256 words in which a warp reads several different words at once.
 
     Returns:
-        For each number one reading "constant" and one "read-only".
+        One reading "constant" and one "read-only" for each number in `distinct`.
     """
     import cupy
 
@@ -75,7 +69,7 @@ def measure_tables(
     with watch.use_device():
         table = cupy.asarray(np.arange(TABLE_WORDS, dtype=np.float32))
         functions = zip(("constant", "read-only"), watch.load(TABLES), strict=True)
-        # Each lane goes through the whole table, the same number of times.
+        # Each lane reads the whole table the same number of times.
         total = _LOADS // TABLE_WORDS * (TABLE_WORDS * (TABLE_WORDS - 1) // 2)
         for way, read in functions:
             for words in distinct:
@@ -88,7 +82,7 @@ def measure_tables(
 def measure_registers(
     watch: Stopwatch, cache_dir: Path, launches: int
 ) -> tuple[RegisterReading, ...]:
-    """One kernel, compiled for more and more blocks a multiprocessor; the work stays the same."""
+    """Time one kernel compiled for different numbers of blocks a multiprocessor."""
     import cupy
 
     arch = find_device(watch.device_index).arch
@@ -117,7 +111,7 @@ def measure_registers(
 
 
 def _run_reads(read: Any, numbers: tuple[Any, ...], launches: int) -> tuple[float, Any]:
-    """Median cycles for one read of one warp, and what block 0 summed, as NumPy has it."""
+    """Median cycles for one read of one warp, and the sums of block 0's threads."""
     import cupy
 
     blocks, threads = count_sms(), _LANES * _WARPS

@@ -1,4 +1,4 @@
-"""How fast kernels move global memory, by where neighbouring threads find their elements."""
+"""Rates of kernels that move global memory, by the access pattern of neighbouring threads."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -22,7 +22,7 @@ COPY_ELEMENTS: Final = 16_776_960
 """Elements of the reference's copies: 65535 blocks of 256."""
 
 LOAD_WAYS: Final = ("cached", "non-cached", "read-only", "texture")
-"""The ways of loads.cu, in the order of its entries."""
+"""Kinds of loads in loads.cu, in the order of its entries."""
 
 _THREADS: Final = 256
 _TILE: Final = 32
@@ -35,13 +35,13 @@ _VALUES: Final = 1024  # elements are 0…1023, so that sums of taps are exact
 def measure_strided_copies(
     watch: Stopwatch, elements: int, strides: Sequence[int], launches: int
 ) -> tuple[MemoryReading, ...]:
-    """out[i·stride] = in[i·stride] for `elements` elements of float32.
+    """Time out[i·stride] = in[i·stride] for `elements` elements of float32.
 
     Args:
-        watch: The GPU.
-        elements: Elements that are copied, whatever the stride.
-        strides: At least 1 each; `elements · stride` elements are allocated twice.
-        launches: Timed launches of each.
+        watch: Times launches on the GPU.
+        elements: Number of copied elements, for every stride.
+        strides: Strides, at least 1; `elements · stride` elements are allocated twice.
+        launches: Timed launches of each stride.
 
     Raises:
         DeviceFailure: The GPU has no room for the largest stride.
@@ -65,7 +65,7 @@ def measure_strided_copies(
 def measure_offset_copies(
     watch: Stopwatch, elements: int, offsets: Sequence[int], launches: int
 ) -> tuple[MemoryReading, ...]:
-    """out[i + offset] = in[i + offset] for `elements` elements of float32.
+    """Time out[i + offset] = in[i + offset] for `elements` elements of float32.
 
     Arguments and errors are those of `measure_strided_copies`.
     """
@@ -87,16 +87,16 @@ def measure_offset_copies(
 def measure_vector_copies(
     watch: Stopwatch, elements: int, launches: int
 ) -> tuple[MemoryReading, ...]:
-    """out[i] = in[i] for `elements` elements of float32, by 1, 2 and 4 elements a load.
+    """Time out[i] = in[i] for `elements` elements of float32, with loads of 1, 2 and 4 elements.
 
     Args:
-        watch: The GPU.
-        elements: Elements that are copied; a multiple of 4.
+        watch: Times launches on the GPU.
+        elements: Number of copied elements, a multiple of 4.
         launches: Timed launches of each.
 
     Returns:
-        Readings "1 load" and "4 loads", of each thread before its first store; their step is the
-        bytes of a load.
+        Readings "1 load" and "4 loads", the loads of a thread before its first store; their step is
+        the size of a load in bytes.
     """
     expected = expect_elements(elements, 1, 0)
     with watch.use_device():
@@ -119,17 +119,17 @@ def measure_vector_copies(
 def measure_pitched_copies(
     watch: Stopwatch, elements: int, widths: Sequence[int], launches: int
 ) -> tuple[MemoryReading, ...]:
-    """Matrices of about `elements` elements, with rows right behind one another and on lines.
+    """Time copies of matrices of about `elements` elements, without and with padded rows.
 
     Args:
-        watch: The GPU.
+        watch: Times launches on the GPU.
         elements: Elements of each matrix, rounded down to whole rows.
-        widths: Columns, at most `elements` each.
+        widths: Columns, at most `elements`.
         launches: Timed launches of each.
 
     Returns:
-        For each width one reading "tight" and one "pitched", where rows begin at multiples of 512
-        bytes, as cudaMallocPitch has them.
+        For each width one reading "tight", and one "pitched" with rows at multiples of 512 bytes,
+        as by cudaMallocPitch.
     """
     with watch.use_device():
         (copy,) = watch.load(PITCHED_COPY)
@@ -154,13 +154,13 @@ def measure_pitched_copies(
 def measure_loads(
     watch: Stopwatch, elements: int, cases: Sequence[tuple[int, int, int]], launches: int
 ) -> tuple[tuple[MemoryReading, ...], ...]:
-    """out[i] = Σ in[i·stride + offset + t] over the taps t, loaded in each of `LOAD_WAYS`.
+    """Time out[i] = Σ in[i·stride + offset + t] over the taps t, for each of `LOAD_WAYS`.
 
     Args:
-        watch: The GPU.
+        watch: Times launches on the GPU.
         elements: Elements of out.
-        cases: Stride, offset and taps of each; their product with a texture's limit of 2^27
-            elements decides whether a texture is among the ways.
+        cases: Triples (stride, offset, taps). Cases that read more than the 2^27 elements of a
+            texture have no reading "texture".
         launches: Timed launches of each.
 
     Returns:
@@ -194,7 +194,7 @@ def measure_loads(
 def measure_transposes(
     watch: Stopwatch, rows: int, columns: int, launches: int
 ) -> tuple[MemoryReading, ...]:
-    """The three transposes of a matrix of float32, and a plain copy of it.
+    """Time the three transposes of a float32 matrix, and a plain copy of it.
 
     Returns:
         Readings "copy", "naive", "shared" and "padded"; their step is `columns`.
@@ -221,7 +221,7 @@ def measure_transposes(
 
 
 def _allocate_pair(elements: int, target_elements: int | None = None) -> tuple[Any, Any]:
-    """A source of 0…1023 over and over, and a target, on the device."""
+    """A source that repeats 0…1023, and a target, on the device."""
     import cupy
 
     rows = cupy.empty((-(-elements // _VALUES), _VALUES), np.float32)
@@ -230,30 +230,30 @@ def _allocate_pair(elements: int, target_elements: int | None = None) -> tuple[A
 
 
 def _point(*arrays: DeviceArray) -> tuple[np.uint64, ...]:
-    """Their addresses, as a kernel takes them."""
+    """Addresses of arrays, as arguments of a kernel."""
     return tuple(np.uint64(array.data.ptr) for array in arrays)
 
 
 def _launch(function: Any, elements: int, arguments: tuple[Any, ...]) -> None:
-    """A thread for each element."""
+    """Launch one thread for each element."""
     function((-(-elements // _THREADS),), (_THREADS,), arguments)
 
 
 def _holds(found: DeviceArray, expected: Any) -> bool:
-    """Whether every element is as NumPy expects it; NaN never is."""
+    """Whether all elements equal the expected ones; NaN never does."""
     import cupy
 
     return bool((cupy.asnumpy(found) == expected).all())
 
 
 def expect_elements(elements: int, stride: int, offset: int) -> Any:
-    """The elements offset, offset + stride… of 0…1023 over and over, as NumPy has them."""
+    """The elements offset, offset + stride… of the repeated 0…1023."""
     period = (np.arange(_VALUES) * stride + offset) % _VALUES
     return np.resize(period.astype(np.float32), elements)
 
 
 def _bind_texture(source: DeviceArray) -> Any:
-    """A one-dimensional texture over an array on the device, which it keeps alive."""
+    """A one-dimensional texture over a device array, which it keeps alive."""
     from cupy.cuda import runtime
     from cupy.cuda.texture import (
         ChannelFormatDescriptor,

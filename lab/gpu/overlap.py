@@ -1,4 +1,4 @@
-"""What runs at the same time on a GPU: copies beside kernels, and kernels beside kernels."""
+"""Concurrency on a GPU: copies with kernels, and kernels with kernels."""
 
 import statistics
 import time
@@ -10,7 +10,7 @@ import numpy as np
 
 from wavetrim.kernels.timing.links import hold_memory
 from wavetrim.kernels.timing.readings import Timed
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.lab.gpu.catalog import SPIN
 from wavetrim.lab.gpu.stopwatch import Stopwatch
 
@@ -19,12 +19,12 @@ _SMALL_KERNEL_SECONDS: Final = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class StreamReading(Timed):
-    """The same work, spread over so many streams.
+    """The same work on a number of streams.
 
     Attributes:
-        streams: How many.
+        streams: Number of streams.
         run_seconds: Wall seconds of each run.
-        right: Whether every byte came back.
+        right: Whether every byte came back right.
     """
 
     streams: int
@@ -34,15 +34,15 @@ class StreamReading(Timed):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Data that goes to the GPU, has a kernel run over it, and comes back, in chunks.
+    """Copy in, kernel and copy out of data in chunks: parts alone, and together on streams.
 
     Attributes:
-        size_bytes: All of the data.
-        chunks: Equal parts of it.
-        in_seconds: All copies in alone.
-        kernel_seconds: All kernels alone.
-        out_seconds: All copies out alone.
-        readings: All of it by the number of streams; with one, nothing overlaps.
+        size_bytes: Bytes of all data.
+        chunks: Number of equal chunks.
+        in_seconds: Copies in alone.
+        kernel_seconds: Kernels alone.
+        out_seconds: Copies out alone.
+        readings: All parts together, by number of streams; with one stream nothing overlaps.
     """
 
     size_bytes: int
@@ -54,12 +54,12 @@ class Timeline:
 
     @property
     def serial_seconds(self) -> float:
-        """One after the other."""
+        """The sum of the parts."""
         return self.in_seconds + self.kernel_seconds + self.out_seconds
 
     @property
     def least_seconds(self) -> float:
-        """The slowest of the three without a pause, and one chunk of the two others."""
+        """Lower bound: the slowest part without a pause, and one chunk of each other part."""
         parts = self.in_seconds, self.kernel_seconds, self.out_seconds
         return max(parts) + (sum(parts) - max(parts)) / self.chunks
 
@@ -69,10 +69,10 @@ class LaunchReading:
     """Launches of small kernels.
 
     Attributes:
-        kernels: How many are launched one after the other, each a block of about a millisecond.
-        enqueue_seconds: Until the last launch call returns to the host: median of the runs.
-        one_stream_seconds: Until all are done, launched into one stream.
-        many_streams_seconds: Until all are done, each launched into a stream of its own.
+        kernels: Number of kernels, each of one block and about a millisecond.
+        enqueue_seconds: Until the last launch call returns: median of the runs.
+        one_stream_seconds: Until all are done in one stream.
+        many_streams_seconds: Until all are done with a stream for each.
     """
 
     kernels: int
@@ -86,18 +86,17 @@ def measure_overlap(
 ) -> Timeline:
     """Copy in, compute and copy out pinned memory in chunks, on each number of streams.
 
-    The kernel takes about as long as the copy in and fills the GPU, so that kernels do not overlap
-    one another.
+    The kernel takes about as long as the copy in and fills the GPU, so that kernels do not overlap.
 
     Args:
-        watch: The GPU.
-        size_bytes: Bytes that go in and come back; a multiple of `chunks`.
-        chunks: Parts.
+        watch: Times launches on the GPU.
+        size_bytes: Bytes to copy in and out; a multiple of `chunks`.
+        chunks: Number of chunks.
         streams: Numbers of streams.
-        runs: Timed runs of each, after one that is not.
+        runs: Timed runs of each, after one warm-up.
 
     Raises:
-        DeviceFailure: A CUDA error, or no memory.
+        DeviceFailure: A CUDA error, or not enough memory.
     """
     with (
         watch.use_device(),
@@ -115,7 +114,7 @@ def measure_overlap(
 
 
 class _ChunkedWork:
-    """Pinned memory, as much on the GPU, and a kernel of some cycles for each chunk."""
+    """Pinned memory, as much device memory, and a kernel of some cycles for each chunk."""
 
     def __init__(self, watch: Stopwatch, source: Matrix, target: Matrix, chunks: int) -> None:
         import cupy
@@ -131,7 +130,7 @@ class _ChunkedWork:
         cupy.cuda.Device().synchronize()
 
     def measure(self, streams: int, runs: int) -> StreamReading:
-        """Time all three parts, and compare what comes back."""
+        """Time all three parts together, and check the copied bytes."""
         self._held.fill(0)
         self._held.device.synchronize()
         self._target[:] = 0
@@ -149,7 +148,7 @@ class _ChunkedWork:
         computes: bool = False,
         copies_out: bool = False,
     ) -> float:
-        """Wall seconds of the wanted parts, chunk c in stream c mod `streams`."""
+        """Wall seconds of the selected parts, with chunk c in stream c mod `streams`."""
         from cupy.cuda import Stream, runtime
 
         while len(self._streams) < streams:
@@ -179,7 +178,7 @@ class _ChunkedWork:
 def measure_kernels_at_once(
     watch: Stopwatch, counts: Sequence[int], runs: int
 ) -> tuple[LaunchReading, ...]:
-    """Small kernels, launched into one stream and into as many streams as kernels."""
+    """Time small kernels in one stream, and in as many streams as kernels."""
     from cupy.cuda import Stream
 
     readings = []
@@ -213,6 +212,6 @@ def measure_kernels_at_once(
 
 
 def _find_median(measure: Callable[[], float], runs: int) -> float:
-    """Median of some runs, after one that does not count."""
+    """Median of the runs, after one warm-up."""
     measure()
     return statistics.median(measure() for _ in range(runs))

@@ -1,4 +1,4 @@
-"""Copies between two GPUs: directly, by the driver's choice, and staged through host memory."""
+"""Copies between two GPUs: by CUDA, by a kernel, and staged through host memory."""
 
 import contextlib
 import time
@@ -11,8 +11,7 @@ import numpy as np
 from wavetrim.kernels.gemm.launch import load_functions
 from wavetrim.kernels.timing.readings import LinkReading
 from wavetrim.kernels.timing.seconds import translate_failures
-from wavetrim.kernels.transfer.pinned import pin_matrix
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix, pin_matrix
 from wavetrim.lab.gpu.catalog import STRIDED_COPY
 
 _STAGE_BYTES: Final = 4 << 20
@@ -32,23 +31,23 @@ def can_access_peer(first: int, second: int) -> bool:
 def measure_peers(
     first: int, second: int, cache_dir: Path, sizes: Sequence[int], runs: int
 ) -> tuple[LinkReading, ...]:
-    """Copies of each size from one GPU to the other, back, and both ways at once.
+    """Time copies of each size from one GPU to the other, back, and both ways at once.
 
     Args:
-        first: One GPU.
-        second: Another.
+        first: Index of one GPU.
+        second: Index of the other.
         cache_dir: Folder of compiled kernels.
         sizes: Bytes of a copy, multiples of 4.
-        runs: Timed runs of each, after one that is not.
+        runs: Timed runs of each, after one warm-up.
 
     Returns:
-        Readings "staged" (through pinned memory, in and out overlapping), "copied" (CUDA's copy
-        between GPUs, direct where they can access each other) and there also "read by a kernel" (on
-        the GPU that receives). Directions are as "0 → 1", and "both".
+        Readings "staged" (through pinned memory, in and out overlapping) and "copied" (CUDA's copy
+        between GPUs). With peer access also "read by a kernel" (on the receiving GPU). Directions
+        are "0 → 1", "1 → 0" and "both".
 
     Raises:
-        DeviceFailure: A CUDA error, or no memory.
-        CompilationFailed: The kernel does not compile for one of them.
+        DeviceFailure: A CUDA error, or not enough memory.
+        CompilationFailed: The kernel does not compile for one of the GPUs.
     """
     direct = can_access_peer(first, second)
     readings = []
@@ -69,7 +68,7 @@ def measure_peers(
 
 
 class _End:
-    """One GPU: what it sends, room for what it receives, and its streams."""
+    """One GPU: data to send, memory to receive, and streams."""
 
     def __init__(self, index: int, size_bytes: int, cache_dir: Path) -> None:
         import cupy
@@ -90,7 +89,7 @@ class _End:
         return str(self.index)
 
     def holds(self, values: Matrix) -> bool:
-        """Whether these are the first that it received."""
+        """Whether the received data begins with these values."""
         import cupy
 
         with self.device:
@@ -98,15 +97,15 @@ class _End:
 
 
 _Flows = Sequence[tuple[_End, ...]]
-"""A source and a sink each; all at once."""
+"""Pairs of source and sink, copied at the same time."""
 
 _Enqueue = Callable[[_Flows, int], None]
-"""Enqueues what moves so many bytes along each flow."""
+"""Enqueues a copy of some bytes along each flow."""
 
 
 @contextlib.contextmanager
 def _let_access(first: int, second: int) -> Iterator[None]:
-    """Let each GPU read and write the other's memory; in the end only those that could before."""
+    """Enable peer access in both directions, and restore the former state in the end."""
     from cupy.cuda import Device, runtime
 
     with contextlib.ExitStack() as undoing:
@@ -131,7 +130,7 @@ def _end_access(index: int, peer: int) -> None:
 
 
 def _time_flows(enqueue: _Enqueue, flows: _Flows, size_bytes: int, runs: int) -> tuple[float, ...]:
-    """Wall seconds of each run but the first; what was received before is gone."""
+    """Wall seconds of each run but the first; clears received data before."""
     for _, sink in flows:
         with sink.device:
             sink.incoming.fill(np.nan)
@@ -158,7 +157,7 @@ def _copy(flows: _Flows, size_bytes: int) -> None:
 
 
 def _stage(flows: _Flows, size_bytes: int) -> None:
-    """In stages, the flows in turn: one leaves its source while the one before reaches the sink."""
+    """Copy in pieces through pinned memory: a piece leaves while the one before it arrives."""
     for first in range(0, size_bytes, _STAGE_BYTES):
         for source, sink in flows:
             _move_stage(source, sink, first, min(_STAGE_BYTES, size_bytes - first))
@@ -180,7 +179,7 @@ def _move_stage(source: _End, sink: _End, first: int, length: int) -> None:
 
 
 def _pull(flows: _Flows, size_bytes: int) -> None:
-    """A kernel of each sink reads the memory of its source."""
+    """Copy by a kernel on each sink, which reads the memory of the source."""
     elements = size_bytes // 4
     for source, sink in flows:
         arguments = (

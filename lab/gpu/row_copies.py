@@ -1,7 +1,7 @@
-"""Copies of whole memory and of parts of rows, on an idle GPU and beside a kernel that fills it.
+"""Contiguous copies and copies of parts of rows, on an idle GPU and beside a kernel that fills it.
 
-A copy engine needs no place on a multiprocessor. CUDA may also copy parts of rows by a kernel,
-which does; which of the two it takes, no call tells, but such a copy waits for the other kernel.
+A copy engine needs no multiprocessor. CUDA may also copy parts of rows by a kernel, which does. No
+call tells which of the two it takes, but a copy by a kernel waits for the other kernel.
 """
 
 import statistics
@@ -12,16 +12,15 @@ from typing import Final
 
 import numpy as np
 
-from wavetrim.kernels.transfer.pinned import pin_matrix
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix, pin_matrix
 from wavetrim.lab.gpu.stopwatch import Stopwatch
 
 GAPS: Final = ("none", "host", "both")
-"""Nowhere, in host memory, there and in the GPU's memory."""
+"""Where rows have gaps: nowhere, in host memory, in host and GPU memory."""
 
-_LONGER: Final = 5
+_LONGER: Final = 5  # times as long as the copy the kernel runs
 _LEAST_BUSY_SECONDS: Final = 5e-3
-_START_SECONDS: Final = 0.5e-3  # by then the kernel runs
+_START_SECONDS: Final = 0.5e-3  # until the kernel runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +28,14 @@ class RowCopyReading:
     """Copies of one size between pinned memory and the GPU.
 
     Attributes:
-        row_bytes: Bytes of a row; 0 for one copy without gaps.
-        gaps: Where as many bytes are skipped behind each row: one of `GAPS`.
+        row_bytes: Bytes of a row; 0 for one contiguous copy.
+        gaps: Where a gap of the same length follows each row: one of `GAPS`.
         direction: "in" or "out".
-        size_bytes: Bytes that are copied.
+        size_bytes: Bytes copied.
         alone_seconds: Wall seconds on an idle GPU: median of the runs.
-        beside_seconds: Beside a kernel that leaves no other a place: likewise.
-        busy_seconds: How long that kernel is to run, from before the copy.
-        waited: Whether the kernel was done before the copy was, in most runs.
+        beside_seconds: Wall seconds beside a kernel that fills the GPU: median of the runs.
+        busy_seconds: Planned running time of that kernel, which starts before the copy.
+        waited: Whether the copy ended after the kernel in most runs.
         right: Whether every byte arrived.
     """
 
@@ -54,21 +53,21 @@ class RowCopyReading:
 def measure_row_copies(
     watch: Stopwatch, size_bytes: int, row_bytes: Sequence[int], runs: int
 ) -> tuple[RowCopyReading, ...]:
-    """Copy in and out, without gaps first, then for each length of a row and place of gaps.
+    """Time copies in and out: contiguous first, then for each length of a row and kind of gaps.
 
     Args:
-        watch: The GPU.
+        watch: Times launches on the GPU.
         size_bytes: Bytes of each copy; a multiple of every row.
-        row_bytes: Bytes of a row.
-        runs: Timed runs of each, after one that is not.
+        row_bytes: Lengths of a row in bytes.
+        runs: Timed runs of each, after one warm-up.
 
     Raises:
-        DeviceFailure: A CUDA error, or no memory.
+        DeviceFailure: A CUDA error, or not enough memory.
     """
     readings = []
     with watch.use_device():
         copies = _RowCopies(size_bytes)
-        watch.spin(1)  # loads it
+        watch.spin(1)  # loads the kernel
         none, *places = GAPS
         kinds = [(0, none), *((length, gaps) for length in row_bytes for gaps in places)]
         for length, gaps in kinds:
@@ -96,7 +95,7 @@ def measure_row_copies(
 def _time_beside(
     watch: Stopwatch, measure: Callable[[], float], busy_seconds: float
 ) -> tuple[float, bool]:
-    """Seconds of a copy beside a kernel, and whether the kernel was done first."""
+    """Seconds of a copy beside a kernel, and whether the kernel ended first."""
     from cupy.cuda import Device, Event, Stream
 
     Device().synchronize()
@@ -111,7 +110,7 @@ def _time_beside(
 
 
 class _RowCopies:
-    """Pinned memory and the GPU's, each with room for rows and as long a gap behind each."""
+    """Pinned memory and device memory, each with room for rows and gaps of the same length."""
 
     def __init__(self, size_bytes: int) -> None:
         import cupy
@@ -125,7 +124,7 @@ class _RowCopies:
         self._direction = "in"
 
     def prepare(self, row_bytes: int, gaps: str, direction: str) -> None:
-        """Choose what `time` copies; the side that is written holds nothing of it yet."""
+        """Choose what `time` copies, and clear the target."""
         self._length, self._direction = row_bytes or self._size_bytes, direction
         self._host_pitch = self._length * (1 if gaps == "none" else 2)
         self._held_pitch = self._length * (2 if gaps == "both" else 1)
@@ -154,7 +153,7 @@ class _RowCopies:
         return time.perf_counter() - began
 
     def is_right(self) -> bool:
-        """Whether the rows are where they belong, and nothing else was written."""
+        """Whether the rows arrived, and the gaps were not written."""
         import cupy
 
         held: Matrix = cupy.asnumpy(self._held)
@@ -165,6 +164,6 @@ class _RowCopies:
         return np.array_equal(found, expected)
 
     def _cut_rows(self, memory: Matrix, pitch: int) -> Matrix:
-        """The rows in memory where they begin so far apart."""
+        """A view of the rows in memory that begin `pitch` bytes apart."""
         rows = self._size_bytes // self._length
         return memory[: rows * pitch].reshape(rows, pitch)[:, : self._length]

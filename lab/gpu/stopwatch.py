@@ -1,4 +1,4 @@
-"""Seconds of the probes' kernels on one GPU, by CUDA events."""
+"""Times of the probes' kernels on one GPU, by CUDA events."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -8,10 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from wavetrim.kernels.gemm.launch import count_sms, load_functions
-from wavetrim.kernels.timing.seconds import translate_failures
+from wavetrim.kernels.timing.seconds import FILLER_BYTES, translate_failures
 from wavetrim.lab.gpu.catalog import SPIN, ProbeSpec
 
-_FILLER_BYTES: Final = 512 * 2**20
 _THREADS_PER_SM: Final = 39  # cudaDevAttrMaxThreadsPerMultiProcessor
 _CLOCK_RATE: Final = 13  # cudaDevAttrClockRate, in kHz
 _SPIN_THREADS: Final = 256
@@ -20,17 +19,17 @@ _SPIN_THREADS: Final = 256
 class Stopwatch:
     """Loads and times probes on one GPU.
 
-    Before each launch that is timed, the GPU fills memory: meanwhile the launch is prepared, and
-    the caches lose what the launch before left in them.
+    The GPU fills memory before each timed launch. Meanwhile the host prepares the launch, and the
+    caches are evicted.
 
     Args:
         device_index: The GPU.
         cache_dir: Folder of compiled kernels.
-        filler_bytes: Memory to fill; more than the last cache holds.
+        filler_bytes: Memory to fill; more than the L2 cache holds.
     """
 
     def __init__(
-        self, device_index: int, cache_dir: Path, *, filler_bytes: int = _FILLER_BYTES
+        self, device_index: int, cache_dir: Path, *, filler_bytes: int = FILLER_BYTES
     ) -> None:
         self.device_index = device_index
         self._cache_dir = cache_dir
@@ -39,10 +38,10 @@ class Stopwatch:
 
     @contextlib.contextmanager
     def use_device(self) -> Iterator[None]:
-        """Make the GPU the current one; CUDA's errors become this project's.
+        """Make the GPU current; CUDA errors become `DeviceFailure`.
 
         Raises:
-            DeviceFailure: A CUDA error, or no memory.
+            DeviceFailure: A CUDA error, or not enough memory.
         """
         import cupy
 
@@ -50,15 +49,15 @@ class Stopwatch:
             yield
 
     def load(self, spec: ProbeSpec) -> tuple[Any, ...]:
-        """The functions of a probe, in the order of its entries; the device must be current.
+        """The functions of a probe, in the order of its entries. The device must be current.
 
         Raises:
-            CompilationFailed: It does not compile for this GPU.
+            CompilationFailed: The probe does not compile for this GPU.
         """
         return load_functions(spec, self._cache_dir)
 
     def time_launches(self, launch: Callable[[], object], launches: int) -> tuple[float, ...]:
-        """Seconds of each of some launches, after one that is not timed; the device is current."""
+        """Seconds of each launch, after one warm-up. The device must be current."""
         launch()
         return tuple(self._time_launch(launch) for _ in range(launches))
 
@@ -77,13 +76,12 @@ class Stopwatch:
         return float(get_elapsed_time(start, end)) / 1e3
 
     def spin(self, cycles: int, *, blocks: int | None = None, stream: Any = None) -> None:
-        """Enqueue a kernel that does nothing for so many cycles; the device is current.
+        """Enqueue a kernel that only waits. The device must be current.
 
         Args:
-            cycles: Of the multiprocessors' clock, which may be slower than its highest.
-            blocks: Blocks of 256 threads; None for as many as run at once, which leaves no other
-                kernel a place.
-            stream: The stream; CuPy's current one when None.
+            cycles: Clock cycles to wait; the clock may be below its maximum.
+            blocks: Blocks of 256 threads; None for as many as fill the GPU.
+            stream: The stream; None for CuPy's current stream.
         """
         (function,) = self.load(SPIN)
         count = self.count_spin_blocks() if blocks is None else blocks

@@ -1,4 +1,4 @@
-"""The memory-hierarchy probes on the machine at hand, as reports.
+"""The memory-hierarchy probes of this machine, as reports.
 
 Each module measures one thing with the probes of `lab/gpu/` and makes a report of it, with the
 reference's figures where it gives some. The measuring needs a GPU (except for the CPU's rows), the

@@ -1,4 +1,4 @@
-"""The probes by name."""
+"""The probes, by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ from wavetrim.scheduler.errors import FieldError
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One thing that can be measured.
+    """A probe.
 
     Attributes:
-        name: Its name in the command.
-        shows: What it shows, in words.
-        run: Measures it.
-        run_without_gpu: Measures it where there is no GPU; None if it needs one.
+        name: Name in the command.
+        shows: Description for the command's help.
+        run: Measures and reports.
+        run_without_gpu: The same on a machine without a GPU; None if it needs one.
     """
 
     name: str
@@ -56,14 +56,14 @@ PROBES: Final = (
     Probe(waves.NAME, waves.SHOWS, waves.run_probe),
     Probe(cpu_rows.NAME, cpu_rows.SHOWS, cpu_rows.run_probe, cpu_rows.run_probe),
 )
-"""Global memory first, then what is on a multiprocessor, then the links, the kernels, the CPU."""
+"""Global memory first, then multiprocessors, links, kernels, and the CPU."""
 
 
 def find_probe(name: str) -> Probe:
     """The probe of that name.
 
     Raises:
-        FieldError: There is none.
+        FieldError: There is no such probe.
     """
     for probe in PROBES:
         if probe.name == name:

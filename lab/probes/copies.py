@@ -1,4 +1,4 @@
-"""Copies on the GPU whose rate depends on one thing: how far elements, rows or loads lie apart."""
+"""Probes of copies within the GPU: rates by stride, offset, width of loads, pitch and transpose."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,14 +27,14 @@ VECTOR_ELEMENTS: Final = 1 << 26
 LAUNCHES: Final = 9
 
 STRIDED_GBYTES: Final = {1: 106.6, 2: 34.8, 8: 7.9, 16: 4.9, 32: 2.7}
-"""The reference's 1e9 bytes a second of out[i·s] = in[i·s], by the stride s: 16,776,960 floats,
-blocks of 256."""
+"""The reference's rates of out[i·s] = in[i·s], in 1e9 bytes a second by the stride s: 16,776,960
+floats, blocks of 256."""
 
 OFFSET_GBYTES: Final = {0: 106.6, 1: 72.2, 8: 78.2, 16: 83.4, 32: 105.7}
-"""Likewise of out[i + o] = in[i + o], by the offset o."""
+"""The reference's rates of out[i + o] = in[i + o], likewise, by the offset o."""
 
 _ITEM_BYTES: Final = 4
-_USABLE: Final = 0.75  # of the GPU's memory; others may hold some of it
+_USABLE: Final = 0.75  # share of the GPU's memory to use; other processes may hold some
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +42,20 @@ class CopyProbe:
     """One kind of copy.
 
     Attributes:
-        name: Its name in the command.
-        shows: What it shows, in words.
+        name: Name in the command.
+        shows: Description for the command's help.
         measure: Takes the readings.
-        title: What is computed; "{elements}" is their number.
-        table: What its table shows.
-        step: What is varied, as the table calls it.
-        column: The same in the figures for a program.
-        panel: What its plot's panel shows.
-        x_label: What is varied, as the plot calls it.
-        plot: What its plot shows.
-        note: Makes sentences about what was found.
-        reference: The reference's 1e9 bytes a second, by what is varied.
-        powers_of_two: Whether steps are.
-        logarithmic: Whether rates are drawn so.
+        title: What is computed; "{elements}" is replaced by their number.
+        table: Title of the table.
+        step: Name of the varied quantity in the table.
+        column: Its name in the CSV file.
+        panel: Title of the plot's panel.
+        x_label: Its name in the plot.
+        plot: Title of the plot.
+        note: Makes sentences about the findings.
+        reference: The reference's rates in 1e9 bytes a second, by the varied quantity.
+        powers_of_two: Whether the varied quantity is drawn on a logarithmic axis.
+        logarithmic: Whether rates are drawn on a logarithmic axis.
     """
 
     name: str
@@ -83,7 +83,7 @@ class CopyProbe:
         return self.make_report(self.measure(bench, watch), bench.hardware)
 
     def make_report(self, readings: Sequence[MemoryReading], hardware: Hardware) -> Report:
-        """Rates over what is varied, beside the reference's."""
+        """The report: rates over the varied quantity, with the reference's."""
         elements = readings[0].moved_bytes // (2 * _ITEM_BYTES)
         panel = draw_rates(
             self.panel,
@@ -107,7 +107,7 @@ class CopyProbe:
 
 
 def fit_strides(elements: int, memory_bytes: int) -> tuple[int, ...]:
-    """Those of `STRIDES` whose source and target fit the memory; the first in any case."""
+    """Those of `STRIDES` whose source and target fit the memory; always the first."""
     room = memory_bytes // (2 * _ITEM_BYTES * elements)
     return tuple(stride for stride in STRIDES if stride <= max(1, room))
 

@@ -1,4 +1,4 @@
-"""The CPU path's curve: seconds over the rows of C that the CPU computes."""
+"""The CPU's cost curve: time over the rows of C that the CPU computes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ RUNS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class RowsReading(Timed):
-    """Products of some rows with one B.
+    """Timed runs of one product.
 
     Attributes:
         problem: The product.
@@ -48,13 +48,13 @@ class RowsReading(Timed):
 def run_probe(
     bench: Bench | CpuBench, rows: Sequence[int] = ROWS, side: int = SIDE, runs: int = RUNS
 ) -> Report:
-    """Measure every number of rows against a square B, in both element types.
+    """Measure each number of rows with a square B, in both element types.
 
     Args:
-        bench: The machine; all of its CPU threads are used, and no GPU.
-        rows: Rows of A and C.
+        bench: The machine; uses all of its CPU threads, and no GPU.
+        rows: Numbers of rows of A and C.
         side: N and K.
-        runs: Timed runs of each, after one that is not.
+        runs: Timed runs of each, after one warm-up.
     """
     problems = [GemmProblem(m, side, side, dtype) for dtype in DTYPES for m in rows]
     readings = []
@@ -66,7 +66,7 @@ def run_probe(
 
 
 def make_report(readings: Sequence[RowsReading], hardware: Hardware) -> Report:
-    """Times and rates over the rows, a panel for each."""
+    """The report: times and rates over the rows."""
     dtypes = tuple(dict.fromkeys(one.problem.dtype for one in readings))
     known = {(one.problem.dtype, one.problem.m): one for one in readings}
     rows = sorted({one.problem.m for one in readings})

@@ -1,4 +1,4 @@
-"""Reads of a warp in cycles: banks of shared memory, constant memory and the read-only cache."""
+"""Clock cycles of a warp's reads: banks of shared memory, constant memory, read-only cache."""
 
 import math
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _BANKS: Final = 32
 
 
 def run_banks(bench: Bench) -> Report:
-    """Measure strides, of which 0 is a broadcast, and multicasts to groups of lanes.
+    """Measure strides (0 is a broadcast) and multicasts to groups of lanes.
 
     Raises:
         KernelsError: The kernel fails.
@@ -41,12 +41,12 @@ def run_banks(bench: Bench) -> Report:
 
 
 def count_turns(stride: int) -> int:
-    """Turns that the banks take for words that lie so far apart: the degree of the conflict."""
+    """Degree of the bank conflict at a stride."""
     return math.gcd(stride, _BANKS) if stride else 1
 
 
 def report_banks(readings: Sequence[CycleReading], hardware: Hardware) -> Report:
-    """Cycles beside the degree of the conflict, and those of multicasts."""
+    """The report: cycles and degree of conflict by stride, and cycles of multicasts."""
     strides = [one for one in readings if one.way == "stride"]
     multicasts = [one for one in readings if one.way == "multicast"]
     alone = next((one.cycles for one in strides if one.step == 1), strides[0].cycles)
@@ -81,7 +81,7 @@ def report_banks(readings: Sequence[CycleReading], hardware: Hardware) -> Report
 
 
 def run_constants(bench: Bench) -> Report:
-    """Measure warps that read so many different words at once.
+    """Measure reads by the number of different words in a warp.
 
     Raises:
         KernelsError: The kernel fails.
@@ -92,7 +92,7 @@ def run_constants(bench: Bench) -> Report:
 
 
 def report_constants(readings: Sequence[CycleReading], hardware: Hardware) -> Report:
-    """Cycles of both ways over the different words."""
+    """The report: cycles of both memories by the number of different words."""
     panel = draw_cycles("a table in a cache", "different words in a warp's read", readings)
     return Report(
         name=CONSTANTS,
@@ -111,7 +111,7 @@ def report_constants(readings: Sequence[CycleReading], hardware: Hardware) -> Re
 
 
 def tabulate_cycles(title: str, step: str, readings: Sequence[CycleReading]) -> Table:
-    """Cycles by step and way; a way may lack some steps."""
+    """A table of cycles by step and way; readings may be missing."""
     ways = tuple(dict.fromkeys(one.way for one in readings))
     known = {(one.way, one.step): one.cycles for one in readings}
     rows = tuple(
@@ -122,7 +122,7 @@ def tabulate_cycles(title: str, step: str, readings: Sequence[CycleReading]) -> 
 
 
 def draw_cycles(title: str, x_label: str, readings: Sequence[CycleReading]) -> Panel:
-    """Cycles over the steps, a line for each way."""
+    """A panel of cycles over steps, with a line for each way."""
     lines = []
     for colour, way in enumerate(dict.fromkeys(one.way for one in readings)):
         of_way = sorted((one for one in readings if one.way == way), key=lambda one: one.step)
@@ -132,7 +132,7 @@ def draw_cycles(title: str, x_label: str, readings: Sequence[CycleReading]) -> P
 
 
 def make_rows(step: str, readings: Sequence[CycleReading]) -> tuple[Row, ...]:
-    """The figures for a program."""
+    """The readings as rows of a CSV file."""
     return tuple(
         {"way": one.way, step: one.step, "cycles": one.cycles, "right": one.right}
         for one in readings

@@ -13,13 +13,13 @@ _LEAST_DRAWN: Final = 1024
 def tabulate_links(
     title: str, way: str, readings: Sequence[LinkReading], *, latency: bool
 ) -> Table:
-    """Microseconds, or GB/s in all directions together, by way and size.
+    """A table of latencies in µs, or rates in GB/s (all directions together), by way and size.
 
     Args:
-        title: What is shown; the unit is added.
-        way: What the ways are: "memory".
-        readings: A way may lack some sizes.
-        latency: Whether to show microseconds.
+        title: Title; the unit is added.
+        way: Heading of the ways, such as "memory".
+        readings: The readings; some sizes of a way may be missing.
+        latency: Whether to show latencies.
     """
     directions = tuple(dict.fromkeys(one.direction for one in readings))
     known = {(one.way, one.size_bytes, one.direction): one for one in readings}
@@ -38,7 +38,7 @@ def tabulate_links(
 
 
 def draw_links(title: str, readings: Sequence[LinkReading]) -> Panel:
-    """Bytes a second of one way over the size, from 1 KiB on, a line for each direction."""
+    """A panel of rates over the size, from 1 KiB on, with a line for each direction."""
     lines = []
     for colour, direction in enumerate(dict.fromkeys(one.direction for one in readings)):
         points = [
@@ -59,7 +59,7 @@ def draw_links(title: str, readings: Sequence[LinkReading]) -> Panel:
 
 
 def make_rows(readings: Sequence[LinkReading]) -> tuple[Row, ...]:
-    """The figures for a program."""
+    """The readings as rows of a CSV file."""
     return tuple(
         {
             "way": one.way,
@@ -77,7 +77,7 @@ def make_rows(readings: Sequence[LinkReading]) -> tuple[Row, ...]:
 
 
 def name_wrong_copies(readings: Sequence[LinkReading]) -> tuple[str, ...]:
-    """Those whose bytes were wrong."""
+    """Names of the copies with wrong bytes."""
     return tuple(
         f"{one.way} {one.direction}, {format_size(one.size_bytes)}"
         for one in readings
@@ -86,7 +86,7 @@ def name_wrong_copies(readings: Sequence[LinkReading]) -> tuple[str, ...]:
 
 
 def format_size(size_bytes: int) -> str:
-    """With the largest binary unit that leaves a whole number: "64 KiB"."""
+    """The size in the largest binary unit that gives a whole number: "64 KiB"."""
     unit = 0
     while size_bytes and size_bytes % 1024 == 0 and unit < 3:
         size_bytes //= 1024

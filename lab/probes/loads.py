@@ -21,7 +21,7 @@ SWEEPS: Final[dict[str, tuple[int, ...]]] = {
     "offset": (0, 1, 8, 16, 32),
     "taps": (1, 2, 4, 8, 16),
 }
-"""What is varied, the two others at their least."""
+"""Values of each varied quantity, with the two others at their smallest."""
 
 _LEAST: Final = {"stride": 1, "offset": 0, "taps": 1}
 _NOTES: Final = (
@@ -35,7 +35,7 @@ _NOTES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Readings over one of the three, whose value is their step."""
+    """Readings over one varied quantity, which is their step."""
 
     varied: str
     readings: tuple[MemoryReading, ...]
@@ -59,13 +59,13 @@ def run_probe(bench: Bench, elements: int = COPY_ELEMENTS) -> Report:
 
 
 def list_case(varied: str, value: int) -> tuple[int, int, int]:
-    """Stride, offset and taps, all at their least but one."""
+    """(stride, offset, taps), all at their smallest except `varied`."""
     stride, offset, taps = (_LEAST | {varied: value}).values()
     return stride, offset, taps
 
 
 def make_report(sweeps: Sequence[Sweep], hardware: Hardware) -> Report:
-    """A table, and a panel, for each sweep."""
+    """The report: a table and a panel for each sweep."""
     readings = [one for sweep in sweeps for one in sweep.readings]
     panels = tuple(
         draw_rates(

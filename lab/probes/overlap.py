@@ -1,6 +1,7 @@
-"""What a GPU does at once: copies beside kernels, by the number of streams, and several kernels."""
+"""Concurrency on a GPU: copies with kernels by the number of streams, and kernels with kernels."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Final
 
 from wavetrim.lab.gpu.overlap import (
@@ -31,19 +32,19 @@ LAUNCHES_SHOW: Final = (
 COUNTS: Final = (1, 2, 4, 8, 16, 32)
 
 
-def run_overlap(bench: Bench, size_bytes: int = SIZE_BYTES) -> Report:
+def run_overlap(bench: Bench) -> Report:
     """Measure each number of streams.
 
     Raises:
         KernelsError: There is not enough memory, or a kernel or a copy fails.
     """
-    bench.tell(0.0, f"{format_size(size_bytes)} in {CHUNKS} chunks")
+    bench.tell(0.0, f"{format_size(SIZE_BYTES)} in {CHUNKS} chunks")
     watch = Stopwatch(bench.device.index, bench.cache_dir)
-    return report_overlap(measure_overlap(watch, size_bytes, CHUNKS, STREAMS, RUNS), bench.hardware)
+    return report_overlap(measure_overlap(watch, SIZE_BYTES, CHUNKS, STREAMS, RUNS), bench.hardware)
 
 
 def report_overlap(found: Timeline, hardware: Hardware) -> Report:
-    """Times by streams, beside those of the parts."""
+    """The report: times of the parts, and by number of streams."""
     parts = (
         ("copies in alone", found.in_seconds),
         ("kernels alone", found.kernel_seconds),
@@ -105,7 +106,7 @@ def _show(parts: tuple[tuple[str, float], ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def run_launches(bench: Bench) -> Report:
-    """Measure every number of kernels.
+    """Measure each number of kernels.
 
     Raises:
         KernelsError: The kernel fails.
@@ -116,7 +117,7 @@ def run_launches(bench: Bench) -> Report:
 
 
 def report_launches(readings: Sequence[LaunchReading], hardware: Hardware) -> Report:
-    """Times of both ways over the number of kernels."""
+    """The report: times in one and in many streams by number of kernels."""
     cells = tuple(
         (
             str(one.kernels),
@@ -151,14 +152,6 @@ def report_launches(readings: Sequence[LaunchReading], hardware: Hardware) -> Re
         findings=("A call returns before its kernel has run: the host may compute meanwhile.",),
         tables=(Table("Kernels at once", head, cells),),
         plots=(Plot("", f"{LAUNCHES}: kernels beside kernels", (panel,)),),
-        rows=tuple(
-            {
-                "kernels": one.kernels,
-                "enqueue_seconds": one.enqueue_seconds,
-                "one_stream_seconds": one.one_stream_seconds,
-                "many_streams_seconds": one.many_streams_seconds,
-            }
-            for one in readings
-        ),
+        rows=tuple(map(asdict, readings)),
         passed=True,
     )

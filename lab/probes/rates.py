@@ -1,4 +1,4 @@
-"""Tables, plots and rows of rates over what was varied."""
+"""Tables, plots and CSV rows of rates over a varied quantity."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -14,12 +14,12 @@ RIGHT: Final = "Every result was right."
 
 
 def name_wrong(wrong: Iterable[str]) -> tuple[str, ...]:
-    """A sentence for each reading that was wrong; one if there is none."""
+    """A sentence for each wrong reading, or one that all are right."""
     return tuple(f"WRONG: {reading}." for reading in wrong) or (RIGHT,)
 
 
 def list_ways(readings: Sequence[MemoryReading]) -> tuple[str, ...]:
-    """The ways of all readings, in their order."""
+    """The ways of the readings, in order."""
     return tuple(dict.fromkeys(one.way for one in readings))
 
 
@@ -29,13 +29,15 @@ def tabulate_rates(
     readings: Sequence[MemoryReading],
     reference: Mapping[int, float] | None = None,
 ) -> Table:
-    """GB/s by step and way; with one way also its share of the first, and the reference's.
+    """A table of rates in GB/s by step and way.
+
+    With only one way it also has the ratio to the first rate.
 
     Args:
-        title: What is shown; the unit is added.
-        step: What was varied.
-        readings: A way may lack some steps.
-        reference: The reference's 1e9 bytes a second by step; its shares are of its first.
+        title: Title; the unit is added.
+        step: Name of the varied quantity.
+        readings: The readings; some steps of a way may be missing.
+        reference: The reference's rates in 1e9 bytes a second by step, shown likewise.
     """
     ways = list_ways(readings)
     known = {(one.way, one.step): one.gbytes_per_second for one in readings}
@@ -66,7 +68,7 @@ def draw_rates(
     powers_of_two: bool = False,
     logarithmic: bool = True,
 ) -> Panel:
-    """Bytes a second over the steps, a line for each way; the reference's dashed."""
+    """A panel of rates over steps, with a line for each way; the reference's line is dashed."""
     lines = []
     for colour, way in enumerate(list_ways(readings)):
         of_way = [one for one in readings if one.way == way]
@@ -91,7 +93,7 @@ def draw_rates(
 def make_rows(
     step: str, readings: Sequence[MemoryReading], reference: Mapping[int, float] | None = None
 ) -> tuple[Row, ...]:
-    """The figures for a program."""
+    """The readings as rows of a CSV file."""
     return tuple(
         {
             "way": one.way,

@@ -1,4 +1,4 @@
-"""Registers: what launch bounds leave a thread, and what it costs when that is too little."""
+"""Register pressure: registers that launch bounds leave a thread, spills, and their cost."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -30,7 +30,7 @@ def run_probe(bench: Bench) -> Report:
 
 
 def make_report(readings: Sequence[RegisterReading], hardware: Hardware) -> Report:
-    """Registers, spills and times."""
+    """The report: registers, spills and times."""
     first = readings[0].seconds
     cells = tuple(
         (

@@ -1,6 +1,7 @@
-"""Copies of parts of rows beside a kernel: those that are kernels themselves wait for it."""
+"""Copies of parts of rows beside a kernel: copies that run as kernels wait for it."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Final
 
 from wavetrim.lab.gpu.row_copies import GAPS, RowCopyReading, measure_row_copies
@@ -31,7 +32,7 @@ def run_probe(bench: Bench, size_bytes: int = SIZE_BYTES) -> Report:
 
 
 def make_report(readings: Sequence[RowCopyReading], hardware: Hardware) -> Report:
-    """Rates alone and times beside the kernel, by the length of a row."""
+    """The report: rates alone and times beside the kernel, by length of a row."""
     cells = tuple(
         (
             _name_rows(one.row_bytes),
@@ -44,15 +45,7 @@ def make_report(readings: Sequence[RowCopyReading], hardware: Hardware) -> Repor
         )
         for one in readings
     )
-    head = (
-        "row",
-        "gaps",
-        "direction",
-        "GB/s alone",
-        "ms alone",
-        "ms beside",
-        "waited",
-    )
+    head = ("row", "gaps", "direction", "GB/s alone", "ms alone", "ms beside", "waited")
     size = format_size(readings[0].size_bytes)
     busy = format_milliseconds(min(one.busy_seconds for one in readings))
     panels = tuple(_draw(direction, readings) for direction in ("in", "out"))
@@ -69,34 +62,19 @@ def make_report(readings: Sequence[RowCopyReading], hardware: Hardware) -> Repor
         ),
         tables=(Table(f"Copies of {size}", head, cells),),
         plots=(Plot("", f"{NAME}: alone, and beside a kernel", panels, same_y=True),),
-        rows=tuple(
-            {
-                "row_bytes": one.row_bytes,
-                "gaps": one.gaps,
-                "direction": one.direction,
-                "size_bytes": one.size_bytes,
-                "alone_seconds": one.alone_seconds,
-                "beside_seconds": one.beside_seconds,
-                "busy_seconds": one.busy_seconds,
-                "waited": one.waited,
-                "right": one.right,
-            }
-            for one in readings
-        ),
+        rows=tuple(map(asdict, readings)),
         passed=all(one.right for one in readings),
     )
 
 
 def _draw(direction: str, readings: Sequence[RowCopyReading]) -> Panel:
-    """Copies in rows; without gaps there is no length of a row."""
+    """A panel of times by length of a row, without the contiguous copies."""
     lines: list[Line] = []
     for gaps in GAPS[1:]:
         rows = [one for one in readings if (one.direction, one.gaps) == (direction, gaps)]
         x = tuple(one.row_bytes / 1024 for one in rows)
-        alone, beside = (
-            tuple(one.alone_seconds for one in rows),
-            tuple(one.beside_seconds for one in rows),
-        )
+        alone = tuple(one.alone_seconds for one in rows)
+        beside = tuple(one.beside_seconds for one in rows)
         lines += [
             Line(f"gaps {gaps}, alone", x, alone, colour=len(lines)),
             Line(f"gaps {gaps}, beside a kernel", x, beside, colour=len(lines) + 1),

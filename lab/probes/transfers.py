@@ -1,4 +1,4 @@
-"""Copies over links, by kind of memory and direction: host and GPU, and two GPUs."""
+"""Copies over links by kind of memory and direction: host and GPU, and two GPUs."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -36,25 +36,23 @@ PEER_SIZES: Final = (4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20)
 _LATENCY_SIZE: Final = 4 << 10
 
 
-def run_transfers(
-    bench: Bench, sizes: Sequence[int] = SIZES, lock_sizes: Sequence[int] = LOCK_SIZES
-) -> Report:
-    """Measure every size, kind of memory and direction, and what locking costs.
+def run_transfers(bench: Bench) -> Report:
+    """Measure each size, kind of memory and direction, and the cost of page-locking.
 
     Raises:
         KernelsError: There is not enough memory, or a copy fails.
     """
     bench.tell(0.0, "copies")
-    readings = measure_transfers(bench.device.index, sizes, RUNS)
+    readings = measure_transfers(bench.device.index, SIZES, RUNS)
     bench.tell(0.8, "locking memory")
-    locks = measure_locking(bench.device.index, lock_sizes, LOCK_RUNS)
+    locks = measure_locking(bench.device.index, LOCK_SIZES, LOCK_RUNS)
     return report_transfers(readings, locks, bench.hardware)
 
 
 def report_transfers(
     readings: Sequence[LinkReading], locks: Sequence[LockReading], hardware: Hardware
 ) -> Report:
-    """Rates of the sizes, latencies of the small ones, and the cost of locked memory."""
+    """The report: rates, latencies of small copies, and times of page-locking."""
     small = [one for one in readings if one.size_bytes <= _LATENCY_SIZE]
     large = [one for one in readings if one.size_bytes > _LATENCY_SIZE] or readings
     panels = tuple(
@@ -78,23 +76,23 @@ def report_transfers(
     )
 
 
-def run_peers(bench: Bench, sizes: Sequence[int] = PEER_SIZES) -> Report:
+def run_peers(bench: Bench) -> Report:
     """Measure every size between the first two GPUs.
 
     Raises:
-        DeviceUnavailable: There is only one.
+        DeviceUnavailable: There is only one GPU.
         KernelsError: There is not enough memory, or a copy fails.
     """
     if not bench.others:
         raise DeviceUnavailable(f"the probe {PEERS} measures two GPUs, and there is one")
     first, second = bench.device.index, bench.others[0].index
     bench.tell(0.0, f"GPUs {first} and {second}")
-    readings = measure_peers(first, second, bench.cache_dir, sizes, RUNS)
+    readings = measure_peers(first, second, bench.cache_dir, PEER_SIZES, RUNS)
     return report_peers(readings, bench.hardware, direct=can_access_peer(first, second))
 
 
 def report_peers(readings: Sequence[LinkReading], hardware: Hardware, *, direct: bool) -> Report:
-    """Rates and latencies of each way."""
+    """The report: rates and latencies of each way."""
     ways = dict.fromkeys(one.way for one in readings)
     panels = tuple(draw_links(way, [one for one in readings if one.way == way]) for way in ways)
     access = "can" if direct else "cannot"
@@ -133,7 +131,7 @@ def _tabulate_locks(locks: Sequence[LockReading]) -> Table:
 
 
 def _list_lock_seconds(locks: Sequence[LockReading]) -> list[tuple[str, int, float]]:
-    """What is done, with how much, and how long it takes."""
+    """(operation, size in bytes, seconds) of each reading."""
     return [
         (what, one.size_bytes, seconds)
         for one in locks

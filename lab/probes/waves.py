@@ -1,4 +1,4 @@
-"""Wave staircases: seconds of each kernel over its tiles, and what the model makes of them."""
+"""Wave staircases: time of each kernel over its tiles, with the fitted model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,12 +29,12 @@ _REPEATS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Staircase:
-    """A kernel's launches and what was fitted to them.
+    """A kernel's measured times and their model.
 
     Attributes:
-        model: The fit, as calibration makes it.
+        model: The model, fitted as in calibration.
         tiles: Tiles of each launch, increasing.
-        seconds: Median seconds of each.
+        seconds: Median seconds of each launch.
     """
 
     model: KernelModel
@@ -42,7 +42,7 @@ class Staircase:
     seconds: tuple[float, ...]
 
     def predict(self, tiles: int) -> float:
-        """Seconds by the model: the launch, and whole waves or what the kernel makes of them."""
+        """Seconds by the model: the launch and whole waves, or a last wave split along K."""
         model = self.model
         spec = find_kernel(model.kernel, model.dtype, model.tile)
         waves: float = divide_up(tiles, model.slots)
@@ -53,7 +53,7 @@ class Staircase:
 
 
 def run_probe(bench: Bench, specs: Sequence[KernelSpec] | None = None) -> Report:
-    """Measure kernels; of each name and element type the first one that runs, if none are named.
+    """Measure kernels; by default those of `pick_kernels`.
 
     Raises:
         KernelsError: A kernel fails.
@@ -67,7 +67,7 @@ def run_probe(bench: Bench, specs: Sequence[KernelSpec] | None = None) -> Report
 
 
 def pick_kernels(compute_capability: tuple[int, int]) -> tuple[KernelSpec, ...]:
-    """The first kernel of each name in float32 and float64 that such a GPU runs."""
+    """The first kernel of each name, in float32 and float64, that the GPU runs."""
     firsts: dict[tuple[str, str], KernelSpec] = {}
     for dtype in _DTYPES:
         for spec in list_kernels(dtype=dtype, compute_capability=compute_capability):
@@ -79,7 +79,7 @@ def choose_tiles(sm_count: int, slots: int) -> tuple[int, tuple[int, ...]]:
     """A quantum of tiles, and multiples of it that cover three waves.
 
     Returns:
-        A divisor of `sm_count` of about a quarter, and increasing multiples, at least 1.
+        (a divisor of `sm_count` of at most a quarter of it, increasing multiples).
     """
     most = max(1, sm_count // 4)
     quantum = next(size for size in range(most, 0, -1) if sm_count % size == 0)
@@ -88,7 +88,7 @@ def choose_tiles(sm_count: int, slots: int) -> tuple[int, tuple[int, ...]]:
 
 
 def make_report(stairs: Sequence[Staircase], hardware: Hardware) -> Report:
-    """The fitted models as a table, and each staircase beside its model."""
+    """The report: a table of the models, and plots of each staircase with its model."""
     cells = tuple(
         (
             f"{one.model.kernel} {one.model.tile} {one.model.dtype}",

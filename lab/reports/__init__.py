@@ -1,1 +1,1 @@
-"""What a measurement in the lab has and becomes: a `bench`, and a `report` of tables and plots."""
+"""Reports of the lab: the machine (`bench`), and a `report` with tables and plots."""

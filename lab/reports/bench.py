@@ -1,4 +1,4 @@
-"""Where an experiment runs, and what it is told there."""
+"""The machine of an experiment, and how it reports progress."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,19 +10,19 @@ from wavetrim.kernels.device import DeviceInfo, explain_no_devices
 from wavetrim.kernels.errors import DeviceUnavailable
 
 NO_GPU: Final = "none"
-"""Name of the GPU where none was used."""
+"""The GPU's name in reports of experiments without a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What figures were measured on.
+    """The hardware of a measurement.
 
     Attributes:
-        gpu: Name of the GPU; "none" where none was used.
-        sm_count: Its multiprocessors.
+        gpu: Name of the GPU; "none" if none was used.
+        sm_count: Number of its multiprocessors.
         driver: Version of its driver.
         cpu: Name of the CPU.
-        cpu_threads: Threads that the CPU path used.
+        cpu_threads: CPU threads used.
     """
 
     gpu: str
@@ -52,9 +52,10 @@ class Bench:
         device: The GPU.
         cache_dir: Folder of compiled kernels.
         cpu_threads: Threads of the CPU path.
-        gpu_memory_bytes: GPU memory that products in host memory may take; None for what is free.
-        others: Further GPUs, for what takes two.
-        tell: Told the finished share, 0…1, and what is measured next.
+        gpu_memory_bytes: GPU memory that products in host memory may use; None for all that is
+            free.
+        others: Further GPUs, for experiments with two.
+        tell: Called with the finished share, 0…1, and what is measured next.
     """
 
     device: DeviceInfo
@@ -69,11 +70,7 @@ class Bench:
         """What is measured here."""
         device = self.device
         return Hardware(
-            device.name,
-            device.sm_count,
-            device.driver_version,
-            find_cpu_name(),
-            self.cpu_threads,
+            device.name, device.sm_count, device.driver_version, find_cpu_name(), self.cpu_threads
         )
 
 
@@ -84,7 +81,7 @@ class CpuBench:
     Attributes:
         cpu_threads: Threads of the CPU path.
         cache_dir: Folder of compiled code; None to compile none.
-        tell: Told the finished share, 0…1, and what is measured next.
+        tell: Called with the finished share, 0…1, and what is measured next.
     """
 
     cpu_threads: int
@@ -98,14 +95,14 @@ class CpuBench:
 
 
 def pick_device(devices: Sequence[DeviceInfo], choice: str | None) -> DeviceInfo:
-    """The GPU that is measured: the first one.
+    """The GPU to measure: the first one.
 
     Args:
         devices: The GPUs that may be used.
-        choice: The setting that chose them, WAVETRIM_DEVICES; None when it is not set.
+        choice: The setting WAVETRIM_DEVICES; None if it is not set.
 
     Raises:
-        DeviceUnavailable: There is none; the message says what is missing.
+        DeviceUnavailable: There is no GPU; the message says why.
     """
     if devices:
         return devices[0]

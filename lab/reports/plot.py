@@ -1,6 +1,6 @@
-"""Plots of figures: what they show, and how matplotlib draws it.
+"""Plots: their description, and drawing by matplotlib.
 
-matplotlib is imported only here and only when a plot is drawn.
+matplotlib is imported only here, and only when a plot is drawn.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Okabe and Ito's, which colour-blind readers tell apart."""
+"""Colours of Okabe and Ito, which colour-blind readers can distinguish."""
 
 _MARKERS: Final = "osD^v*"
 _DOTS_PER_INCH: Final = 150
@@ -26,14 +26,14 @@ _TITLE_CHARACTERS: Final = 62
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Points joined by a line; those of the reference are dashed.
+    """Points joined by a line.
 
     Attributes:
-        label: Its words in the legend.
+        label: Label in the legend.
         x: Abscissas.
         y: Ordinates, as many.
-        reference: Whether these are another machine's figures.
-        colour: Lines of the same number have the same colour and marker.
+        reference: Whether these are the reference's figures, drawn dashed.
+        colour: Index of colour and marker.
     """
 
     label: str
@@ -48,13 +48,13 @@ class Panel:
     """Lines on one pair of axes.
 
     Attributes:
-        title: What they show.
+        title: Title of the panel.
         x_label: Quantity of the abscissa.
         y_label: Quantity of the ordinate, with its unit.
-        lines: At least one.
-        powers_of_two: Whether the abscissa is logarithmic, with a tick at each of its points.
+        lines: At least one line.
+        powers_of_two: Whether the abscissa is logarithmic, with a tick at each point.
         logarithmic: Whether the ordinate is logarithmic; otherwise it begins at 0.
-        y_unit: Unit that takes prefixes at the ticks ("s": 20 µs); "" for plain numbers.
+        y_unit: Unit of the ticks, with prefixes ("s": 20 µs); "" for plain numbers.
     """
 
     title: str
@@ -71,10 +71,10 @@ class Plot:
     """Panels side by side, in one file.
 
     Attributes:
-        name: End of the file's name; "" where an experiment has one plot only.
-        title: What is shown; the hardware is added when it is drawn.
-        panels: From left to right.
-        same_y: Whether all share one ordinate.
+        name: Suffix of the file's name; "" for the only plot of an experiment.
+        title: Title; the hardware is added when it is drawn.
+        panels: Panels from left to right.
+        same_y: Whether all panels share one ordinate.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Plot:
 
 
 def require_drawing() -> None:
-    """Check that plots can be drawn, without importing what draws them.
+    """Check that matplotlib is installed, without importing it.
 
     Raises:
         DrawingUnavailable: matplotlib is not installed.
@@ -97,11 +97,11 @@ def require_drawing() -> None:
 
 
 def draw_plot(plot: Plot, hardware: str) -> bytes:
-    """A PNG file with the hardware in its title.
+    """Draw a plot as PNG, with the hardware in its title.
 
     Args:
-        plot: What to draw.
-        hardware: What the figures were measured on.
+        plot: The plot.
+        hardware: Hardware of the measurement.
 
     Raises:
         DrawingUnavailable: matplotlib is not installed.
@@ -125,7 +125,7 @@ def draw_plot(plot: Plot, hardware: str) -> bytes:
 
 
 def _reduce_colours(png: io.BytesIO) -> bytes:
-    """The picture with a palette: a third of the bytes, and the lines look as before."""
+    """Convert a PNG to a palette: a third of the bytes, and lines look the same."""
     from PIL import Image
 
     reduced = io.BytesIO()
@@ -151,7 +151,7 @@ def _draw_panel(axes: "Axes", panel: Panel) -> None:
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label + (", logarithmic" if panel.logarithmic else ""))
     axes.grid(visible=True, which="major", alpha=0.35)
-    # Below the axes, where it hides nothing.
+    # The legend is below the axes, where it hides nothing.
     columns = min(4, len(panel.lines))
     axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=columns)
 

@@ -1,4 +1,4 @@
-"""What an experiment found, and the files that say so."""
+"""The report of an experiment, and its files."""
 
 import tempfile
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from wavetrim.lab.reports.table import Row, Table, format_csv, format_markdown
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an experiment found.
+    """The report of an experiment.
 
     Attributes:
-        name: Name of the experiment; its files begin with it.
+        name: Name of the experiment, and prefix of its files.
         title: What was computed.
-        hardware: What it ran on.
-        findings: Sentences that stand above the tables.
-        tables: Figures for a reader, beside those of the reference.
-        plots: Figures to look at.
-        rows: All figures, for a program.
-        passed: Whether every product was right.
+        hardware: Hardware of the measurement.
+        findings: Sentences above the tables.
+        tables: Tables, with the reference's figures.
+        plots: Plots.
+        rows: All figures, as rows of a CSV file.
+        passed: Whether every result was right.
     """
 
     name: str
@@ -37,11 +37,11 @@ class Report:
 def write_report(report: Report, folder: Path) -> tuple[Path, ...]:
     """Write the report as Markdown, CSV and PNG, and return its files.
 
-    Each file takes its place when all are written; those of that name are replaced.
+    Existing files are replaced, but only once all new ones are written.
 
     Args:
-        report: What to write.
-        folder: Made when it is not there.
+        report: The report.
+        folder: Target folder; created if missing.
 
     Raises:
         DrawingUnavailable: matplotlib is not installed.

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 Row = Mapping[str, str | int | float | bool | None]
-"""Figures by the names of their columns; None where there is none."""
+"""Values by column name; None for a missing value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as a reader sees it: its cells are text.
+    """A table of text cells.
 
     Attributes:
-        title: What it shows, with its units.
+        title: Title, with units.
         head: Names of the columns.
-        rows: As many cells each.
+        rows: Rows with as many cells.
     """
 
     title: str
@@ -26,14 +26,14 @@ class Table:
 
 
 def format_markdown(table: Table) -> str:
-    """The title and the table; its first column aligned left, the others right."""
+    """The table in Markdown; the first column is aligned left, the others right."""
     rule = ("---", *("---:" for _ in table.head[1:]))
     lines = ("| " + " | ".join(cells) + " |" for cells in (table.head, rule, *table.rows))
     return "\n".join((f"**{table.title}**", "", *lines))
 
 
 def format_csv(rows: Sequence[Row]) -> str:
-    """The rows below the names of their columns; floats with all their digits."""
+    """The rows in CSV with a header; floats have all their digits."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -42,7 +42,7 @@ def format_csv(rows: Sequence[Row]) -> str:
 
 
 def format_milliseconds(seconds: float | None) -> str:
-    """Four significant digits; empty for None."""
+    """Milliseconds with four significant digits; empty for None."""
     return "" if seconds is None else format_digits(1e3 * seconds)
 
 

@@ -13,8 +13,8 @@ from wavetrim.cpu.blocks import cut_strips
 from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.errors import PipelineCancelled
+from wavetrim.kernels.pipeline.host_product import SharedRows
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline, GpuTimings
-from wavetrim.kernels.pipeline.sharing import SharedRows
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.row_queue import RowQueue
 from wavetrim.scheduler.execution.self_scheduling import SelfSchedule

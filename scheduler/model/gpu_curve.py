@@ -82,7 +82,7 @@ class GpuCurve:
         """
         return replace(
             self,
-            rates=self.rates.stretch(copy_stretch),
+            rates=self.rates.slow_copies(copy_stretch),
             alone_rates=self._cut_rates,
             start_seconds=self.start_seconds + start_seconds,
             correction=correction,

@@ -3,7 +3,7 @@
 from typing import Final
 
 from wavetrim.kernels.catalog import KernelSpec, list_kernels
-from wavetrim.kernels.transfer.copiers import STAGING_THREADS
+from wavetrim.kernels.transfer.host_library import STAGING_THREADS
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate, CpuShare
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, Memory
 from wavetrim.scheduler.profile.machine import GpuModel, KernelModel, LinkModel

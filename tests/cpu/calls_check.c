@@ -74,11 +74,11 @@ static void multiply_vector(
 
 static const Blas blas = {{(void*)multiply, NULL}, {(void*)multiply_vector, NULL}, sizeof(int64_t)};
 
-static int take(int64_t key, double rows_in_hand)
+static int take(int64_t key, double rows_in_progress)
 {
     Caller* caller = &callers[key];
     expect(atomic_fetch_add(&caller->inside, 1) == 0, "two take at once");
-    expect(rows_in_hand >= 0 && rows_in_hand < M + 1, "more is in hand than there is");
+    expect(rows_in_progress >= 0 && rows_in_progress < M + 1, "more is in hand than there is");
     const int top = caller->rows, bottom = top + PART < M ? top + PART : M;
     const int fails = caller->round % FAILING == FAILING - 1 && top > M / 2;
     caller->rows = bottom;
@@ -102,9 +102,9 @@ static int take(int64_t key, double rows_in_hand)
 }
 
 // The whole of C from two parts of K.
-static int take_depth(int64_t key, double rows_in_hand)
+static int take_depth(int64_t key, double rows_in_progress)
 {
-    (void)rows_in_hand;
+    (void)rows_in_progress;
     Caller* caller = &callers[key];
     if (caller->rows == M) {
         end_parts(caller->call);
@@ -144,7 +144,7 @@ static void call_once(Pool* pool, Caller* caller, int64_t key, int is_deep, int 
     for (int step = 0; state != OVER && !failed && step != steps; ++step) {
         state = compute_blocks(caller->call, 50000, step % 2, &report);
         terms += report.terms;
-        if (state == TAKE) failed = !taker(key, report.rows_in_hand);
+        if (state == TAKE) failed = !taker(key, report.rows_in_progress);
     }
     end_call(caller->call);
     if (state == OVER && caller->rows == M && terms == (int64_t)M * N * K) check_result(caller, is_deep);
@@ -205,7 +205,7 @@ static void close_early(int threads)
     Report report;
     for (int state = ON; state != OVER;) {
         state = compute_blocks(caller->call, 1000000, 0, &report);
-        if (state == TAKE) take(0, report.rows_in_hand);
+        if (state == TAKE) take(0, report.rows_in_progress);
     }
     check_result(caller, 0);
     end_call(caller->call);

@@ -8,7 +8,8 @@ import pytest
 
 from tests.matrices import make_matrix
 from wavetrim.cpu.block_sums import BlockSums
-from wavetrim.cpu.library import load_cpu_library
+from wavetrim.cpu.library import CPU_LIBRARY
+from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
 LAYOUTS = ("rows", "columns", "gaps")
@@ -17,7 +18,7 @@ LAYOUTS = ("rows", "columns", "gaps")
 @pytest.fixture(scope="module", params=[("c", 1), ("c", 3), ("numpy", 1)], ids=str)
 def sums(request: pytest.FixtureRequest, kernel_cache: Path) -> Iterator[BlockSums]:
     way, threads = request.param
-    library = load_cpu_library(kernel_cache) if way == "c" else None
+    library = load_library(CPU_LIBRARY, kernel_cache) if way == "c" else None
     pool = ThreadPool(library, threads - 1) if library is not None else None
     yield BlockSums(pool, kernel_cache if way == "c" else None)
     if pool is not None:

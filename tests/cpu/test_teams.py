@@ -19,10 +19,11 @@ from tests.matrices import assert_product, make_matrix
 from wavetrim.cpu.blas import find_blas
 from wavetrim.cpu.errors import CpuError, ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.cpu.library import load_cpu_library
+from wavetrim.cpu.library import CPU_LIBRARY
 from wavetrim.cpu.native_team import NativeTeam
 from wavetrim.cpu.operands import find_blas_strides
-from wavetrim.cpu.product import Product
+from wavetrim.cpu.products import Product
+from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
 Matrix = NDArray[Any]
@@ -118,7 +119,7 @@ def test_blas_takes_what_has_unit_strides_one_way_and_room_the_other() -> None:
 
 
 def test_what_blas_does_not_take_is_left_to_python(tmp_path: Path) -> None:
-    library, blas = load_cpu_library(tmp_path), find_blas()
+    library, blas = load_library(CPU_LIBRARY, tmp_path), find_blas()
     if library is None or blas is None:
         pytest.skip("needs a C compiler on the PATH, and NumPy's OpenBLAS")
     pool = ThreadPool(library, 1)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from wavetrim.cpu.library import load_cpu_library
+from wavetrim.cpu.library import CPU_LIBRARY
+from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
 
 @pytest.fixture
 def pool(kernel_cache: Path) -> ThreadPool:
-    library = load_cpu_library(kernel_cache)
+    library = load_library(CPU_LIBRARY, kernel_cache)
     if library is None:
         pytest.skip("needs a C compiler on the PATH")
     return ThreadPool(library, 2, settles=True)

@@ -1,12 +1,11 @@
-// Copies of matrices in host memory, each shared by several threads.
+// Copies of matrices in host memory by several threads.
 //
-// A copy is a matrix of rows × columns elements, at any strides in bytes on either side. Rows whose
-// elements lie close together on both sides are copied by memcpy; other layouts element by element,
-// in squares small enough that both sides stay in the first cache.
+// Source and target may have any strides. Rows with adjacent elements on both sides are copied by
+// memcpy. Other layouts are copied element by element, in squares small enough that both sides stay in
+// the L1 cache.
 //
-// Threads of a pool take part in all copies that are under way; so does each caller, in its own copy.
-// They look for news for a moment after a copy, because the next piece of a matrix follows soon. A copy
-// wakes as many as it may use.
+// A copy wakes as many threads of the pool as it may use; the caller copies, too. Threads spin for a
+// moment after a copy, because the next piece of a matrix follows soon.
 #include "copies.h"
 
 #include <string.h>
@@ -16,26 +15,26 @@
 #endif
 
 enum {
-    CHUNK_BYTES = 128 << 10,
-    SQUARE = 32,
-    SHORT_ROW = 4096,  // bytes; longer ones memcpy itself keeps out of the caches, and faster
+    CHUNK_BYTES = 128 << 10,  // part that a thread takes at a time; chosen
+    SQUARE = 32,  // elements, each way; chosen
+    SHORT_ROW = 4096,  // bytes; longer rows memcpy itself keeps out of the caches (H200's host)
 };
 
 typedef struct {
-    Task task;  // first, as threads that join are given it
+    Task task;  // first, because helpers get its address
     char* target;
     const char* source;
     int64_t rows, columns;
     int64_t target_row, target_column;  // bytes from one element to the next
     int64_t source_row, source_column;
     int64_t item;  // bytes of an element
-    int streams;  // whether rows go past the caches
+    int streams;  // whether stores bypass the caches
     int64_t chunk_rows, chunk_columns, chunks_across;
     int64_t chunks;
     _Atomic int64_t next;
 } Copy;
 
-// memcpy of a length that the compiler knows is one move, at any alignment.
+// A memcpy of constant size is one unaligned move.
 #define COPY_SQUARE(bytes)                                                      \
     for (int64_t i = 0; i < rows; ++i)                                          \
         for (int64_t j = 0; j < columns; ++j)                                   \
@@ -52,9 +51,9 @@ static void copy_square(const Copy* copy, char* target, const char* source, int6
     }
 }
 
-// Copy a row that no core will read soon, as memcpy does. Short rows memcpy leaves, changed, in the
-// caches of the cores that copied them: a device that reads them next waits for each line to be fetched
-// from there. Behind the last row finish_streaming is due, before others are told.
+// Copy a row that a device reads next, with stores that bypass the caches. memcpy leaves short rows
+// modified in the caches, and the device would wait for each line to be fetched from there. Call
+// finish_streaming after the last row, before the copy is announced.
 #if defined(__SSE2__)
 
 enum { VECTOR = 16, BATCH = 4 * VECTOR };
@@ -129,8 +128,8 @@ static void swap(int64_t* a, int64_t* b)
     *b = old;
 }
 
-// Cut a copy into chunks of whole rows, or of parts of rows that are longer than a chunk. Matrices
-// that both lie in memory by columns are copied as their transposes.
+// Cut a copy into chunks: whole rows, or parts of rows longer than a chunk. If both sides are
+// column-major, they are copied as their transposes.
 static void cut(Copy* copy)
 {
     if (copy->target_row == copy->item && copy->source_row == copy->item) {
@@ -144,7 +143,7 @@ static void cut(Copy* copy)
         copy->columns *= copy->rows;
         copy->rows = 1;
     }
-    // Where one side is stored by columns, chunks are as wide as high.
+    // Between a row-major and another layout chunks are about square.
     const int64_t height = plain ? 1 : least(copy->rows, 8 * SQUARE);
     copy->chunk_columns = least(copy->columns, chunk_items / height);
     copy->chunk_rows = least(copy->rows, chunk_items / copy->chunk_columns);
@@ -153,7 +152,7 @@ static void cut(Copy* copy)
     atomic_init(&copy->next, 0);
 }
 
-// All of a copy, with the pool.
+// Make a copy with the help of the pool.
 static void share(Pool* pool, int helpers, Copy* copy)
 {
     if (copy->rows == 0 || copy->columns == 0) return;

@@ -1,19 +1,19 @@
-// Copies of matrices in host memory (copies.c), and what its neighbours share with it.
+// Copies of matrices in host memory (copies.c), and what the other sources here share.
 #pragma once
 
 #include "../../../native/pool.h"
 
 #include <stdint.h>
 
-enum { PAUSES = 32 };  // of who waits for the device, between two looks
+enum { PAUSES = 32 };  // pause instructions between two polls of the device; chosen
 
-// Copy with at most so many of the pool's threads, and return when all is there. Strides are in bytes;
-// items have 1, 2, 4 or 8 bytes. Any thread may call it.
+// Copy a matrix with at most `helpers` threads of the pool, and wait for the end. Strides are in bytes;
+// items have 1, 2, 4 or 8 bytes. Thread-safe.
 EXPORTED void copy_matrix(
     Pool* pool, int helpers, char* target, int64_t target_row, int64_t target_column, const char* source,
     int64_t source_row, int64_t source_column, int64_t rows, int64_t columns, int64_t item);
 
-// The same into rows that a device reads next, and no core.
+// The same with adjacent target elements, for a target that a device reads next: bypasses the caches.
 void stream_matrix(
     Pool* pool, int helpers, char* target, int64_t target_row, const char* source, int64_t source_row,
     int64_t source_column, int64_t rows, int64_t columns, int64_t item);

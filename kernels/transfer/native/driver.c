@@ -6,10 +6,7 @@
 #include <pthread.h>
 #include <time.h>
 
-enum {
-    NOT_READY = 600,  // CUresult
-    NAP_NANOSECONDS = 20000,
-};
+enum { NOT_READY = 600 };  // CUresult
 
 Driver driver;
 
@@ -48,7 +45,7 @@ int load_driver(void)
     return found;
 }
 
-// Events that a thread could sleep for would hold the copy engine up: each takes it 20 µs (H200).
+// Polls and naps, because a blocking event stops the copy engine for 20 µs (H200).
 int await_event(void* event)
 {
     const int64_t until = read_clock() + AWAKE_NANOSECONDS;

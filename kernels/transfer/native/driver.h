@@ -1,5 +1,5 @@
-// The functions of CUDA's driver that stages call, from its own library, with what CuPy made: its
-// streams, events and the addresses of its memory.
+// The functions of CUDA's driver that stages call, found in its library at run time. Streams, events and
+// device memory are CuPy's.
 #pragma once
 
 #include <stddef.h>
@@ -8,7 +8,7 @@ enum {
     ON_HOST = 1,  // CUmemorytype
     ON_DEVICE = 2,
     UNTIMED = 2,  // CUevent_flags
-    NO_DRIVER = -1,  // beside the results that are the driver's
+    NO_DRIVER = -1,  // not a result of the driver
 };
 
 typedef struct {
@@ -27,7 +27,7 @@ typedef struct {
     size_t row_bytes, rows;
 } Copy2D;  // CUDA_MEMCPY2D
 
-// They return 0, or what went wrong (CUresult).
+// All return a CUresult: 0 for success.
 typedef struct {
     int (*find_context)(void** context);
     int (*use_context)(void* context);
@@ -43,8 +43,8 @@ typedef struct {
 
 extern Driver driver;
 
-// Find the driver's functions, once for the process: 0, or NO_DRIVER. Any thread may call it.
+// Find the driver's functions, once for the process: returns 0 or NO_DRIVER. Thread-safe.
 int load_driver(void);
 
-// Wait until an event has passed: 0, or what the driver says.
+// Wait until an event has passed: returns a CUresult.
 int await_event(void* event);

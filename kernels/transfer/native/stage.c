@@ -1,116 +1,118 @@
-// A stage: one direction between the caller's memory and the device (ways.h), with a thread of its own
-// that walks through one matrix after the other. A thread of Python's would wait for the interpreter's
-// lock several times for each.
+// A stage: copies in one direction between pageable memory and the device (slabs.h), by a thread of its
+// own that takes one matrix after the other. A Python thread would wait for the interpreter's lock
+// several times for each matrix.
 //
-// One thread at a time asks a stage, in the context that it was opened in.
+// Only one thread at a time may call a stage, in the context that it was opened in.
 #include "driver.h"
-#include "ways.h"
+#include "slabs.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-// Of a small product everything waits for its first transfer and its last copy.
+// Piece of a copy by the calling thread: smaller than a slab, because a small product waits for its first
+// transfer and its last copy. Chosen.
 enum { SMALL_PIECE_BYTES = 2 << 20 };
 
-// A matrix that is to be copied, and what of the stream's comes before and behind it.
-typedef struct Errand {
-    Way way;
+// A matrix to copy, and the events around its transfers.
+typedef struct Request {
+    MatrixCopy copy;
     int inwards;
-    void* after;  // event that must have passed before; NULL for none
-    void* start;  // events that are recorded around it
-    void* end;
-    int entered;  // whether what comes before it is in the stream
-    int status;  // what the driver said of its transfers, or STOPPED
-    struct Errand* next;
-} Errand;
+    void* after;  // event to wait for; NULL for none
+    void* start;  // event to record before the transfers
+    void* end;  // event to record after the transfers
+    int entered;  // whether the wait and the start event are in the stream
+    int status;  // 0, a CUresult, or STOPPED
+    struct Request* next;
+} Request;
 
 typedef struct {
     Slabs* slabs;
     void* context;
     pthread_t thread;
-    pthread_mutex_t lock;  // of the errands and of what threads sleep for
+    pthread_mutex_t lock;  // guards the list of requests and the conditions
     pthread_cond_t begun;
     pthread_cond_t ended;
-    Errand* first;
-    Errand* last;
+    Request* first;
+    Request* last;
     int closing;
-    _Atomic int64_t asked;  // errands, counted from the first
-    _Atomic int64_t done;
-    _Atomic int64_t failed;  // the first one that failed; 0 for none
-    int status;  // what the driver said then
+    _Atomic int64_t asked;  // number of requests so far
+    _Atomic int64_t done;  // number of requests done
+    _Atomic int64_t failed;  // number of the first request that failed; 0 for none
+    int status;  // of that request
 } Stage;
 
-// Enqueue what comes before the transfers of an errand.
-static int enter(Stage* stage, Errand* errand)
+// Enqueue the wait and the start event of a request.
+static int enter(Stage* stage, Request* request)
 {
     void* const stream = stage->slabs->stream;
     int status = 0;
-    if (errand->entered) return 0;
-    errand->entered = 1;
-    if (errand->after != NULL) status = driver.await_in_stream(stream, errand->after, 0);
-    return status != 0 ? status : driver.record_event(errand->start, stream);
+    if (request->entered) return 0;
+    request->entered = 1;
+    if (request->after != NULL) status = driver.await_in_stream(stream, request->after, 0);
+    return status != 0 ? status : driver.record_event(request->start, stream);
 }
 
-static int send(Stage* stage, Errand* errand)
+static int send(Stage* stage, Request* request)
 {
-    int status = enter(stage, errand);
-    if (status == 0) status = send_matrix(stage->slabs, &errand->way);
-    return status != 0 ? status : driver.record_event(errand->end, stage->slabs->stream);
+    int status = enter(stage, request);
+    if (status == 0) status = send_matrix(stage->slabs, &request->copy);
+    return status != 0 ? status : driver.record_event(request->end, stage->slabs->stream);
 }
 
-// Begin what transfers outwards there are slabs for; whether all of the errand's are begun, and well.
-static int begin(Stage* stage, Errand* errand)
+// Begin transfers from the device into free slabs. Returns whether all of the request's transfers have
+// begun without an error.
+static int begin(Stage* stage, Request* request)
 {
-    Way* const way = &errand->way;
-    if (errand->status != 0) return 0;
-    if (way->begun == way->pieces) return 1;
-    errand->status = enter(stage, errand);
-    if (errand->status == 0) errand->status = begin_fetching(stage->slabs, way);
-    if (errand->status != 0 || way->begun < way->pieces) return 0;
-    errand->status = driver.record_event(errand->end, stage->slabs->stream);
-    return errand->status == 0;
+    MatrixCopy* const copy = &request->copy;
+    if (request->status != 0) return 0;
+    if (copy->begun == copy->pieces) return 1;
+    request->status = enter(stage, request);
+    if (request->status == 0) request->status = begin_fetching(stage->slabs, copy);
+    if (request->status != 0 || copy->begun < copy->pieces) return 0;
+    request->status = driver.record_event(request->end, stage->slabs->stream);
+    return request->status == 0;
 }
 
-static Errand* find_next(Stage* stage, Errand* errand)
+static Request* find_next(Stage* stage, Request* request)
 {
     pthread_mutex_lock(&stage->lock);
-    Errand* const next = errand == NULL ? stage->first : errand->next;
+    Request* const next = request == NULL ? stage->first : request->next;
     pthread_mutex_unlock(&stage->lock);
     return next;
 }
 
-// Begin transfers of an errand, which is the oldest one, and of those that wait behind it.
-static void begin_ahead(Stage* stage, Errand* errand)
+// Begin transfers of the oldest request, then of the requests after it.
+static void begin_ahead(Stage* stage, Request* request)
 {
-    if (!begin(stage, errand)) return;
-    Errand* ahead = find_next(stage, NULL);
+    if (!begin(stage, request)) return;
+    Request* ahead = find_next(stage, NULL);
     while (ahead != NULL && !ahead->inwards && begin(stage, ahead)) ahead = find_next(stage, ahead);
 }
 
-static int fetch(Stage* stage, Errand* errand)
+static int fetch(Stage* stage, Request* request)
 {
-    Way* const way = &errand->way;
-    while (way->fetched < way->pieces) {
-        begin_ahead(stage, errand);
-        if (errand->status == 0) errand->status = fetch_piece(stage->slabs, way);
-        if (errand->status == 0 && atomic_load(&stage->slabs->stopping)) errand->status = STOPPED;
-        if (errand->status != 0) break;
+    MatrixCopy* const copy = &request->copy;
+    while (copy->fetched < copy->pieces) {
+        begin_ahead(stage, request);
+        if (request->status == 0) request->status = fetch_piece(stage->slabs, copy);
+        if (request->status == 0 && atomic_load(&stage->slabs->stopping)) request->status = STOPPED;
+        if (request->status != 0) break;
     }
-    drop_pieces(stage->slabs, way);
-    return errand->status;
+    drop_pieces(stage->slabs, copy);
+    return request->status;
 }
 
-// Behind a failure the others wait for its being told.
-static int run_errand(Stage* stage, Errand* errand)
+// After a failure, later requests are dropped until abandon_copies clears it.
+static int run_request(Stage* stage, Request* request)
 {
     if (atomic_load(&stage->failed) != 0 || atomic_load(&stage->slabs->stopping)) {
-        drop_pieces(stage->slabs, &errand->way);
+        drop_pieces(stage->slabs, &request->copy);
         return STOPPED;
     }
-    return errand->inwards ? send(stage, errand) : fetch(stage, errand);
+    return request->inwards ? send(stage, request) : fetch(stage, request);
 }
 
-// Whether the counter reaches a number within the time that threads stay awake.
+// Spin until the counter reaches a number; 0 after AWAKE_NANOSECONDS.
 static int look_for(_Atomic int64_t* counter, int64_t number)
 {
     const int64_t until = read_clock() + AWAKE_NANOSECONDS;
@@ -121,7 +123,7 @@ static int look_for(_Atomic int64_t* counter, int64_t number)
     return 1;
 }
 
-static void finish_errand(Stage* stage, int status)
+static void finish_request(Stage* stage, int status)
 {
     pthread_mutex_lock(&stage->lock);
     const int64_t number = atomic_load(&stage->done) + 1;
@@ -134,79 +136,78 @@ static void finish_errand(Stage* stage, int status)
     pthread_mutex_unlock(&stage->lock);
 }
 
-// The next errand; NULL at the end.
-static Errand* take_errand(Stage* stage)
+// Wait for the next request; NULL when the stage is closed.
+static Request* take_request(Stage* stage)
 {
     look_for(&stage->asked, atomic_load(&stage->done) + 1);
     pthread_mutex_lock(&stage->lock);
     while (stage->first == NULL && !stage->closing) pthread_cond_wait(&stage->begun, &stage->lock);
-    Errand* const errand = stage->first;
-    if (errand != NULL) stage->first = errand->next;
+    Request* const request = stage->first;
+    if (request != NULL) stage->first = request->next;
     pthread_mutex_unlock(&stage->lock);
-    return errand;
+    return request;
 }
 
 static void* walk(void* argument)
 {
     Stage* stage = argument;
     const int status = driver.use_context(stage->context);
-    Errand* errand;
-    while ((errand = take_errand(stage)) != NULL) {
-        finish_errand(stage, status != 0 ? status : run_errand(stage, errand));
-        free(errand);
+    Request* request;
+    while ((request = take_request(stage)) != NULL) {
+        finish_request(stage, status != 0 ? status : run_request(stage, request));
+        free(request);
     }
     return NULL;
 }
 
-static int64_t run_alone(Stage* stage, Errand* errand)
+static int64_t run_alone(Stage* stage, Request* request)
 {
     const int64_t number = atomic_fetch_add(&stage->asked, 1) + 1;
-    finish_errand(stage, run_errand(stage, errand));
+    finish_request(stage, run_request(stage, request));
     return number;
 }
 
-static int64_t append_errand(Stage* stage, Errand* errand)
+static int64_t append_request(Stage* stage, Request* request)
 {
     pthread_mutex_lock(&stage->lock);
-    *(stage->first == NULL ? &stage->first : &stage->last->next) = errand;
-    stage->last = errand;
+    *(stage->first == NULL ? &stage->first : &stage->last->next) = request;
+    stage->last = request;
     const int64_t number = atomic_fetch_add(&stage->asked, 1) + 1;
     pthread_cond_signal(&stage->begun);
     pthread_mutex_unlock(&stage->lock);
     return number;
 }
 
-// Have a matrix copied, after those before it; returns its number, from 1, or 0 without memory.
-// Inwards it is over when all transfers are enqueued, outwards when everything has arrived. Matrix and
-// events must live until then.
+// Queue a copy; returns its number, from 1, or 0 without memory. To the device it is done when all
+// transfers are enqueued, to the host when all bytes have arrived. Matrix and events must live until then.
 //
-// alone: by the calling thread, at once, in small pieces; no other errand may be under way.
-EXPORTED int64_t ask_stage(
+// alone: the calling thread copies at once, in small pieces; no other request may be under way.
+EXPORTED int64_t request_copy(
     Stage* stage, int inwards, int alone, void* after, void* start, void* end, char* host,
     int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t rows,
     int64_t columns, int64_t item)
 {
-    Errand errand = {
-        .way = {
+    Request request = {
+        .copy = {
             .host = host, .host_row = host_row, .host_column = host_column, .device = device,
             .device_pitch = device_pitch, .rows = rows, .columns = columns, .item = item,
         },
         .inwards = inwards, .after = after, .start = start, .end = end,
     };
     const int64_t slab_bytes = stage->slabs->slab_bytes;
-    cut_way(&errand.way, alone ? least(slab_bytes, SMALL_PIECE_BYTES) : slab_bytes);
-    if (alone) return run_alone(stage, &errand);
-    Errand* kept = malloc(sizeof(Errand));
+    cut_matrix(&request.copy, alone ? least(slab_bytes, SMALL_PIECE_BYTES) : slab_bytes);
+    if (alone) return run_alone(stage, &request);
+    Request* kept = malloc(sizeof(Request));
     if (kept == NULL) return 0;
-    *kept = errand;
-    return append_errand(stage, kept);
+    *kept = request;
+    return append_request(stage, kept);
 }
 
-// Whether an errand is over.
-EXPORTED int is_over(Stage* stage, int64_t number) { return atomic_load(&stage->done) >= number; }
+// Whether a request is done.
+EXPORTED int is_done(Stage* stage, int64_t number) { return atomic_load(&stage->done) >= number; }
 
-// Wait until an errand is over: 0, or what the driver said of it or of one before it.
-EXPORTED int await_errand(Stage* stage, int64_t number)
+// Wait until a request is done: returns the error of it or of an earlier one, or 0.
+EXPORTED int await_copy(Stage* stage, int64_t number)
 {
     look_for(&stage->done, number);
     pthread_mutex_lock(&stage->lock);
@@ -217,22 +218,22 @@ EXPORTED int await_errand(Stage* stage, int64_t number)
     return status;
 }
 
-// Have so many of the pool's threads help from now on.
+// Set how many of the pool's threads help from now on.
 EXPORTED void limit_helpers(Stage* stage, int helpers) { atomic_store(&stage->slabs->helpers, helpers); }
 
-// Wait for all errands and their transfers: 0, or what the driver said of the first that failed.
+// Wait for all requests and their transfers: returns the first error, or 0.
 EXPORTED int finish_stage(Stage* stage)
 {
-    const int status = await_errand(stage, atomic_load(&stage->asked));
+    const int status = await_copy(stage, atomic_load(&stage->asked));
     const int later = await_slabs(stage->slabs);
     return status != 0 ? status : later;
 }
 
-// Drop what has not begun, wait for what has, and forget what failed.
-EXPORTED void abandon_errands(Stage* stage)
+// Drop requests that have not begun, wait for the others, and clear the error.
+EXPORTED void abandon_copies(Stage* stage)
 {
     atomic_store(&stage->slabs->stopping, 1);
-    await_errand(stage, atomic_load(&stage->asked));
+    await_copy(stage, atomic_load(&stage->asked));
     atomic_store(&stage->failed, 0);
     atomic_store(&stage->slabs->stopping, 0);
 }
@@ -246,8 +247,8 @@ static void free_stage(Stage* stage)
     free(stage);
 }
 
-// One direction, with slabs whose memory stays the caller's; NULL if there is no driver, no memory or
-// no thread.
+// Open a stage; the memory of the slabs remains the caller's. Returns NULL without a driver, memory or
+// thread.
 EXPORTED Stage* open_stage(Pool* pool, void* stream, void* const* memories, int slabs, int64_t slab_bytes)
 {
     if (load_driver() != 0) return NULL;
@@ -265,7 +266,7 @@ EXPORTED Stage* open_stage(Pool* pool, void* stream, void* const* memories, int 
     return NULL;
 }
 
-// End the thread; no errand may be under way.
+// End the thread; no request may be under way.
 EXPORTED void close_stage(Stage* stage)
 {
     pthread_mutex_lock(&stage->lock);

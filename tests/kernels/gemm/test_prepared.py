@@ -20,12 +20,11 @@ from wavetrim.kernels.gemm.prepared import DriverCall, PreparedLaunch, pack_argu
 from wavetrim.kernels.gemm.resident import multiply_on_device
 from wavetrim.kernels.pipeline.cuts import plan_steps
 from wavetrim.kernels.pipeline.host_product import HostProduct
-from wavetrim.kernels.pipeline.launch_cache import MOST_KEPT, KeptLaunches
+from wavetrim.kernels.pipeline.launch_cache import MOST_KEPT, LaunchCache
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.places import place_steps
-from wavetrim.kernels.transfer.pinned import lock_matrix, pin_matrix
-from wavetrim.kernels.transfer.slabs import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix, lock_matrix, pin_matrix
 
 HERE = {device.compute_capability for device in list_devices()[:1]} or {(9, 0)}
 KERNELS = [
@@ -114,25 +113,25 @@ def test_placed_steps_are_told_apart_even_where_they_are_alike() -> None:
 
 
 def test_only_products_alike_in_kernel_factors_and_multiprocessors_share_launches() -> None:
-    launches = KeptLaunches(Path("nowhere"))
+    launches = LaunchCache(Path("nowhere"))
     others = [
         make_product(BULK, alpha=2.0),
         make_product(BULK, beta=1.0),
         make_product(BULK, sms=8),
         make_product(find_kernel("register", "float32")),
     ]
-    first = launches.find_variation(make_product(BULK))
-    assert launches.find_variation(make_product(BULK)) is first
-    assert len({launches.find_variation(product) for product in others} | {first}) == 5
+    first = launches.find_options(make_product(BULK))
+    assert launches.find_options(make_product(BULK)) is first
+    assert len({launches.find_options(product) for product in others} | {first}) == 5
 
 
 def test_factors_that_never_come_again_do_not_pile_up() -> None:
-    launches = KeptLaunches(Path("nowhere"))
+    launches = LaunchCache(Path("nowhere"))
     product = make_product(BULK)
-    first = launches.find_variation(product)
+    first = launches.find_options(product)
     for beta in range(1, MOST_KEPT + 1):
-        launches.find_variation(make_product(BULK, beta=float(beta)))
-    assert launches.find_variation(product) is not first
+        launches.find_options(make_product(BULK, beta=float(beta)))
+    assert launches.find_options(product) is not first
 
 
 def test_partial_sums_of_a_whole_gpu_take_at_most_17_megabytes() -> None:

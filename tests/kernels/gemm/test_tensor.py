@@ -15,15 +15,14 @@ from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
 from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.gemm import tensor
-from wavetrim.kernels.gemm.launch import count_sms, hold
+from wavetrim.kernels.gemm.launch import STRICT, STRICT_HELD, count_sms, hold
 from wavetrim.kernels.gemm.resident import multiply_on_device
 from wavetrim.kernels.gemm.splits import (
     VERDICT_BYTES,
-    choose_cut,
+    choose_part_sizes,
     count_split_bytes,
     count_split_item_bytes,
 )
-from wavetrim.kernels.gemm.strict import STRICT, STRICT_HELD
 from wavetrim.kernels.gemm.tensor import SHORT, SHORT_HELD
 from wavetrim.kernels.pipeline.cuts import plan_steps
 from wavetrim.kernels.pipeline.panels import PanelProblem
@@ -81,7 +80,7 @@ def find_errors(product: Array, a: Array, b: Array) -> Array:
 )
 def test_parts_cover_the_product_once_within_the_memory(m: int, n: int, k: int, tiles: int) -> None:
     most_bytes = tiles * STRIP_BYTES
-    cut = choose_cut(TENSOR, m, n, k, most_bytes)
+    cut = choose_part_sizes(TENSOR, m, n, k, most_bytes)
     assert cut.total_bytes <= max(most_bytes, 2 * STRIP_BYTES) + VERDICT_BYTES
     parts = list(cut.list_parts(m, n, k))
     volume = sum(len(part.rows) * len(part.columns) * len(part.depth) for part in parts)
@@ -95,7 +94,7 @@ def test_parts_cover_the_product_once_within_the_memory(m: int, n: int, k: int, 
 
 def test_what_fits_is_not_cut() -> None:
     for shape in ((1, 1, 1), (128, 8192, 4096), (4096, 4096, 4096), (65536, 256, 256)):
-        assert len(list(choose_cut(TENSOR, *shape, 1 << 30).list_parts(*shape))) == 1
+        assert len(list(choose_part_sizes(TENSOR, *shape, 1 << 30).list_parts(*shape))) == 1
 
 
 @pytest.mark.gpu
@@ -367,7 +366,7 @@ def test_an_infinity_in_b_reaches_every_panel(
 
     m, n, k = shape
     problem = PanelProblem(m, n, k, 4, 128, 128, 32, 7, count_split_item_bytes(TENSOR))
-    rates = RATES.stretch(stretch)
+    rates = RATES.slow_copies(stretch)
     plan = plan_steps(problem, rates, 1 << 30)
     steps = plan.steps
     assert len({step.rows for step in steps}) > 1

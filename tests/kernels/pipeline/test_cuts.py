@@ -84,7 +84,7 @@ def test_slower_copies_or_kernels_take_no_less(shape: tuple[int, int, int], time
     steps = plan_steps(problem, rates, MEMORY_BYTES).steps
     seconds = time_schedule(problem, steps, rates).seconds
     slower = replace(rates, depth_seconds=times * rates.depth_seconds)
-    for others in (rates.stretch(times), slower):
+    for others in (rates.slow_copies(times), slower):
         assert time_schedule(problem, steps, others).seconds >= seconds * (1 - 1e-9)
 
 
@@ -94,7 +94,7 @@ def test_the_cut_that_is_taken_is_no_slower_than_everything_in_one_step(
     shape: tuple[int, int, int], speed: float
 ) -> None:
     problem = describe(*shape)
-    rates = make_rates(problem).stretch(speed)
+    rates = make_rates(problem).slow_copies(speed)
     plan = plan_steps(problem, rates, MEMORY_BYTES)
     one_step_seconds = (
         rates.call_seconds
@@ -116,7 +116,7 @@ def test_rounding_holds_up_no_schedule(shape: tuple[int, int, int], times: float
     rates = make_rates(problem)
     rates = replace(rates, depth_seconds=times * rates.depth_seconds)
     steps = plan_steps(problem, rates, MEMORY_BYTES).steps
-    for others in (rates, rates.stretch(1 / times)):
+    for others in (rates, rates.slow_copies(1 / times)):
         assert time_schedule(problem, steps, others).seconds > 0
 
 

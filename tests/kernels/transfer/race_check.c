@@ -11,15 +11,15 @@
 
 typedef struct Stage Stage;
 Stage* open_stage(Pool* pool, void* stream, void* const* memories, int slabs, int64_t slab_bytes);
-int64_t ask_stage(
+int64_t request_copy(
     Stage* stage, int inwards, int alone, void* after, void* start, void* end, char* host,
     int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t rows,
     int64_t columns, int64_t item);
-int is_over(Stage* stage, int64_t number);
-int await_errand(Stage* stage, int64_t number);
+int is_done(Stage* stage, int64_t number);
+int await_copy(Stage* stage, int64_t number);
 void limit_helpers(Stage* stage, int helpers);
 int finish_stage(Stage* stage);
-void abandon_errands(Stage* stage);
+void abandon_copies(Stage* stage);
 void close_stage(Stage* stage);
 int cuEventCreate(void** event, unsigned flags);
 int cuEventDestroy_v2(void* event);
@@ -80,7 +80,7 @@ static void* copy_often(void* argument)
 
 static int64_t ask(Stage* stage, int inwards, int alone, void* const* events, int32_t* host, int32_t* device)
 {
-    return ask_stage(
+    return request_copy(
         stage, inwards, alone, events[0], events[1], events[2], (char*)host, COLUMNS * ITEM, ITEM,
         (unsigned long long)(uintptr_t)device, PITCH * ITEM, ROWS, COLUMNS, ITEM);
 }
@@ -96,16 +96,16 @@ static void walk_often(Stage* stage, void* const* events, int32_t seed)
         ask(stage, 1, round % 2, events, source, device);
         const int64_t last = ask(stage, 0, round % 2, events, target, device);
         limit_helpers(stage, HELPERS);
-        expect(await_errand(stage, last) == 0 && is_over(stage, last), "an errand fails");
+        expect(await_copy(stage, last) == 0 && is_done(stage, last), "a copy fails");
         expect(finish_stage(stage) == 0, "a stage fails");
         expect(memcmp(target, source, sizeof(int32_t) * ROWS * COLUMNS) == 0, "elements change on the way");
         memset(target, 0, sizeof(int32_t) * ROWS * COLUMNS);
         for (int i = 0; i < 4; ++i) ask(stage, 0, 0, events, target, device);
-        expect(finish_stage(stage) == 0, "a stage with several errands fails");
+        expect(finish_stage(stage) == 0, "a stage with several copies fails");
         expect(memcmp(target, source, sizeof(int32_t) * ROWS * COLUMNS) == 0, "elements change ahead");
         memset(target, 0, sizeof(int32_t) * ROWS * COLUMNS);
         for (int i = 0; i < 5; ++i) ask(stage, i % 2, 0, events, source, device);
-        abandon_errands(stage);
+        abandon_copies(stage);
         expect(finish_stage(stage) == 0, "what was abandoned is told of");
     }
     free(source);

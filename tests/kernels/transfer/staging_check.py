@@ -17,9 +17,10 @@ import pytest
 
 import wavetrim.kernels.transfer.native_stage
 from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.transfer.copies import PendingCopy
 from wavetrim.kernels.transfer.host_copies import open_copiers
 from wavetrim.kernels.transfer.native_stage import NativeStage
-from wavetrim.kernels.transfer.stages import Errand, Walk
+from wavetrim.kernels.transfer.stages import CopyRequest
 from wavetrim.native.pool import ThreadPool
 
 SHAPES = ((1, 1), (3, 5), (1, 1_100_001), (2_100_000, 1), (1031, 1033), (700, 4096), (3, 700_001))
@@ -70,7 +71,7 @@ class Caller:
     def copy(self, matrix: Any, place: Layout, *, inwards: bool) -> None:
         """Copy, and wait until the copy is over."""
         start, end = Event(self._driver), Event(self._driver)
-        walk = self._stage.send(Errand(matrix, place, inwards, None, start, end, self._alone))
+        walk = self._stage.send(CopyRequest(matrix, place, inwards, None, start, end, self._alone))
         walk.result()
         assert walk.done()
         self._stage.finish()
@@ -100,7 +101,7 @@ def check_failure(stage: NativeStage, driver: ctypes.CDLL) -> None:
     place = Layout(matrix.ctypes.data, 3, 5, 5, 4)
     events = Event(driver), Event(driver)
     driver.refuse(1)
-    refused = [stage.send(Errand(matrix, place, True, None, *events, False)) for _ in range(3)]
+    refused = [stage.send(CopyRequest(matrix, place, True, None, *events, False)) for _ in range(3)]
     for walk in refused:
         with pytest.raises(Refusal, match="1"):
             walk.result()
@@ -116,11 +117,11 @@ def check_lost_context(stage: NativeStage, driver: ctypes.CDLL) -> None:
     place = Layout(device.ctypes.data, 1500, 1500, 1500, 4)
     events = Event(driver), Event(driver)
     for inwards, alone in itertools.product((True, False), repeat=2):
-        errand = Errand(matrix, place, inwards, None, *events, alone)
-        underway = stage.send(Errand(matrix, place, True, None, *events, alone))
+        request = CopyRequest(matrix, place, inwards, None, *events, alone)
+        underway = stage.send(CopyRequest(matrix, place, True, None, *events, alone))
         underway.result()
         driver.fail(700)
-        failed = stage.send(errand)
+        failed = stage.send(request)
         with pytest.raises(Refusal, match="700"):
             failed.result()
         assert failed.done()
@@ -137,8 +138,8 @@ def check_dropping(stage: NativeStage, driver: ctypes.CDLL) -> None:
     device = np.zeros_like(values)
     place = Layout(device.ctypes.data, 3000, 1500, 1500, 4)
     events = Event(driver), Event(driver)
-    errand = Errand(values, place, True, None, *events, False)
-    walks = [stage.send(errand) for _ in range(50)]
+    request = CopyRequest(values, place, True, None, *events, False)
+    walks = [stage.send(request) for _ in range(50)]
     stage.abandon()
     assert all(walk.done() for walk in walks)
     Caller(stage, driver, alone=False).copy(values, place, inwards=True)
@@ -147,15 +148,15 @@ def check_dropping(stage: NativeStage, driver: ctypes.CDLL) -> None:
 
 def send_out(
     stage: NativeStage, driver: ctypes.CDLL, sizes: Sequence[int]
-) -> list[tuple[Any, Any, Walk]]:
+) -> list[tuple[Any, Any, PendingCopy]]:
     """Ask for square matrices, all at once: each on the device, its copy to be, and when."""
     sent = []
     for value, size in enumerate(sizes):
         device = np.full((size, size), value, np.float32)
         matrix = np.full_like(device, -1)
         place = Layout(device.ctypes.data, size, size, size, 4)
-        errand = Errand(matrix, place, False, None, Event(driver), Event(driver), False)
-        sent.append((device, matrix, stage.send(errand)))
+        request = CopyRequest(matrix, place, False, None, Event(driver), Event(driver), False)
+        sent.append((device, matrix, stage.send(request)))
     return sent
 
 
@@ -199,8 +200,8 @@ def check_queue_that_ends(stage: NativeStage, driver: ctypes.CDLL) -> None:
         stage.finish()
 
 
-def check_closed(stage: NativeStage, walk: Walk) -> None:
-    """A closed stage refuses, and so does an errand of it; closing once more does nothing."""
+def check_closed(stage: NativeStage, walk: PendingCopy) -> None:
+    """A closed stage refuses, and so does a copy of it; closing once more does nothing."""
     stage.close()
     for call in (stage.finish, stage.abandon, walk.done, walk.result, lambda: stage.limit(1)):
         with pytest.raises(RuntimeError, match="closed"):
@@ -253,8 +254,8 @@ def main() -> None:
         matrix = np.ones((3, 5), np.float32)
         device = np.zeros_like(matrix)
         place = Layout(device.ctypes.data, 3, 5, 5, 4)
-        errand = Errand(matrix, place, True, None, Event(driver), Event(driver), False)
-        walk = stage.send(errand)
+        request = CopyRequest(matrix, place, True, None, Event(driver), Event(driver), False)
+        walk = stage.send(request)
         stage.close()
         check_closed(stage, walk)
         check_no_memory(pool)

@@ -14,13 +14,13 @@ from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.transfer.pinned import (
+    Matrix,
     is_pinned,
     lock_matrix,
     lock_region,
     pin_matrix,
     unlock_region,
 )
-from wavetrim.kernels.transfer.slabs import Matrix
 
 pytestmark = pytest.mark.gpu
 

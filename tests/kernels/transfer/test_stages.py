@@ -15,7 +15,7 @@ from tests.environment import ROOT
 from tests.native.c_library import build_library
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.transfer import stages
-from wavetrim.kernels.transfer.stages import Errand, PageableStage
+from wavetrim.kernels.transfer.stages import CopyRequest, PageableStage
 
 FOLDER = Path(__file__).parent
 
@@ -94,7 +94,7 @@ def test_cuda_copies_pageable_memory_without_a_library(
     transfers, stream = HostTransfers(), Stream()
     stage = PageableStage(stream, transfers)  # type: ignore[arg-type]
     after, start, end = Event(), Event(), Event()
-    walk = stage.send(Errand(host, place, True, after, start, end, False))
+    walk = stage.send(CopyRequest(host, place, True, after, start, end, False))
     assert walk.done()
     assert stream.notes[:2] == [("wait", after), ("record", start)]
     assert stream.notes[-1] == ("record", end)
@@ -102,7 +102,7 @@ def test_cuda_copies_pageable_memory_without_a_library(
     device *= 2
     host[...] = 0
     others = values.copy()
-    stage.send(Errand(host, place, False, None, start, end, False)).result()
+    stage.send(CopyRequest(host, place, False, None, start, end, False)).result()
     assert np.array_equal(host, 2 * before)
     host[...] = 0
     assert np.array_equal(values, others)
@@ -115,5 +115,5 @@ def test_plain_rows_are_one_transfer_each_way() -> None:
     stage = PageableStage(stream, transfers)  # type: ignore[arg-type]
     place = Layout(device.ctypes.data, *matrix.shape, 1000, 4)
     for inwards in (True, False):
-        stage.send(Errand(matrix, place, inwards, None, Event(), Event(), False))
+        stage.send(CopyRequest(matrix, place, inwards, None, Event(), Event(), False))
     assert transfers.count == 2
