@@ -23,6 +23,10 @@ LEAST_MEANS: Final = {"pinned": 1.10, "pageable": 4.0}
 ERRORS: Final = {OURS: (0.03, 0.10), PRESET: (0.10, 0.30)}
 """Of predicted seconds, median and 95th percentile: calibrated, and from a preset alone."""
 
+LEARNING_PRODUCTS: Final = 50
+LEARNED_ERROR: Final = 0.08
+"""Median error of predictions from a preset once so many products have corrected it."""
+
 REGRETS: Final = {90: 1.02, 95: 1.06}
 MOVING_RATIO: Final = 1.0
 BUSY_SPEED: Final = 1.2
@@ -197,7 +201,14 @@ def _judge_predictions(rows: Sequence[HostRow]) -> list[Judgement]:
         of = "calibrated" if name == OURS else "from a preset alone"
         bounds = {50: middle, 95: high}
         judgements += _judge_percentiles(f"error of predicted seconds, {of}", bounds, errors)
-    return judgements
+    learned = list_errors(
+        (row.settings["learned_seconds"], row.seconds)
+        for row in rows
+        if row.settings and row.settings.get("products_before", 0) >= LEARNING_PRODUCTS
+    )
+    of = f"from a preset and {LEARNING_PRODUCTS} products"
+    bounds = {50: LEARNED_ERROR}
+    return judgements + _judge_percentiles(f"error of predicted seconds, {of}", bounds, learned)
 
 
 def _judge_reached(rows: Sequence[HostRow], contests: Sequence[Contest]) -> list[Judgement]:

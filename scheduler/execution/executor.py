@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,10 @@ from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.planning.plan import Plan
 
 Matrix = NDArray[Any]
+
+
+SMALL_RUNS_NOTED: Final = 8
+"""One of so many products of a single thread is counted: it may take less than the counting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ class Executor:
         self._callers = threading.local()
         self._runs = threading.Lock()
         self._warm: set[KernelSpec | None] = set()
+        self._small_runs = 0
 
     def __enter__(self) -> "Executor":
         return self
@@ -144,6 +149,9 @@ class Executor:
             if cancelled is not None and cancelled():
                 raise ExecutionCancelled("the execution was asked to stop")
             timings = self._run_small(a, b, c, alpha=alpha, beta=beta)
+            self._small_runs += 1
+            if self._small_runs % SMALL_RUNS_NOTED == 0:
+                self._note_run(plan, timings)
             if progress is not None:
                 progress(1.0)
             return timings

@@ -27,6 +27,7 @@ from benchmarks.common.steps import LEAST_SHARE
 from benchmarks.host.__main__ import FILES, SECONDS
 from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.baselines.cublas_xt import BLOCKS, CublasXt, list_settings
+from benchmarks.host.baselines.executor import Learner
 from benchmarks.host.baselines.libraries import PlainNumpy
 from benchmarks.host.baselines.lineup import NAMES, find_preset_profile, make_baselines
 from benchmarks.host.baselines.streamed_cupy import choose_panel_rows, cut_panels
@@ -348,6 +349,21 @@ def test_this_products_executor_tells_its_rows(tmp_path: Path) -> None:
     assert not wrong
     assert (rows["wavetrim"].f, rows["wavetrim"].f_actual) == (60, 60)
     assert rows["wavetrim"].settings is not None
+
+
+def test_a_learner_counts_each_product_once_and_is_not_seen_by_plans() -> None:
+    learner = Learner()
+    plan = plan_for((700, 600, 500), f=700)
+    (correction,) = plan.corrections
+    for ratio in (1.9, 2.0, 30.0):
+        learner.note(correction.run_class, 1.0, ratio)
+    assert learner.correct(plan) == plan.predicted.total_seconds
+    for _ in range(20):
+        learner.note(correction.run_class, 1.0, 2.0)
+        learner.learn()
+    assert learner.products == 20
+    assert learner.correct(plan) == pytest.approx(2 * plan.predicted.total_seconds, rel=0.01)
+    assert learner.find(correction.run_class).factor == 1
 
 
 @pytest.mark.gpu

@@ -87,6 +87,18 @@ def test_what_was_not_measured_is_not_judged() -> None:
     assert not any("regret" in what for what in met)
 
 
+def test_learned_predictions_are_judged_once_fifty_products_have_run() -> None:
+    def find(products: int) -> float | None:
+        settings = {"predicted_seconds": 9.0, "learned_seconds": 1.05, "products_before": products}
+        row = replace(invent_host_row(PRESET, seconds=1.0), settings=settings)
+        judged = judge(replace(INVENTED, rows=(row,), regret=()))
+        (one,) = (one for one in judged if "50 products" in one.what)
+        return one.found
+
+    assert find(49) is None
+    assert find(50) == pytest.approx(0.05)
+
+
 def test_a_product_is_slower_beyond_a_share_and_a_moment() -> None:
     def count(ours_seconds: float) -> float | None:
         rows = (invent_host_row(OURS, seconds=ours_seconds), invent_host_row("torch", seconds=1.0))

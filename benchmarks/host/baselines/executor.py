@@ -1,17 +1,58 @@
 """This product's executor: as users run it, from a preset alone, and each device alone."""
 
+import statistics
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.common.operands import Matrix, Operands
 from benchmarks.host.baselines.baseline import Baseline
 from wavetrim.scheduler.execution.executor import Executor, Timings
+from wavetrim.scheduler.model.corrections import Correction, RunClass
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.profile.history import RunHistory
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 
+class Learner:
+    """Corrections that plans do not see: what would be known if each product had run once."""
+
+    def __init__(self) -> None:
+        self._history = RunHistory(None, basis="this run")
+        self._ratios: dict[RunClass, list[float]] = {}
+        self.products = 0
+
+    def find(self, run_class: RunClass) -> Correction:
+        """No correction."""
+        return Correction(run_class)
+
+    def has_run(self, run_class: RunClass) -> bool:
+        """Never: plans are not to be drawn to what has run."""
+        del run_class
+        return False
+
+    def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
+        """Take one of a product's turns."""
+        self._ratios.setdefault(run_class, []).append(measured_seconds / predicted_seconds)
+
+    def learn(self) -> None:
+        """Count the turns so far as one run."""
+        for run_class, ratios in self._ratios.items():
+            self._history.note(run_class, 1.0, statistics.median(ratios))
+        self.products += bool(self._ratios)
+        self._ratios.clear()
+
+    def correct(self, plan: Plan) -> float:
+        """The plan's prediction, corrected by the products before; the factors' mean in splits."""
+        factors = [self._history.find(one.run_class).factor for one in plan.corrections]
+        return plan.predicted.total_seconds * statistics.fmean(factors)
+
+
 class SplitExecutor(Baseline):
-    """`Executor.run` with a plan for each product, held to `options`."""
+    """`Executor.run` with a plan for each product, held to `options`.
+
+    A `learner` watches it, and tells what each prediction would have been with corrections.
+    """
 
     def __init__(
         self,
@@ -19,10 +60,12 @@ class SplitExecutor(Baseline):
         executor: Executor,
         profile: MachineProfile,
         options: PlanOptions | None = None,
+        learner: Learner | None = None,
     ) -> None:
         self.name = name
         self._executor = executor
-        self._profile = profile
+        self._profile = replace(profile, corrections=learner) if learner else profile
+        self._learner = learner
         self._options = options or PlanOptions()
         self._plan: Plan | None = None
         self._timings: Timings | None = None
@@ -31,6 +74,13 @@ class SplitExecutor(Baseline):
         """Plan."""
         del until
         self._plan = choose_plan(operands.problem, self._profile, self._options)
+        self._learned: dict[str, float] = {}
+        if self._learner is not None:
+            self._learner.learn()
+            self._learned = {
+                "learned_seconds": self._learner.correct(self._plan),
+                "products_before": self._learner.products,
+            }
         return True
 
     def multiply(self, operands: Operands) -> Matrix:
@@ -55,4 +105,5 @@ class SplitExecutor(Baseline):
         return {
             "kernel": None if spec is None else f"{spec.name} {spec.tile}",
             "predicted_seconds": self._plan.predicted.total_seconds,
+            **self._learned,
         }

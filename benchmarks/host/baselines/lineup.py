@@ -1,15 +1,17 @@
 """Which baselines run on this machine."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.baselines.cublas_xt import CublasXt, can_share_with_cpu
-from benchmarks.host.baselines.executor import SplitExecutor
+from benchmarks.host.baselines.executor import Learner, SplitExecutor
 from benchmarks.host.baselines.libraries import PlainCupy, PlainNumpy, PyTorch
 from benchmarks.host.baselines.streamed_cupy import StreamedCupy
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.profile.history import RunHistory
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import find_profile
 
@@ -30,8 +32,10 @@ def make_baselines(
 ) -> list[Baseline]:
     """Baselines of these `NAMES`; `refuse` is told of those that cannot be made, and why."""
     makers: dict[str, Callable[[], Baseline]] = {
-        OURS: lambda: SplitExecutor(OURS, executor, profile),
-        PRESET: lambda: SplitExecutor(PRESET, executor, find_preset_profile(executor)),
+        OURS: lambda: SplitExecutor(OURS, executor, add_history(profile)),
+        PRESET: lambda: SplitExecutor(
+            PRESET, executor, find_preset_profile(executor), learner=Learner()
+        ),
         "numpy": PlainNumpy,
     }
     if executor.devices:
@@ -53,6 +57,11 @@ def make_baselines(
         except Exception as error:  # the others do not need what this one lacks
             refuse(name, f"{type(error).__name__}: {error}")
     return baselines
+
+
+def add_history(profile: MachineProfile) -> MachineProfile:
+    """The profile as users have it: corrected by each run, here by those of this benchmark."""
+    return replace(profile, corrections=RunHistory(None, basis="this run"))
 
 
 def find_preset_profile(executor: Executor) -> MachineProfile:
