@@ -4,8 +4,11 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Self
 
 from typer.testing import CliRunner, Result
 
@@ -57,14 +60,34 @@ def run_command(
     return subprocess.CompletedProcess(words, status, *written)
 
 
-def start_command(*arguments: object, folder: Path, **variables: str) -> subprocess.Popen[str]:
-    """Start a command in a folder, its output in pipes."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "wavetrim", *map(str, arguments)],
-        cwd=folder,
-        env=make_environment(**variables),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+class StartedCommand(ForkedProcess):
+    """A command that runs, to be used as a `subprocess.Popen` of text whose output is in pipes."""
+
+    def __init__(self, words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+        (output, output_end), (errors, errors_end) = os.pipe(), os.pipe()
+        self.stdout, self.stderr = os.fdopen(output), os.fdopen(errors)
+        with os.fdopen(output_end, "wb"), os.fdopen(errors_end, "wb"):
+            super().__init__(
+                "wavetrim", words, folder=folder, environment=environment,
+                output=output_end, errors=errors_end,
+            )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stdout.close()
+        self.stderr.close()
+        self.wait()
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Read what it writes, and wait for its end."""
+        with ThreadPoolExecutor(2) as pool:
+            output, errors = pool.map(lambda file: file.read(), (self.stdout, self.stderr))
+        self.wait(timeout)
+        return output, errors
+
+
+def start_command(*arguments: object, folder: Path, **variables: str) -> StartedCommand:
+    """Start a command in a folder."""
+    return StartedCommand([*map(str, arguments)], folder, make_environment(**variables))

@@ -128,6 +128,9 @@ def _become_program(requests: socket.socket) -> str:
     for file, standard in ((output, 1), (errors, 2)):
         os.dup2(file, standard)
         os.close(file)
+    # What the first process had there may have been another kind of file.
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     module, sys.argv[1:], folder, environment, umask = json.loads(content)
     os.chdir(folder)
     os.umask(umask)

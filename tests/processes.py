@@ -1,17 +1,10 @@
-"""The processes of a running service: its engine, and whether one has ended."""
+"""Processes: those that one has started, whether one has ended, and what is waited for."""
 
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.limit import allow
-
-
-def find_engine(service_pid: int) -> int:
-    """The engine process of a service, which has exactly one."""
-    engines = list_children(service_pid)
-    assert len(engines) == 1, engines
-    return engines[0]
 
 
 def list_children(pid: int) -> list[int]:

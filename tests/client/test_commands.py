@@ -11,11 +11,9 @@ from typer.testing import Result
 
 from tests.command import invoke_command, start_command
 from tests.matrices import make_matrix
-from tests.server import RunningServer, find_free_port, server
+from tests.server import RunningServer, find_free_port
 from wavetrim.client import Client, JobUnsuccessful
 from wavetrim.service.cli.exits import ExitCode
-
-__all__ = ["server"]
 
 SLOW = 900  # an int64 product of this size takes about a second
 

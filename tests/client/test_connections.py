@@ -12,10 +12,8 @@ import numpy as np
 import pytest
 
 from tests.client.scripted_server import Received, answer, serve_script
-from tests.server import RunningServer, encode_npy, server, start_server
+from tests.server import RunningServer, encode_npy
 from wavetrim.client import Client, ServiceRefused, ServiceUnreachable
-
-__all__ = ["server", "start_server"]
 
 DEVICES = answer(b'{"devices": []}')
 

@@ -15,7 +15,7 @@ import pytest
 from tests.command import make_environment
 from tests.matrices import assert_product, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer, server, start_server
+from tests.server import RunningServer
 from wavetrim.client import (
     Client,
     JobStatus,
@@ -25,8 +25,6 @@ from wavetrim.client import (
     Unauthorized,
     WaitTimeout,
 )
-
-__all__ = ["server", "start_server"]
 
 SLOW = 900  # an int64 product of this size takes about a second
 

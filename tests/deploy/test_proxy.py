@@ -54,18 +54,14 @@ class Proxied:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("proxied")
-    running = RunningServer(
+    with RunningServer(
         folder / "data",
         api_key=KEY,
         unix_socket=folder / "socket",
         max_matrix_bytes=LIMIT_BYTES,
         max_storage_bytes=STORAGE_BYTES,
-    )
-    try:
-        running.wait_ready()
+    ) as running:
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture(

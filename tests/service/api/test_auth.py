@@ -21,10 +21,8 @@ OPEN_PATHS = ("/healthz/live", "/healthz/ready", "/metrics", "/openapi.json", "/
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    running = RunningServer(tmp_path_factory.mktemp("locked") / "data", api_key=KEY)
-    running.wait_ready()
-    yield running
-    running.stop()
+    with RunningServer(tmp_path_factory.mktemp("locked") / "data", api_key=KEY) as running:
+        yield running
 
 
 def list_calls(server: RunningServer) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ from tests.server import NPY, RunningServer, decode_npy, encode_npy
 
 MIB = 2**20
 PUNCH_HOLE = 0x02 | 0x01
-RUNNING = 'wavetrim_products{state="running"} 1.0'
+RUNNING = 'wavetrim_products{state="running"}'
 
 Document = dict[str, Any]
 
@@ -31,15 +31,11 @@ Document = dict[str, Any]
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("leases")
-    running = RunningServer(
+    with RunningServer(
         folder / "data", unix_socket=folder / "socket",
         arena_bytes=64 * MIB, arena_slab_bytes=64 * MIB, arena_poison=True,
-    )  # fmt: skip
-    try:
-        running.wait_ready()
+    ) as running:  # fmt: skip
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture
@@ -332,17 +328,16 @@ def test_a_lease_is_shown_and_is_not_locked_where_there_is_no_gpu(
 def test_a_lease_is_page_locked_in_the_background(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     settings = {"unix_socket": path, "arena_bytes": 512 * MIB, "devices": "0"}
-    running = RunningServer(tmp_path / "data", **settings)
-    try:
-        running.wait_ready()
-        with unix_client(path) as client, Lease(client, 64 * MIB) as lease:
+    with (
+        RunningServer(tmp_path / "data", **settings),
+        unix_client(path) as client,
+        Lease(client, 64 * MIB) as lease,
+    ):
 
-            def is_locked() -> bool:
-                return bool(client.get(f"/v1/leases/{lease.id}").json()["locked"])
+        def is_locked() -> bool:
+            return bool(client.get(f"/v1/leases/{lease.id}").json()["locked"])
 
-            wait_until(is_locked, seconds=30)
-    finally:
-        running.stop()
+        wait_until(is_locked, seconds=30)
 
 
 def test_the_memory_is_sealed_and_new(client: httpx.Client, lease: Lease) -> None:
@@ -461,7 +456,7 @@ def test_a_client_that_is_killed_in_a_product_gives_its_lease_back(
             process = spawn.Process(target=hold_lease, args=(find_socket(server), ready))
             process.start()
             assert ready.wait(60)
-            wait_until(lambda: RUNNING in client.get("/metrics").text)
+            wait_until(lambda: server.read_metric(RUNNING) == 1)
             assert process.pid is not None
             os.kill(process.pid, signal.SIGKILL)
             process.join()
@@ -474,14 +469,6 @@ def test_a_client_that_is_killed_in_a_product_gives_its_lease_back(
         assert multiply(client, a=a_place, b=a_place, out=out_place).status_code == 200
         np.testing.assert_array_equal(out, a @ a)
     assert server.client.get("/healthz/ready").status_code == 200
-
-
-def find_engine(server: RunningServer) -> int:
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-    for pid in map(int, children.read_text().split()):
-        if "wavetrim.scheduler.engine" in Path(f"/proc/{pid}/cmdline").read_text():
-            return pid
-    raise AssertionError("no engine")
 
 
 def test_an_engine_that_is_killed_in_a_product_costs_no_lease(
@@ -497,8 +484,8 @@ def test_an_engine_that_is_killed_in_a_product_costs_no_lease(
             pending = pool.submit(
                 lambda: multiply(client, a=a_place, b=a_place, out=out_place, verify=True)
             )
-            wait_until(lambda: RUNNING in server.client.get("/metrics").text)
-            os.kill(find_engine(server), signal.SIGKILL)
+            wait_until(lambda: server.read_metric(RUNNING) == 1)
+            os.kill(server.find_engine(), signal.SIGKILL)
             answer = pending.result(60)
         assert answer.status_code == 200, answer.text
         expected = (a.astype(np.float64) @ a.astype(np.float64)).astype(np.int64)

@@ -187,12 +187,12 @@ def test_a_caller_who_leaves_cancels_the_job(server: RunningServer) -> None:
     # int64 has no fast product: this one takes seconds.
     size = 2000
     content = 2 * encode_npy(np.ones((size, size), np.int64))
-    before = read_count(server, 'wavetrim_jobs_finished_total{state="cancelled"}')
+    before = server.read_metric('wavetrim_jobs_finished_total{state="cancelled"}')
     with send_product(server, content):
-        wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 1)
+        wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
     finished = 'wavetrim_jobs_finished_total{state="cancelled"}'
-    wait_until(lambda: read_count(server, finished) == before + 1)
-    wait_until(lambda: read_count(server, 'wavetrim_arena{what="used_bytes"}') == 0)
+    wait_until(lambda: server.read_metric(finished) == before + 1)
+    wait_until(lambda: server.read_metric('wavetrim_arena{what="used_bytes"}') == 0)
     check_nothing_left(server)
     assert multiply(server, make_array(3, 4), make_array(4, 5)).status_code == 200
 
@@ -206,19 +206,19 @@ def test_nothing_is_left_of_a_product_whose_caller_leaves_at_any_moment(
     slow = 2 * encode_npy(np.ones((1500, 1500), np.int64))
     wide = encode_npy(np.ones((3000, 1))) + encode_npy(np.ones((1, 3000)))
     with send_product(server, slow):
-        wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 1)
+        wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
         with send_product(server, slow), send_product(server, wide):
-            wait_until(lambda: read_count(server, 'wavetrim_products{state="waiting"}') == 2)
-        wait_until(lambda: read_count(server, 'wavetrim_products{state="waiting"}') == 0)
+            wait_until(lambda: server.read_metric('wavetrim_products{state="waiting"}') == 2)
+        wait_until(lambda: server.read_metric('wavetrim_products{state="waiting"}') == 0)
     with send_product(server, wide) as reading:
         assert reading.recv(12) == b"HTTP/1.1 200"
     with send_product(server, slow[: len(slow) * 3 // 4], declared=len(slow)):
         wait_until(lambda: count_in_flight(server) > 0)
     with send_product(server, slow):
-        wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 1)
+        wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
     wait_until(lambda: count_in_flight(server) == 0 and not server.list_matrix_files())
-    wait_until(lambda: read_count(server, 'wavetrim_arena{what="used_bytes"}') == 0)
-    wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 0)
+    wait_until(lambda: server.read_metric('wavetrim_arena{what="used_bytes"}') == 0)
+    wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 0)
     assert not server.list_matrix_files()
     assert "incident" not in server.read_log()
 
@@ -247,15 +247,9 @@ def test_a_service_that_is_killed_forgets_the_call(
     server = start_server()
     server.wait_ready()
     with send_product(server, 2 * encode_npy(np.ones((2000, 2000), np.int64))):
-        wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 1)
+        wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
         server.kill()
     server.restart()
     server.wait_ready()
     check_nothing_left(server)
     assert multiply(server, make_array(3, 4), make_array(4, 5)).status_code == 200
-
-
-def read_count(server: RunningServer, name: str) -> float:
-    lines = server.client.get("/metrics").text.splitlines()
-    found = (float(line.split(" ")[-1]) for line in lines if line.startswith(name))
-    return next(found, 0.0)

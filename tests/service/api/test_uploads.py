@@ -25,14 +25,13 @@ ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 @pytest.fixture(scope="module")
 def tight_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server with little room and little patience."""
-    running = RunningServer(
+    with RunningServer(
         tmp_path_factory.mktemp("tight") / "data",
         max_matrix_bytes=4_000,
         max_storage_bytes="5KB",
         upload_idle_seconds=0.5,
-    )
-    yield running
-    running.stop()
+    ) as running:
+        yield running
 
 
 def digest(content: bytes) -> str:

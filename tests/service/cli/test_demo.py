@@ -15,11 +15,9 @@ import pytest
 from tests.command import invoke_command, run_command, start_command
 from tests.limit import allow
 from tests.matrices import make_matrix, reference_product
-from tests.server import RunningServer, server
+from tests.server import RunningServer
 from wavetrim.service.cli.comparison import LISTED, compare_product
 from wavetrim.service.cli.exits import ExitCode
-
-__all__ = ["server"]
 
 FLOATS = ("float16", "float32", "float64")
 

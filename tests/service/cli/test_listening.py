@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.command import invoke_command, run_command, start_command
+from tests.command import StartedCommand, invoke_command, run_command, start_command
 from tests.server import NPY, decode_npy, encode_npy
 from tests.service.wire.wire_server import make_certificate, make_head, read_answer
 from wavetrim.service.app import create_app
@@ -29,13 +29,11 @@ A = np.random.default_rng(0).random((300, 400))
 @contextmanager
 def serve(
     folder: Path, addresses: int = 1, **variables: str
-) -> Iterator[tuple[list[str], subprocess.Popen[str]]]:
+) -> Iterator[tuple[list[str], StartedCommand]]:
     """A service as a user starts it; yields the addresses that it prints."""
     with start_command(
         "serve", "--port", 0, "--data-dir", "data", folder=folder, **variables
     ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
         try:
             lines = [process.stdout.readline() for _ in range(addresses)]
             assert all(lines), process.stderr.read()

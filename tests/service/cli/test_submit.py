@@ -11,11 +11,9 @@ from typer.testing import Result
 
 from tests.command import invoke_command, start_command
 from tests.matrices import assert_product, make_matrix
-from tests.server import RunningServer, find_free_port, server
+from tests.server import RunningServer, find_free_port
 from wavetrim.client import Client
 from wavetrim.service.cli.exits import ExitCode
-
-__all__ = ["server"]
 
 SLOW = 900  # an int64 product of this size takes about a second
 
@@ -118,7 +116,6 @@ def test_ctrl_c_leaves_the_job_going(server: RunningServer, tmp_path: Path) -> N
     np.save(tmp_path / "A.npy", make_matrix(SLOW, SLOW, "int64", 6))
     arguments = ["submit", "A.npy", "A.npy", "--wait"]
     with start_command(*arguments, folder=tmp_path, WAVETRIM_URL=server.url) as process:
-        assert process.stdout is not None
         job = process.stdout.readline().strip()
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.limit import allow
+from tests.processes import is_gone
 from tests.service.parts import Parts, make_parts
 from wavetrim.scheduler.engine.messages import FINAL_TYPES, Operand, RunRequest
 from wavetrim.service.engine.process import list_arguments
@@ -72,14 +73,6 @@ async def wait_for_plan(engine: Engine, message: dict[str, Any]) -> "asyncio.Fut
     return run
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def test_the_engine_tells_what_it_computes_with(tmp_path: Path) -> None:
     parts = make_parts(tmp_path, cpu_threads=1)
     pids = []
@@ -95,7 +88,7 @@ def test_the_engine_tells_what_it_computes_with(tmp_path: Path) -> None:
 
     run_with_engine(parts, scenario)
     assert parts.engine.state == "stopped"
-    assert not is_alive(pids[0])
+    assert is_gone(pids[0])
 
 
 def test_a_run_reports_plan_and_progress_before_its_end(tmp_path: Path) -> None:
@@ -261,7 +254,7 @@ def test_stopping_in_the_middle_of_a_run_leaves_no_process(tmp_path: Path) -> No
         assert (await run)["kind"] == "engine"
 
     run_with_engine(parts, scenario)
-    assert not is_alive(pids[0])
+    assert is_gone(pids[0])
 
 
 def test_what_the_engine_prints_goes_into_the_log(

@@ -199,7 +199,7 @@ def test_a_matrix_is_kept_while_a_job_needs_it(tmp_path: Path) -> None:
 
 def test_an_engine_that_dies_costs_a_try_but_not_the_job(tmp_path: Path) -> None:
     async def scenario(parts: Parts) -> None:
-        a = parts.store_slow_operand(1400)
+        a = parts.store_slow_operand(1000)
         job, _ = await parts.dispatcher.submit(ask(a, a))
         await wait_for_progress(parts, job.id)
         assert parts.engine.pid is not None
@@ -395,7 +395,7 @@ def test_a_repeated_post_gets_its_job_though_the_operands_are_gone(tmp_path: Pat
 
 def test_priorities_run_first(tmp_path: Path) -> None:
     async def scenario(parts: Parts) -> None:
-        slow = parts.store_slow_operand(1200)
+        slow = parts.store_slow_operand(900)
         small = parts.store(make_matrix(4, 4, "float32", seed=1))
         blocker, _ = await parts.dispatcher.submit(ask(slow, slow))
         await wait_for_progress(parts, blocker.id)
@@ -415,7 +415,7 @@ def test_draining_lets_the_running_job_end_and_keeps_the_queued_ones(tmp_path: P
     ids: list[str] = []
 
     async def scenario(parts: Parts) -> None:
-        a = parts.store_slow_operand(1400)
+        a = parts.store_slow_operand(1000)
         small = parts.store(make_matrix(4, 4, "float32", seed=1))
         running, _ = await parts.dispatcher.submit(ask(a, a))
         queued, _ = await parts.dispatcher.submit(ask(small, small))
@@ -443,7 +443,7 @@ def test_a_job_that_outlasts_the_drain_goes_back_to_the_queue(tmp_path: Path) ->
     ids: list[str] = []
 
     async def scenario(parts: Parts) -> None:
-        a = parts.store_slow_operand(1600)
+        a = parts.store_slow_operand(1000)
         job, _ = await parts.dispatcher.submit(ask(a, a))
         ids.append(job.id)
         await wait_for_progress(parts, job.id)

@@ -97,14 +97,11 @@ def test_without_its_database_a_folder_keeps_every_file_until_it_is_adopted(
         assert told in line
     assert read_files(folder / "matrices") == files
     assert f"adopted {COUNT}, restored 0, left as they are 0, without a file 0" in adopt(folder)
-    running = RunningServer(folder)
-    try:
+    with RunningServer(folder) as running:
         for name, content in files.items():
             path = f"/v1/matrices/{name.removesuffix('.npy')}/data"
             assert running.client.get(path).content == content
-        assert "wavetrim_lost_files 0.0\n" in running.client.get("/metrics").text
-    finally:
-        running.stop()
+        assert running.read_metric("wavetrim_lost_files") == 0
 
 
 def test_a_database_url_of_another_database_is_refused(
@@ -138,7 +135,7 @@ def test_a_lost_write_ahead_log_deletes_nothing(start_server: Start) -> None:
     lost = read_files(running.data_dir / "lost")
     assert {**lost, **read_files(running.data_dir / "matrices")} == files
     assert lost, "the log held the rows"
-    assert f"wavetrim_lost_files {float(len(lost))}\n" in running.client.get("/metrics").text
+    assert running.read_metric("wavetrim_lost_files") == len(lost)
     assert "the database does not know" in running.read_log()
     running.stop()
     assert f"adopted {len(lost)}" in adopt(running.data_dir)

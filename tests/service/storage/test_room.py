@@ -63,52 +63,41 @@ def list_files(store: MatrixStore) -> list[str]:
 
 def test_the_reserve_is_never_used_while_everything_else_goes_on() -> None:
     content = encode_npy(np.ones((512, 512)))
-    with mounted_tmpfs("32m") as disk:
-        running = RunningServer(disk / "data", reserve_bytes="8MiB")
-        try:
-            running.wait_ready()
-            ids: list[str] = []
-            while True:
-                answer = running.client.post("/v1/matrices", content=content, headers=NPY)
-                if answer.status_code != 201:
-                    break
-                ids.append(answer.json()["id"])
-            assert answer.status_code == 507
-            assert "reserve_bytes" in answer.json()["limit"]
-            assert 8 * MIB <= count_free_bytes(disk) < 8 * MIB + 2 * len(content)
-            assert len(ids) > 5
-            # A product has no room either, and is told so at once.
-            job = running.client.post("/v1/jobs", json={"a": ids[0], "b": ids[1]}).json()
-            while (job := running.client.get(f"/v1/jobs/{job['id']}").json())["state"] in (
-                "queued",
-                "running",
-            ):
-                pass
-            assert (job["error"]["kind"], job["attempts"]) == ("storage", 1)
-            assert running.client.get("/healthz/ready").status_code == 200
-            for matrix_id in ids:
-                assert running.client.delete(f"/v1/matrices/{matrix_id}").status_code == 204
-            assert running.client.post("/v1/matrices", content=content, headers=NPY).is_success
-        finally:
-            running.stop()
+    with (
+        mounted_tmpfs("32m") as disk,
+        RunningServer(disk / "data", reserve_bytes="8MiB") as running,
+    ):
+        ids: list[str] = []
+        while True:
+            answer = running.client.post("/v1/matrices", content=content, headers=NPY)
+            if answer.status_code != 201:
+                break
+            ids.append(answer.json()["id"])
+        assert answer.status_code == 507
+        assert "reserve_bytes" in answer.json()["limit"]
+        assert 8 * MIB <= count_free_bytes(disk) < 8 * MIB + 2 * len(content)
+        assert len(ids) > 5
+        # A product has no room either, and is told so at once.
+        job = running.client.post("/v1/jobs", json={"a": ids[0], "b": ids[1]}).json()
+        job = running.wait_job(job["id"])
+        assert (job["error"]["kind"], job["attempts"]) == ("storage", 1)
+        assert running.client.get("/healthz/ready").status_code == 200
+        for matrix_id in ids:
+            assert running.client.delete(f"/v1/matrices/{matrix_id}").status_code == 204
+        assert running.client.post("/v1/matrices", content=content, headers=NPY).is_success
 
 
 def test_an_upload_of_exactly_the_free_bytes_leaves_nothing_behind() -> None:
-    with mounted_tmpfs("16m") as disk:
-        running = RunningServer(disk / "data", reserve_bytes=0)
-        try:
-            running.wait_ready()
-            small = running.upload(np.ones((4, 4)))
-            size_bytes = count_free_bytes(disk)
-            content = encode_npy(np.ones((1, size_bytes - 128), np.int8))
-            answer = running.client.post("/v1/matrices", content=content, headers=NPY)
-            assert answer.status_code == 507, answer.text
-            assert running.list_matrix_files() == {f"{small}.npy"}
-            stored = len(encode_npy(np.ones((4, 4))))
-            assert f"stored_bytes {float(stored)}\n" in running.client.get("/metrics").text
-            assert running.client.delete(f"/v1/matrices/{small}").status_code == 204
-        finally:
-            running.stop()
+    with mounted_tmpfs("16m") as disk, RunningServer(disk / "data", reserve_bytes=0) as running:
+        small = running.upload(np.ones((4, 4)))
+        size_bytes = count_free_bytes(disk)
+        content = encode_npy(np.ones((1, size_bytes - 128), np.int8))
+        answer = running.client.post("/v1/matrices", content=content, headers=NPY)
+        assert answer.status_code == 507, answer.text
+        assert running.list_matrix_files() == {f"{small}.npy"}
+        stored = len(encode_npy(np.ones((4, 4))))
+        assert running.read_metric("wavetrim_stored_bytes") == stored
+        assert running.client.delete(f"/v1/matrices/{small}").status_code == 204
 
 
 def test_files_that_are_being_made_count_before_they_are(database: Engine, tmp_path: Path) -> None:

@@ -16,9 +16,8 @@ from tests.service.tenants.tenants import manage_keys as keys
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("keys") / "data"
-    running = RunningServer(folder, api_key=OWN, metrics="key")
-    yield running
-    running.stop()
+    with RunningServer(folder, api_key=OWN, metrics="key") as running:
+        yield running
 
 
 def ask(server: RunningServer, key: str, method: str = "GET", path: str = "/v1/matrices") -> int:

@@ -37,13 +37,10 @@ def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
     settings: dict[str, object] = {}
     if way == "tls":
         settings["tls_certificate"], settings["tls_key"] = make_certificate(folder)
-    running = RunningServer(
+    with RunningServer(
         folder / "data", upload_idle_seconds=IDLE_SECONDS, arena_bytes=arena_bytes, **settings
-    )
-    try:
+    ) as running:
         yield running
-    finally:
-        running.stop()
 
 
 def ask(server: RunningServer, path: str, *, method: str = "GET") -> socket.socket:
