@@ -1,5 +1,10 @@
-"""A real PostgreSQL server for tests: its own cluster in a temporary folder, on a Unix socket."""
+"""A real PostgreSQL server for tests: its own cluster in a temporary folder, on a Unix socket.
 
+`postgres` is one for all tests that do not stop it, `postgres_url` a database of the module's own
+in it. Both are fixtures, made known by conftest.py.
+"""
+
+import itertools
 import os
 import pwd
 import shutil
@@ -9,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
 
 
@@ -25,6 +31,7 @@ class PostgresServer:
         self._programs = programs
         self._folder = folder
         self._user = user
+        self._numbers = itertools.count()
         self.url = f"postgresql://wavetrim@/postgres?host={folder}"
         self._call("initdb", "--auth=trust", "--username=wavetrim", "--no-sync", "--encoding=UTF8")
 
@@ -37,6 +44,13 @@ class PostgresServer:
     def stop(self, mode: str = "fast") -> None:
         """Stops the server, whoever is connected: "fast" in good order, "immediate" as a crash."""
         self._call("pg_ctl", "stop", "--wait", f"--mode={mode}")
+
+    def create_database(self) -> str:
+        """Make an empty database; returns its URL."""
+        name = f"empty{next(self._numbers)}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return self.url.replace("/postgres?", f"/{name}?")
 
     def _call(self, program: str, *arguments: str) -> None:
         command = [str(self._programs / program), "-D", str(self._folder / "data"), *arguments]
@@ -67,6 +81,19 @@ def running_postgres() -> Iterator[PostgresServer]:
             server.stop()
     finally:
         shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One server for all tests that do not stop it."""
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def postgres_url(postgres: PostgresServer) -> str:
+    """An empty database for the module."""
+    return postgres.create_database()
 
 
 def find_programs() -> Path | None:

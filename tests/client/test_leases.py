@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from tests.clients import close_client, open_client
-from tests.leases import unix_client
 from tests.matrices import assert_product, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer
+from tests.server import RunningServer, open_http
 from wavetrim.client import ServiceRefused
 
 MIB = 2**20
@@ -183,7 +182,7 @@ def test_a_service_that_comes_again_is_asked_for_new_leases(
     second.wait_ready()
     np.testing.assert_allclose(client.matmul(a, a), expected, err_msg="the bytes are still there")
     np.testing.assert_allclose(client.matmul(make_there(client, a), a), expected)
-    with unix_client(path) as asking:
+    with open_http(path) as asking:
         assert len(list_leases(asking)) == 1
     assert second.read_metric(RECEIVED) > 0
     close_client(client)

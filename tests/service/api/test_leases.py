@@ -17,9 +17,9 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.leases import Lease, fetch_descriptor, unix_client
+from tests.leases import Lease, fetch_descriptor
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
 
 MIB = 2**20
 PUNCH_HOLE = 0x02 | 0x01
@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.fixture
 def client(server: RunningServer) -> Iterator[httpx.Client]:
-    with unix_client(find_socket(server)) as client:
+    with open_http(find_socket(server)) as client:
         yield client
 
 
@@ -288,7 +288,7 @@ def test_with_an_api_key_leases_ask_for_it(
     server = start_server(
         unix_socket=tmp_path / "socket", api_key="a-key-of-these-tests", arena_bytes=0
     )
-    with unix_client(tmp_path / "socket") as client:
+    with open_http(tmp_path / "socket") as client:
         assert client.post("/v1/leases", json={"bytes": 1}).status_code == 401
         client.headers["Authorization"] = "Bearer a-key-of-these-tests"
         answer = client.post("/v1/leases", json={"bytes": 1})
@@ -330,7 +330,7 @@ def test_a_lease_is_page_locked_in_the_background(tmp_path: Path) -> None:
     settings = {"unix_socket": path, "arena_bytes": 512 * MIB, "devices": "0"}
     with (
         RunningServer(tmp_path / "data", **settings),
-        unix_client(path) as client,
+        open_http(path) as client,
         Lease(client, 64 * MIB) as lease,
     ):
 
@@ -436,7 +436,7 @@ def test_a_hole_in_a_lease_harms_its_owner_alone(client: httpx.Client, lease: Le
 
 def hold_lease(path: Path, ready: Any) -> None:
     """A client that dies in the middle of a product, which takes a few seconds."""
-    with unix_client(path) as client:
+    with open_http(path) as client:
         lease = Lease(client, 60 * MIB)
         a, out = place(lease, shape=(1400, 1400)), place(lease, shape=(1400, 1400))
         a["dtype"] = "int64"  # not a type of BLAS's
@@ -476,7 +476,7 @@ def test_an_engine_that_is_killed_in_a_product_costs_no_lease(
 ) -> None:
     server = start_server(unix_socket=tmp_path / "socket", arena_bytes=128 * MIB)
     server.wait_ready()
-    with unix_client(tmp_path / "socket") as client, Lease(client, 64 * MIB) as lease:
+    with open_http(tmp_path / "socket") as client, Lease(client, 64 * MIB) as lease:
         a, a_place = lease.place(0, (1400, 1400), "int64")
         out, out_place = lease.place(32 * MIB, (1400, 1400), "int64")
         fill(a, 1)
@@ -498,7 +498,7 @@ def test_the_end_of_the_service_ends_leases_and_removes_the_socket(
 ) -> None:
     server = start_server(unix_socket=tmp_path / "socket", arena_bytes=64 * MIB)
     server.wait_ready()
-    with unix_client(tmp_path / "socket") as client, Lease(client, 4 * MIB) as lease:
+    with open_http(tmp_path / "socket") as client, Lease(client, 4 * MIB) as lease:
         client.close()
         lease.memory[:] = 3
         assert server.stop() == 0

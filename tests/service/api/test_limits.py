@@ -152,7 +152,7 @@ def test_what_is_refused_before_the_application_is_counted_and_told_now_and_then
     assert 1 <= told <= 2
 
 
-def ask_health(server: RunningServer, trusted: ssl.SSLContext | bool = True) -> int:
+def ask_health(server: RunningServer, trusted: ssl.SSLContext | bool = False) -> int:
     """The status of /healthz/live for a new caller; 0 where there was no answer."""
     try:
         return httpx.get(f"{server.url}/healthz/live", verify=trusted).status_code

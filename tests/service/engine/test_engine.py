@@ -81,7 +81,7 @@ def test_the_engine_tells_what_it_computes_with(tmp_path: Path) -> None:
         assert (engine.cpu_threads, engine.state) == (None, "starting")
         await engine.wait_ready()
         assert engine.state == "ready"
-        assert (engine.devices, engine.cpu_threads) == ((), 1)
+        assert (engine.devices, engine.cpu_threads, engine.degraded) == ((), 1, None)
         assert engine.profiles.find().device == "cpu"
         assert engine.pid is not None
         pids.append(engine.pid)
@@ -218,6 +218,8 @@ def test_the_engine_starts_without_gpus_that_keep_it_from_starting(
                 await engine.wait_ready()
             assert engine.devices == ()
             assert engine.restarts == 3
+            assert engine.degraded is not None
+            assert "3 starts with them have failed" in engine.degraded
         finally:
             await engine.stop()
 

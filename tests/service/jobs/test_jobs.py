@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
-from tests.postgres import running_postgres
 from wavetrim.service.errors import (
     CursorUnknown,
     JobNotFound,
@@ -35,12 +34,6 @@ from wavetrim.service.storage.tables import metadata
 
 PLAN = {"f": 3, "kernel": None}
 TIMINGS = {"total_seconds": 0.5}
-
-
-@pytest.fixture(scope="module")
-def postgres_url() -> Iterator[str]:
-    with running_postgres() as server:
-        yield server.url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

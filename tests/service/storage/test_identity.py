@@ -10,7 +10,6 @@ import pytest
 from sqlalchemy import Engine, create_engine, select
 
 from tests.command import run_command
-from tests.postgres import running_postgres
 from tests.server import RunningServer, encode_npy
 from tests.service.parts import make_parts
 from wavetrim.service.errors import DataMismatch
@@ -21,12 +20,6 @@ from wavetrim.service.storage.tables import identity, matrices, metadata
 Start = Callable[..., RunningServer]
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 COUNT = 12
-
-
-@pytest.fixture(scope="module")
-def postgres_url() -> Iterator[str]:
-    with running_postgres() as server:
-        yield server.url
 
 
 @pytest.fixture(scope="module")

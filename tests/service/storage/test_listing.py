@@ -11,7 +11,6 @@ import pytest
 from sqlalchemy import Engine, func, insert, select, update
 
 from tests.matrices import make_matrix
-from tests.postgres import running_postgres
 from tests.processes import wait_until
 from tests.server import RunningServer
 from wavetrim.service.jobs.store import JobState, JobStore
@@ -22,12 +21,6 @@ from wavetrim.service.storage.tables import jobs, matrices
 Start = Callable[..., RunningServer]
 ARRAY = np.ones((3, 4), np.float32)
 DAY = 86_400.0
-
-
-@pytest.fixture(scope="module")
-def postgres_url() -> Iterator[str]:
-    with running_postgres() as server:
-        yield server.url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

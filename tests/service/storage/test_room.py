@@ -13,7 +13,6 @@ from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from tests.mounts import mounted_tmpfs
-from tests.postgres import PostgresServer, running_postgres
 from tests.server import NPY, RunningServer, encode_npy
 from wavetrim.service.errors import StorageFull
 from wavetrim.service.storage.database import open_database, reading
@@ -24,17 +23,11 @@ from wavetrim.service.storage.tables import matrices
 MIB = 2**20
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with running_postgres() as server:
-        yield server
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     url = f"sqlite:///{tmp_path / 'wavetrim.db'}"
     if request.param == "postgresql":
-        url = request.getfixturevalue("postgres").url
+        url = str(request.getfixturevalue("postgres_url"))
     opened = open_database(url)
     with opened.begin() as connection:
         connection.execute(matrices.delete())
@@ -210,10 +203,10 @@ class CommitProxy:
 
 @pytest.mark.parametrize(("losing", "kept"), [("answer", True), ("commit", False)])
 def test_after_an_unclear_commit_the_row_decides(
-    postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory, losing: str, kept: bool
+    postgres_url: str, tmp_path_factory: pytest.TempPathFactory, losing: str, kept: bool
 ) -> None:
     folder = tmp_path_factory.mktemp(losing)
-    server_socket = f"{postgres.url.partition('host=')[2]}/.s.PGSQL.5432"
+    server_socket = f"{postgres_url.partition('host=')[2]}/.s.PGSQL.5432"
     proxy = CommitProxy(folder, server_socket)
     database = open_database(proxy.url)
     with database.begin() as connection:
@@ -240,9 +233,9 @@ def test_after_an_unclear_commit_the_row_decides(
 
 
 def test_a_connection_that_ends_before_the_commit_leaves_no_file(
-    postgres: PostgresServer, tmp_path: Path
+    postgres_url: str, tmp_path: Path
 ) -> None:
-    database = open_database(postgres.url)
+    database = open_database(postgres_url)
     store = open_store(database, tmp_path)
 
     def end_connection(connection: Connection) -> None:
