@@ -1,5 +1,7 @@
 """What all tests share: which of them run, and where kernels are cached."""
 
+import gc
+import os
 import signal
 from pathlib import Path
 from typing import Final
@@ -41,6 +43,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
 
 
+def pytest_collection_finish() -> None:
+    """Have the garbage collector look at what tests make only, not at all that was imported."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fail a GPU test where there is no GPU: it was asked for, so skipping would hide it."""
     if item.get_closest_marker("gpu") and not list_devices():
@@ -49,7 +57,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder of compiled code for the whole run, for services, too."""
-    folder = tmp_path_factory.mktemp("kernels")
+    """One folder of compiled code for the whole run: for services, and all processes of xdist."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    folder = folder / "kernels"
+    folder.mkdir(exist_ok=True)
     SHARED_SETTINGS["kernel_cache_dir"] = folder
     return folder

@@ -9,6 +9,7 @@ The parent of a forked program waits for it and tells its exit status over a soc
 """
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -142,5 +143,6 @@ def _become_program(requests: socket.socket) -> str:
 if __name__ == "__main__":
     for _name in _IMPORTED:
         importlib.import_module(f"wavetrim.service.{_name}")
+    gc.freeze()  # or each program would look through all that was imported, at least as it ends
     _channel = socket.socket(fileno=int(sys.argv[1]))
     runpy.run_module(_become_program(_channel), run_name="__main__", alter_sys=True)
