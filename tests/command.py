@@ -12,14 +12,19 @@ from typing import Self
 
 from typer.testing import CliRunner, Result
 
-from tests.environment import clear_environment
+from tests.environment import SHARED_SETTINGS, clear_environment
 from tests.preloaded import ForkedProcess
 from wavetrim.service.cli.main import app
 
 
 def make_environment(**variables: str) -> dict[str, str]:
-    """This process's environment without wavetrim's settings and GPUs, and with some more."""
-    return {**clear_environment(), "WAVETRIM_DEVICES": "none", **variables}
+    """This process's environment without wavetrim's settings and GPUs, and with some more.
+
+    Services start with little memory and with C that was compiled before, as `tests.server` does.
+    """
+    quick = {name: SHARED_SETTINGS[name] for name in ("arena_slab_bytes", "kernel_cache_dir")}
+    settings = {f"WAVETRIM_{name.upper()}": str(value) for name, value in quick.items()}
+    return {**clear_environment(), **settings, "WAVETRIM_DEVICES": "none", **variables}
 
 
 def invoke_command(*arguments: object, folder: Path, **variables: str) -> Result:
