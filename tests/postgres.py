@@ -1,7 +1,8 @@
 """A real PostgreSQL server for tests: its own cluster in a temporary folder, on a Unix socket.
 
 `postgres` is one for all tests that do not stop it, `postgres_url` a database of the module's own
-in it. Both are fixtures, made known by conftest.py.
+in it; `database` is an empty one with tables, of SQLite and of PostgreSQL. All are fixtures, made
+known by conftest.py.
 """
 
 import itertools
@@ -16,6 +17,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import Engine
+
+from wavetrim.service.storage.database import open_database
+from wavetrim.service.storage.tables import metadata
 
 
 class PostgresServer:
@@ -94,6 +99,19 @@ def postgres() -> Iterator[PostgresServer]:
 def postgres_url(postgres: PostgresServer) -> str:
     """An empty database for the module."""
     return postgres.create_database()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """An empty database of each kind, with its tables."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'wavetrim.db'}"
+    else:
+        url = str(request.getfixturevalue("postgres_url"))
+    opened = open_database(url)
+    yield opened
+    metadata.drop_all(opened)
+    opened.dispose()
 
 
 def find_programs() -> Path | None:

@@ -162,6 +162,7 @@ def test_a_succeeded_job_is_not_cancelled(server: RunningServer, operands) -> No
         ({"b": "double"}, 422, "dtype of b", ["float64", "float32"]),
         ({"beta": 1}, 422, "c", ["beta is 1.0"]),
         ({"a": "whole", "b": "whole", "alpha": 1.5}, 422, "alpha", ["1.5", "whole number"]),
+        ({"alpha": 1e39}, 422, "alpha", ["1e+39", "float32"]),
         ({"f": 8}, 422, "f", ["8", "7"]),
         ({"f": -1}, 422, "f", ["-1"]),
         ({"f": True}, 422, "f", ["True"]),
@@ -193,7 +194,9 @@ def test_a_request_that_cannot_be_met_is_refused_by_field(
     for name in ("a", "b", "c"):
         if name in request:
             request[name] = operands.get(request[name], request[name])
+    newest = server.client.get("/v1/jobs?limit=1").json()["jobs"]
     expect_problem(post(server, **request), status, field, *words)
+    assert server.client.get("/v1/jobs?limit=1").json()["jobs"] == newest, "no job is made"
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])

@@ -2,20 +2,21 @@
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import Engine, create_engine, select
+from sqlalchemy import Engine, select
 
 from tests.command import run_command
+from tests.postgres import PostgresServer
 from tests.server import RunningServer, encode_npy
 from tests.service.parts import make_parts
 from wavetrim.service.errors import DataMismatch
 from wavetrim.service.storage.database import open_database
 from wavetrim.service.storage.identity import pair, read_database_id, read_folder_id
-from wavetrim.service.storage.tables import identity, matrices, metadata
+from wavetrim.service.storage.tables import identity, matrices
 
 Start = Callable[..., RunningServer]
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
@@ -98,9 +99,10 @@ def test_without_its_database_a_folder_keeps_every_file_until_it_is_adopted(
 
 
 def test_a_database_url_of_another_database_is_refused(
-    filled: tuple[Path, dict[str, bytes]], postgres_url: str, tmp_path: Path
+    filled: tuple[Path, dict[str, bytes]], postgres: PostgresServer, tmp_path: Path
 ) -> None:
     folder, files = filled
+    postgres_url = postgres.create_database()
     refused = serve(folder, WAVETRIM_DATABASE_URL=postgres_url)
     assert refused.returncode != 0
     assert "is not that of the data folder" in refused.stderr
@@ -182,21 +184,6 @@ def test_a_running_service_keeps_its_folder_from_being_adopted(start_server: Sta
     refused = run_command("adopt", "--data-dir", running.data_dir, folder=running.data_dir)
     assert refused.returncode == 2
     assert "no other running service" in refused.stderr
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    url = f"sqlite:///{tmp_path / 'wavetrim.db'}"
-    if request.param == "postgresql":
-        url = str(request.getfixturevalue("postgres_url"))
-        cleared = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-        with cleared.begin() as connection:
-            for table in metadata.sorted_tables:
-                connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table.name} CASCADE")
-        cleared.dispose()
-    opened = open_database(url)
-    yield opened
-    opened.dispose()
 
 
 def add_row(database: Engine, matrix_id: str) -> None:

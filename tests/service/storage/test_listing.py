@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +21,6 @@ from wavetrim.service.storage.tables import jobs, matrices
 Start = Callable[..., RunningServer]
 ARRAY = np.ones((3, 4), np.float32)
 DAY = 86_400.0
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    url = f"sqlite:///{tmp_path / 'wavetrim.db'}"
-    if request.param == "postgresql":
-        url = str(request.getfixturevalue("postgres_url"))
-    opened = open_database(url)
-    with opened.begin() as connection:
-        connection.execute(matrices.delete())
-        connection.execute(jobs.delete())
-    yield opened
-    opened.dispose()
 
 
 @pytest.fixture

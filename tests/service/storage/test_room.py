@@ -3,7 +3,6 @@
 import os
 import socket
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,18 +20,6 @@ from wavetrim.service.storage.publication import CommitUnclear
 from wavetrim.service.storage.tables import matrices
 
 MIB = 2**20
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    url = f"sqlite:///{tmp_path / 'wavetrim.db'}"
-    if request.param == "postgresql":
-        url = str(request.getfixturevalue("postgres_url"))
-    opened = open_database(url)
-    with opened.begin() as connection:
-        connection.execute(matrices.delete())
-    yield opened
-    opened.dispose()
 
 
 def open_store(database: Engine, folder: Path, reserve_bytes: int = 0) -> MatrixStore:

@@ -17,7 +17,6 @@ import pytest
 from tests.limit import allow
 from tests.service.wire.wire_app import MIB, PLACES
 from tests.service.wire.wire_server import (
-    LOOPS,
     WireServer,
     make_head,
     read_answer,
@@ -324,10 +323,9 @@ def test_every_request_is_in_the_access_log(server: WireServer) -> None:
     wait_until(lambda: '"POST /echo?seed=77 HTTP/1.1" 200' in server.read_log())
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_sigterm_lets_a_body_under_way_be_answered(tmp_path: Path, loop: str) -> None:
-    body = make_body(MIB)
-    with serve_wire(tmp_path, loop, "tcp") as server, server.connect() as connection:
+def test_sigterm_lets_a_body_under_way_be_answered(tmp_path: Path) -> None:
+    body = make_body(MIB)  # test_service.py tells it of uvloop
+    with serve_wire(tmp_path, "asyncio", "tcp") as server, server.connect() as connection:
         connection.sendall(make_head("/echo", len(body)) + body[:500_000])
         time.sleep(0.3)
         server.process.terminate()
@@ -338,9 +336,8 @@ def test_sigterm_lets_a_body_under_way_be_answered(tmp_path: Path, loop: str) ->
         assert server.process.wait(10) in (0, -15)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_sigterm_does_not_wait_for_ever_for_a_body(tmp_path: Path, loop: str) -> None:
-    with serve_wire(tmp_path, loop, "tcp") as server, server.connect() as connection:
+def test_sigterm_does_not_wait_for_ever_for_a_body(tmp_path: Path) -> None:
+    with serve_wire(tmp_path, "asyncio", "tcp") as server, server.connect() as connection:
         connection.sendall(make_head("/echo", MIB) + make_body(500_000))
         time.sleep(0.3)
         assert server.stop() < 15
