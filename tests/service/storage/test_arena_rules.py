@@ -219,7 +219,7 @@ def expect_files_are_used(server: RunningServer) -> None:
     request, answer = make_request(100, 100, 5.0, 22_500)  # 17 MiB a matrix
     with ExitStack() as stack:
         callers = []
-        for _ in range(40):  # 1.4 GiB of operands at once
+        for _ in range(28):  # 960 MiB of operands at once
             callers.append(ClientConnection(Address(server.port)))
             stack.callback(callers[-1].close)
             callers[-1].socket.settimeout(120)
