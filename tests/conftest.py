@@ -23,12 +23,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 LONG_FILES: Final = (
-    *("kernels/test_compile", "service/wire/test_protocol", "faults/test_faults"),
-    *("service/storage/test_arena_rules", "benchmarks/test_http", "service/api/test_limits"),
-    *("service/jobs/test_dispatch", "service/storage/test_arena_chaos", "service/api/test_leases"),
-    *("client/test_jobs", "service/cli/test_listening", "service/engine/test_engine"),
+    *("kernels/test_compile", "faults/test_faults", "service/api/test_limits"),
+    *("service/storage/test_many_jobs", "service/storage/test_arena_rules"),
+    *("service/storage/test_arena_chaos", "service/jobs/test_restart", "benchmarks/test_http"),
+    *("service/wire/test_protocol", "service/storage/test_away", "service/api/test_leases"),
+    *("service/jobs/test_dispatch", "service/storage/test_listing", "client/test_jobs"),
 )
-"""Files of half a minute and more: they begin, so that no process is busy alone at the end."""
+"""Files that take long: they begin, so that no process is busy alone at the end."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
