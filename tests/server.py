@@ -34,6 +34,9 @@ from tests.processes import list_children, wait_until
 _SERVE = ("serve", "--access-log", "--port")
 NPY = {"Content-Type": "application/x-npy"}
 
+Start = Callable[..., "RunningServer"]
+"""What the fixture `start_server` is: starts a server with these settings."""
+
 
 class RunningServer:
     """A started service; as a context, one that is ready to compute, and is stopped at the end.
@@ -204,7 +207,7 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningS
 
 
 @pytest.fixture
-def start_server(tmp_path: Path) -> Iterator[Callable[..., RunningServer]]:
+def start_server(tmp_path: Path) -> Iterator[Start]:
     """Starts servers with settings of their own; all are stopped after the test."""
     started: list[RunningServer] = []
 

@@ -3,7 +3,7 @@
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from tests.clients import close_client, open_client
 from tests.matrices import assert_product, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer, open_http
+from tests.server import RunningServer, Start, open_http
 from wavetrim.client import ServiceRefused
 
 MIB = 2**20
@@ -167,7 +167,7 @@ def test_over_tcp_arrays_are_ordinary(server: RunningServer, kind: str) -> None:
 
 
 def test_a_service_that_comes_again_is_asked_for_new_leases(
-    start_server: Callable[..., RunningServer], tmp_path: Path, kind: str
+    start_server: Start, tmp_path: Path, kind: str
 ) -> None:
     path = tmp_path / "socket"
     first = start_server(unix_socket=path, arena_bytes=64 * MIB)

@@ -1,13 +1,10 @@
 """Downloads over HTTP: whole, in part, and while the matrix is removed."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
-from tests.server import RunningServer, decode_npy, encode_npy, open_http
+from tests.server import RunningServer, Start, decode_npy, encode_npy, open_http
 
-Start = Callable[..., RunningServer]
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 
 

@@ -2,14 +2,11 @@
 
 import os
 import signal
-from collections.abc import Callable
 
 import numpy as np
 
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy
-
-Start = Callable[..., RunningServer]
+from tests.server import NPY, RunningServer, Start, encode_npy
 
 
 def test_a_service_is_live_and_ready(shared_server: RunningServer) -> None:
@@ -40,9 +37,7 @@ def test_without_its_data_folder_a_service_is_not_ready(server: RunningServer) -
     server.wait_ready(5)
 
 
-def test_a_stopping_service_answers_but_is_not_ready_and_takes_no_work(
-    start_server: Start,
-) -> None:
+def test_a_stopping_service_answers_but_is_not_ready_and_takes_no_work(start_server: Start) -> None:
     server = start_server()
     server.wait_ready()
     operand = server.upload(np.ones((2000, 2000), np.int64))

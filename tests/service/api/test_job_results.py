@@ -4,7 +4,7 @@ import os
 import signal
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,10 @@ import pytest
 
 from tests.matrices import Array, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer
+from tests.server import RunningServer, Start
 from tests.service.storage.test_draft import count_written
 from wavetrim.service.storage.draft import WRITE_BYTES
 
-Start = Callable[..., RunningServer]
 MIB = 2**20
 
 

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import pytest
 
 from tests.leases import Lease, fetch_descriptor
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
+from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy, open_http
 
 MIB = 2**20
 PUNCH_HOLE = 0x02 | 0x01
@@ -282,9 +282,7 @@ def test_a_lease_is_one_of_the_arenas_bytes_or_refused(client: httpx.Client) -> 
     wait_until_given_back(client)
 
 
-def test_with_an_api_key_leases_ask_for_it(
-    start_server: Callable[..., RunningServer], tmp_path: Path
-) -> None:
+def test_with_an_api_key_leases_ask_for_it(start_server: Start, tmp_path: Path) -> None:
     server = start_server(
         unix_socket=tmp_path / "socket", api_key="a-key-of-these-tests", arena_bytes=0
     )
@@ -472,7 +470,7 @@ def test_a_client_that_is_killed_in_a_product_gives_its_lease_back(
 
 
 def test_an_engine_that_is_killed_in_a_product_costs_no_lease(
-    start_server: Callable[..., RunningServer], tmp_path: Path
+    start_server: Start, tmp_path: Path
 ) -> None:
     server = start_server(unix_socket=tmp_path / "socket", arena_bytes=128 * MIB)
     server.wait_ready()
@@ -494,7 +492,7 @@ def test_an_engine_that_is_killed_in_a_product_costs_no_lease(
 
 
 def test_the_end_of_the_service_ends_leases_and_removes_the_socket(
-    start_server: Callable[..., RunningServer], tmp_path: Path
+    start_server: Start, tmp_path: Path
 ) -> None:
     server = start_server(unix_socket=tmp_path / "socket", arena_bytes=64 * MIB)
     server.wait_ready()

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import socket
 import time
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -13,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy
 
 Array = NDArray[Any]
 
@@ -87,7 +86,7 @@ def test_a_missing_matrix_is_called_by_its_place(server: RunningServer) -> None:
         assert "no third matrix, C" in two["limit"], two
 
 
-def test_without_an_arena_files_serve(start_server: Callable[..., RunningServer]) -> None:
+def test_without_an_arena_files_serve(start_server: Start) -> None:
     server = start_server(arena_bytes=0)
     server.wait_ready()
     for size in (5, 300):
@@ -97,9 +96,7 @@ def test_without_an_arena_files_serve(start_server: Callable[..., RunningServer]
     assert server.client.get("/v1/devices").json()["arena"] is None
 
 
-def test_what_the_arena_has_no_room_for_goes_through_files(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_what_the_arena_has_no_room_for_goes_through_files(start_server: Start) -> None:
     server = start_server(arena_bytes=4 * 2**20)
     server.wait_ready()
     a = make_array(1000, 1000, seed=1)
@@ -199,7 +196,7 @@ def test_a_caller_who_leaves_cancels_the_job(server: RunningServer) -> None:
 
 @pytest.mark.parametrize("arena_bytes", [0, 256 * 2**20])
 def test_nothing_is_left_of_a_product_whose_caller_leaves_at_any_moment(
-    start_server: Callable[..., RunningServer], arena_bytes: int
+    start_server: Start, arena_bytes: int
 ) -> None:
     server = start_server(arena_bytes=arena_bytes)
     server.wait_ready()
@@ -241,9 +238,7 @@ def count_in_flight(server: RunningServer) -> int:
     return used
 
 
-def test_a_service_that_is_killed_forgets_the_call(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_a_service_that_is_killed_forgets_the_call(start_server: Start) -> None:
     server = start_server()
     server.wait_ready()
     with send_product(server, 2 * encode_npy(np.ones((2000, 2000), np.int64))):

@@ -11,7 +11,6 @@ import secrets
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -19,7 +18,7 @@ from typing import Final
 import pytest
 
 from tests.processes import wait_until
-from tests.server import RunningServer
+from tests.server import RunningServer, Start
 from tests.service.storage.chaos_client import DECK, Address, ChaosClient
 from tests.service.wire.wire_server import make_certificate
 
@@ -47,7 +46,7 @@ keeps buffers of a few large bodies."""
 
 @pytest.mark.parametrize("way", ["tcp", "tls", "unix"])
 def test_every_answer_is_right_whatever_others_do(
-    start_server: Callable[..., RunningServer], tmp_path: Path, way: str
+    start_server: Start, tmp_path: Path, way: str
 ) -> None:
     server, address = start(start_server, tmp_path, way)
     seed = int(os.environ.get("WAVETRIM_CHAOS_SEED", secrets.randbelow(2**32)))
@@ -66,7 +65,7 @@ def test_every_answer_is_right_whatever_others_do(
 
 
 def start(
-    start_server: Callable[..., RunningServer],
+    start_server: Start,
     folder: Path,
     way: str,
     arena_bytes: int = ARENA_BYTES,

@@ -6,7 +6,6 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 from tests.groups import memory_group
 from tests.limit import allow
 from tests.processes import wait_until
-from tests.server import RunningServer, encode_npy
+from tests.server import RunningServer, Start, encode_npy
 from tests.service.storage.chaos_client import Address, ClientConnection
 from tests.service.storage.test_arena_chaos import read_own_bytes, start
 from tests.service.wire.wire_server import make_head
@@ -51,7 +50,7 @@ def check_service(server: RunningServer) -> None:
 
 
 def test_a_reader_who_stops_for_a_while_gets_no_other_bytes(
-    start_server: Callable[..., RunningServer], tmp_path: Path
+    start_server: Start, tmp_path: Path
 ) -> None:
     server, address = start(start_server, tmp_path, "tls", arena_bytes=96 * MIB)
     request, answer = make_request(2000, 2000, 3.0)  # 31 MiB, more than the sockets take
@@ -70,9 +69,7 @@ def test_a_reader_who_stops_for_a_while_gets_no_other_bytes(
     wait_until(lambda: server.read_metric(USED) == 0)
 
 
-def test_memory_is_not_used_again_before_a_dead_engine_is_reaped(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_memory_is_not_used_again_before_a_dead_engine_is_reaped(start_server: Start) -> None:
     server = start_server(arena_poison=True)
     server.wait_ready()
     content = 2 * encode_npy(np.ones((2000, 2000), np.int64))  # no fast product: seconds
@@ -91,9 +88,7 @@ def test_memory_is_not_used_again_before_a_dead_engine_is_reaped(
     check_service(server)
 
 
-def test_an_engine_that_is_killed_in_mid_product_changes_no_answer(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_an_engine_that_is_killed_in_mid_product_changes_no_answer(start_server: Start) -> None:
     server = start_server(arena_bytes=128 * MIB, arena_poison=True)
     server.wait_ready()
     address = Address(server.port)
@@ -110,9 +105,7 @@ def test_an_engine_that_is_killed_in_mid_product_changes_no_answer(
     check_service(server)
 
 
-def test_a_hole_that_somebody_punches_does_not_end_the_service(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_a_hole_that_somebody_punches_does_not_end_the_service(start_server: Start) -> None:
     server = start_server()
     server.wait_ready()
     check_service(server)
@@ -138,7 +131,7 @@ def punch(path: Path) -> None:
 
 
 def test_who_goes_on_sending_slowly_behind_a_refusal_sees_it_and_is_let_go(
-    start_server: Callable[..., RunningServer],
+    start_server: Start,
 ) -> None:
     server = start_server()
     a, b = encode_npy(np.ones((2500, 2500))), encode_npy(np.ones((2501, 2500)))  # 100 MB
@@ -162,7 +155,7 @@ def test_who_goes_on_sending_slowly_behind_a_refusal_sees_it_and_is_let_go(
 
 @pytest.mark.serial  # a body that gets no place within 10 s is refused
 def test_hundreds_who_hold_one_matrix_and_wait_for_the_next_all_get_their_product(
-    start_server: Callable[..., RunningServer],
+    start_server: Start,
 ) -> None:
     server = start_server(arena_bytes=32 * MIB, arena_poison=True)
     server.wait_ready()
@@ -183,9 +176,7 @@ def test_hundreds_who_hold_one_matrix_and_wait_for_the_next_all_get_their_produc
     check_service(server)
 
 
-def test_lost_tls_connections_keep_no_buffers(
-    start_server: Callable[..., RunningServer], tmp_path: Path
-) -> None:
+def test_lost_tls_connections_keep_no_buffers(start_server: Start, tmp_path: Path) -> None:
     server, address = start(start_server, tmp_path, "tls")
     request, _ = make_request(200, 200, 2.0, 100)
     before_bytes = 0
@@ -200,7 +191,7 @@ def test_lost_tls_connections_keep_no_buffers(
 
 
 def test_a_service_in_a_full_control_group_uses_files_and_is_not_killed(
-    start_server: Callable[..., RunningServer],
+    start_server: Start,
 ) -> None:
     with memory_group(640 * MIB) as group:
         server = start_server(prefix=group.prefix, arena_bytes=4096 * MIB, max_bodies=64)

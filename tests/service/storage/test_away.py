@@ -13,9 +13,8 @@ from tests.command import run_command
 from tests.matrices import make_matrix
 from tests.postgres import running_postgres
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy
+from tests.server import NPY, RunningServer, Start, encode_npy
 
-Start = Callable[..., RunningServer]
 CONTENT = encode_npy(np.ones((3, 3)))
 
 

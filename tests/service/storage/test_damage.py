@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.matrices import make_matrix
-from tests.server import RunningServer
+from tests.server import RunningServer, Start
 
 ARRAY = np.arange(35_000, dtype=np.float32).reshape(50, 700)
 LARGE_BYTES = 80 * 2**20
@@ -107,9 +107,7 @@ def test_a_job_whose_operand_has_changed_fails_at_once(
     assert server.wait_job(first["id"])["state"] == "succeeded"
 
 
-def test_what_lies_in_the_arena_is_served_whatever_became_of_its_file(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_what_lies_in_the_arena_is_served_whatever_became_of_its_file(start_server: Start) -> None:
     running = start_server()
     matrix_id = running.upload(ARRAY)
     change_byte(find_file(running, matrix_id))
@@ -117,7 +115,7 @@ def test_what_lies_in_the_arena_is_served_whatever_became_of_its_file(
 
 
 def test_files_that_changed_while_the_service_was_down_are_neither_computed_with_nor_sent(
-    start_server: Callable[..., RunningServer],
+    start_server: Start,
 ) -> None:
     running = start_server()
     operands = {

@@ -11,14 +11,13 @@ from sqlalchemy import Engine, select
 
 from tests.command import run_command
 from tests.postgres import PostgresServer
-from tests.server import RunningServer, encode_npy
+from tests.server import RunningServer, Start, encode_npy
 from tests.service.parts import make_parts
 from wavetrim.service.errors import DataMismatch
 from wavetrim.service.storage.database import open_database
 from wavetrim.service.storage.identity import pair, read_database_id, read_folder_id
 from wavetrim.service.storage.tables import identity, matrices
 
-Start = Callable[..., RunningServer]
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 COUNT = 12
 

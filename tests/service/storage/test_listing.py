@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,12 @@ from sqlalchemy import Engine, func, insert, select, update
 
 from tests.matrices import make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer
+from tests.server import RunningServer, Start
 from wavetrim.service.jobs.store import JobState, JobStore
 from wavetrim.service.storage.database import open_database, reading
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.tables import jobs, matrices
 
-Start = Callable[..., RunningServer]
 ARRAY = np.ones((3, 4), np.float32)
 DAY = 86_400.0
 
