@@ -64,16 +64,19 @@ check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m mypy
 	$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
+# Files with tests of a mark: to collect the others takes ten seconds.
+marked = $(shell grep -rl 'mark\.$(1)' tests --include='test_*.py')
+
 # One file more than there are cores, as many wait for a service; conftest.py says which begin. Then
 # those that look at times, alone. 5 is pytest's exit code where ARGS picks none of either kind.
 BESIDE = --numprocesses=$$(($$(nproc) + 1)) --dist=loadfile --no-loadscope-reorder
 
 test: $(ENVIRONMENT) ## the tests that need no GPU
 	$(PY) -m pytest -m "not serial" $(BESIDE) $(ARGS) || [ $$? -eq 5 ]
-	$(PY) -m pytest -m serial $(ARGS) || [ $$? -eq 5 ]
+	$(PY) -m pytest -m serial $(or $(ARGS),$(call marked,serial)) || [ $$? -eq 5 ]
 
 test-gpu: $(ENVIRONMENT) ## the tests that need a CUDA GPU; fails without one
-	$(PY) -m pytest -m gpu $(shell grep -rl 'mark\.gpu' tests --include='test_*.py') $(ARGS)
+	$(PY) -m pytest -m gpu $(call marked,gpu) $(ARGS)
 
 # Each for so long; `make -j 3 -O fuzz` runs them beside each other. SEED repeats a run.
 FUZZ_SECONDS = 600

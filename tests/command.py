@@ -4,19 +4,27 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Self
 
 from typer.testing import CliRunner, Result
 
-from tests.environment import clear_environment
+from tests.environment import SHARED_SETTINGS, clear_environment
 from tests.preloaded import ForkedProcess
 from wavetrim.service.cli.main import app
 
 
 def make_environment(**variables: str) -> dict[str, str]:
-    """This process's environment without wavetrim's settings and GPUs, and with some more."""
-    return {**clear_environment(), "WAVETRIM_DEVICES": "none", **variables}
+    """This process's environment without wavetrim's settings and GPUs, and with some more.
+
+    Services start with little memory and with C that was compiled before, as `tests.server` does.
+    """
+    quick = {name: SHARED_SETTINGS[name] for name in ("arena_slab_bytes", "kernel_cache_dir")}
+    settings = {f"WAVETRIM_{name.upper()}": str(value) for name, value in quick.items()}
+    return {**clear_environment(), **settings, "WAVETRIM_DEVICES": "none", **variables}
 
 
 def invoke_command(*arguments: object, folder: Path, **variables: str) -> Result:
@@ -57,14 +65,34 @@ def run_command(
     return subprocess.CompletedProcess(words, status, *written)
 
 
-def start_command(*arguments: object, folder: Path, **variables: str) -> subprocess.Popen[str]:
-    """Start a command in a folder, its output in pipes."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "wavetrim", *map(str, arguments)],
-        cwd=folder,
-        env=make_environment(**variables),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+class StartedCommand(ForkedProcess):
+    """A command that runs, to be used as a `subprocess.Popen` of text whose output is in pipes."""
+
+    def __init__(self, words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+        (output, output_end), (errors, errors_end) = os.pipe(), os.pipe()
+        self.stdout, self.stderr = os.fdopen(output), os.fdopen(errors)
+        with os.fdopen(output_end, "wb"), os.fdopen(errors_end, "wb"):
+            super().__init__(
+                "wavetrim", words, folder=folder, environment=environment,
+                output=output_end, errors=errors_end,
+            )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stdout.close()
+        self.stderr.close()
+        self.wait()
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Read what it writes, and wait for its end."""
+        with ThreadPoolExecutor(2) as pool:
+            output, errors = pool.map(lambda file: file.read(), (self.stdout, self.stderr))
+        self.wait(timeout)
+        return output, errors
+
+
+def start_command(*arguments: object, folder: Path, **variables: str) -> StartedCommand:
+    """Start a command in a folder."""
+    return StartedCommand([*map(str, arguments)], folder, make_environment(**variables))

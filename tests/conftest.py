@@ -1,5 +1,7 @@
 """What all tests share: which of them run, and where kernels are cached."""
 
+import gc
+import os
 import signal
 from pathlib import Path
 from typing import Final
@@ -10,7 +12,7 @@ from hypothesis import settings
 from tests.environment import ROOT, SHARED_SETTINGS
 from wavetrim.kernels.device import list_devices
 
-pytest_plugins = ("tests.server", "tests.clients", "tests.pools")
+pytest_plugins = ("tests.server", "tests.clients", "tests.pools", "tests.postgres")
 
 settings.register_profile("wavetrim", deadline=None)
 settings.load_profile("wavetrim")
@@ -21,12 +23,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 LONG_FILES: Final = (
-    *("kernels/test_compile", "service/wire/test_protocol", "faults/test_faults"),
-    *("service/storage/test_arena_rules", "benchmarks/test_http", "service/api/test_limits"),
-    *("service/jobs/test_dispatch", "service/storage/test_arena_chaos", "service/api/test_leases"),
-    *("client/test_jobs", "service/cli/test_listening", "service/engine/test_engine"),
+    *("kernels/test_compile", "faults/test_faults", "service/api/test_limits"),
+    *("service/storage/test_many_jobs", "service/storage/test_arena_rules"),
+    *("service/storage/test_arena_chaos", "service/jobs/test_restart", "benchmarks/test_http"),
+    *("service/wire/test_protocol", "service/storage/test_away", "service/api/test_leases"),
+    *("service/jobs/test_dispatch", "service/storage/test_listing", "client/test_jobs"),
 )
-"""Files of half a minute and more: they begin, so that no process is busy alone at the end."""
+"""Files that take long: they begin, so that no process is busy alone at the end."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -41,6 +44,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
 
 
+def pytest_collection_finish() -> None:
+    """Have the garbage collector look at what tests make only, not at all that was imported."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fail a GPU test where there is no GPU: it was asked for, so skipping would hide it."""
     if item.get_closest_marker("gpu") and not list_devices():
@@ -49,7 +58,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder of compiled code for the whole run, for services, too."""
-    folder = tmp_path_factory.mktemp("kernels")
+    """One folder of compiled code for the whole run: for services, and all processes of xdist."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    folder = folder / "kernels"
+    folder.mkdir(exist_ok=True)
     SHARED_SETTINGS["kernel_cache_dir"] = folder
     return folder

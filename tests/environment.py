@@ -6,6 +6,12 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 
+ALL_ARCHITECTURES = os.environ.get("WAVETRIM_TEST_ARCHITECTURES") == "all"
+"""Whether kernels are compiled for all architectures, as `.ci/run` does: it takes a core longer."""
+
+MEASURED_ARCHITECTURE = "sm_90a"
+"""What kernels are tuned on; every kernel claims it."""
+
 SHARED_SETTINGS: dict[str, Any] = {
     "devices": "none",
     "cpu_threads": 1,

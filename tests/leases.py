@@ -6,20 +6,12 @@ import mmap
 import os
 import socket
 from collections.abc import Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
 import numpy as np
 from numpy.typing import NDArray
-
-
-def unix_client(path: Path) -> httpx.Client:
-    """A client over a Unix socket."""
-    return httpx.Client(
-        transport=httpx.HTTPTransport(uds=str(path)), base_url="http://localhost", timeout=60
-    )
 
 
 def fetch_descriptor(path: str, token: str) -> tuple[socket.socket, dict[str, Any], int | None]:

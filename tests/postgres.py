@@ -1,5 +1,11 @@
-"""A real PostgreSQL server for tests: its own cluster in a temporary folder, on a Unix socket."""
+"""A real PostgreSQL server for tests: its own cluster in a temporary folder, on a Unix socket.
 
+`postgres` is one for all tests that do not stop it, `postgres_url` a database of the module's own
+in it; `database` is an empty one with tables, of SQLite and of PostgreSQL. All are fixtures, made
+known by conftest.py.
+"""
+
+import itertools
 import os
 import pwd
 import shutil
@@ -9,7 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
+from sqlalchemy import Engine
+
+from wavetrim.service.storage.database import open_database
+from wavetrim.service.storage.tables import metadata
 
 
 class PostgresServer:
@@ -25,6 +36,7 @@ class PostgresServer:
         self._programs = programs
         self._folder = folder
         self._user = user
+        self._numbers = itertools.count()
         self.url = f"postgresql://wavetrim@/postgres?host={folder}"
         self._call("initdb", "--auth=trust", "--username=wavetrim", "--no-sync", "--encoding=UTF8")
 
@@ -37,6 +49,13 @@ class PostgresServer:
     def stop(self, mode: str = "fast") -> None:
         """Stops the server, whoever is connected: "fast" in good order, "immediate" as a crash."""
         self._call("pg_ctl", "stop", "--wait", f"--mode={mode}")
+
+    def create_database(self) -> str:
+        """Make an empty database; returns its URL."""
+        name = f"empty{next(self._numbers)}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return self.url.replace("/postgres?", f"/{name}?")
 
     def _call(self, program: str, *arguments: str) -> None:
         command = [str(self._programs / program), "-D", str(self._folder / "data"), *arguments]
@@ -67,6 +86,32 @@ def running_postgres() -> Iterator[PostgresServer]:
             server.stop()
     finally:
         shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One server for all tests that do not stop it."""
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def postgres_url(postgres: PostgresServer) -> str:
+    """An empty database for the module."""
+    return postgres.create_database()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """An empty database of each kind, with its tables."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'wavetrim.db'}"
+    else:
+        url = str(request.getfixturevalue("postgres_url"))
+    opened = open_database(url)
+    yield opened
+    metadata.drop_all(opened)
+    opened.dispose()
 
 
 def find_programs() -> Path | None:

@@ -9,6 +9,7 @@ The parent of a forked program waits for it and tells its exit status over a soc
 """
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -128,6 +129,9 @@ def _become_program(requests: socket.socket) -> str:
     for file, standard in ((output, 1), (errors, 2)):
         os.dup2(file, standard)
         os.close(file)
+    # What the first process had there may have been another kind of file.
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     module, sys.argv[1:], folder, environment, umask = json.loads(content)
     os.chdir(folder)
     os.umask(umask)
@@ -139,5 +143,6 @@ def _become_program(requests: socket.socket) -> str:
 if __name__ == "__main__":
     for _name in _IMPORTED:
         importlib.import_module(f"wavetrim.service.{_name}")
+    gc.freeze()  # or each program would look through all that was imported, at least as it ends
     _channel = socket.socket(fileno=int(sys.argv[1]))
     runpy.run_module(_become_program(_channel), run_name="__main__", alter_sys=True)

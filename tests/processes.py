@@ -1,17 +1,10 @@
-"""The processes of a running service: its engine, and whether one has ended."""
+"""Processes: those that one has started, whether one has ended, and what is waited for."""
 
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.limit import allow
-
-
-def find_engine(service_pid: int) -> int:
-    """The engine process of a service, which has exactly one."""
-    engines = list_children(service_pid)
-    assert len(engines) == 1, engines
-    return engines[0]
 
 
 def list_children(pid: int) -> list[int]:
@@ -49,6 +42,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
     """
     began = time.monotonic()
     while not condition():
-        limit = allow(seconds)
-        assert time.monotonic() - began < limit, f"it did not happen within {limit}"
-        time.sleep(0.02)
+        limit, waited = allow(seconds), time.monotonic() - began
+        assert waited < limit, f"it did not happen within {limit}"
+        # To ask a service for its metrics takes it 10 ms: it is not asked without a pause.
+        time.sleep(min(0.01 + waited / 10, 0.1))

@@ -3,6 +3,9 @@
     def test_something(server: RunningServer) -> None:
         response = server.client.get("/v1/devices")
 
+    with RunningServer(tmp_path / "data", arena_bytes=0) as server:
+        ...
+
 `server` is one server for a whole module, `shared_server` one for all modules; `start_server`
 makes one with settings of its own. All are fixtures, made known by conftest.py.
 """
@@ -16,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import numpy as np
@@ -26,13 +29,17 @@ from numpy.typing import NDArray
 from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
 from tests.limit import allow
 from tests.preloaded import ForkedProcess
+from tests.processes import list_children, wait_until
 
 _SERVE = ("serve", "--access-log", "--port")
 NPY = {"Content-Type": "application/x-npy"}
 
+Start = Callable[..., "RunningServer"]
+"""What the fixture `start_server` is: starts a server with these settings."""
+
 
 class RunningServer:
-    """A started service.
+    """A started service; as a context, one that is ready to compute, and is stopped at the end.
 
     Args:
         data_dir: Its data folder; may hold what an earlier server has left.
@@ -50,6 +57,17 @@ class RunningServer:
         self.process = self._launch()
         self.client = self._open_client()
         self.wait_live()
+
+    def __enter__(self) -> Self:
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def _launch(self) -> subprocess.Popen[bytes] | ForkedProcess:
         wanted = {"data_dir": self.data_dir, **SHARED_SETTINGS, **self.settings}
@@ -69,7 +87,9 @@ class RunningServer:
 
     def _open_client(self) -> httpx.Client:
         certificate = self.settings.get("tls_certificate")
-        trusted = ssl.create_default_context(cafile=str(certificate)) if certificate else True
+        if certificate is None:
+            return open_http(self.url)
+        trusted = ssl.create_default_context(cafile=str(certificate))
         return httpx.Client(base_url=self.url, verify=trusted, timeout=60)
 
     def wait_live(self, seconds: float = 60) -> None:
@@ -140,6 +160,33 @@ class RunningServer:
         assert response.status_code == 200, response.text
         return decode_npy(response.content)
 
+    def wait_job(self, job_id: str, seconds: float = 60) -> dict[str, Any]:
+        """Waits until a job has ended; returns it as the service shows it."""
+        began = time.monotonic()
+        while True:
+            job: dict[str, Any] = self.client.get(f"/v1/jobs/{job_id}?wait_seconds=10").json()
+            if job["state"] not in ("queued", "running"):
+                return job
+            assert time.monotonic() - began < allow(seconds), job
+
+    def read_metric(self, name: str) -> float:
+        """A metric's value, by its name with its labels; 0 where there is none yet."""
+        text = self.client.get("/metrics").text
+        assert name.split("{", maxsplit=1)[0] in text, name
+        lines = (line for line in text.splitlines() if line.startswith(f"{name} "))
+        return next((float(line.split(" ")[-1]) for line in lines), 0.0)
+
+    def find_engine(self) -> int:
+        """The engine's process, once there is one."""
+        found: list[int] = []
+
+        def look() -> bool:
+            found[:] = list_children(self.process.pid)
+            return len(found) == 1
+
+        wait_until(look)
+        return found[0]
+
     def list_matrix_files(self) -> set[str]:
         """Names of the files in the folder of the matrices."""
         return {path.name for path in (self.data_dir / "matrices").iterdir()}
@@ -148,27 +195,19 @@ class RunningServer:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """One server for the module's tests, ready to compute."""
-    running = RunningServer(tmp_path_factory.mktemp("server") / "data")
-    try:
-        running.wait_ready()
+    with RunningServer(tmp_path_factory.mktemp("server") / "data") as running:
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """One server for all tests that do not mind what others have left in it."""
-    running = RunningServer(tmp_path_factory.mktemp("shared") / "data")
-    try:
-        running.wait_ready()
+    with RunningServer(tmp_path_factory.mktemp("shared") / "data") as running:
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture
-def start_server(tmp_path: Path) -> Iterator[Callable[..., RunningServer]]:
+def start_server(tmp_path: Path) -> Iterator[Start]:
     """Starts servers with settings of their own; all are stopped after the test."""
     started: list[RunningServer] = []
 
@@ -179,6 +218,15 @@ def start_server(tmp_path: Path) -> Iterator[Callable[..., RunningServer]]:
     yield start
     for running in started:
         running.stop()
+
+
+def open_http(where: str | Path, **options: Any) -> httpx.Client:
+    """A client of a URL, or over a Unix socket, without TLS: to read certificates takes 40 ms."""
+    options = {"base_url": str(where), "timeout": 60, **options}
+    if isinstance(where, Path):
+        options["base_url"] = "http://localhost"
+        options["transport"] = httpx.HTTPTransport(uds=str(where), verify=False)
+    return httpx.Client(verify=False, **options)
 
 
 def find_free_port() -> int:

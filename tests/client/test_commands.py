@@ -11,11 +11,9 @@ from typer.testing import Result
 
 from tests.command import invoke_command, start_command
 from tests.matrices import make_matrix
-from tests.server import RunningServer, find_free_port, server
+from tests.server import RunningServer, find_free_port
 from wavetrim.client import Client, JobUnsuccessful
 from wavetrim.service.cli.exits import ExitCode
-
-__all__ = ["server"]
 
 SLOW = 900  # an int64 product of this size takes about a second
 
@@ -119,7 +117,7 @@ def test_the_first_matrix_that_cannot_go_ends_a_removal(server: RunningServer, f
 
 @pytest.mark.parametrize("command", ["upload", "submit"])
 def test_ctrl_c_leaves_nothing_behind(command: str, server: RunningServer, files: Path) -> None:
-    np.save(files / "large.npy", np.ones((8000, 8000)))
+    np.lib.format.open_memmap(files / "large.npy", "w+", shape=(8000, 8000))
     before = server.list_matrix_files()
     arguments = [command, "B.npy", "large.npy"]
     with start_command(*arguments, folder=files, WAVETRIM_URL=server.url) as process:
@@ -135,7 +133,11 @@ def test_ctrl_c_leaves_nothing_behind(command: str, server: RunningServer, files
 
 
 @pytest.mark.parametrize(
-    "arguments", [["matrices"], ["rm", "1234"], ["cancel", "1234"], ["download", "1234"]]
+    "arguments",
+    [
+        *(["matrices"], ["rm", "1234"], ["cancel", "1234"], ["download", "1234"], ["status"]),
+        *(["submit", "1234", "5678"], ["fetch", "1234", "-o", "C.npy"]),
+    ],
 )
 def test_nobody_there_ends_with_4(arguments: list[str], tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{find_free_port()}"

@@ -2,7 +2,6 @@
 
 import os
 import ssl
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +11,9 @@ import numpy as np
 import pytest
 
 from tests.client.scripted_server import Received, answer, serve_script
-from tests.server import RunningServer, encode_npy, server, start_server
+from tests.server import RunningServer, Start, encode_npy
+from tests.service.wire.wire_server import make_certificate
 from wavetrim.client import Client, ServiceRefused, ServiceUnreachable
-
-__all__ = ["server", "start_server"]
 
 DEVICES = answer(b'{"devices": []}')
 
@@ -66,7 +64,7 @@ def test_a_request_is_what_the_service_wants(connect: Callable[..., Any]) -> Non
 
 
 def test_a_refusal_in_the_midst_of_an_upload_is_heard(
-    connect: Callable[..., Any], start_server: Callable[..., RunningServer]
+    connect: Callable[..., Any], start_server: Start
 ) -> None:
     small = start_server(max_matrix_bytes=2**20)
     client = connect(small.url)
@@ -87,28 +85,10 @@ def test_a_refusal_by_who_reads_nothing_more_is_heard(connect: Callable[..., Any
     assert refused.value.status == 507
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for 127.0.0.1 with its key, in one file."""
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    made = subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"),
-            *("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", "-", "-out", "-"),
-        ],
-        capture_output=True,
-        check=True,
-    )
-    path.write_bytes(made.stdout)
-    return path
-
-
-def test_tls_is_spoken_with_who_can_be_trusted(
-    connect: Callable[..., Any], certificate: Path
-) -> None:
+def test_tls_is_spoken_with_who_can_be_trusted(connect: Callable[..., Any], tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
+    context.load_cert_chain(certificate, key)
     array = np.arange(3_000_000.0).reshape(3000, 1000)
 
     def echo(request: Received) -> bytes:

@@ -15,7 +15,7 @@ import pytest
 from tests.command import make_environment
 from tests.matrices import assert_product, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer, server, start_server
+from tests.server import RunningServer, Start
 from wavetrim.client import (
     Client,
     JobStatus,
@@ -25,8 +25,6 @@ from wavetrim.client import (
     Unauthorized,
     WaitTimeout,
 )
-
-__all__ = ["server", "start_server"]
 
 SLOW = 900  # an int64 product of this size takes about a second
 
@@ -150,7 +148,7 @@ def test_plans_devices_and_health_are_asked_for(client: Any) -> None:
 
 
 def test_the_api_key_is_sent_and_a_full_queue_is_busy(
-    connect: Callable[..., Any], start_server: Callable[..., RunningServer]
+    connect: Callable[..., Any], start_server: Start
 ) -> None:
     guarded = start_server(api_key="a-key-of-these-tests", max_queued_jobs=1)
     with pytest.raises(Unauthorized) as refused:
@@ -168,9 +166,7 @@ def test_the_api_key_is_sent_and_a_full_queue_is_busy(
     assert busy.value.retry_after_seconds is not None
 
 
-def test_a_wait_outlasts_a_restart(
-    connect: Callable[..., Any], start_server: Callable[..., RunningServer]
-) -> None:
+def test_a_wait_outlasts_a_restart(connect: Callable[..., Any], start_server: Start) -> None:
     restarted = start_server()
     restarted.wait_ready()
     client = connect(restarted.url)

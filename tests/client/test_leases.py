@@ -3,7 +3,7 @@
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +12,22 @@ import numpy as np
 import pytest
 
 from tests.clients import close_client, open_client
-from tests.leases import unix_client
 from tests.matrices import assert_product, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer
+from tests.server import RunningServer, Start, open_http
 from wavetrim.client import ServiceRefused
 
 MIB = 2**20
+RECEIVED = "wavetrim_received_bytes_total"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("client-leases")
-    running = RunningServer(
+    with RunningServer(
         folder / "data", unix_socket=folder / "socket", arena_bytes=128 * MIB, arena_poison=True
-    )
-    try:
-        running.wait_ready()
+    ) as running:
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture
@@ -50,12 +46,6 @@ def count_leases(server: RunningServer) -> int:
     return int(server.client.get("/v1/devices").json()["arena"]["leases"])
 
 
-def count_received(server: RunningServer) -> float:
-    lines = server.client.get("/metrics").text.splitlines()
-    name = "wavetrim_received_bytes_total "
-    return float(next(line for line in lines if line.startswith(name)).split()[1])
-
-
 def make_there(client: Any, array: Any) -> Any:
     there = client.empty(array.shape, array.dtype)
     there[...] = array
@@ -67,7 +57,7 @@ def test_no_byte_of_arrays_in_a_lease_is_sent(
     server: RunningServer, local: Any, dtype: str
 ) -> None:
     a, b, c = (make_matrix(300, 300, dtype, seed) for seed in (1, 2, 3))
-    before = count_received(server)
+    before = server.read_metric(RECEIVED)
     there = [make_there(local, each) for each in (a, b, c)]
     product = local.matmul(there[0], there[1])
     assert_product(product, a, b)
@@ -78,7 +68,7 @@ def test_no_byte_of_arrays_in_a_lease_is_sent(
     np.testing.assert_allclose(out, 2 * local.matmul(*there[:2]) + c, rtol=1e-2, atol=1e-2)
     assert details.f_actual == 300
     assert details.seconds["total"] > 0
-    assert count_received(server) == before
+    assert server.read_metric(RECEIVED) == before
 
 
 def test_views_vectors_and_mixtures_are_numpys(local: Any) -> None:
@@ -118,14 +108,14 @@ def test_out_may_be_anywhere(local: Any) -> None:
 def test_large_ordinary_arrays_are_copied_and_the_product_is_ordinary(
     server: RunningServer, local: Any
 ) -> None:
-    before, leases = count_received(server), count_leases(server)
+    before, leases = server.read_metric(RECEIVED), count_leases(server)
     a, b = make_matrix(500, 400, "float64", 8), make_matrix(400, 500, "float64", 9)
     out = np.empty((500, 500))
     for _ in range(3):
         assert_product(local.matmul(a, b), a, b)
         local.matmul(a, b, out=out)
         assert_product(out, a, b)
-    assert count_received(server) == before
+    assert server.read_metric(RECEIVED) == before
     assert count_leases(server) == leases + 1, "whose places are used again"
 
 
@@ -177,7 +167,7 @@ def test_over_tcp_arrays_are_ordinary(server: RunningServer, kind: str) -> None:
 
 
 def test_a_service_that_comes_again_is_asked_for_new_leases(
-    start_server: Callable[..., RunningServer], tmp_path: Path, kind: str
+    start_server: Start, tmp_path: Path, kind: str
 ) -> None:
     path = tmp_path / "socket"
     first = start_server(unix_socket=path, arena_bytes=64 * MIB)
@@ -192,9 +182,9 @@ def test_a_service_that_comes_again_is_asked_for_new_leases(
     second.wait_ready()
     np.testing.assert_allclose(client.matmul(a, a), expected, err_msg="the bytes are still there")
     np.testing.assert_allclose(client.matmul(make_there(client, a), a), expected)
-    with unix_client(path) as asking:
+    with open_http(path) as asking:
         assert len(list_leases(asking)) == 1
-    assert count_received(second) > 0
+    assert second.read_metric(RECEIVED) > 0
     close_client(client)
 
 

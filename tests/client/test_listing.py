@@ -6,10 +6,8 @@ from typing import Any
 
 from tests.command import invoke_command
 from tests.matrices import make_matrix
-from tests.server import RunningServer, server
+from tests.server import RunningServer
 from wavetrim.client import Client
-
-__all__ = ["server"]
 
 
 def test_all_matrices_are_listed_newest_first(client: Any) -> None:

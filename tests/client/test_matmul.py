@@ -12,6 +12,8 @@ from tests.matrices import assert_product, make_matrix
 from tests.server import RunningServer
 from wavetrim.client import AsyncClient, Client, ServiceRefused
 
+RUNNING = 'wavetrim_products{state="running"}'
+
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64"])
 def test_a_product_is_numpys(client: Any, dtype: str) -> None:
@@ -149,28 +151,18 @@ def test_a_cancelled_task_takes_its_product_with_it(shared_server: RunningServer
     async def give_up() -> None:
         async with AsyncClient(shared_server.url) as client:
             task = asyncio.create_task(client.matmul(slow, slow))
-            while count_running(shared_server) == 0:  # noqa: ASYNC110
+            while shared_server.read_metric(RUNNING) == 0:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            while count_running(shared_server) > 0:  # noqa: ASYNC110
+            while shared_server.read_metric(RUNNING) > 0:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
     def count_cancelled() -> float:
-        return read_metric(shared_server, 'wavetrim_jobs_finished_total{state="cancelled"}')
+        return shared_server.read_metric('wavetrim_jobs_finished_total{state="cancelled"}')
 
     before = count_cancelled()
 
     asyncio.run(give_up())
     assert count_cancelled() == before + 1
-
-
-def count_running(server: RunningServer) -> float:
-    return read_metric(server, 'wavetrim_products{state="running"}')
-
-
-def read_metric(server: RunningServer, name: str) -> float:
-    lines = server.client.get("/metrics").text.splitlines()
-    found = (float(line.split(" ")[-1]) for line in lines if line.startswith(name))
-    return next(found, 0.0)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.client.scripted_server import Received, answer, serve_script
 from tests.limit import allow
-from tests.server import RunningServer, encode_npy, server
+from tests.server import RunningServer, encode_npy
 from wavetrim.client import (
     ClientError,
     NotFound,
@@ -23,8 +23,6 @@ from wavetrim.client import (
     ServiceUnreachable,
 )
 from wavetrim.client.retries import Retries
-
-__all__ = ["server"]
 
 BROKEN = b""
 DEVICES = answer(b'{"devices": []}')

@@ -14,7 +14,7 @@ import pytest
 
 from tests.deploy.nginx import COMMAND, run_nginx
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
 from tests.service.api.test_uploads import cut, digest
 from tests.service.wire.wire_server import make_head, read_answer
 
@@ -54,18 +54,14 @@ class Proxied:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("proxied")
-    running = RunningServer(
+    with RunningServer(
         folder / "data",
         api_key=KEY,
         unix_socket=folder / "socket",
         max_matrix_bytes=LIMIT_BYTES,
         max_storage_bytes=STORAGE_BYTES,
-    )
-    try:
-        running.wait_ready()
+    ) as running:
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture(
@@ -83,9 +79,7 @@ def proxied(
     folder = tmp_path_factory.mktemp("nginx")
     with run_nginx(folder, upstream, buffering=buffering) as port:
         headers = {"Authorization": f"Bearer {KEY}"}
-        with httpx.Client(
-            base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60
-        ) as client:
+        with open_http(f"http://127.0.0.1:{port}", headers=headers) as client:
             yield Proxied(service, buffering, port, client)
 
 
@@ -194,7 +188,7 @@ def test_connections_to_the_service_are_kept(service: RunningServer, tmp_path: P
             headers = {**NPY, "Authorization": f"Bearer {KEY}"}
             answer = httpx.post(
                 f"http://127.0.0.1:{port}/v1/matmul",
-                content=CONTENT + encode_npy(B), headers=headers, timeout=60,
+                content=CONTENT + encode_npy(B), headers=headers, timeout=60, verify=False,
             )  # fmt: skip
             assert answer.status_code == 200
         assert count_connections(service) == before + 1

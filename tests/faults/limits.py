@@ -18,7 +18,7 @@ import pytest
 from tests.faults.fault import Fault
 from tests.groups import memory_group
 from tests.mounts import mounted_tmpfs
-from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
 
 FEW_DESCRIPTORS: Final = ("sh", "-c", 'ulimit -n 64; exec "$@"', "sh")
 """What runs a command that may open 64 descriptors."""
@@ -160,5 +160,5 @@ class SmallGroup(Fault):
         return time.monotonic()
 
     def _multiply(self, content: bytes) -> httpx.Response:
-        with httpx.Client(base_url=self.server.url, timeout=120) as client:
+        with open_http(self.server.url, timeout=120) as client:
             return client.post("/v1/matmul", content=content, headers=NPY)

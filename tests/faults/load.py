@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 
 from tests.faults.ledger import Array, Ledger
-from tests.server import NPY, decode_npy, encode_npy
+from tests.server import NPY, decode_npy, encode_npy, open_http
 
 PATIENCE_SECONDS: Final = 90.0
 """A caller who gets no answer for so long gives up: the service hangs."""
@@ -22,7 +22,7 @@ _LOOK_SECONDS: Final = 0.02
 _REFUSALS: Final = (409, 507)
 """The service says that it has no room, or that a matrix is damaged: nothing was accepted."""
 
-SIZES: Final = (9, 300, 600)
+SIZES: Final = (9, 300, 500)
 """Of the operands. A job of the largest takes some tenths of a second on one core."""
 
 
@@ -94,7 +94,7 @@ class Load:
 
     def _ask(self, call: Callable[[httpx.Client], httpx.Response]) -> httpx.Response | None:
         """Ask until there is an answer; None where that is a refusal."""
-        with httpx.Client(base_url=self._ledger.server.url, timeout=30) as client:
+        with open_http(self._ledger.server.url, timeout=30) as client:
             return self._ask_with(client, call)
 
     def _ask_with(

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 from tests.environment import clear_environment
 from tests.matrices import make_matrix
-from tests.server import RunningServer
+from tests.server import RunningServer, Start
 
 pytestmark = pytest.mark.gpu
 
@@ -76,9 +75,7 @@ def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def service(
-    faults: Path, kernel_cache: Path, start_server: Callable[..., RunningServer]
-) -> RunningServer:
+def service(faults: Path, kernel_cache: Path, start_server: Start) -> RunningServer:
     running = start_server(devices="0", cpu_threads=8, stall_seconds=3)
     running.wait_ready()
     return running

@@ -21,13 +21,12 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
-import httpx
 import numpy as np
 
 from benchmarks.http.own_memory import list_family, measure_own
 from tests.fuzz.answers import FINE_5XX
 from tests.fuzz.fault import Fault
-from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
 
 KEY = "a key of sixteen characters"
 AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
@@ -132,7 +131,7 @@ class WatchedService:
         m, k, n = self._random.integers(1, 150, 3)
         a, b = self._random.random((m, k)), self._random.random((k, n))
         began = time.monotonic()
-        with httpx.Client(base_url=self.server.url, headers=AUTHORIZED, timeout=60) as client:
+        with open_http(self.server.url, headers=AUTHORIZED) as client:
             answer = client.post("/v1/matmul", content=encode_npy(a) + encode_npy(b), headers=NPY)
         seconds = time.monotonic() - began
         if answer.status_code not in {200, *FINE_5XX}:
@@ -176,7 +175,7 @@ class WatchedService:
         """Have the service start all threads and fill all pools that it ever will."""
 
         def ask(number: int) -> None:
-            with httpx.Client(base_url=self.server.url, headers=AUTHORIZED, timeout=60) as client:
+            with open_http(self.server.url, headers=AUTHORIZED) as client:
                 client.get("/v1/matrices")
                 client.post("/v1/matrices", content=encode_npy(np.eye(3)), headers=NPY)
                 client.get(f"/v1/plan?m={number + 1}&n=64&k=64&device=H200")

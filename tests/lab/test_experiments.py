@@ -5,6 +5,7 @@ import io
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -241,12 +242,14 @@ def test_reports_are_written_whole(report: Report, tmp_path: Path) -> None:
     stripped = [[[cell.strip() for cell in row] for row in table] for table in read_tables(text)]
     assert len(stripped) == len(tables)
     assert all(row for table in stripped for row in table)
-    assert write_report(report, files[0].parent) == files  # again, over the first
 
 
 @pytest.mark.parametrize("report", list_reports(), ids=lambda report: report.name)
 def test_csv_keeps_every_digit_and_names_the_hardware(report: Report, tmp_path: Path) -> None:
-    _, path, *_ = write_report(report, tmp_path)
+    report = replace(report, plots=())
+    files = write_report(report, tmp_path)
+    assert write_report(report, tmp_path) == files  # again, over the first
+    path = tmp_path / f"{report.name}.csv"
     rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
     hardware = {"gpu": "Abacus 9", "cpu": "Difference Engine"}
     for read, row in zip(rows, report.rows, strict=True):

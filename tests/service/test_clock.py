@@ -17,14 +17,12 @@ TTL_SECONDS = 4
 @pytest.mark.serial
 def test_what_is_new_outlives_every_step_of_the_clock_and_then_ages(tmp_path: Path) -> None:
     clock = ShiftedClock(tmp_path)
-    server = RunningServer(
+    with RunningServer(
         tmp_path / "data",
         prefix=clock.prefix,
         matrix_ttl_seconds=TTL_SECONDS,
         job_ttl_seconds=TTL_SECONDS,
-    )
-    try:
-        server.wait_ready()
+    ) as server:
         for steps, shift in enumerate((YEAR, -YEAR, 0), 1):
             matrix = server.upload(np.ones((3, 3)))
             job = server.client.post("/v1/jobs", json={"a": matrix, "b": matrix}).json()["id"]
@@ -38,24 +36,18 @@ def test_what_is_new_outlives_every_step_of_the_clock_and_then_ages(tmp_path: Pa
                 assert server.client.get(f"/v1/{path}").status_code == 200, (shift, path)
         for path in (f"matrices/{matrix}", f"jobs/{job}"):
             wait_until(lambda p=path: server.client.get(f"/v1/{p}").status_code == 404, 30)
-    finally:
-        server.stop()
 
 
 def test_a_clock_that_goes_back_before_anybody_looks_leaves_no_old_times(tmp_path: Path) -> None:
     clock = ShiftedClock(tmp_path)
-    server = RunningServer(tmp_path / "data", prefix=clock.prefix)
-    try:
-        server.wait_ready()
+    with RunningServer(tmp_path / "data", prefix=clock.prefix) as server:
         before = server.client.get(f"/v1/matrices/{server.upload(np.ones((3, 3)))}").json()
         clock.shift(-YEAR)
         matrix = server.upload(np.ones((3, 3)))
         job = server.client.post("/v1/jobs", json={"a": matrix, "b": matrix}).json()["id"]
-        ended = server.client.get(f"/v1/jobs/{job}?wait_seconds=30").json()
+        ended = server.wait_job(job)
         clock.shift(0)
         after = server.client.get(f"/v1/matrices/{matrix}").json()
         assert after["created_at"] > before["created_at"]
         assert ended["state"] == "succeeded"
         assert before["created_at"] < ended["created_at"] <= ended["finished_at"]
-    finally:
-        server.stop()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.limit import allow
 from tests.rates import make_rates
 from wavetrim.kernels.pipeline.cuts import plan_steps
 from wavetrim.kernels.pipeline.panels import PanelProblem
@@ -154,7 +155,7 @@ def test_a_new_shape_is_planned_within_milliseconds(shape: tuple[int, int, int])
     problem = describe(*shape)
     rates = make_rates(problem)
     best = min(_time_plan(problem, replace(rates, call_seconds=i * 1e-9)) for i in range(5))
-    assert best < 0.05  # 10 ms are wanted on a quiet core
+    assert best < allow(0.05)  # 10 ms are wanted on a quiet core
 
 
 def _time_plan(problem: PanelProblem, rates: Rates) -> float:

@@ -15,8 +15,9 @@ from wavetrim.scheduler.local.process import FORKED
 
 
 def run_python(program: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """What a fresh interpreter prints, away from the clone."""
-    environment = {**clear_environment(), "WAVETRIM_DATA_DIR": str(folder), **variables}
+    """What a fresh interpreter prints, away from the clone; what is compiled is for all of them."""
+    data = folder.parent / "data of processes"
+    environment = {**clear_environment(), "WAVETRIM_DATA_DIR": str(data), **variables}
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=30, check=False,

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
@@ -11,7 +11,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from tests.server import RunningServer
+from tests.server import RunningServer, Start
 from wavetrim.service.app import create_app
 from wavetrim.service.settings import Settings
 
@@ -21,10 +21,8 @@ OPEN_PATHS = ("/healthz/live", "/healthz/ready", "/metrics", "/openapi.json", "/
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    running = RunningServer(tmp_path_factory.mktemp("locked") / "data", api_key=KEY)
-    running.wait_ready()
-    yield running
-    running.stop()
+    with RunningServer(tmp_path_factory.mktemp("locked") / "data", api_key=KEY) as running:
+        yield running
 
 
 def list_calls(server: RunningServer) -> list[tuple[str, str]]:
@@ -175,9 +173,7 @@ def test_metrics_and_the_description_can_be_closed() -> None:
         assert ask_app(path, docs="off") == 404
 
 
-def test_metrics_that_need_the_key_are_shown_to_who_has_it(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_metrics_that_need_the_key_are_shown_to_who_has_it(start_server: Start) -> None:
     server = start_server(api_key=KEY, metrics="key")
     assert call(server, "GET", "/metrics", None).status_code == 401
     assert "wavetrim_jobs" in call(server, "GET", "/metrics", KEY.encode()).text

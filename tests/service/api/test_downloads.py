@@ -1,14 +1,10 @@
 """Downloads over HTTP: whole, in part, and while the matrix is removed."""
 
-from collections.abc import Callable
-
-import httpx
 import numpy as np
 import pytest
 
-from tests.server import RunningServer, decode_npy, encode_npy
+from tests.server import RunningServer, Start, decode_npy, encode_npy, open_http
 
-Start = Callable[..., RunningServer]
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 
 
@@ -67,7 +63,7 @@ def test_deleting_a_matrix_does_not_disturb_its_download(shared_server: RunningS
     with shared_server.client.stream("GET", f"/v1/matrices/{matrix_id}/data") as response:
         chunks = response.iter_raw(65536)
         received = next(chunks)
-        with httpx.Client(base_url=shared_server.url) as other:
+        with open_http(shared_server.url) as other:
             assert other.delete(f"/v1/matrices/{matrix_id}").status_code == 204
             assert other.get(f"/v1/matrices/{matrix_id}").status_code == 404
         received += b"".join(chunks)

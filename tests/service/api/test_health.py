@@ -2,22 +2,11 @@
 
 import os
 import signal
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy
-
-Start = Callable[..., RunningServer]
-
-
-def find_engine(server: RunningServer) -> int:
-    """The engine's process id: the service's only child."""
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-    (pid,) = children.read_text().split()
-    return int(pid)
+from tests.server import NPY, RunningServer, Start, encode_npy
 
 
 def test_a_service_is_live_and_ready(shared_server: RunningServer) -> None:
@@ -26,7 +15,7 @@ def test_a_service_is_live_and_ready(shared_server: RunningServer) -> None:
 
 
 def test_without_its_engine_a_service_is_live_but_not_ready(server: RunningServer) -> None:
-    os.kill(find_engine(server), signal.SIGKILL)
+    os.kill(server.find_engine(), signal.SIGKILL)
     response = server.client.get("/healthz/ready")
     while response.status_code == 200:
         response = server.client.get("/healthz/ready")
@@ -35,7 +24,7 @@ def test_without_its_engine_a_service_is_live_but_not_ready(server: RunningServe
     assert "retry-after" in response.headers
     assert server.client.get("/healthz/live").status_code == 200
     server.wait_ready()
-    assert "wavetrim_engine_restarts_total 1.0\n" in server.client.get("/metrics").text
+    assert server.read_metric("wavetrim_engine_restarts_total") == 1
 
 
 def test_without_its_data_folder_a_service_is_not_ready(server: RunningServer) -> None:
@@ -48,9 +37,7 @@ def test_without_its_data_folder_a_service_is_not_ready(server: RunningServer) -
     server.wait_ready(5)
 
 
-def test_a_stopping_service_answers_but_is_not_ready_and_takes_no_work(
-    start_server: Start,
-) -> None:
+def test_a_stopping_service_answers_but_is_not_ready_and_takes_no_work(start_server: Start) -> None:
     server = start_server()
     server.wait_ready()
     operand = server.upload(np.ones((2000, 2000), np.int64))

@@ -4,7 +4,7 @@ import os
 import signal
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,43 +12,33 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tests.server
 from tests.matrices import Array, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer
-from tests.service.jobs.test_restart import find_engine
+from tests.server import RunningServer, Start
 from tests.service.storage.test_draft import count_written
 from wavetrim.service.storage.draft import WRITE_BYTES
 
-start_server = tests.server.start_server
-
-Start = Callable[..., RunningServer]
 MIB = 2**20
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def slow() -> Array:
     """A matrix whose square, of 46 MB, takes a second on one core."""
     return make_matrix(2400, 2400, "float64", seed=1)
 
 
-@pytest.fixture
-def server(start_server: Start) -> RunningServer:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A service with enough memory for large products."""
-    running = start_server(arena_bytes=512 * MIB, arena_poison=True)
-    running.wait_ready()
-    return running
+    folder = tmp_path_factory.mktemp("results") / "data"
+    with RunningServer(folder, arena_bytes=512 * MIB, arena_poison=True) as running:
+        yield running
 
 
 def post(server: RunningServer, a: str, **options: Any) -> str:
     response = server.client.post("/v1/jobs", json={"a": a, "b": a, **options})
     assert response.status_code == 202, response.text
     return str(response.json()["id"])
-
-
-def wait(server: RunningServer, job_id: str) -> dict[str, Any]:
-    job: dict[str, Any] = server.client.get(f"/v1/jobs/{job_id}?wait_seconds=50").json()
-    return job
 
 
 def has_begun_to_write(server: RunningServer) -> bool:
@@ -86,7 +76,7 @@ def test_a_result_is_written_while_later_rows_are_computed(
     running = server.client.get(f"/v1/jobs/{job_id}").json()
     assert running["state"] == "running"
     assert running["progress"] < 1
-    job = wait(server, job_id)
+    job = server.wait_job(job_id)
     assert job["state"] == "succeeded", job
     assert job["verification"]["passed"]
     kept = server.download(f"/v1/jobs/{job_id}/result")
@@ -99,8 +89,8 @@ def test_what_a_try_has_written_is_written_anew_by_the_next(
 ) -> None:
     job_id = post(server, server.upload(slow))
     wait_until(lambda: has_begun_to_write(server))
-    os.kill(find_engine(server.process.pid), signal.SIGKILL)
-    job = wait(server, job_id)
+    os.kill(server.find_engine(), signal.SIGKILL)
+    job = server.wait_job(job_id)
     assert (job["state"], job["attempts"]) == ("succeeded", 2)
     # After a restart it comes from the disk, and is held against its checksum.
     server.stop()
@@ -111,12 +101,13 @@ def test_what_a_try_has_written_is_written_anew_by_the_next(
 def test_a_cancelled_job_leaves_nothing_of_what_it_has_written(
     server: RunningServer, slow: Array
 ) -> None:
+    before = server.list_matrix_files()
     a = server.upload(slow)
     job_id = post(server, a)
     wait_until(lambda: has_begun_to_write(server))
     server.client.delete(f"/v1/jobs/{job_id}")
-    assert wait(server, job_id)["state"] == "cancelled"
-    wait_until(lambda: server.list_matrix_files() == {f"{a}.npy"})
+    assert server.wait_job(job_id)["state"] == "cancelled"
+    wait_until(lambda: server.list_matrix_files() == before | {f"{a}.npy"})
 
 
 @pytest.mark.parametrize("storage", ["disk", "memory"])
@@ -125,7 +116,7 @@ def test_a_job_makes_two_transactions(server: RunningServer, storage: str) -> No
     counts = []
     for _ in range(5):
         before = count_commits(server)
-        job = wait(server, post(server, a, storage=storage))
+        job = server.wait_job(post(server, a, storage=storage))
         assert (job["state"], job["attempts"]) == ("succeeded", 1)
         assert job["created_at"] <= job["started_at"] <= job["finished_at"]
         counts.append(count_commits(server) - before)
@@ -146,7 +137,7 @@ def test_a_service_that_was_killed_at_once_runs_the_job_again(start_server: Star
     wait_until(lambda: server.client.get(f"/v1/jobs/{job_id}").json()["state"] == "running")
     server.kill()
     server.restart()
-    job = wait(server, job_id)
+    job = server.wait_job(job_id)
     assert (job["state"], job["attempts"]) in (("succeeded", 2), ("succeeded", 3))
 
 
@@ -157,7 +148,7 @@ def test_a_look_at_a_job_waits_for_its_end_as_long_as_it_is_asked_to(
     job_id = post(server, a)
     look = server.client.get(f"/v1/jobs/{job_id}?wait_seconds=0.05").json()
     assert look["state"] in ("queued", "running")
-    assert wait(server, job_id)["state"] == "succeeded"
+    assert server.wait_job(job_id)["state"] == "succeeded"
     assert server.client.get("/v1/jobs/none?wait_seconds=5").status_code == 404
     refused = server.client.get(f"/v1/jobs/{job_id}?wait_seconds=61")
     assert (refused.status_code, refused.json()["field"]) == (422, "wait_seconds")
@@ -172,5 +163,5 @@ def test_who_waits_for_a_queued_job_is_told_when_the_service_ends(
     post(server, a)
     queued = post(server, a)
     threading.Timer(0.3, server.terminate).start()
-    job = wait(server, queued)
+    job = server.client.get(f"/v1/jobs/{queued}?wait_seconds=50").json()
     assert job["state"] == "queued"

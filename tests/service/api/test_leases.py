@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,13 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.leases import Lease, fetch_descriptor, unix_client
+from tests.leases import Lease, fetch_descriptor
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy, open_http
 
 MIB = 2**20
 PUNCH_HOLE = 0x02 | 0x01
-RUNNING = 'wavetrim_products{state="running"} 1.0'
+RUNNING = 'wavetrim_products{state="running"}'
 
 Document = dict[str, Any]
 
@@ -31,20 +31,16 @@ Document = dict[str, Any]
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("leases")
-    running = RunningServer(
+    with RunningServer(
         folder / "data", unix_socket=folder / "socket",
         arena_bytes=64 * MIB, arena_slab_bytes=64 * MIB, arena_poison=True,
-    )  # fmt: skip
-    try:
-        running.wait_ready()
+    ) as running:  # fmt: skip
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture
 def client(server: RunningServer) -> Iterator[httpx.Client]:
-    with unix_client(find_socket(server)) as client:
+    with open_http(find_socket(server)) as client:
         yield client
 
 
@@ -286,13 +282,11 @@ def test_a_lease_is_one_of_the_arenas_bytes_or_refused(client: httpx.Client) -> 
     wait_until_given_back(client)
 
 
-def test_with_an_api_key_leases_ask_for_it(
-    start_server: Callable[..., RunningServer], tmp_path: Path
-) -> None:
+def test_with_an_api_key_leases_ask_for_it(start_server: Start, tmp_path: Path) -> None:
     server = start_server(
         unix_socket=tmp_path / "socket", api_key="a-key-of-these-tests", arena_bytes=0
     )
-    with unix_client(tmp_path / "socket") as client:
+    with open_http(tmp_path / "socket") as client:
         assert client.post("/v1/leases", json={"bytes": 1}).status_code == 401
         client.headers["Authorization"] = "Bearer a-key-of-these-tests"
         answer = client.post("/v1/leases", json={"bytes": 1})
@@ -332,17 +326,16 @@ def test_a_lease_is_shown_and_is_not_locked_where_there_is_no_gpu(
 def test_a_lease_is_page_locked_in_the_background(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     settings = {"unix_socket": path, "arena_bytes": 512 * MIB, "devices": "0"}
-    running = RunningServer(tmp_path / "data", **settings)
-    try:
-        running.wait_ready()
-        with unix_client(path) as client, Lease(client, 64 * MIB) as lease:
+    with (
+        RunningServer(tmp_path / "data", **settings),
+        open_http(path) as client,
+        Lease(client, 64 * MIB) as lease,
+    ):
 
-            def is_locked() -> bool:
-                return bool(client.get(f"/v1/leases/{lease.id}").json()["locked"])
+        def is_locked() -> bool:
+            return bool(client.get(f"/v1/leases/{lease.id}").json()["locked"])
 
-            wait_until(is_locked, seconds=30)
-    finally:
-        running.stop()
+        wait_until(is_locked, seconds=30)
 
 
 def test_the_memory_is_sealed_and_new(client: httpx.Client, lease: Lease) -> None:
@@ -441,7 +434,7 @@ def test_a_hole_in_a_lease_harms_its_owner_alone(client: httpx.Client, lease: Le
 
 def hold_lease(path: Path, ready: Any) -> None:
     """A client that dies in the middle of a product, which takes a few seconds."""
-    with unix_client(path) as client:
+    with open_http(path) as client:
         lease = Lease(client, 60 * MIB)
         a, out = place(lease, shape=(1400, 1400)), place(lease, shape=(1400, 1400))
         a["dtype"] = "int64"  # not a type of BLAS's
@@ -461,7 +454,7 @@ def test_a_client_that_is_killed_in_a_product_gives_its_lease_back(
             process = spawn.Process(target=hold_lease, args=(find_socket(server), ready))
             process.start()
             assert ready.wait(60)
-            wait_until(lambda: RUNNING in client.get("/metrics").text)
+            wait_until(lambda: server.read_metric(RUNNING) == 1)
             assert process.pid is not None
             os.kill(process.pid, signal.SIGKILL)
             process.join()
@@ -476,20 +469,12 @@ def test_a_client_that_is_killed_in_a_product_gives_its_lease_back(
     assert server.client.get("/healthz/ready").status_code == 200
 
 
-def find_engine(server: RunningServer) -> int:
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-    for pid in map(int, children.read_text().split()):
-        if "wavetrim.scheduler.engine" in Path(f"/proc/{pid}/cmdline").read_text():
-            return pid
-    raise AssertionError("no engine")
-
-
 def test_an_engine_that_is_killed_in_a_product_costs_no_lease(
-    start_server: Callable[..., RunningServer], tmp_path: Path
+    start_server: Start, tmp_path: Path
 ) -> None:
     server = start_server(unix_socket=tmp_path / "socket", arena_bytes=128 * MIB)
     server.wait_ready()
-    with unix_client(tmp_path / "socket") as client, Lease(client, 64 * MIB) as lease:
+    with open_http(tmp_path / "socket") as client, Lease(client, 64 * MIB) as lease:
         a, a_place = lease.place(0, (1400, 1400), "int64")
         out, out_place = lease.place(32 * MIB, (1400, 1400), "int64")
         fill(a, 1)
@@ -497,8 +482,8 @@ def test_an_engine_that_is_killed_in_a_product_costs_no_lease(
             pending = pool.submit(
                 lambda: multiply(client, a=a_place, b=a_place, out=out_place, verify=True)
             )
-            wait_until(lambda: RUNNING in server.client.get("/metrics").text)
-            os.kill(find_engine(server), signal.SIGKILL)
+            wait_until(lambda: server.read_metric(RUNNING) == 1)
+            os.kill(server.find_engine(), signal.SIGKILL)
             answer = pending.result(60)
         assert answer.status_code == 200, answer.text
         expected = (a.astype(np.float64) @ a.astype(np.float64)).astype(np.int64)
@@ -507,11 +492,11 @@ def test_an_engine_that_is_killed_in_a_product_costs_no_lease(
 
 
 def test_the_end_of_the_service_ends_leases_and_removes_the_socket(
-    start_server: Callable[..., RunningServer], tmp_path: Path
+    start_server: Start, tmp_path: Path
 ) -> None:
     server = start_server(unix_socket=tmp_path / "socket", arena_bytes=64 * MIB)
     server.wait_ready()
-    with unix_client(tmp_path / "socket") as client, Lease(client, 4 * MIB) as lease:
+    with open_http(tmp_path / "socket") as client, Lease(client, 4 * MIB) as lease:
         client.close()
         lease.memory[:] = 3
         assert server.stop() == 0

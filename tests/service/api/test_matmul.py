@@ -4,7 +4,6 @@ import base64
 import hashlib
 import socket
 import time
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -13,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy
 
 Array = NDArray[Any]
 
@@ -87,7 +86,7 @@ def test_a_missing_matrix_is_called_by_its_place(server: RunningServer) -> None:
         assert "no third matrix, C" in two["limit"], two
 
 
-def test_without_an_arena_files_serve(start_server: Callable[..., RunningServer]) -> None:
+def test_without_an_arena_files_serve(start_server: Start) -> None:
     server = start_server(arena_bytes=0)
     server.wait_ready()
     for size in (5, 300):
@@ -97,9 +96,7 @@ def test_without_an_arena_files_serve(start_server: Callable[..., RunningServer]
     assert server.client.get("/v1/devices").json()["arena"] is None
 
 
-def test_what_the_arena_has_no_room_for_goes_through_files(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_what_the_arena_has_no_room_for_goes_through_files(start_server: Start) -> None:
     server = start_server(arena_bytes=4 * 2**20)
     server.wait_ready()
     a = make_array(1000, 1000, seed=1)
@@ -187,38 +184,38 @@ def test_a_caller_who_leaves_cancels_the_job(server: RunningServer) -> None:
     # int64 has no fast product: this one takes seconds.
     size = 2000
     content = 2 * encode_npy(np.ones((size, size), np.int64))
-    before = read_count(server, 'wavetrim_jobs_finished_total{state="cancelled"}')
+    before = server.read_metric('wavetrim_jobs_finished_total{state="cancelled"}')
     with send_product(server, content):
-        wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 1)
+        wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
     finished = 'wavetrim_jobs_finished_total{state="cancelled"}'
-    wait_until(lambda: read_count(server, finished) == before + 1)
-    wait_until(lambda: read_count(server, 'wavetrim_arena{what="used_bytes"}') == 0)
+    wait_until(lambda: server.read_metric(finished) == before + 1)
+    wait_until(lambda: server.read_metric('wavetrim_arena{what="used_bytes"}') == 0)
     check_nothing_left(server)
     assert multiply(server, make_array(3, 4), make_array(4, 5)).status_code == 200
 
 
 @pytest.mark.parametrize("arena_bytes", [0, 256 * 2**20])
 def test_nothing_is_left_of_a_product_whose_caller_leaves_at_any_moment(
-    start_server: Callable[..., RunningServer], arena_bytes: int
+    start_server: Start, arena_bytes: int
 ) -> None:
     server = start_server(arena_bytes=arena_bytes)
     server.wait_ready()
     slow = 2 * encode_npy(np.ones((1500, 1500), np.int64))
     wide = encode_npy(np.ones((3000, 1))) + encode_npy(np.ones((1, 3000)))
     with send_product(server, slow):
-        wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 1)
+        wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
         with send_product(server, slow), send_product(server, wide):
-            wait_until(lambda: read_count(server, 'wavetrim_products{state="waiting"}') == 2)
-        wait_until(lambda: read_count(server, 'wavetrim_products{state="waiting"}') == 0)
+            wait_until(lambda: server.read_metric('wavetrim_products{state="waiting"}') == 2)
+        wait_until(lambda: server.read_metric('wavetrim_products{state="waiting"}') == 0)
     with send_product(server, wide) as reading:
         assert reading.recv(12) == b"HTTP/1.1 200"
     with send_product(server, slow[: len(slow) * 3 // 4], declared=len(slow)):
         wait_until(lambda: count_in_flight(server) > 0)
     with send_product(server, slow):
-        wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 1)
+        wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
     wait_until(lambda: count_in_flight(server) == 0 and not server.list_matrix_files())
-    wait_until(lambda: read_count(server, 'wavetrim_arena{what="used_bytes"}') == 0)
-    wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 0)
+    wait_until(lambda: server.read_metric('wavetrim_arena{what="used_bytes"}') == 0)
+    wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 0)
     assert not server.list_matrix_files()
     assert "incident" not in server.read_log()
 
@@ -241,21 +238,13 @@ def count_in_flight(server: RunningServer) -> int:
     return used
 
 
-def test_a_service_that_is_killed_forgets_the_call(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_a_service_that_is_killed_forgets_the_call(start_server: Start) -> None:
     server = start_server()
     server.wait_ready()
     with send_product(server, 2 * encode_npy(np.ones((2000, 2000), np.int64))):
-        wait_until(lambda: read_count(server, 'wavetrim_products{state="running"}') == 1)
+        wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
         server.kill()
     server.restart()
     server.wait_ready()
     check_nothing_left(server)
     assert multiply(server, make_array(3, 4), make_array(4, 5)).status_code == 200
-
-
-def read_count(server: RunningServer, name: str) -> float:
-    lines = server.client.get("/metrics").text.splitlines()
-    found = (float(line.split(" ")[-1]) for line in lines if line.startswith(name))
-    return next(found, 0.0)

@@ -25,15 +25,11 @@ PATHS = ("/v1/matrices", "/v1/matrices?storage=memory", "/v1/matmul")
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("stalled")
-    running = RunningServer(
+    with RunningServer(
         folder / "data", arena_bytes=ARENA_BYTES, max_bodies=STALLED + 1, arena_idle_seconds=1
-    )
-    try:
-        running.wait_ready()
+    ) as running:
         running.upload(np.ones((1000, 1000)))
         yield running
-    finally:
-        running.stop()
 
 
 def announce(server: RunningServer, path: str, size_bytes: int) -> socket.socket:
@@ -47,13 +43,8 @@ def announce(server: RunningServer, path: str, size_bytes: int) -> socket.socket
     return connection
 
 
-def read_metric(server: RunningServer, name: str) -> int:
-    text = server.client.get("/metrics").text
-    return int(float(text.split(f"\n{name} ")[1].split("\n")[0]))
-
-
-def read_arena(server: RunningServer, what: str) -> int:
-    return read_metric(server, f'wavetrim_arena{{what="{what}"}}')
+def read_arena(server: RunningServer, what: str) -> float:
+    return server.read_metric(f'wavetrim_arena{{what="{what}"}}')
 
 
 def count_disk_bytes(server: RunningServer) -> int:
@@ -108,7 +99,7 @@ def test_stalled_bodies_hold_a_step_each_and_keep_nobody_out(
         assert np.array_equal(server.download(f"/v1/matrices/{matrix}/data"), other)
         assert server.client.delete(f"/v1/matrices/{matrix}").status_code == 204
     wait_until(lambda: count_files(server) == 0 and read_arena(server, "extents") == 1)
-    assert read_metric(server, "wavetrim_stored_bytes") == 8 * 10**6 + 4096
+    assert server.read_metric("wavetrim_stored_bytes") == 8 * 10**6 + 4096
 
 
 def send_to_a_full_disk(server: RunningServer, disk: Path, path: str, content: bytes) -> bytes:
@@ -131,19 +122,17 @@ def test_a_disk_that_becomes_full_in_the_middle_is_told_and_nothing_stays(arena_
     matrix = encode_npy(np.ones((40, MIB), np.int8))
     # With memory for matrices, a product needs no disk.
     bodies = {"/v1/matrices": matrix} | ({} if arena_bytes else {"/v1/matmul": matrix + matrix})
-    with mounted_tmpfs("64m") as disk:
-        running = RunningServer(disk / "data", arena_bytes=arena_bytes, reserve_bytes=0)
-        try:
-            running.wait_ready()
-            small = running.upload(np.ones((4, 4)))
-            for path, content in bodies.items():
-                problem = json.loads(send_to_a_full_disk(running, disk, path, content))
-                assert problem["field"] == "matrix size"
-                assert 40 * MIB <= problem["value"] <= 40 * MIB + 4096
-                assert "free" in problem["limit"]
-                assert running.list_matrix_files() == {f"{small}.npy"}
-                assert read_metric(running, "wavetrim_stored_bytes") == 256
-                (disk / "full").unlink()
-            assert running.upload(np.ones((9, MIB), np.int8))
-        finally:
-            running.stop()
+    with (
+        mounted_tmpfs("64m") as disk,
+        RunningServer(disk / "data", arena_bytes=arena_bytes, reserve_bytes=0) as running,
+    ):
+        small = running.upload(np.ones((4, 4)))
+        for path, content in bodies.items():
+            problem = json.loads(send_to_a_full_disk(running, disk, path, content))
+            assert problem["field"] == "matrix size"
+            assert 40 * MIB <= problem["value"] <= 40 * MIB + 4096
+            assert "free" in problem["limit"]
+            assert running.list_matrix_files() == {f"{small}.npy"}
+            assert running.read_metric("wavetrim_stored_bytes") == 256
+            (disk / "full").unlink()
+        assert running.upload(np.ones((9, MIB), np.int8))

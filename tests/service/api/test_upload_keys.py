@@ -1,6 +1,5 @@
 """Uploads under an Idempotency-Key: the same matrix once, another one never."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.server import NPY, RunningServer, encode_npy
+from tests.server import NPY, RunningServer, Start, encode_npy
 
 SMALL = np.arange(35, dtype=np.float32).reshape(5, 7)
 
@@ -84,9 +83,7 @@ def test_keys_that_cannot_be_kept_are_refused(shared_server: RunningServer, key:
     assert response.json()["field"] == "Idempotency-Key"
 
 
-def test_a_key_outlives_a_restart_and_its_repetition_needs_no_room(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_a_key_outlives_a_restart_and_its_repetition_needs_no_room(start_server: Start) -> None:
     array = np.ones((20, 20))
     size = len(encode_npy(array))
     server = start_server(arena_bytes=0, max_storage_bytes=size + 100)

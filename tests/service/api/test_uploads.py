@@ -6,7 +6,7 @@ import io
 import json
 import random
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.client import HTTPResponse
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy
 from wavetrim.service.storage.npy import DTYPES
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
@@ -25,14 +25,13 @@ ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 @pytest.fixture(scope="module")
 def tight_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server with little room and little patience."""
-    running = RunningServer(
+    with RunningServer(
         tmp_path_factory.mktemp("tight") / "data",
         max_matrix_bytes=4_000,
         max_storage_bytes="5KB",
         upload_idle_seconds=0.5,
-    )
-    yield running
-    running.stop()
+    ) as running:
+        yield running
 
 
 def digest(content: bytes) -> str:
@@ -115,9 +114,7 @@ def test_a_large_body_in_chunks_of_all_sizes_comes_back(
     shared_server.client.delete(response.headers["location"])
 
 
-def test_a_matrix_in_memory_has_no_file_and_is_gone_with_a_restart(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_a_matrix_in_memory_has_no_file_and_is_gone_with_a_restart(start_server: Start) -> None:
     server = start_server(arena_poison=True)
     path = "/v1/matrices?storage=memory"
     stored = server.client.post(path, content=encode_npy(ARRAY), headers=NPY).json()
@@ -138,9 +135,7 @@ def test_a_matrix_in_memory_has_no_file_and_is_gone_with_a_restart(
     assert server.client.get(data).status_code == 404
 
 
-def test_without_an_arena_nothing_is_stored_in_memory(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_without_an_arena_nothing_is_stored_in_memory(start_server: Start) -> None:
     server = start_server(arena_bytes=0)
     path = "/v1/matrices?storage=memory"
     refused = server.client.post(path, content=encode_npy(ARRAY), headers=NPY)

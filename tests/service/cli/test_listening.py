@@ -14,8 +14,8 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.command import invoke_command, run_command, start_command
-from tests.server import NPY, decode_npy, encode_npy
+from tests.command import StartedCommand, invoke_command, run_command, start_command
+from tests.server import NPY, decode_npy, encode_npy, open_http
 from tests.service.wire.wire_server import make_certificate, make_head, read_answer
 from wavetrim.service.app import create_app
 from wavetrim.service.cli.exits import ExitCode
@@ -29,13 +29,11 @@ A = np.random.default_rng(0).random((300, 400))
 @contextmanager
 def serve(
     folder: Path, addresses: int = 1, **variables: str
-) -> Iterator[tuple[list[str], subprocess.Popen[str]]]:
+) -> Iterator[tuple[list[str], StartedCommand]]:
     """A service as a user starts it; yields the addresses that it prints."""
     with start_command(
         "serve", "--port", 0, "--data-dir", "data", folder=folder, **variables
     ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
         try:
             lines = [process.stdout.readline() for _ in range(addresses)]
             assert all(lines), process.stderr.read()
@@ -43,12 +41,6 @@ def serve(
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=30)
-
-
-def unix_client(path: Path) -> httpx.Client:
-    return httpx.Client(
-        transport=httpx.HTTPTransport(uds=str(path)), base_url="http://localhost", timeout=60
-    )
 
 
 def check_service(client: httpx.Client) -> None:
@@ -68,9 +60,9 @@ def test_callers_on_this_machine_use_a_unix_socket_beside_tcp(tmp_path: Path) ->
         assert addresses[1] == f"unix:{path}"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-        with unix_client(path) as client:
+        with open_http(path) as client:
             check_service(client)
-        assert httpx.get(f"{addresses[0]}/healthz/live").status_code == 200
+        assert httpx.get(f"{addresses[0]}/healthz/live", verify=False).status_code == 200
     assert process.returncode == 0
     assert not path.exists()
 
@@ -80,7 +72,7 @@ def test_without_tcp_there_is_no_port_and_no_key_is_needed(tmp_path: Path) -> No
     variables = {"WAVETRIM_TCP": "off", "WAVETRIM_HOST": "0.0.0.0"}
     with serve(tmp_path, WAVETRIM_UNIX_SOCKET=str(path), **variables) as (addresses, _):
         assert addresses == [f"unix:{path}"]
-        with unix_client(path) as client:
+        with open_http(path) as client:
             check_service(client)
 
 
@@ -98,7 +90,7 @@ def test_tls_is_spoken_with_a_certificate(tmp_path: Path) -> None:
         trusted = ssl.create_default_context(cafile=str(certificate))
         with httpx.Client(base_url=addresses[0], verify=trusted, timeout=60) as client:
             check_service(client)
-        with unix_client(path) as client:
+        with open_http(path) as client:
             assert client.get("/healthz/live").status_code == 200, "it is not encrypted there"
 
 
@@ -130,7 +122,7 @@ def test_a_second_service_does_not_take_the_socket(tmp_path: Path) -> None:
         assert second.returncode == ExitCode.REFUSED
         assert "unix_socket" in second.stderr
         assert "no other running service listens" in second.stderr
-        with unix_client(path) as client:
+        with open_http(path) as client:
             assert client.get("/healthz/live").status_code == 200
 
 
@@ -142,7 +134,7 @@ def test_the_socket_of_a_killed_service_is_replaced(tmp_path: Path) -> None:
     assert path.is_socket()
     with (
         serve(tmp_path, 2, WAVETRIM_UNIX_SOCKET=str(path)),
-        unix_client(path) as client,
+        open_http(path) as client,
     ):
         assert client.get("/healthz/live").status_code == 200
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.command import invoke_command, run_command, start_command
+from tests.command import StartedCommand, invoke_command, run_command, start_command
 from tests.environment import clear_environment
 from tests.limit import allow
 from tests.matrices import Array, assert_product, make_matrix
@@ -135,7 +135,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     assert "does not exist" in refused.stderr
 
 
-def start_slow_product(folder: Path) -> subprocess.Popen[str]:
+def start_slow_product(folder: Path) -> StartedCommand:
     """A product of some seconds, interrupted as soon as its output file is there."""
     slow = make_matrix(2000, 2000, "int64", 6)
     save(folder, A=slow, B=slow)

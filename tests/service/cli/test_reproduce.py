@@ -1,6 +1,7 @@
 """`wavetrim reproduce`: what it refuses, how it ends, and every experiment on a GPU."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ def test_a_right_product_is_shown_and_its_files_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for report in list_reports():
-        finish_report(report, tmp_path)
+        finish_report(replace(report, plots=()), tmp_path)  # drawn in lab/test_experiments.py
         shown = capsys.readouterr().out
         assert "Measured on Abacus 9 (12 multiprocessors" in shown
         assert str(tmp_path / f"{report.name}.md") in shown

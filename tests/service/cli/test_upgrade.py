@@ -6,17 +6,14 @@ and one waiting: their requests know nothing of accuracy and multiprocessors.
 
 import shutil
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.command import invoke_command
-from tests.limit import allow
 from tests.server import RunningServer
 from wavetrim.client import Client
 from wavetrim.service.errors import JobNotFound
@@ -48,19 +45,8 @@ def old_folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def upgraded(old_folder: Path) -> Iterator[RunningServer]:
     """Today's service over that folder."""
-    running = RunningServer(old_folder)
-    yield running
-    running.stop()
-
-
-def wait_for(running: RunningServer, job_id: str) -> dict[str, Any]:
-    began = time.monotonic()
-    while True:
-        job: dict[str, Any] = running.client.get(f"/v1/jobs/{job_id}").json()
-        if job["state"] not in ("queued", "running"):
-            return job
-        assert time.monotonic() - began < allow(60), job
-        time.sleep(0.02)
+    with RunningServer(old_folder) as running:
+        yield running
 
 
 def test_old_jobs_and_matrices_are_still_there(upgraded: RunningServer) -> None:
@@ -73,7 +59,7 @@ def test_old_jobs_and_matrices_are_still_there(upgraded: RunningServer) -> None:
 
 
 def test_a_job_that_waited_is_computed(upgraded: RunningServer) -> None:
-    job = wait_for(upgraded, WAITING)
+    job = upgraded.wait_job(WAITING)
     assert (job["state"], job["error"]) == ("succeeded", None)
     assert job["request"]["kernel"] == "register"
     assert np.array_equal(upgraded.download(f"/v1/jobs/{WAITING}/result"), 2 * A @ B)
@@ -101,7 +87,7 @@ def test_a_new_job_stands_beside_the_old_ones(upgraded: RunningServer) -> None:
     request = {"a": A_ID, "b": B_ID, "accuracy": "strict"}
     posted = upgraded.client.post("/v1/jobs", json=request).json()
     assert posted["request"]["accuracy"] == "strict"
-    assert wait_for(upgraded, posted["id"])["state"] == "succeeded"
+    assert upgraded.wait_job(posted["id"])["state"] == "succeeded"
 
 
 def test_the_folder_can_be_opened_again_and_again(old_folder: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.limit import allow
+from tests.processes import is_gone
 from tests.service.parts import Parts, make_parts
 from wavetrim.scheduler.engine.messages import FINAL_TYPES, Operand, RunRequest
 from wavetrim.service.engine.process import list_arguments
@@ -72,14 +73,6 @@ async def wait_for_plan(engine: Engine, message: dict[str, Any]) -> "asyncio.Fut
     return run
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def test_the_engine_tells_what_it_computes_with(tmp_path: Path) -> None:
     parts = make_parts(tmp_path, cpu_threads=1)
     pids = []
@@ -88,14 +81,14 @@ def test_the_engine_tells_what_it_computes_with(tmp_path: Path) -> None:
         assert (engine.cpu_threads, engine.state) == (None, "starting")
         await engine.wait_ready()
         assert engine.state == "ready"
-        assert (engine.devices, engine.cpu_threads) == ((), 1)
+        assert (engine.devices, engine.cpu_threads, engine.degraded) == ((), 1, None)
         assert engine.profiles.find().device == "cpu"
         assert engine.pid is not None
         pids.append(engine.pid)
 
     run_with_engine(parts, scenario)
     assert parts.engine.state == "stopped"
-    assert not is_alive(pids[0])
+    assert is_gone(pids[0])
 
 
 def test_a_run_reports_plan_and_progress_before_its_end(tmp_path: Path) -> None:
@@ -225,6 +218,8 @@ def test_the_engine_starts_without_gpus_that_keep_it_from_starting(
                 await engine.wait_ready()
             assert engine.devices == ()
             assert engine.restarts == 3
+            assert engine.degraded is not None
+            assert "3 starts with them have failed" in engine.degraded
         finally:
             await engine.stop()
 
@@ -261,7 +256,7 @@ def test_stopping_in_the_middle_of_a_run_leaves_no_process(tmp_path: Path) -> No
         assert (await run)["kind"] == "engine"
 
     run_with_engine(parts, scenario)
-    assert not is_alive(pids[0])
+    assert is_gone(pids[0])
 
 
 def test_what_the_engine_prints_goes_into_the_log(

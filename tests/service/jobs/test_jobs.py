@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
-from tests.postgres import running_postgres
 from wavetrim.service.errors import (
     CursorUnknown,
     JobNotFound,
@@ -29,29 +28,10 @@ from wavetrim.service.jobs.errors import (
     OperandNotFound,
 )
 from wavetrim.service.jobs.store import Job, JobState, JobStore
-from wavetrim.service.storage.database import open_database
 from wavetrim.service.storage.matrices import MatrixStore
-from wavetrim.service.storage.tables import metadata
 
 PLAN = {"f": 3, "kernel": None}
 TIMINGS = {"total_seconds": 0.5}
-
-
-@pytest.fixture(scope="module")
-def postgres_url() -> Iterator[str]:
-    with running_postgres() as server:
-        yield server.url
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    if request.param == "sqlite":
-        opened = open_database(f"sqlite:///{tmp_path / 'wavetrim.db'}")
-    else:
-        opened = open_database(request.getfixturevalue("postgres_url"))
-    yield opened
-    metadata.drop_all(opened)
-    opened.dispose()
 
 
 @pytest.fixture

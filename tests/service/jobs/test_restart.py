@@ -11,12 +11,9 @@ import httpx
 import numpy as np
 import pytest
 
-import tests.server
 from tests.matrices import Array, make_matrix
-from tests.processes import find_engine, is_gone, wait_until
+from tests.processes import is_gone, wait_until
 from tests.server import RunningServer
-
-start_server = tests.server.start_server
 
 SIZE = 1300
 """A square of int64 matrices of this size takes more than a second on one core."""
@@ -38,11 +35,6 @@ def get(running: RunningServer, job_id: str) -> dict[str, Any]:
     return job
 
 
-def kill(running: RunningServer) -> None:
-    running.kill()
-    running.client.close()
-
-
 def wait_for_progress(running: RunningServer, job_id: str) -> None:
     wait_until(lambda: get(running, job_id)["progress"] > 0, 60)
 
@@ -62,8 +54,7 @@ def wait_for_written_try(running: RunningServer, job_id: str) -> None:
 
 def expect_product(running: RunningServer, job_id: str, a: Array, *, attempts: int) -> None:
     """The job succeeds in so many tries, and its product is right."""
-    wait_until(lambda: get(running, job_id)["state"] not in ("queued", "running"), 60)
-    job = get(running, job_id)
+    job = running.wait_job(job_id)
     assert (job["state"], job["attempts"], job["error"]) == ("succeeded", attempts, None)
     product = running.download(f"/v1/jobs/{job_id}/result")
     assert product.shape == a.shape
@@ -76,15 +67,15 @@ def test_killing_the_engine_costs_one_try_and_no_answer(start_server, slow) -> N
     a = running.upload(slow)
     job_id = post(running, a)
     wait_for_progress(running, job_id)
-    engine = find_engine(running.process.pid)
+    engine = running.find_engine()
     os.kill(engine, signal.SIGKILL)
     for _ in range(20):
         assert running.client.get("/healthz/live").status_code == 200
         assert get(running, job_id)["state"] == "running"
         time.sleep(0.01)
     expect_product(running, job_id, slow, attempts=2)
-    assert find_engine(running.process.pid) != engine
-    assert "wavetrim_engine_restarts_total 1.0" in running.client.get("/metrics").text
+    assert running.find_engine() != engine
+    assert running.read_metric("wavetrim_engine_restarts_total") == 1
 
 
 def test_killing_the_service_loses_no_job_and_leaves_no_engine(start_server, slow) -> None:
@@ -93,8 +84,8 @@ def test_killing_the_service_loses_no_job_and_leaves_no_engine(start_server, slo
     a, b = running.upload(slow), running.upload(small)
     interrupted, queued = post(running, a), post(running, b)
     wait_for_written_try(running, interrupted)
-    engine = find_engine(running.process.pid)
-    kill(running)
+    engine = running.find_engine()
+    running.kill()
     wait_until(lambda: is_gone(engine), 5)
     assert any(name.endswith(".part") for name in running.list_matrix_files())
     running.restart()
@@ -109,9 +100,9 @@ def test_killing_the_service_kills_an_engine_that_hears_nothing(start_server, sl
     running = start_server()
     job_id = post(running, running.upload(slow))
     wait_for_progress(running, job_id)
-    engine = find_engine(running.process.pid)
+    engine = running.find_engine()
     os.kill(engine, signal.SIGSTOP)
-    kill(running)
+    running.kill()
     wait_until(lambda: is_gone(engine), 5)
 
 
@@ -120,7 +111,7 @@ def test_sigterm_lets_the_running_job_end_and_keeps_the_queued_ones(start_server
     a = running.upload(slow)
     job_ids = [post(running, a) for _ in range(2)]
     wait_for_progress(running, job_ids[0])
-    engine = find_engine(running.process.pid)
+    engine = running.find_engine()
     running.terminate()
     refused = wait_for_refusal(running, a)
     assert refused.status_code == 503
@@ -154,7 +145,7 @@ def test_a_second_sigterm_leaves_the_job_to_the_next_start(start_server) -> None
     running = start_server()
     job_id = post(running, running.upload(make_matrix(2000, 2000, "int64", seed=1)))
     wait_for_progress(running, job_id)
-    engine = find_engine(running.process.pid)
+    engine = running.find_engine()
     running.terminate()
     wait_until(lambda: running.client.get("/healthz/ready").status_code == 503, 5)
     running.terminate()
@@ -172,9 +163,9 @@ def test_a_cancel_outlives_a_kill_of_the_service(start_server, slow) -> None:
     running = start_server()
     job_id = post(running, running.upload(slow))
     wait_for_progress(running, job_id)
-    engine = find_engine(running.process.pid)
+    engine = running.find_engine()
     os.kill(engine, signal.SIGSTOP)  # so that the cancel is still open when the service dies
     assert running.client.delete(f"/v1/jobs/{job_id}").status_code == 202
-    kill(running)
+    running.kill()
     running.restart()
     wait_until(lambda: get(running, job_id)["state"] == "cancelled", 10)

@@ -1,8 +1,9 @@
-"""Thousands of requests of clients who behave badly, by every transport, and killed engines.
+"""Hundreds of requests of clients who behave badly, by every transport, and killed engines.
 
 Slabs are small, so the arena grows, evicts what is on disk, is full, and gives memory back all
 the time. Freed memory is poisoned, so that whoever reads it too late shows as wrong bytes. The seed
 of a run is in its failures; WAVETRIM_CHAOS_SEED repeats it, as far as threads can be repeated.
+WAVETRIM_CHAOS_DECKS makes a run longer.
 """
 
 import os
@@ -10,7 +11,6 @@ import secrets
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -18,12 +18,15 @@ from typing import Final
 import pytest
 
 from tests.processes import wait_until
-from tests.server import RunningServer
+from tests.server import RunningServer, Start
 from tests.service.storage.chaos_client import DECK, Address, ChaosClient
 from tests.service.wire.wire_server import make_certificate
 
-REQUESTS: Final = 2 * 5 * len(DECK)
-"""Each half holds every way of sending one at least five times."""
+DECKS: Final = int(os.environ.get("WAVETRIM_CHAOS_DECKS", "2"))
+"""How often each half of a run holds every way of sending a request, and often those that are
+usual. With 5 a run finds what happens seldom."""
+
+REQUESTS: Final = 2 * DECKS * len(DECK)
 
 CLIENTS: Final = 12
 KILLS: Final = 4
@@ -43,7 +46,7 @@ keeps buffers of a few large bodies."""
 
 @pytest.mark.parametrize("way", ["tcp", "tls", "unix"])
 def test_every_answer_is_right_whatever_others_do(
-    start_server: Callable[..., RunningServer], tmp_path: Path, way: str
+    start_server: Start, tmp_path: Path, way: str
 ) -> None:
     server, address = start(start_server, tmp_path, way)
     seed = int(os.environ.get("WAVETRIM_CHAOS_SEED", secrets.randbelow(2**32)))
@@ -62,7 +65,7 @@ def test_every_answer_is_right_whatever_others_do(
 
 
 def start(
-    start_server: Callable[..., RunningServer],
+    start_server: Start,
     folder: Path,
     way: str,
     arena_bytes: int = ARENA_BYTES,
@@ -106,7 +109,7 @@ def run(server: RunningServer, address: Address, seed: int, numbers: range) -> C
                 if number is None:
                     break
                 if number % killing == killing // 2:
-                    os.kill(find_engine(server), signal.SIGKILL)
+                    os.kill(server.find_engine(), signal.SIGKILL)
                 ways[client.run(number)] += 1
             client.keep_some()
             answered.wait()
@@ -141,9 +144,9 @@ def check_shrunk(server: RunningServer) -> None:
 def check_nothing_left(server: RunningServer) -> None:
     """No memory, product or file is left, and nobody was surprised."""
     assert read_arena(server, "extents") == 0
-    assert read_metric(server, 'wavetrim_products{state="waiting"}') == 0
-    assert read_metric(server, 'wavetrim_products{state="running"}') == 0
-    assert read_metric(server, "wavetrim_engine_restarts_total") == KILLS
+    assert server.read_metric('wavetrim_products{state="waiting"}') == 0
+    assert server.read_metric('wavetrim_products{state="running"}') == 0
+    assert server.read_metric("wavetrim_engine_restarts_total") == KILLS
     assert read_arena(server, "evictions") > 0, "no matrix on disk left its place"
     assert read_arena(server, "refusals") > 0, "no file was needed"
     assert server.list_matrix_files() == set()
@@ -152,13 +155,8 @@ def check_nothing_left(server: RunningServer) -> None:
     assert "Traceback" not in log
 
 
-def read_metric(server: RunningServer, name: str) -> float:
-    lines = server.client.get("/metrics").text.splitlines()
-    return next(float(line.split(" ")[-1]) for line in lines if line.startswith(name))
-
-
 def read_arena(server: RunningServer, what: str) -> float:
-    return read_metric(server, f'wavetrim_arena{{what="{what}"}}')
+    return server.read_metric(f'wavetrim_arena{{what="{what}"}}')
 
 
 def read_own_bytes(server: RunningServer) -> int:
@@ -166,10 +164,3 @@ def read_own_bytes(server: RunningServer) -> int:
     status = Path(f"/proc/{server.process.pid}/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("RssAnon:"))
     return int(line.split()[1]) * 1024
-
-
-def find_engine(server: RunningServer) -> int:
-    """The engine's process; waits for a new one to be there."""
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-    wait_until(lambda: bool(children.read_text().split()))
-    return int(children.read_text().split()[0])

@@ -1,6 +1,5 @@
 """A database that is locked, out of reach or damaged, and what readiness says of it."""
 
-import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,11 +13,8 @@ from tests.command import run_command
 from tests.matrices import make_matrix
 from tests.postgres import running_postgres
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy
-from tests.service.parts import make_parts
-from wavetrim.service.engine.supervisor import Engine
+from tests.server import NPY, RunningServer, Start, encode_npy
 
-Start = Callable[..., RunningServer]
 CONTENT = encode_npy(np.ones((3, 3)))
 
 
@@ -119,7 +115,7 @@ def test_a_database_whose_file_is_gone_is_not_made_anew_and_comes_back(start_ser
     aside.rename(path)
     server.stop()
     server.restart()
-    job = server.client.get(f"/v1/jobs/{job_id}?wait_seconds=60").json()
+    job = server.wait_job(job_id)
     assert (job["state"], job["error"]) == ("succeeded", None)
 
 
@@ -203,35 +199,3 @@ def test_a_service_without_the_gpu_that_it_should_use_is_degraded_and_computes(
         "/v1/matmul", content=encode_npy(array) + encode_npy(array), headers=NPY
     )
     assert product.status_code == 200
-
-
-def test_an_engine_that_starts_only_without_its_gpus_is_degraded(tmp_path: Path) -> None:
-    """A device list that the engine cannot read stands for a GPU that it cannot open."""
-    parts = make_parts(tmp_path)
-
-    async def scenario(engine: Engine) -> None:
-        await engine.start()
-        try:
-            await engine.wait_ready()
-            assert engine.degraded is not None
-            assert "3 starts with them have failed" in engine.degraded
-        finally:
-            await engine.stop()
-
-    asyncio.run(scenario(Engine(parts.settings.model_copy(update={"devices": "broken"}))))
-    parts.database.dispose()
-
-
-def test_an_engine_that_was_to_have_no_gpus_is_not_degraded(tmp_path: Path) -> None:
-    parts = make_parts(tmp_path)
-
-    async def scenario(engine: Engine) -> None:
-        await engine.start()
-        try:
-            await engine.wait_ready()
-            assert engine.degraded is None
-        finally:
-            await engine.stop()
-
-    asyncio.run(scenario(parts.engine))
-    parts.database.dispose()

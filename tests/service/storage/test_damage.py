@@ -3,14 +3,13 @@
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
 from tests.matrices import make_matrix
-from tests.server import RunningServer
+from tests.server import RunningServer, Start
 
 ARRAY = np.arange(35_000, dtype=np.float32).reshape(50, 700)
 LARGE_BYTES = 80 * 2**20
@@ -20,12 +19,8 @@ LARGE_BYTES = 80 * 2**20
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server without an arena: it reads its matrices from disk each time."""
-    running = RunningServer(tmp_path_factory.mktemp("damage") / "data", arena_bytes=0)
-    try:
-        running.wait_ready()
+    with RunningServer(tmp_path_factory.mktemp("damage") / "data", arena_bytes=0) as running:
         yield running
-    finally:
-        running.stop()
 
 
 def find_file(server: RunningServer, matrix_id: str) -> Path:
@@ -106,15 +101,13 @@ def test_a_job_whose_operand_has_changed_fails_at_once(
     first = server.client.post("/v1/jobs", json={"a": slow, "b": slow}).json()
     second = server.client.post("/v1/jobs", json={"a": slow, "b": operand}).json()
     change(find_file(server, operand))
-    job = wait_for(server, second["id"])
+    job = server.wait_job(second["id"])
     assert (job["state"], job["error"]["kind"], job["attempts"]) == ("failed", "storage", 1)
     assert operand in job["error"]["message"]
-    assert wait_for(server, first["id"])["state"] == "succeeded"
+    assert server.wait_job(first["id"])["state"] == "succeeded"
 
 
-def test_what_lies_in_the_arena_is_served_whatever_became_of_its_file(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_what_lies_in_the_arena_is_served_whatever_became_of_its_file(start_server: Start) -> None:
     running = start_server()
     matrix_id = running.upload(ARRAY)
     change_byte(find_file(running, matrix_id))
@@ -122,7 +115,7 @@ def test_what_lies_in_the_arena_is_served_whatever_became_of_its_file(
 
 
 def test_files_that_changed_while_the_service_was_down_are_neither_computed_with_nor_sent(
-    start_server: Callable[..., RunningServer],
+    start_server: Start,
 ) -> None:
     running = start_server()
     operands = {
@@ -136,16 +129,9 @@ def test_files_that_changed_while_the_service_was_down_are_neither_computed_with
     running.restart()
     for operand in operands.values():  # read into the arena, and checked on the way
         posted = running.client.post("/v1/jobs", json={"a": operand, "b": operand}).json()
-        job = wait_for(running, posted["id"])
+        job = running.wait_job(posted["id"])
         assert (job["state"], job["error"]["kind"], job["attempts"]) == ("failed", "storage", 1)
         assert running.client.get(f"/v1/matrices/{operand}").json()["state"] == "damaged"
     assert running.client.get(f"/v1/matrices/{sent}/data").status_code == 409
     arena = running.client.get("/v1/devices").json()["arena"]
     assert arena["used_bytes"] == 0
-
-
-def wait_for(server: RunningServer, job_id: str) -> dict[str, Any]:
-    while True:
-        job: dict[str, Any] = server.client.get(f"/v1/jobs/{job_id}").json()
-        if job["state"] not in ("queued", "running"):
-            return job

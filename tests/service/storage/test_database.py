@@ -11,7 +11,6 @@ import pytest
 from sqlalchemy import Engine, func, insert, inspect, select, text
 from sqlalchemy.exc import OperationalError
 
-from tests.postgres import running_postgres
 from wavetrim.service.api.job_schemas import JobRequest
 from wavetrim.service.errors import (
     JobNotFound,
@@ -35,12 +34,6 @@ from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.tables import matrices
 from wavetrim.service.storage.upload_keys import AlreadyUploaded, UploadKey
 from wavetrim.service.tenants.tenant import Quota, Tenant
-
-
-@pytest.fixture(scope="module")
-def postgres_url() -> Iterator[str]:
-    with running_postgres() as server:
-        yield server.url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

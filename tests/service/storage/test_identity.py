@@ -2,31 +2,24 @@
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import Engine, create_engine, select
+from sqlalchemy import Engine, select
 
 from tests.command import run_command
-from tests.postgres import running_postgres
-from tests.server import RunningServer, encode_npy
+from tests.postgres import PostgresServer
+from tests.server import RunningServer, Start, encode_npy
 from tests.service.parts import make_parts
 from wavetrim.service.errors import DataMismatch
 from wavetrim.service.storage.database import open_database
 from wavetrim.service.storage.identity import pair, read_database_id, read_folder_id
-from wavetrim.service.storage.tables import identity, matrices, metadata
+from wavetrim.service.storage.tables import identity, matrices
 
-Start = Callable[..., RunningServer]
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 COUNT = 12
-
-
-@pytest.fixture(scope="module")
-def postgres_url() -> Iterator[str]:
-    with running_postgres() as server:
-        yield server.url
 
 
 @pytest.fixture(scope="module")
@@ -97,20 +90,18 @@ def test_without_its_database_a_folder_keeps_every_file_until_it_is_adopted(
         assert told in line
     assert read_files(folder / "matrices") == files
     assert f"adopted {COUNT}, restored 0, left as they are 0, without a file 0" in adopt(folder)
-    running = RunningServer(folder)
-    try:
+    with RunningServer(folder) as running:
         for name, content in files.items():
             path = f"/v1/matrices/{name.removesuffix('.npy')}/data"
             assert running.client.get(path).content == content
-        assert "wavetrim_lost_files 0.0\n" in running.client.get("/metrics").text
-    finally:
-        running.stop()
+        assert running.read_metric("wavetrim_lost_files") == 0
 
 
 def test_a_database_url_of_another_database_is_refused(
-    filled: tuple[Path, dict[str, bytes]], postgres_url: str, tmp_path: Path
+    filled: tuple[Path, dict[str, bytes]], postgres: PostgresServer, tmp_path: Path
 ) -> None:
     folder, files = filled
+    postgres_url = postgres.create_database()
     refused = serve(folder, WAVETRIM_DATABASE_URL=postgres_url)
     assert refused.returncode != 0
     assert "is not that of the data folder" in refused.stderr
@@ -138,7 +129,7 @@ def test_a_lost_write_ahead_log_deletes_nothing(start_server: Start) -> None:
     lost = read_files(running.data_dir / "lost")
     assert {**lost, **read_files(running.data_dir / "matrices")} == files
     assert lost, "the log held the rows"
-    assert f"wavetrim_lost_files {float(len(lost))}\n" in running.client.get("/metrics").text
+    assert running.read_metric("wavetrim_lost_files") == len(lost)
     assert "the database does not know" in running.read_log()
     running.stop()
     assert f"adopted {len(lost)}" in adopt(running.data_dir)
@@ -192,21 +183,6 @@ def test_a_running_service_keeps_its_folder_from_being_adopted(start_server: Sta
     refused = run_command("adopt", "--data-dir", running.data_dir, folder=running.data_dir)
     assert refused.returncode == 2
     assert "no other running service" in refused.stderr
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    url = f"sqlite:///{tmp_path / 'wavetrim.db'}"
-    if request.param == "postgresql":
-        url = str(request.getfixturevalue("postgres_url"))
-        cleared = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-        with cleared.begin() as connection:
-            for table in metadata.sorted_tables:
-                connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table.name} CASCADE")
-        cleared.dispose()
-    opened = open_database(url)
-    yield opened
-    opened.dispose()
 
 
 def add_row(database: Engine, matrix_id: str) -> None:

@@ -16,7 +16,7 @@ MIB = 2**20
 FIRST_BYTES = 2**18
 FACTOR = 8
 CREDIT_BYTES = 16 * MIB
-CONTENT = memoryview(np.random.default_rng(1).bytes(96 * MIB))
+CONTENT = memoryview(np.random.default_rng(1).bytes(1_000_003) * 101)  # random, and soon made
 
 
 @pytest.fixture(autouse=True)

@@ -48,12 +48,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[RunningServer]:
     # By a command, as users start it: all of its start is to be timed.
-    running = RunningServer(folder, prefix=("env",), max_finished_jobs=2 * JOBS)
-    try:
-        running.wait_ready()
+    with RunningServer(folder, prefix=("env",), max_finished_jobs=2 * JOBS) as running:
         yield running
-    finally:
-        running.stop()
 
 
 def read_page(server: RunningServer, query: str) -> dict[str, Any]:
@@ -85,7 +81,7 @@ def measure_restart(server: RunningServer) -> float:
 
 def test_a_restart_takes_less_than_five_seconds(server: RunningServer) -> None:
     assert measure_restart(server) < allow(RESTART_SECONDS)
-    assert f"wavetrim_stored_bytes {144.0 * MATRICES:g}\n" in server.client.get("/metrics").text
+    assert server.read_metric("wavetrim_stored_bytes") == 144 * MATRICES
 
 
 @pytest.mark.parametrize(("state", "cursor"), PAGES)

@@ -3,7 +3,6 @@
 import os
 import socket
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from tests.mounts import mounted_tmpfs
-from tests.postgres import PostgresServer, running_postgres
 from tests.server import NPY, RunningServer, encode_npy
 from wavetrim.service.errors import StorageFull
 from wavetrim.service.storage.database import open_database, reading
@@ -22,24 +20,6 @@ from wavetrim.service.storage.publication import CommitUnclear
 from wavetrim.service.storage.tables import matrices
 
 MIB = 2**20
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with running_postgres() as server:
-        yield server
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    url = f"sqlite:///{tmp_path / 'wavetrim.db'}"
-    if request.param == "postgresql":
-        url = request.getfixturevalue("postgres").url
-    opened = open_database(url)
-    with opened.begin() as connection:
-        connection.execute(matrices.delete())
-    yield opened
-    opened.dispose()
 
 
 def open_store(database: Engine, folder: Path, reserve_bytes: int = 0) -> MatrixStore:
@@ -63,52 +43,41 @@ def list_files(store: MatrixStore) -> list[str]:
 
 def test_the_reserve_is_never_used_while_everything_else_goes_on() -> None:
     content = encode_npy(np.ones((512, 512)))
-    with mounted_tmpfs("32m") as disk:
-        running = RunningServer(disk / "data", reserve_bytes="8MiB")
-        try:
-            running.wait_ready()
-            ids: list[str] = []
-            while True:
-                answer = running.client.post("/v1/matrices", content=content, headers=NPY)
-                if answer.status_code != 201:
-                    break
-                ids.append(answer.json()["id"])
-            assert answer.status_code == 507
-            assert "reserve_bytes" in answer.json()["limit"]
-            assert 8 * MIB <= count_free_bytes(disk) < 8 * MIB + 2 * len(content)
-            assert len(ids) > 5
-            # A product has no room either, and is told so at once.
-            job = running.client.post("/v1/jobs", json={"a": ids[0], "b": ids[1]}).json()
-            while (job := running.client.get(f"/v1/jobs/{job['id']}").json())["state"] in (
-                "queued",
-                "running",
-            ):
-                pass
-            assert (job["error"]["kind"], job["attempts"]) == ("storage", 1)
-            assert running.client.get("/healthz/ready").status_code == 200
-            for matrix_id in ids:
-                assert running.client.delete(f"/v1/matrices/{matrix_id}").status_code == 204
-            assert running.client.post("/v1/matrices", content=content, headers=NPY).is_success
-        finally:
-            running.stop()
+    with (
+        mounted_tmpfs("32m") as disk,
+        RunningServer(disk / "data", reserve_bytes="8MiB") as running,
+    ):
+        ids: list[str] = []
+        while True:
+            answer = running.client.post("/v1/matrices", content=content, headers=NPY)
+            if answer.status_code != 201:
+                break
+            ids.append(answer.json()["id"])
+        assert answer.status_code == 507
+        assert "reserve_bytes" in answer.json()["limit"]
+        assert 8 * MIB <= count_free_bytes(disk) < 8 * MIB + 2 * len(content)
+        assert len(ids) > 5
+        # A product has no room either, and is told so at once.
+        job = running.client.post("/v1/jobs", json={"a": ids[0], "b": ids[1]}).json()
+        job = running.wait_job(job["id"])
+        assert (job["error"]["kind"], job["attempts"]) == ("storage", 1)
+        assert running.client.get("/healthz/ready").status_code == 200
+        for matrix_id in ids:
+            assert running.client.delete(f"/v1/matrices/{matrix_id}").status_code == 204
+        assert running.client.post("/v1/matrices", content=content, headers=NPY).is_success
 
 
 def test_an_upload_of_exactly_the_free_bytes_leaves_nothing_behind() -> None:
-    with mounted_tmpfs("16m") as disk:
-        running = RunningServer(disk / "data", reserve_bytes=0)
-        try:
-            running.wait_ready()
-            small = running.upload(np.ones((4, 4)))
-            size_bytes = count_free_bytes(disk)
-            content = encode_npy(np.ones((1, size_bytes - 128), np.int8))
-            answer = running.client.post("/v1/matrices", content=content, headers=NPY)
-            assert answer.status_code == 507, answer.text
-            assert running.list_matrix_files() == {f"{small}.npy"}
-            stored = len(encode_npy(np.ones((4, 4))))
-            assert f"stored_bytes {float(stored)}\n" in running.client.get("/metrics").text
-            assert running.client.delete(f"/v1/matrices/{small}").status_code == 204
-        finally:
-            running.stop()
+    with mounted_tmpfs("16m") as disk, RunningServer(disk / "data", reserve_bytes=0) as running:
+        small = running.upload(np.ones((4, 4)))
+        size_bytes = count_free_bytes(disk)
+        content = encode_npy(np.ones((1, size_bytes - 128), np.int8))
+        answer = running.client.post("/v1/matrices", content=content, headers=NPY)
+        assert answer.status_code == 507, answer.text
+        assert running.list_matrix_files() == {f"{small}.npy"}
+        stored = len(encode_npy(np.ones((4, 4))))
+        assert running.read_metric("wavetrim_stored_bytes") == stored
+        assert running.client.delete(f"/v1/matrices/{small}").status_code == 204
 
 
 def test_files_that_are_being_made_count_before_they_are(database: Engine, tmp_path: Path) -> None:
@@ -221,10 +190,10 @@ class CommitProxy:
 
 @pytest.mark.parametrize(("losing", "kept"), [("answer", True), ("commit", False)])
 def test_after_an_unclear_commit_the_row_decides(
-    postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory, losing: str, kept: bool
+    postgres_url: str, tmp_path_factory: pytest.TempPathFactory, losing: str, kept: bool
 ) -> None:
     folder = tmp_path_factory.mktemp(losing)
-    server_socket = f"{postgres.url.partition('host=')[2]}/.s.PGSQL.5432"
+    server_socket = f"{postgres_url.partition('host=')[2]}/.s.PGSQL.5432"
     proxy = CommitProxy(folder, server_socket)
     database = open_database(proxy.url)
     with database.begin() as connection:
@@ -251,9 +220,9 @@ def test_after_an_unclear_commit_the_row_decides(
 
 
 def test_a_connection_that_ends_before_the_commit_leaves_no_file(
-    postgres: PostgresServer, tmp_path: Path
+    postgres_url: str, tmp_path: Path
 ) -> None:
-    database = open_database(postgres.url)
+    database = open_database(postgres_url)
     store = open_store(database, tmp_path)
 
     def end_connection(connection: Connection) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.command import invoke_command
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy
+from tests.server import NPY, RunningServer, encode_npy, open_http
 
 OWN_KEY = "the-service's-own-key"
 
@@ -24,12 +24,7 @@ def manage_keys(server: RunningServer, *arguments: object) -> str:
 
 def open_caller(server: RunningServer, key: str, socket: Path | None = None) -> httpx.Client:
     """A client with a key, once the service takes it."""
-    client = httpx.Client(
-        base_url=server.url if socket is None else "http://localhost",
-        transport=None if socket is None else httpx.HTTPTransport(uds=str(socket)),
-        headers={"Authorization": f"Bearer {key}"},
-        timeout=60,
-    )
+    client = open_http(socket or server.url, headers={"Authorization": f"Bearer {key}"})
     wait_until(lambda: client.get("/v1/devices").status_code != 401)
     return client
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.command import invoke_command
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy
+from tests.server import NPY, RunningServer, Start, encode_npy
 from tests.service.tenants.tenants import OWN_KEY as OWN
 from tests.service.tenants.tenants import manage_keys as keys
 
@@ -16,9 +16,8 @@ from tests.service.tenants.tenants import manage_keys as keys
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("keys") / "data"
-    running = RunningServer(folder, api_key=OWN, metrics="key")
-    yield running
-    running.stop()
+    with RunningServer(folder, api_key=OWN, metrics="key") as running:
+        yield running
 
 
 def ask(server: RunningServer, key: str, method: str = "GET", path: str = "/v1/matrices") -> int:
@@ -88,7 +87,7 @@ def test_a_name_has_one_key_for_ever(tmp_path: Path) -> None:
 
 
 def test_a_service_without_a_key_asks_for_one_as_soon_as_one_was_made_and_ever_after(
-    start_server: Callable[..., RunningServer],
+    start_server: Start,
 ) -> None:
     server = start_server()
     assert server.client.get("/v1/matrices").status_code == 200

@@ -46,10 +46,8 @@ class Things:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("tenants")
-    running = RunningServer(folder / "data", api_key=OWN_KEY, unix_socket=folder / "socket")
-    running.wait_ready()
-    yield running
-    running.stop()
+    with RunningServer(folder / "data", api_key=OWN_KEY, unix_socket=folder / "socket") as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -42,9 +42,8 @@ def issuer() -> Issuer:
 def server(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterator[RunningServer]:
     with serve(issuer) as url:
         folder = tmp_path_factory.mktemp("tokens") / "data"
-        running = RunningServer(folder, **SETTINGS, jwt_jwks=url)
-        yield running
-        running.stop()
+        with RunningServer(folder, **SETTINGS, jwt_jwks=url) as running:
+            yield running
 
 
 def ask(server: RunningServer, token: str, method: str = "GET") -> tuple[int, dict[str, Any]]:

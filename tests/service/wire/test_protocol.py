@@ -1,4 +1,7 @@
-"""Bodies that are pulled from the connection, over every kind of socket and both event loops."""
+"""Bodies that are pulled from the connection, over every kind of socket and both event loops.
+
+The loops have implementations of their own of TLS, and one each for the other sockets.
+"""
 
 import asyncio
 import random
@@ -14,8 +17,6 @@ import pytest
 from tests.limit import allow
 from tests.service.wire.wire_app import MIB, PLACES
 from tests.service.wire.wire_server import (
-    LOOPS,
-    WAYS,
     WireServer,
     make_head,
     read_answer,
@@ -23,15 +24,14 @@ from tests.service.wire.wire_server import (
     wait_until,
 )
 
+SERVERS = (("uvloop", "tcp"), ("uvloop", "tls"), ("asyncio", "tls"), ("asyncio", "unix"))
 
-@pytest.fixture(scope="module", params=[(loop, way) for loop in LOOPS for way in WAYS], ids=str)
+
+@pytest.fixture(scope="module", params=SERVERS, ids=" ".join)
 def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WireServer]:
     loop, way = request.param
     with serve_wire(tmp_path_factory.mktemp("wire"), loop, way) as running:
         yield running
-        log = running.read_log()
-    assert "Traceback" not in log, log
-    assert "Fatal" not in log, log
 
 
 def make_body(count: int, seed: int = 0) -> bytes:
@@ -47,7 +47,7 @@ def send_cut(connection: socket.socket, content: bytes, *, seed: int, pause: flo
         time.sleep(pause)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_bodies_of_all_sizes_come_back(server: WireServer, seed: int) -> None:
     source = random.Random(seed)
     sizes = [0, 1, 65535, 65536, 65537, 256 * 1024, *(source.randint(1, 5 * MIB) for _ in range(6))]
@@ -184,8 +184,8 @@ def test_nothing_is_written_behind_a_call_that_was_cancelled(server: WireServer)
 def test_who_falls_silent_is_told_so_but_not_who_is_slow(server: WireServer) -> None:
     with server.connect() as connection:
         connection.sendall(make_head("/stall", 100_000))
-        for _ in range(10):
-            connection.sendall(make_body(10_000))
+        for _ in range(5):  # in sum longer than its patience
+            connection.sendall(make_body(20_000))
             time.sleep(0.1)
         assert read_answer(connection) == (200, b"all")
     with server.connect() as connection:
@@ -320,10 +320,9 @@ def test_every_request_is_in_the_access_log(server: WireServer) -> None:
     wait_until(lambda: '"POST /echo?seed=77 HTTP/1.1" 200' in server.read_log())
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_sigterm_lets_a_body_under_way_be_answered(tmp_path: Path, loop: str) -> None:
-    body = make_body(MIB)
-    with serve_wire(tmp_path, loop, "tcp") as server, server.connect() as connection:
+def test_sigterm_lets_a_body_under_way_be_answered(tmp_path: Path) -> None:
+    body = make_body(MIB)  # test_service.py tells it of uvloop
+    with serve_wire(tmp_path, "asyncio", "tcp") as server, server.connect() as connection:
         connection.sendall(make_head("/echo", len(body)) + body[:500_000])
         time.sleep(0.3)
         server.process.terminate()
@@ -334,9 +333,8 @@ def test_sigterm_lets_a_body_under_way_be_answered(tmp_path: Path, loop: str) ->
         assert server.process.wait(10) in (0, -15)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_sigterm_does_not_wait_for_ever_for_a_body(tmp_path: Path, loop: str) -> None:
-    with serve_wire(tmp_path, loop, "tcp") as server, server.connect() as connection:
+def test_sigterm_does_not_wait_for_ever_for_a_body(tmp_path: Path) -> None:
+    with serve_wire(tmp_path, "asyncio", "tcp") as server, server.connect() as connection:
         connection.sendall(make_head("/echo", MIB) + make_body(500_000))
         time.sleep(0.3)
         assert server.stop() < 15

@@ -17,7 +17,9 @@ from tests.service.wire.wire_server import WireServer, make_head, read_answer, s
     ids=["tcp", "tls", "plain"],
 )
 def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WireServer]:
-    with serve_wire(tmp_path_factory.mktemp("sender"), "uvloop", *request.param) as running:
+    with serve_wire(
+        tmp_path_factory.mktemp("sender"), "uvloop", *request.param, fails=True
+    ) as running:
         yield running
 
 

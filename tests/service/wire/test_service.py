@@ -2,14 +2,13 @@
 
 import socket
 import time
-from collections.abc import Callable
 from http.client import HTTPResponse
 
 import numpy as np
 import pytest
 
 from tests.processes import wait_until
-from tests.server import RunningServer, decode_npy, encode_npy
+from tests.server import RunningServer, Start, decode_npy, encode_npy
 from tests.service.wire.wire_server import make_head, read_answer
 
 CONTENT = encode_npy(np.random.default_rng(0).random((1500, 1000)))
@@ -19,9 +18,7 @@ def connect(server: RunningServer) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), timeout=30)
 
 
-def test_a_body_without_a_key_is_refused_and_the_client_sees_it(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_a_body_without_a_key_is_refused_and_the_client_sees_it(start_server: Start) -> None:
     server = start_server(api_key="a-key-of-these-tests")
     with connect(server) as connection:
         connection.sendall(make_head("/v1/matrices", len(CONTENT)) + CONTENT)
@@ -79,9 +76,7 @@ def test_uploads_and_other_requests_share_a_connection(shared_server: RunningSer
         assert np.array_equal(decode_npy(content), decode_npy(CONTENT))
 
 
-def test_a_body_under_way_is_taken_when_the_service_is_told_to_stop(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_a_body_under_way_is_taken_when_the_service_is_told_to_stop(start_server: Start) -> None:
     server = start_server()
     with connect(server) as connection:
         connection.sendall(make_head("/v1/matrices", len(CONTENT)) + CONTENT[:5_000_000])
@@ -94,7 +89,7 @@ def test_a_body_under_way_is_taken_when_the_service_is_told_to_stop(
 
 
 def test_a_body_that_never_ends_does_not_keep_the_service_from_stopping(
-    start_server: Callable[..., RunningServer],
+    start_server: Start,
 ) -> None:
     server = start_server()
     with connect(server) as connection:

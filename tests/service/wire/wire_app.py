@@ -13,6 +13,7 @@ import random
 import socket
 import sys
 from collections.abc import AsyncGenerator
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -147,7 +148,7 @@ class WireApp:
     ) -> None:
         """Sends a large answer, and poisons its memory at once."""
         with memoryview(self.memory) as memory, memory[: int(count)] as place:
-            place[:] = random.Random(count).randbytes(int(count))
+            place[:] = make_content(count)
             left = await send_views(
                 scope, send, status=200, headers=[], views=[place], idle_seconds=float(patience)
             )
@@ -231,6 +232,12 @@ class WireApp:
         return BodyReader(
             scope, receive, limit_bytes=ARENA_BYTES, digests=digests, idle_seconds=idle_seconds
         )
+
+
+@cache
+def make_content(count: str) -> bytes:
+    """What an answer of this length holds."""
+    return random.Random(count).randbytes(int(count))
 
 
 async def answer(send: Any, status: int, body: bytes) -> None:

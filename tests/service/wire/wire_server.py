@@ -151,10 +151,14 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
 
 
 @contextlib.contextmanager
-def serve_wire(folder: Path, loop: str, way: str, *options: str) -> Iterator[WireServer]:
-    """A server for a block."""
+def serve_wire(
+    folder: Path, loop: str, way: str, *options: str, fails: bool = False
+) -> Iterator[WireServer]:
+    """A server for a block; where its application is not to fail, its log has no traceback."""
     server = WireServer(folder, loop, way, *options)
     try:
         yield server
+        log = server.read_log()
+        assert fails or ("Traceback" not in log and "Fatal" not in log), log
     finally:
         server.stop()
