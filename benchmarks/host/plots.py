@@ -1,7 +1,8 @@
-"""Draws docs/host-limit-<gpu>.png and docs/host-f-<gpu>.png from results/host-<gpu>.json.
+"""Draws docs/host-limit-, host-f- and timelines-<gpu>.png from results/host-<gpu>.json.
 
 The first shows per cent of the GPU's limit by product, the second time over F with the model's
-choice. Run `make figures`, or `python -m benchmarks.host.plots`; it needs matplotlib.
+choice, the third predicted schedules. Run `make figures`, or `python -m benchmarks.host.plots`; it
+needs matplotlib.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from benchmarks.common.tables import RESULTS
 from benchmarks.host.baselines.lineup import OTHERS, OURS
 from benchmarks.host.results import HostResults, HostRow, SweepRow, read_host_results
 from benchmarks.host.suite import ALL_SHAPES
+from benchmarks.host.timelines import plot_timelines
 from wavetrim.scheduler.problem import MEMORIES
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ def main() -> None:
 def list_plots(results: HostResults) -> dict[str, Plot]:
     """The plots that a results file has something for, by name."""
     plots = {"limit": plot_limit(results)} if pick_rows(results) else {}
+    if results.document["profile"]["gpu"]:
+        plots["timelines"] = plot_timelines(results)
     return plots | ({"f": plot_f(results)} if pick_drawn_sweeps(results) else {})
 
 
