@@ -54,7 +54,7 @@ def main() -> None:
 def list_plots(results: HostResults) -> dict[str, Plot]:
     """The plots that a results file has something for, by name."""
     plots = {"limit": plot_limit(results)} if pick_rows(results) else {}
-    if results.document["profile"]["gpu"]:
+    if results.document.get("profile", {}).get("gpu"):
         plots["timelines"] = plot_timelines(results)
     return plots | ({"f": plot_f(results)} if pick_drawn_sweeps(results) else {})
 

@@ -163,8 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse_arguments(arguments)
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     _prepare_process()
-    if options.profile_dir is not None:
-        options.profile_dir.mkdir(parents=True, exist_ok=True)
+    if options.profile_dir is not None and options.profile_dir.parent.is_dir():
+        options.profile_dir.mkdir(exist_ok=True)  # for the runs; no other folder is made here
     work, control = (Channel(socket.socket(fileno=fd)) for fd in options.fds)
     executor = Executor(
         cache_dir=options.cache_dir,
