@@ -77,7 +77,7 @@ def measure_links(
     """The way to the GPU from every kind of memory, and what it and the CPU part take from another.
 
     Returns:
-        The CPU with what is left of it beside the GPU, and the links.
+        The CPU with its contention in splits, and the links.
     """
     pool = executor.pool
     rate = next(rate for rate in cpu.rates if rate.dtype == "float32")
@@ -100,6 +100,6 @@ def measure_fills(executor: Executor, profile: MachineProfile) -> MachineProfile
 
 
 def _tell_step_apart(link: LinkModel, step_seconds: float) -> LinkModel:
-    """The link with what a step costs, of which there is one in a call of the tiny product."""
+    """The link with the cost of a step told apart: the tiny product's call has one step."""
     call_seconds = max(0.0, link.call_seconds - step_seconds)
     return replace(link, call_seconds=call_seconds, step_seconds=step_seconds)

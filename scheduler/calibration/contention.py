@@ -89,8 +89,8 @@ def _measure_start(way: Way, pool: CpuPool, share: CpuShare) -> float:
             compute()
             return copying.result()
 
-        beside = repeat(run_both, _START_SECONDS)
-    return max(0.0, beside - repeat(copy, _START_SECONDS))
+        seconds = repeat(run_both, _START_SECONDS)
+    return max(0.0, seconds - repeat(copy, _START_SECONDS))
 
 
 def _prepare_copies(way: Way, memory: Memory, copiers: int | None = None) -> Callable[[], float]:

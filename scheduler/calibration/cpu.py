@@ -91,7 +91,7 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
 
     The time that the first row costs on top is part rows' worth of time, as B must be read, and
     part the same for every product: one of a quarter the side tells them apart. What an element of
-    C costs beside its arithmetic shows where K is a sixteenth, and at least where K is 1.
+    C costs in addition to its arithmetic shows where K is a sixteenth, and at least where K is 1.
     """
     side = _choose_side(assumed)
     budget_seconds = _BRIEF_SECONDS if brief else _SECONDS[assumed.dtype in _MEMORY_BOUND]

@@ -1,4 +1,4 @@
-"""Measures the kernels of a GPU, in the order of their promise, for as long as there is time."""
+"""Measures the kernels of a GPU, the likely fastest first, until time runs out."""
 
 import time
 from collections.abc import Callable

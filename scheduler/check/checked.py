@@ -1,4 +1,4 @@
-"""A product and its check: begun beside it, and wrong rows computed again.
+"""A product and its check: begun while it is computed, and wrong rows computed again.
 
 Where the GPU computes, the CPU's idle cores find the checksums of the factors meanwhile. Only
 those of the product itself are left then.

@@ -1,4 +1,4 @@
-"""Checksums of a product's rows, over blocks of its columns, beside those of its factors.
+"""Checksums of a product's rows, over blocks of its columns, against those of its factors.
 
 For a row i, a block J of w columns and random weights s of either sign (R. Freivalds, Probabilistic
 machines can use less running time, 1977), scaled by powers of two d that make B's columns of about

@@ -23,13 +23,13 @@ def map_shared(fd: int, size_bytes: int) -> NDArray[np.uint8]:
     """Map the first bytes of a descriptor, readable and writable, as a vector.
 
     The descriptor may be closed afterwards. The mapping ends when the last array or memoryview of
-    it is gone; bytes behind the end of the file must not be touched.
+    it is gone; bytes after the end of the file must not be touched.
 
     Raises:
         OSError: The system refuses it.
     """
     libc = _find_libc()
-    # More is reserved than is mapped, so that a multiple lies in it with enough behind it.
+    # More is reserved than is mapped, so that a multiple lies in it with enough after it.
     reserved_bytes = size_bytes + HUGE_PAGE_BYTES
     reserved = _check(
         libc.mmap(None, reserved_bytes, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)

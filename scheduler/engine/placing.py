@@ -26,7 +26,7 @@ def check_place(
 ) -> tuple[int, int]:
     """Make sure that every element lies in the memory, aligned, and in a place of its own.
 
-    Rows lie one behind the other, or columns do; there may be gaps between them, and between their
+    Rows lie one after the other, or columns do; there may be gaps between them, and between their
     elements. So both strides are positive, and no element covers another.
 
     Args:
@@ -37,7 +37,7 @@ def check_place(
         item_bytes: Length of an element.
         strides_bytes: From one row, and from one column, to the next; None where there are no gaps.
             That of a single row or column does not matter.
-        fortran_order: Without strides: whether columns lie one behind the other, instead of rows.
+        fortran_order: Without strides: whether columns lie one after the other, instead of rows.
 
     Returns:
         The strides, also those that were left out or do not matter.

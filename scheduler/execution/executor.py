@@ -1,4 +1,4 @@
-"""Runs a plan: the GPU's rows beside the CPU's rows, at the same time, into one C."""
+"""Runs a plan: the GPU's rows and the CPU's rows at the same time, into one C."""
 
 import contextlib
 import threading
@@ -34,7 +34,7 @@ Matrix = NDArray[Any]
 
 
 SMALL_RUNS_NOTED: Final = 8
-"""One of so many products of a single thread is counted: it may take less than the counting."""
+"""One of this number of single-thread products is counted: counting may take longer than they."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The pages of a result that nobody has touched yet, made beside the product.
+"""The pages of a result that nobody has touched yet, made while the product is computed.
 
 A new array of NumPy's has addresses and no memory. Who writes to it first is held up at every page,
 and here that would be the copies out of the GPU: on an H200 with 16 cores a fresh result of 64 MB

@@ -53,7 +53,7 @@ class RowQueue:
             return self._rows - self._bottom
 
     def take_top(self, most: int) -> range:
-        """The next rows from the top, at most so many; empty at the end, and then always."""
+        """The next rows from the top, at most `most`; once empty, always empty."""
         with self._lock:
             limit = self._find_limit()
             start, self._top = self._top, max(self._top, min(self._top + most, limit))

@@ -99,7 +99,7 @@ class Execution:
         final: Receives the rows of C that are final so far, from any thread.
         pipeline: The GPU; None where there is none.
         pool: The CPU.
-        gpu_thread: Where the GPU part runs beside the CPU part.
+        gpu_thread: Runs the GPU part of a split.
         watchdog: Told how the GPU part comes along; None where nobody watches it.
         comes_again: Whether the calling thread has run products before, and may run others.
     """

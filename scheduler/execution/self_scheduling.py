@@ -87,7 +87,7 @@ class SelfSchedule:
         return share if begun and piece / cpu_speed >= gpu_comes else piece
 
     def find_limit(self, standing: Standing) -> int:
-        """Where the GPU's rows end: behind the planned ones as far as the CPU is not due them."""
+        """Where the GPU's rows end: after the planned ones, where the CPU is not due the next."""
         planned = min(self.planned, standing.bottom)
         share = self.find_share(standing)
         if share < self.least_rows / 2:

@@ -1,7 +1,7 @@
 """Notices a GPU that makes no progress: a hung kernel answers nobody, and cannot be stopped.
 
-All that helps is to end the process. Its thread looks at a clock; whoever computes only notes the
-time, which costs nothing that could be measured.
+All that helps is to end the process. Its thread looks at a clock; the computing thread only notes
+the time, which costs nothing that could be measured.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""What the model knows of one machine's CPU: its rates, and what is left of it beside a GPU."""
+"""What the model knows of one machine's CPU: its rates, and what a GPU part leaves of them."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from wavetrim.scheduler.problem import Memory
 
 NARROW: Final = 128
-"""Up to so many columns, and as long a K, neither arithmetic nor writing C is all of a product."""
+"""Most columns and largest K of a narrow product: neither arithmetic nor writing C bounds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,11 @@ class CpuRate:
         call_seconds: Seconds to start and join the pool.
         row_quantum: Rows that the blocks round up to.
         source: Where the figures come from.
-        element_seconds: Seconds that each element of C costs beside its arithmetic.
+        element_seconds: Seconds that each element of C costs in addition to its arithmetic.
         write_seconds: Seconds that each takes at least, however short K is: memory must take it.
         vector_seconds: Seconds for each element of B where there is but one row; 0 if not measured.
         copy_columns: Columns' worth of arithmetic that it costs BLAS to read a row of A and copy it
-            into its own layout: little beside many columns, and much beside few.
+            into its own layout: little for many columns, much for few.
         narrow_seconds: Seconds for each product of two elements where neither N nor K is above
             NARROW, in place of arithmetic and elements; 0 if not measured. A must be read and C
             written at least.

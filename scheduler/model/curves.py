@@ -1,5 +1,6 @@
 """The cost curves of one product on one machine."""
 
+from dataclasses import replace
 from math import sqrt
 from typing import Final
 
@@ -16,15 +17,15 @@ from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import KernelModel, MachineProfile
 
 FILLED_BYTES: Final = 16 << 20
-"""Of A and B: behind as many, copies have reached their rates. What they lose until then grows as
-the root of their bytes, as seen on an H200 from 0.3 to 1000 MB."""
+"""Bytes of A and B after which copies have reached their rates. What copies lose until then grows
+as the root of their bytes: seen on an H200 from 0.3 to 1000 MB."""
 
 MEMORY_SHARE: Final = 0.9
 """Share of the device memory that buffers may take; the pipeline asks the driver what is free."""
 
 LATE_SECONDS: Final[dict[Memory, float]] = {"pinned": 0.0, "pageable": 7e-4}
-"""How much later than by its own clock the CPU part is done beside the GPU's: it begins when the
-first copies are on their way. From pageable memory 0.6 to 1.1 ms on an H200."""
+"""Seconds by which the CPU part of a split starts late: it waits for the GPU's first copies. From
+pageable memory 0.6 to 1.1 ms on an H200."""
 
 ALONE_SECONDS: Final = 2e-5
 """What a small product costs the calling thread on top of its arithmetic: 12 to 28 µs where the
@@ -42,12 +43,14 @@ def build_cpu_curve(
     Args:
         problem: The product.
         profile: The machine.
-        share: What it has of it beside the GPU; None for the machine to itself.
-        copying: For how much of its time the GPU part copies.
+        share: The CPU's part of the machine in a split; None for all of it.
+        copying: Share of the GPU part's time in which copies are under way.
     """
     rate = profile.find_cpu_rate(problem.dtype)
+    correction = profile.corrections.find(classify_cpu_run(problem, shared=share is not None))
     if share is None and is_small(problem.m, problem.n, problem.k, problem.dtype):
-        return _build_alone_curve(problem, rate, profile.cpu.threads)
+        alone = _build_alone_curve(problem, rate, profile.cpu.threads)
+        return replace(alone, correction=correction)
     flop_seconds, element_seconds = 1e-9 / rate.gflops, rate.element_seconds
     narrow_seconds, write_seconds = rate.narrow_seconds, rate.write_seconds
     call_seconds = rate.call_seconds
@@ -69,7 +72,7 @@ def build_cpu_curve(
         call_seconds=call_seconds,
         row_quantum=rate.row_quantum,
         vector_seconds=problem.n * problem.k * rate.vector_seconds,
-        correction=profile.corrections.find(classify_cpu_run(problem, shared=share is not None)),
+        correction=correction,
     )
 
 

@@ -73,12 +73,12 @@ class GpuCurve:
     def disturb(
         self, copy_stretch: float, start_seconds: float, correction: Correction = UNCORRECTED
     ) -> "GpuCurve":
-        """The curve beside the CPU part.
+        """The curve while the CPU part computes other rows.
 
         Args:
             copy_stretch: How many times as long copies take.
             start_seconds: What is lost while the CPU part starts.
-            correction: What earlier runs beside a CPU part say.
+            correction: What earlier runs with a CPU part say.
         """
         return replace(
             self,

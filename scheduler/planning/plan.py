@@ -72,11 +72,11 @@ class Plan:
         sms: Multiprocessors that the kernel is held to; None for all.
         profile: What the decision was made from.
         predicted: Seconds of the two parts.
-        gpu_curve: Rows → seconds on the GPU beside the CPU with `spec` (or with the kernel it was
+        gpu_curve: Rows → seconds on the GPU in a split with `spec` (or with the kernel it was
             compared with, when f is M); None when no GPU runs this product.
         gpu_alone_curve: The same with the machine to itself.
         share: How the CPU is shared while both compute.
-        cpu_curve: Rows → seconds on the CPU beside the GPU.
+        cpu_curve: Rows → seconds on the CPU in a split.
         cpu_alone_curve: Rows → seconds on the CPU with the machine to itself.
         no_gpu_reason: Why no GPU runs this product; None where one does.
         pinned: Whether F was given, and the boundary must not move while the plan is run.
@@ -201,7 +201,7 @@ def choose_plan(
     Raises:
         PlanError: An option cannot be met: the kernel or tile is unknown, cannot run this product
             here or is not as exact as is asked for, f is outside 0…M, or the GPU's kernels
-            cannot be held to so many multiprocessors.
+            cannot be held to `sms` multiprocessors.
     """
     m, f = problem.m, options.f
     if f != "auto" and not 0 <= f <= m:
@@ -251,7 +251,7 @@ def _choose_rows(
 ) -> Plan:
     """The best plan with one kernel, or the one with F as it is given.
 
-    A split must be worthwhile beside the best single device, which may have another kernel.
+    A split must be worthwhile against the best single device, which may have another kernel.
     """
     m = ways[0].problem.m
     if options.f != "auto":

@@ -41,16 +41,16 @@ def split_rows(m: int, curves: Sequence[CostCurve]) -> tuple[int, ...]:
 
 def _find_meeting(m: int, first: CostCurve, second: CostCurve) -> float:
     """The least time of two devices: where the one curve falls below the other, or just before."""
-    before, behind = -1, m
-    while behind - before > 1:
-        middle = (before + behind) // 2
+    before, after = -1, m
+    while after - before > 1:
+        middle = (before + after) // 2
         if second.seconds(middle) >= first.seconds(m - middle):
-            behind = middle
+            after = middle
         else:
             before = middle
     if before < 0:
         return max(first.seconds(m), second.seconds(0))
-    at = max(first.seconds(m - behind), second.seconds(behind))
+    at = max(first.seconds(m - after), second.seconds(after))
     return min(at, first.seconds(m - before))
 
 

@@ -15,7 +15,7 @@ TRIAL_EXCESS: Final = 0.1
 """Share by which a trial may be predicted to take longer than the best plan; chosen."""
 
 TRIAL_INTERVAL: Final = 50
-"""Products of which one may be a trial; chosen: 0.2% of all time at most, if predictions hold."""
+"""One of this number of products may be a trial: 0.2% of all time if predictions hold; chosen."""
 
 
 def find_trial(plan: Plan, options: PlanOptions) -> Plan | None:

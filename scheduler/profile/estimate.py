@@ -48,7 +48,7 @@ CPU_THREAD_GFLOPS: Final = 60.0
 """float32 on one thread: 16 lanes, 2 operations, 2.5 GHz, three quarters of it kept up."""
 
 PINNED_STRETCH: Final = 1.02
-"""How many times as long copies take beside the CPU part: those of page-locked memory need no core,
+"""How many times as long copies take in a split: those of page-locked memory need no core,
 and share only the memory."""
 
 START_SECONDS: Final = 5e-4
@@ -58,7 +58,7 @@ COPIER_GBYTES_PER_SECOND: Final = 8.0
 """What a thread adds to each of both ways between pageable memory and page-locked slabs."""
 
 STAGED_STRETCH: Final = 1.4
-"""How many times as long staged copies take beside the CPU part, however many share in them."""
+"""How many times as long staged copies take in a split, with any number of copying threads."""
 
 CPU_WRITE_GBYTES_PER_SECOND: Final = 4.0
 """What one thread writes of C where K is short."""

@@ -1,4 +1,4 @@
-"""The runs of a machine: what they took against what was predicted, kept beside its profile.
+"""The runs of a machine: measured against predicted seconds, kept next to its profile.
 
 A history belongs to a file that is named for GPU, driver, libraries and threads, and to the profile
 that the predictions came from. Where either is another, it begins anew. Several processes may share

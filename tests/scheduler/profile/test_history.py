@@ -181,6 +181,18 @@ def run_as_if(plan: Plan, times: float) -> None:
     plan.profile.corrections.note(correction.run_class, seconds, seconds * times)
 
 
+def test_products_of_one_thread_are_corrected_too() -> None:
+    profile = make_machine(make_history())
+    problem = GemmProblem(64, 64, 64)
+    first = choose_plan(problem, profile)
+    assert first.f == 64
+    for _ in range(20):
+        run_as_if(choose_plan(problem, profile), 1.5)
+    later = choose_plan(problem, profile, PlanOptions(f=64))
+    ratio = later.predicted.total_seconds / first.predicted.total_seconds
+    assert ratio == pytest.approx(1.5, rel=0.01)
+
+
 def test_products_that_took_longer_are_predicted_to() -> None:
     profile = make_machine(make_history())
     problem, options = GemmProblem(4096, 4096, 4096, memory="pinned"), PlanOptions(f=0)
