@@ -1,5 +1,6 @@
 """Measures a profile of this machine: the CPU's line, the links, the kernels' staircases."""
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,15 @@ from wavetrim.scheduler.profile.store import (
 
 _LINK_SHARE: Final = 0.1
 
+CALIBRATION_SECONDS: Final = 20.0
+"""What a calibration may take. Kernels are measured for what the CPU and the links leave of it."""
+
+_FILLS_SECONDS: Final = 3.0
+"""Left for what needs the kernels: two memories, five products of a quarter second each."""
+
+_LEAST_KERNEL_SECONDS: Final = 5.0
+"""For the likely winners on a machine where all else takes long."""
+
 
 def calibrate(
     executor: Executor, *, cache_dir: Path, directory: Path | None, report: Report | None = None
@@ -38,6 +48,7 @@ def calibrate(
         report: Told what is being measured.
     """
     stamp = datetime.now(UTC).isoformat(timespec="seconds")
+    until = time.perf_counter() + CALIBRATION_SECONDS - _FILLS_SECONDS
     info = executor.devices[0] if executor.devices else None
     tell = report or (lambda _what, _share: None)
     tell("CPU", 0.0)
@@ -58,7 +69,10 @@ def calibrate(
         def tell_kernel(label: str, share: float) -> None:
             tell(label, _LINK_SHARE + (1 - _LINK_SHARE) * share)
 
-        kernels = measure_kernels(gpu, info, cache_dir, f"measured {stamp}", tell_kernel)
+        kernels = measure_kernels(
+            gpu, info, cache_dir, f"measured {stamp}",
+            until=max(until, time.perf_counter() + _LEAST_KERNEL_SECONDS), tell=tell_kernel,
+        )  # fmt: skip
         profile = replace(profile, device=info.name, cpu=cpu, gpu=gpu, links=links)
         profile = replace(profile, kernels=kernels)
         profile = complete_kernels(profile)

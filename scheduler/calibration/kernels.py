@@ -15,7 +15,6 @@ from wavetrim.scheduler.profile.machine import GpuModel, KernelModel
 Report = Callable[[str, float], None]
 """Receives what is being measured and the finished share, 0…1."""
 
-_SECONDS: Final = 22.0
 _SHORT_K, _LONG_K = 512, 2048
 _SUSTAINED_SECONDS: Final = 0.06
 _THREADS_AN_SM: Final = 2048
@@ -23,7 +22,7 @@ _MOST_BLOCKS: Final = 16
 
 
 def measure_kernels(
-    gpu: GpuModel, info: DeviceInfo, cache_dir: Path, source: str, tell: Report
+    gpu: GpuModel, info: DeviceInfo, cache_dir: Path, source: str, *, until: float, tell: Report
 ) -> tuple[KernelModel, ...]:
     """The staircases of as many kernels as there is time for, the likely winners first.
 
@@ -32,13 +31,13 @@ def measure_kernels(
         info: The GPU.
         cache_dir: Folder of compiled kernels.
         source: What the figures are to name as their source.
+        until: Clock (`time.perf_counter`) from which no other kernel is begun.
         tell: Told which kernel is measured.
     """
     specs = order_kernels(gpu)
-    deadline = time.perf_counter() + _SECONDS
     models: list[KernelModel] = []
     for spec in specs:
-        if time.perf_counter() > deadline:
+        if time.perf_counter() > until:
             break
         tell(spec.label, len(models) / len(specs))
         models.append(measure_kernel(spec, info, cache_dir, source))

@@ -18,7 +18,7 @@ wavetrim calibrate --profile-dir /var/lib/wavetrim/profiles
 
 
 def calibrate(*, profile_dir: options.ProfileDir = None) -> None:
-    """Measure this machine's CPU, link and kernels in under a minute, and store the profile.
+    """Measure this machine's CPU, link and kernels in about 20 s, and store the profile.
 
     Plans made from then on use it: those of the service from the next job on. The profile holds
     for this GPU, driver, libraries and number of threads.

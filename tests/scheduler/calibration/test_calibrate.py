@@ -8,7 +8,7 @@ from tests.limit import allow
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import list_devices
-from wavetrim.scheduler.calibration.calibrate import calibrate
+from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS, calibrate
 from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES
@@ -31,7 +31,7 @@ def test_a_gpu_is_calibrated_within_a_minute(tmp_path, kernel_cache):
     with Executor(cache_dir=kernel_cache, devices=devices) as executor:
         start = time.perf_counter()
         profile = calibrate(executor, cache_dir=kernel_cache, directory=tmp_path)
-        assert time.perf_counter() - start < 60
+        assert time.perf_counter() - start < allow(CALIBRATION_SECONDS + 2)
     assert profile.device == devices[0].name
     assert [link.memory for link in profile.links] == list(MEMORIES)
     for link in profile.links:
