@@ -137,7 +137,13 @@ def check_grown(server: RunningServer) -> None:
 
 def check_shrunk(server: RunningServer) -> None:
     """What nobody uses is given back, but for one slab."""
-    wait_until(lambda: read_arena(server, "made_bytes") == SLAB_BYTES)
+    try:
+        wait_until(lambda: read_arena(server, "made_bytes") == SLAB_BYTES)
+    except AssertionError as error:
+        held = server.client.get("/v1/devices").json()["arena"]
+        kept = server.client.get("/v1/matrices").json()["matrices"]
+        error.add_note(f"the arena: {held}; matrices: {kept}")
+        raise
     assert read_arena(server, "used_bytes") == 0
 
 
