@@ -318,7 +318,7 @@ def test_an_executor_counts_what_its_runs_take(tmp_path: Path, kernel_cache: Pat
         for _ in range(6):
             plan = plans.choose(problem, provider.find())
             executor.run(plan, a, b, c)
-    (correction,) = plans.choose(problem, provider.find()).corrections
+    (correction,) = choose_plan(problem, provider.find()).corrections
     assert correction.runs == 5, "all but the first, which loads what it needs"
     provider.save_runs()
     again = ProfileProvider(directory=tmp_path, devices=(), cpu_threads=2)
