@@ -16,7 +16,8 @@ from tests.environment import ROOT
 from tests.fuzz.fault import Fault
 from tests.fuzz.forwarder import Forwarder
 from tests.fuzz.watched import ANSWER_SECONDS, AUTHORIZED, WatchedService
-from tests.leases import Lease, unix_client
+from tests.leases import Lease
+from tests.server import open_http
 
 _CONFIG = Path(__file__).with_name("schemathesis.toml")
 _TCP_SHARE = 0.6
@@ -32,7 +33,7 @@ def fuzz(seconds: float, seed: int) -> None:
     with WatchedService() as service:
         for name, url, share in _list_ways(service):
             print(f"=== over {name}, seed {seed}", flush=True)
-            with unix_client(service.unix_socket) as client:
+            with open_http(service.unix_socket) as client:
                 client.headers.update(AUTHORIZED)
                 with Lease(client, 2**20) as lease:
                     _run(service, url, seconds * share, seed, lease.id)
