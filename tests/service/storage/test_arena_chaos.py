@@ -138,7 +138,8 @@ def check_grown(server: RunningServer) -> None:
 def check_shrunk(server: RunningServer) -> None:
     """What nobody uses is given back, but for one slab."""
     try:
-        wait_until(lambda: read_arena(server, "made_bytes") == SLAB_BYTES)
+        # asyncio waits 30 s for the farewell of a TLS connection whose client has left.
+        wait_until(lambda: read_arena(server, "made_bytes") == SLAB_BYTES, seconds=60)
     except AssertionError as error:
         held = server.client.get("/v1/devices").json()["arena"]
         kept = server.client.get("/v1/matrices").json()["matrices"]
