@@ -13,7 +13,7 @@ from wavetrim.kernels.pipeline.buffers import fit_buffers
 from wavetrim.kernels.pipeline.cuts import plan_steps, take_whole
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.schedule import Rates, Timeline, time_schedule
-from wavetrim.kernels.pipeline.steps import Cut, cut_steps
+from wavetrim.kernels.pipeline.steps import Cut, StepPlan, cut_steps
 from wavetrim.scheduler.model.corrections import UNCORRECTED, Correction
 from wavetrim.scheduler.model.waves import WaveGrid, divide_up
 
@@ -65,9 +65,7 @@ class GpuCurve:
     @property
     def copying_share(self) -> float:
         """For how much of their time copies of all rows are under way, 0…1."""
-        problem, _ = _outline(self.problem, self.memory_bytes)
-        plan = plan_steps(problem, self.rates, self.memory_bytes)
-        timeline = time_schedule(problem, plan.steps, self.rates)
+        timeline = self.find_timeline(self.problem.m)
         return min(1.0, timeline.copying_seconds / timeline.seconds)
 
     def disturb(
@@ -90,14 +88,17 @@ class GpuCurve:
 
     def find_cut(self, rows: int) -> Cut:
         """The cut of the fastest schedule for `rows` rows."""
-        outline, _ = _outline(replace(self.problem, m=rows), self.memory_bytes)
-        return plan_steps(outline, self.rates, self.memory_bytes).cut
+        _, plan = self._plan_steps(rows)
+        return plan.cut
 
     def find_timeline(self, rows: int) -> Timeline:
-        """When each step of the fastest schedule for `rows` rows begins and ends, uncorrected."""
-        outline, _ = _outline(replace(self.problem, m=rows), self.memory_bytes)
-        plan = plan_steps(outline, self._cut_rates, self.memory_bytes)
+        """When each step of that schedule begins and ends, uncorrected."""
+        outline, plan = self._plan_steps(rows)
         return time_schedule(outline, plan.steps, self.rates)
+
+    def _plan_steps(self, rows: int) -> tuple[PanelProblem, StepPlan]:
+        outline, _ = _outline(replace(self.problem, m=rows), self.memory_bytes)
+        return outline, plan_steps(outline, self.rates, self.memory_bytes)
 
     @property
     def _cut_rates(self) -> Rates:
