@@ -28,8 +28,8 @@ from wavetrim.service.api.problems import (
 )
 from wavetrim.service.api.request_log import RequestLog
 from wavetrim.service.api.wire.bodies import Bodies
+from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.slabs import SharedSlabs
-from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import ServiceError, SettingRefused
 from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher

@@ -6,7 +6,7 @@ import sqlalchemy
 from fastapi import Depends, Request
 
 from wavetrim.service.api.auth import find_tenant
-from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.store import JobStore

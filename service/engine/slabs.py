@@ -2,7 +2,7 @@
 
 import asyncio
 
-from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.engine.engine import Engine
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.slab import Slab
 

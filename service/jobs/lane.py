@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from wavetrim.scheduler.engine.messages import FINAL_TYPES, RunRequest
-from wavetrim.service.engine.supervisor import Engine, Event
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.engine.supervisor import Event
 from wavetrim.service.storage.room import Room, RoomHold
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from starlette.requests import ClientDisconnect
 
 from wavetrim.scheduler.engine.messages import RunRequest
-from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, JobFailed, QueueFull
 from wavetrim.service.jobs.lane import Lane, Turn, describe_timeout
 from wavetrim.service.metrics import Metrics

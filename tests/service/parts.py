@@ -12,7 +12,8 @@ from sqlalchemy import Engine as Database
 from tests.environment import SHARED_SETTINGS
 from tests.matrices import Array, make_matrix
 from wavetrim.service.api.job_schemas import JobRequest
-from wavetrim.service.engine.supervisor import Engine, Watch
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.engine.supervisor import Watch
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.products import Products

@@ -14,8 +14,8 @@ from tests.limit import allow
 from tests.processes import is_gone
 from tests.service.parts import Parts, make_parts
 from wavetrim.scheduler.engine.messages import FINAL_TYPES, Operand, RunRequest
-from wavetrim.service.engine.process import list_arguments
-from wavetrim.service.engine.supervisor import Engine, Watch
+from wavetrim.service.engine.engine import Engine, list_arguments
+from wavetrim.service.engine.supervisor import Watch
 from wavetrim.service.settings import Settings
 
 

@@ -1,0 +1,259 @@
+"""One product's way to a node and back: blocks of rows out, blocks of rows in.
+
+Two blocks are with the node at a time, so that one travels while the other is computed. What comes
+back is copied into the arena here, by nobody else: a block that was given up is never read.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+from ray.exceptions import RayError
+
+from wavetrim.scheduler.cluster.blocks import cut_operand, cut_rows
+from wavetrim.scheduler.cluster.network import Network
+from wavetrim.scheduler.cluster.node import BlockRequest
+from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
+from wavetrim.scheduler.execution.watchdog import TIMES_EXPECTED
+
+logger = logging.getLogger(__name__)
+
+Matrix = NDArray[Any]
+
+AHEAD: Final = 2
+"""Blocks that are with a node at a time: one is computed while another travels."""
+
+_POLL_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHandle:
+    """A node as the service's side knows it.
+
+    Attributes:
+        id: Ray's id of the node.
+        actor: Its engine.
+        network: The way there.
+        store_bytes: Size of Ray's store, the smaller one of the two.
+    """
+
+    id: str
+    actor: Any
+    network: Network
+    store_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    rows: range
+    out: Any
+    event: Any
+
+
+class NodeProduct:
+    """A product's rows at one node.
+
+    Args:
+        request: The product.
+        a: Its rows of A.
+        b: All of B.
+        c: Its rows of C; None where beta is 0.
+        out: Receives the product.
+        node: Where it is computed.
+        expected_seconds: What it should take there.
+        stall_seconds: How long a block may take at least before the node is given up.
+        final: Receives the rows that have come back.
+        cancelled: Asked now and then whether to stop.
+    """
+
+    def __init__(
+        self,
+        request: RunRequest,
+        *,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix | None,
+        out: Matrix,
+        node: NodeHandle,
+        expected_seconds: float,
+        stall_seconds: float,
+        final: Callable[[int], None],
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._request = request
+        self._a, self._b, self._c, self._out = a, b, c, out
+        self._node = node
+        self._final = final
+        self._cancelled = cancelled
+        row_bytes = max(out.itemsize * b.shape[1], a.itemsize * a.shape[1])
+        self._blocks = cut_rows(
+            len(out), row_bytes, store_bytes=node.store_bytes, seconds=expected_seconds
+        )
+        bytes_in = b.nbytes + a.nbytes + (0 if c is None else c.nbytes)
+        travel_seconds = bytes_in / node.network.in_bytes_per_second
+        self._block_seconds = max(
+            stall_seconds, TIMES_EXPECTED * (expected_seconds / len(self._blocks) + travel_seconds)
+        )
+        self._deadline = 0.0
+
+    def run(self) -> dict[str, Any]:
+        """Compute the product.
+
+        Returns:
+            The message of its end, without the job's id.
+
+        Raises:
+            NodeLost: The node is gone, or was given up.
+            ExecutionCancelled: `cancelled` said so.
+        """
+        start = time.perf_counter()
+        self._deadline = time.monotonic() + self._block_seconds
+        job, actor = self._request.job, self._node.actor
+        try:
+            try:
+                events = self._run_blocks(self._send_b())
+            finally:
+                actor.forget.remote(job, job)
+        except RayError as error:
+            raise NodeLost(f"node {self._node.id[:12]} is gone: {_name(error)}") from error
+        failed = [event for event in events if event["type"] != "succeeded"]
+        if failed:
+            return failed[0]
+        return merge_events(events, seconds=time.perf_counter() - start)
+
+    def _send_b(self) -> list[Any]:
+        """Have the node keep B; what `multiply` is to wait for."""
+        b = self._b
+        row_bytes = b.itemsize * b.shape[1]
+        sent: deque[Any] = deque()
+        kept = []
+        for part in cut_operand(len(b), row_bytes, store_bytes=self._node.store_bytes):
+            if len(sent) > AHEAD:
+                self._wait(sent.popleft())  # no more of it in the store than needed
+            rows = ray.put(np.ascontiguousarray(b[part.start : part.stop]))
+            done = self._node.actor.keep.remote(self._request.job, b.shape, part.start, rows)
+            sent.append(done)
+            kept.append(done)
+        return kept
+
+    def _run_blocks(self, kept: Sequence[Any]) -> list[dict[str, Any]]:
+        events: list[dict[str, Any]] = []
+        under_way: deque[_Block] = deque()
+        for rows in self._blocks:
+            if len(under_way) == AHEAD:
+                events.append(self._collect(under_way.popleft()))
+                if events[-1]["type"] != "succeeded":
+                    return events
+            under_way.append(self._send_block(rows, kept))
+        while under_way:
+            events.append(self._collect(under_way.popleft()))
+            if events[-1]["type"] != "succeeded":
+                break
+        return events
+
+    def _send_block(self, rows: range, kept: Sequence[Any]) -> _Block:
+        request = self._request
+        block = BlockRequest(
+            job=request.job,
+            b=request.job,
+            dtype=self._out.dtype.name,
+            alpha=request.alpha,
+            beta=request.beta,
+            options=request.options,
+            verify=request.verify,
+            cpu_only=request.cpu_only,
+            reports=request.reports,
+        )
+        a = np.ascontiguousarray(self._a[rows.start : rows.stop])
+        c = None if self._c is None else np.ascontiguousarray(self._c[rows.start : rows.stop])
+        out, event = self._node.actor.multiply.options(num_returns=2).remote(block, a, c, *kept)
+        return _Block(rows, out, event)
+
+    def _collect(self, block: _Block) -> dict[str, Any]:
+        """Wait for a block, and put its rows where they belong."""
+        self._wait(block.event)
+        event: dict[str, Any] = ray.get(block.event)
+        if event["type"] == "succeeded":
+            self._wait(block.out)
+            np.copyto(self._out[block.rows.start : block.rows.stop], ray.get(block.out))
+            self._final(block.rows.stop)
+        self._deadline = time.monotonic() + self._block_seconds
+        return event
+
+    def _wait(self, reference: Any) -> None:
+        """Wait for an object of Ray's until it is there, or it is time to give up."""
+        while not ray.wait([reference], timeout=_POLL_SECONDS)[0]:
+            if self._cancelled():
+                self._node.actor.cancel.remote(self._request.job)
+                raise ExecutionCancelled("cancelled at a node")
+            if time.monotonic() > self._deadline:
+                ray.kill(self._node.actor, no_restart=False)
+                raise NodeLost(
+                    f"node {self._node.id[:12]} is given up: a block took longer than "
+                    f"{self._block_seconds:.1f} s"
+                )
+
+
+def merge_events(events: Sequence[Mapping[str, Any]], *, seconds: float) -> dict[str, Any]:
+    """The success of a product by those of its blocks.
+
+    Args:
+        events: The messages of success, in the order of the rows.
+        seconds: What the product took in all.
+    """
+    return {
+        "type": "succeeded",
+        "plan": merge_plans([event["plan"] for event in events]),
+        "timings": {**_sum_all(event["timings"] for event in events), "total_seconds": seconds},
+        "verification": merge_verifications([event["verification"] for event in events]),
+    }
+
+
+def merge_plans(plans: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One plan for consecutive rows that were planned apart: what is countable is added."""
+    merged = dict(plans[0])
+    for name in ("f", "gpu_rows", "waves", "waves_gpu_only"):
+        if name in merged:
+            merged[name] = sum(plan[name] for plan in plans)
+    merged["predicted"] = _sum_all(plan["predicted"] for plan in plans)
+    return merged
+
+
+def merge_verifications(
+    verifications: Sequence[Mapping[str, Any] | None],
+) -> dict[str, Any] | None:
+    """One outcome for consecutive rows that were checked apart; None where they were not."""
+    checked = [one for one in verifications if one is not None]
+    if not checked:
+        return None
+    worst = max(checked, key=lambda one: one["max_error"])
+    recomputed = sorted({one["recomputed_on"] for one in checked if one["recomputed_on"]})
+    sums = ("elements_checked", "elements_compared", "wrong_rows", "seconds")
+    return {
+        **worst,
+        **{name: sum(one[name] for one in checked) for name in sums},
+        "detectable_change": max(one["detectable_change"] for one in checked),
+        "caught_probability": min(one["caught_probability"] for one in checked),
+        "recomputed_on": " and ".join(recomputed) or None,
+    }
+
+
+def _sum_all(figures: Any) -> dict[str, Any]:
+    """The sums of figures of the same names; None counts as nothing."""
+    summed: dict[str, Any] = {}
+    for one in figures:
+        for name, value in one.items():
+            summed[name] = summed.get(name) or 0
+            summed[name] += value or 0
+    return summed
+
+
+def _name(error: RayError) -> str:
+    return type(error).__name__
