@@ -92,6 +92,8 @@ class Head:
             case "drop":
                 self._slabs.remove(message["slab"])
                 self._work.send({"type": "dropped", "slab": message["slab"]})
+            case "end":
+                self._membership.end(message["node"], message["reason"])
             case "shutdown":
                 self._stopping = True
 

@@ -1,5 +1,6 @@
 """How a product is cut for its way to a node: pure arithmetic."""
 
+from itertools import pairwise
 from typing import Final
 
 STORE_SHARE: Final = 8
@@ -37,4 +38,4 @@ def cut_evenly(rows: int, count: int) -> list[range]:
     """Consecutive ranges that differ by at most one row; fewer than `count` for fewer rows."""
     count = max(1, min(rows, count))
     ends = [rows * index // count for index in range(count + 1)]
-    return [range(start, stop) for start, stop in zip(ends, ends[1:], strict=False)]
+    return [range(start, stop) for start, stop in pairwise(ends)]

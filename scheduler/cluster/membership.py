@@ -1,6 +1,6 @@
 """Which nodes there are: they join, their engines start, they leave.
 
-A node computes for wavetrim if it has Ray's resource of that name. Its engine is an actor that takes
+A node computes for wavetrim if it has Ray's resource of that name. Its engine is an actor that has
 all of its processors and GPUs; Ray starts it again when it ends, and here it is greeted again.
 """
 
@@ -63,6 +63,13 @@ class Membership:
         if known is not None:
             logger.warning("node %s: %s", node_id[:12], reason)
             self._tell({"type": "node_gone", "node": node_id, "reason": reason})
+
+    def end(self, node_id: str, reason: str) -> None:
+        """End a node's engine by force: its runs are lost, and Ray starts another one."""
+        actor = self._actors.get(node_id)
+        if actor is not None:
+            ray.kill(actor, no_restart=False)
+        self.lose(node_id, reason)
 
     def _look(self) -> None:
         alive = {

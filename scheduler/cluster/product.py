@@ -7,7 +7,7 @@ back is copied into the arena here, by nobody else: a block that was given up is
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from wavetrim.scheduler.cluster.blocks import cut_operand, cut_rows
 from wavetrim.scheduler.cluster.network import Network
 from wavetrim.scheduler.cluster.node import BlockRequest
 from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.engine.parts import merge_events
 from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
 from wavetrim.scheduler.execution.watchdog import TIMES_EXPECTED
 
@@ -199,60 +200,6 @@ class NodeProduct:
                     f"node {self._node.id[:12]} is given up: a block took longer than "
                     f"{self._block_seconds:.1f} s"
                 )
-
-
-def merge_events(events: Sequence[Mapping[str, Any]], *, seconds: float) -> dict[str, Any]:
-    """The success of a product by those of its blocks.
-
-    Args:
-        events: The messages of success, in the order of the rows.
-        seconds: What the product took in all.
-    """
-    return {
-        "type": "succeeded",
-        "plan": merge_plans([event["plan"] for event in events]),
-        "timings": {**_sum_all(event["timings"] for event in events), "total_seconds": seconds},
-        "verification": merge_verifications([event["verification"] for event in events]),
-    }
-
-
-def merge_plans(plans: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One plan for consecutive rows that were planned apart: what is countable is added."""
-    merged = dict(plans[0])
-    for name in ("f", "gpu_rows", "waves", "waves_gpu_only"):
-        if name in merged:
-            merged[name] = sum(plan[name] for plan in plans)
-    merged["predicted"] = _sum_all(plan["predicted"] for plan in plans)
-    return merged
-
-
-def merge_verifications(
-    verifications: Sequence[Mapping[str, Any] | None],
-) -> dict[str, Any] | None:
-    """One outcome for consecutive rows that were checked apart; None where they were not."""
-    checked = [one for one in verifications if one is not None]
-    if not checked:
-        return None
-    worst = max(checked, key=lambda one: one["max_error"])
-    recomputed = sorted({one["recomputed_on"] for one in checked if one["recomputed_on"]})
-    sums = ("elements_checked", "elements_compared", "wrong_rows", "seconds")
-    return {
-        **worst,
-        **{name: sum(one[name] for one in checked) for name in sums},
-        "detectable_change": max(one["detectable_change"] for one in checked),
-        "caught_probability": min(one["caught_probability"] for one in checked),
-        "recomputed_on": " and ".join(recomputed) or None,
-    }
-
-
-def _sum_all(figures: Any) -> dict[str, Any]:
-    """The sums of figures of the same names; None counts as nothing."""
-    summed: dict[str, Any] = {}
-    for one in figures:
-        for name, value in one.items():
-            summed[name] = summed.get(name) or 0
-            summed[name] += value or 0
-    return summed
 
 
 def _name(error: RayError) -> str:

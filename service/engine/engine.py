@@ -26,6 +26,7 @@ class Engine(Supervisor):
         on_restart: Called whenever the process is started again.
 
     Attributes:
+        id: Its name among the engines.
         profiles: What products are planned with; before the first start, this machine's CPU.
     """
 
@@ -39,6 +40,7 @@ class Engine(Supervisor):
         super().__init__(
             "wavetrim.scheduler.engine", name="the engine", watch=watch, on_restart=on_restart
         )
+        self.id = "here"
         self._settings = settings
         self._devices: tuple[DeviceInfo, ...] = ()
         self.profiles = ProfileProvider(
@@ -71,14 +73,14 @@ class Engine(Supervisor):
         """Threads of its CPU path; None before its first start."""
         return self._hello.get("cpu_threads")
 
-    def list_arguments(self, failed_starts: int) -> list[str]:
+    def list_arguments(self, failed_starts: int, /) -> list[str]:
         """The engine's command line; without its GPUs when it has not started with them."""
         self._without_devices = failed_starts >= _STARTS_WITH_DEVICES
         if self._without_devices:
             logger.error("the engine does not start with its GPUs: it is started without them")
         return list_arguments(self._settings, use_devices=not self._without_devices)
 
-    def learn(self, hello: Event) -> None:
+    def learn(self, hello: Event, /) -> None:
         """Keep what the process says of the machine: plans are made for that from now on."""
         profile = MachineProfile.from_dict(hello["profile"])
         self._devices = tuple(

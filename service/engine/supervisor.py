@@ -86,16 +86,20 @@ class Supervisor(ABC):
         self.restarts = 0
 
     @abstractmethod
-    def list_arguments(self, failed_starts: int) -> list[str]:
+    def list_arguments(self, _failed_starts: int, /) -> list[str]:
         """The process's command line, after so many starts in a row that have failed."""
 
     @abstractmethod
-    def learn(self, hello: Event) -> None:
+    def learn(self, _hello: Event, /) -> None:
         """Keep what a process that is ready says of itself.
 
         Raises:
             ProfileError: It cannot be read.
         """
+
+    def forget(self) -> None:
+        """The process is gone: what it has said is not true any more."""
+        logger.debug("%s is gone", self._name)
 
     def take_other(self, message: Event) -> None:
         """Handle a message that is about no run."""

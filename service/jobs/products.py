@@ -120,8 +120,7 @@ class Products:
         try:
             event = await turn.final
         except asyncio.CancelledError:
-            self._engine.cancel(request.job)
-            self._lane.give_up(turn)
+            self._lane.cancel(turn)
             raise
         finally:
             watch.end()

@@ -87,6 +87,7 @@ class JobRun:
         self._mapped = MappedOperands(matrices.checks)
         self._cancelled = asyncio.Event()
         self._written: Job | None = None
+        jobs.running[job.id] = job  # nobody takes it for one that waits
 
     def cancel(self) -> None:
         """Stop the job as soon as the engine lets go of it."""
@@ -116,8 +117,6 @@ class JobRun:
                 # Its row says that it runs, or waits: the next start runs it again either way.
                 logger.exception("job %s is left to the next start as it is", self.job.id)
             raise
-        finally:
-            self._jobs.running = None
 
     async def _run_started(self) -> Job | None:
         async with AsyncExitStack() as stack:
@@ -211,7 +210,7 @@ class JobRun:
                 result.begin_try()
 
     def _update(self, job: Job) -> None:
-        self.job = self._jobs.running = job
+        self.job = self._jobs.running[job.id] = job
 
     async def _tell_news(self) -> None:
         """Write how far the job has come every now and then, until cancelled.

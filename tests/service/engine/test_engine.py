@@ -241,7 +241,7 @@ def test_crashes_in_a_row_make_the_restarts_slower(
         await engine.wait_ready()
 
     run_with_engine(parts, scenario)
-    delays = [record.args[0] for record in caplog.records if "starts again" in record.msg]
+    delays = [record.args[-1] for record in caplog.records if "starts again" in record.msg]
     assert delays == [0.1, 0.2, 0.4]
 
 
