@@ -10,7 +10,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -200,9 +200,24 @@ class NodeEngine:
         Returns:
             The rows of the product, and the message that the local engine would send.
         """
+        return self._answer(request, a, lambda: self._find_kept(request.b), c)
+
+    def multiply_whole(
+        self, request: BlockRequest, a: Matrix, b: Matrix, c: Matrix | None
+    ) -> tuple[Matrix | None, dict[str, Any]]:
+        """Compute a product whose operands come with the call, and are not kept."""
+        return self._answer(request, a, lambda: self._take(b, request.dtype), c)
+
+    def _answer(
+        self,
+        request: BlockRequest,
+        a: Matrix,
+        find_b: Callable[[], Matrix],
+        c: Matrix | None,
+    ) -> tuple[Matrix | None, dict[str, Any]]:
         start = time.perf_counter()
         try:
-            out, event = self._multiply(request, a, c)
+            out, event = self._multiply(request, a, find_b(), c)
         except Exception as error:  # whatever goes wrong is an answer, not the node's end
             out, event = None, describe_failure(error)
         event["seconds"] = time.perf_counter() - start
@@ -210,12 +225,14 @@ class NodeEngine:
             os._exit(POISONED_EXIT)  # tearing down a broken CUDA context may hang
         return out, event
 
+    def _find_kept(self, name: str) -> Matrix:
+        with self._lock:
+            return self._kept[name]
+
     def _multiply(
-        self, request: BlockRequest, a: Matrix, c: Matrix | None
+        self, request: BlockRequest, a: Matrix, b: Matrix, c: Matrix | None
     ) -> tuple[Matrix, dict[str, Any]]:
-        b = self._kept[request.b]
-        if b.dtype != request.dtype:
-            b = b.astype(request.dtype)
+        b = b.astype(request.dtype, copy=False)
         out = self._make((len(a), b.shape[1]), request.dtype)
         if c is not None:
             c = c.astype(request.dtype, copy=False)

@@ -16,7 +16,7 @@ import ray
 from numpy.typing import NDArray
 from ray.exceptions import RayError
 
-from wavetrim.scheduler.cluster.blocks import cut_operand, cut_rows
+from wavetrim.scheduler.cluster.blocks import STORE_SHARE, cut_operand, cut_rows
 from wavetrim.scheduler.cluster.network import Network
 from wavetrim.scheduler.cluster.node import BlockRequest
 from wavetrim.scheduler.engine.messages import RunRequest
@@ -118,16 +118,36 @@ class NodeProduct:
         self._deadline = time.monotonic() + self._block_seconds
         job, actor = self._request.job, self._node.actor
         try:
-            try:
-                events = self._run_blocks(self._send_b())
-            finally:
-                actor.forget.remote(job, job)
+            if self._fits_a_call():
+                events = [self._run_whole()]
+            else:
+                try:
+                    events = self._run_blocks(self._send_b())
+                finally:
+                    actor.forget.remote(job, job)
         except RayError as error:
             raise NodeLost(f"node {self._node.id[:12]} is gone: {_name(error)}") from error
         failed = [event for event in events if event["type"] != "succeeded"]
         if failed:
             return failed[0]
         return merge_events(events, seconds=time.perf_counter() - start)
+
+    def _fits_a_call(self) -> bool:
+        """Whether all operands may come with one call: it costs 1 ms, and each further one, too."""
+        most_bytes = self._node.store_bytes // STORE_SHARE
+        return len(self._blocks) == 1 and self._b.nbytes <= most_bytes
+
+    def _run_whole(self) -> dict[str, Any]:
+        c = None if self._c is None else np.ascontiguousarray(self._c)
+        answer = self._node.actor.multiply_whole.remote(
+            self._describe(), np.ascontiguousarray(self._a), np.ascontiguousarray(self._b), c
+        )
+        self._wait(answer)
+        out, event = ray.get(answer)
+        if out is not None:
+            np.copyto(self._out, out)
+            self._final(len(out))
+        return event  # type: ignore[no-any-return]
 
     def _send_b(self) -> list[Any]:
         """Have the node keep B; what `multiply` is to wait for."""
@@ -160,8 +180,15 @@ class NodeProduct:
         return events
 
     def _send_block(self, rows: range, kept: Sequence[Any]) -> _Block:
+        a = np.ascontiguousarray(self._a[rows.start : rows.stop])
+        c = None if self._c is None else np.ascontiguousarray(self._c[rows.start : rows.stop])
+        call = self._node.actor.multiply.options(num_returns=2)
+        out, event = call.remote(self._describe(), a, c, *kept)
+        return _Block(rows, out, event)
+
+    def _describe(self) -> BlockRequest:
         request = self._request
-        block = BlockRequest(
+        return BlockRequest(
             job=request.job,
             b=request.job,
             dtype=self._out.dtype.name,
@@ -172,10 +199,6 @@ class NodeProduct:
             cpu_only=request.cpu_only,
             reports=request.reports,
         )
-        a = np.ascontiguousarray(self._a[rows.start : rows.stop])
-        c = None if self._c is None else np.ascontiguousarray(self._c[rows.start : rows.stop])
-        out, event = self._node.actor.multiply.options(num_returns=2).remote(block, a, c, *kept)
-        return _Block(rows, out, event)
 
     def _collect(self, block: _Block) -> dict[str, Any]:
         """Wait for a block, and put its rows where they belong."""
