@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from socket import SOCK_SEQPACKET
 from typing import Any
 
@@ -13,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from sqlalchemy import Engine as Database
 from starlette.exceptions import HTTPException
 
+from wavetrim.scheduler.cluster.start import check_token
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.api import devices, health, jobs, leases, matmul, matrices, me, metrics, plan
 from wavetrim.service.api.auth import bearer
@@ -84,6 +87,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """
     settings = settings or Settings()
     check_exposure(settings)
+    check_cluster(settings)
     app = FastAPI(
         title="wavetrim",
         version=find_version(),
@@ -131,6 +135,21 @@ def check_exposure(settings: Settings) -> None:
     if not settings.on_loopback and not settings.names_callers:
         limit = "a loopback address as long as WAVETRIM_API_KEY and _JWT_ISSUER are not set"
         raise SettingRefused("host", settings.host, limit)
+
+
+def check_cluster(settings: Settings) -> None:
+    """Makes sure that a cluster can be spoken to where one is named.
+
+    Raises:
+        SettingRefused: Ray is not installed.
+        FieldError: The cluster's token is not known here.
+    """
+    if settings.ray_address is None:
+        return
+    if find_spec("ray") is None:
+        limit = "left out, as Ray is not installed (pip install 'wavetrim[ray]')"
+        raise SettingRefused("ray_address", settings.ray_address, limit)
+    check_token(os.environ)
 
 
 @asynccontextmanager

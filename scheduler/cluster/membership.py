@@ -14,8 +14,9 @@ from ray.exceptions import ActorUnavailableError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from wavetrim.scheduler.cluster.network import measure_network
-from wavetrim.scheduler.cluster.node import RESOURCE, NodeEngine
+from wavetrim.scheduler.cluster.node import NodeEngine
 from wavetrim.scheduler.cluster.product import NodeHandle
+from wavetrim.scheduler.cluster.start import RESOURCE
 
 logger = logging.getLogger(__name__)
 

@@ -35,9 +35,6 @@ logger = logging.getLogger(__name__)
 
 Matrix = NDArray[Any]
 
-RESOURCE: Final = "wavetrim"
-"""The resource of Ray that says that a node computes for wavetrim; one node has one of it."""
-
 POISONED_EXIT: Final = 70
 
 

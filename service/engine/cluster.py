@@ -89,7 +89,12 @@ class Cluster(Supervisor):
     """
 
     def __init__(self, settings: Settings, *, watch: Watch | None = None) -> None:
-        super().__init__("wavetrim.scheduler.cluster", name="the cluster's process", watch=watch)
+        super().__init__(
+            "wavetrim.scheduler.cluster",
+            name="the cluster's process",
+            environment={"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"},
+            watch=watch,
+        )
         self._settings = settings
         self.nodes: dict[str, ClusterNode] = {}
         self.on_change: Callable[[], None] = lambda: None

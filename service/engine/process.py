@@ -137,7 +137,11 @@ class EngineProcess:
 
     @classmethod
     async def launch(
-        cls, module: str, arguments: Sequence[str], take: Callable[[Message], None]
+        cls,
+        module: str,
+        arguments: Sequence[str],
+        take: Callable[[Message], None],
+        environment: Mapping[str, str],
     ) -> Self:
         """Start `python -m MODULE` with one end of each of two socket pairs.
 
@@ -145,6 +149,7 @@ class EngineProcess:
             module: What it runs.
             arguments: Its command line, but for the descriptors.
             take: Receives each message of the process.
+            environment: What it finds in its environment besides the service's.
 
         Raises:
             OSError: The process cannot be started.
@@ -157,7 +162,7 @@ class EngineProcess:
                 sys.executable, "-P", "-m", module,
                 "--fds", *map(str, files), *arguments,
                 stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, limit=_LINE_BYTES,
-                pass_fds=files, start_new_session=True, env=_environment(),
+                pass_fds=files, start_new_session=True, env={**_environment(), **environment},
             )  # fmt: skip
         except BaseException:
             for connection in ours:

@@ -47,6 +47,7 @@ class Supervisor(ABC):
     Args:
         module: What the process runs.
         name: What it is called in the log.
+        environment: What it finds in its environment besides the service's.
         watch: How patiently it is watched.
         on_restart: Called whenever the process is started again.
 
@@ -61,11 +62,13 @@ class Supervisor(ABC):
         module: str,
         *,
         name: str,
+        environment: Mapping[str, str] | None = None,
         watch: Watch | None = None,
         on_restart: Callable[[], None] = lambda: None,
     ) -> None:
         self._module = module
         self._name = name
+        self._environment = environment or {}
         self._watch = watch or Watch()
         self._on_restart = on_restart
         self.on_ready: Callable[[], None] = lambda: None
@@ -188,7 +191,7 @@ class Supervisor(ABC):
         try:
             arguments = self.list_arguments(failed_starts)
             process = self._process = await EngineProcess.launch(
-                self._module, arguments, self._take
+                self._module, arguments, self._take, self._environment
             )
             self._gone.clear()
         except OSError:

@@ -33,7 +33,7 @@ def cluster() -> Iterator[LocalCluster]:
 @pytest.fixture(scope="module")
 def server(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("head") / "data"
-    with RunningServer(folder, ray_address=cluster.address, stall_seconds=3) as server:
+    with RunningServer(folder, ray_address=cluster.address, stall_seconds=10) as server:
         wait_for_nodes(server, 4)
         yield server
 
@@ -100,6 +100,16 @@ def test_whole_jobs_go_to_the_engine_that_ends_them_first(client: Client) -> Non
     assert len(engines) >= 3
 
 
+def kill_an_engine(cluster: LocalCluster, rng: random.Random) -> None:
+    def kill() -> bool:
+        engines = cluster.list_engines()
+        if engines:
+            os.kill(rng.choice(engines), signal.SIGKILL)
+        return bool(engines)
+
+    wait_until(kill, 60)
+
+
 def test_engines_killed_in_the_middle_cost_their_unfinished_rows(
     cluster: LocalCluster, server: RunningServer, client: Client
 ) -> None:
@@ -120,11 +130,12 @@ def test_engines_killed_in_the_middle_cost_their_unfinished_rows(
 
     with ThreadPoolExecutor(3) as pool:
         counts = [pool.submit(multiply, index) for index in range(3)]
-        for _ in range(KILLS):
-            time.sleep(rng.uniform(0.2, 2))
-            wait_until(lambda: bool(cluster.list_engines()), 60)
-            os.kill(rng.choice(cluster.list_engines()), signal.SIGKILL)
-        stop.set()
+        try:
+            for _ in range(KILLS):
+                time.sleep(rng.uniform(0.2, 2))
+                kill_an_engine(cluster, rng)
+        finally:
+            stop.set()
         done = [count.result() for count in counts]
     assert sum(done) > 0
     wait_for_nodes(server, 4)
