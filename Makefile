@@ -60,7 +60,7 @@ serve: $(ENVIRONMENT) ## run the service in the foreground (settings: docs/setti
 
 # --- checking --------------------------------------------------------------------------------
 
-.PHONY: check test test-gpu bench bench-host bench-http bench-kernels profile-kernels image-test
+.PHONY: check test test-gpu bench bench-host bench-http bench-kernels bench-cluster profile-kernels image-test
 check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -107,6 +107,9 @@ bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' way
 
 bench-http: $(ENVIRONMENT) ## measure requests, transfers and jobs over HTTP beside peers and floor
 	$(PY) -m benchmarks.http $(ARGS)
+
+bench-cluster: $(ENVIRONMENT) ## measure a cluster of four nodes on this machine
+	$(PY) -m benchmarks.cluster $(ARGS)
 
 bench-kernels: $(ENVIRONMENT) ## measure every kernel beside cuBLAS; needs a CUDA GPU
 	$(PY) -m benchmarks.kernels $(ARGS)

@@ -1,10 +1,11 @@
 """On which engines a product is computed: on one, or its rows on several. Pure.
 
 Each engine is a curve, rows → seconds, as each device is. For a node the curve has the way there:
-B goes first, then rows of A go in while others are computed and rows of C come back. Where several
-nodes share the way out of one host, each has its part of it.
+B goes first, then rows of A go in while others are computed and rows of C come back. Nodes that
+work at one product share the way out of the host that has the operands, so each has a part of it.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -63,22 +64,20 @@ class Way:
     in_bytes_per_second: float
     out_bytes_per_second: float
 
-    def add_to(
-        self, seconds: float, rows: int, *, b_bytes: int, in_row_bytes: int, out_row_bytes: int
-    ) -> float:
-        """Seconds for rows that take a node `seconds` to compute.
 
-        Args:
-            seconds: What the node computes for.
-            rows: The rows.
-            b_bytes: What is sent before any row.
-            in_row_bytes: What is sent for each row.
-            out_row_bytes: What comes back for each row.
-        """
-        in_seconds = rows * in_row_bytes / self.in_bytes_per_second
-        out_seconds = rows * out_row_bytes / self.out_bytes_per_second
-        first = b_bytes / self.in_bytes_per_second
-        return self.call_seconds + first + max(seconds, in_seconds, out_seconds)
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What a product sends to a node, and gets back.
+
+    Attributes:
+        b_bytes: Sent before any row.
+        in_row_bytes: Sent for each row.
+        out_row_bytes: Comes back for each row.
+    """
+
+    b_bytes: int
+    in_row_bytes: int
+    out_row_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +86,37 @@ class Offer:
 
     Attributes:
         engine: Its id.
-        curve: Rows → seconds, without what it does before.
+        computing: Rows → seconds, without the way there.
+        way: The way there; None for this machine.
+        traffic: What goes that way.
+        factor: Measured over expected seconds of the engine's newest runs.
         busy_seconds: For how long it has other work.
     """
 
     engine: str
-    curve: SampledCurve
+    computing: SampledCurve
+    way: Way | None = None
+    traffic: Traffic = Traffic(0, 0, 0)
+    factor: float = 1.0
     busy_seconds: float = 0.0
 
+    def find_curve(self, sharing: int = 1) -> SampledCurve:
+        """Rows → seconds with the way there, which so many nodes use at once."""
+        way, traffic = self.way, self.traffic
+        if way is None:
+            return self.computing
+        in_rate = way.in_bytes_per_second / sharing
+        out_rate = way.out_bytes_per_second / sharing
+        start_seconds = way.call_seconds + traffic.b_bytes / in_rate
+        points = []
+        for rows, seconds in self.computing.points:
+            copies = rows * traffic.in_row_bytes / in_rate, rows * traffic.out_row_bytes / out_rate
+            points.append((rows, self.factor * (start_seconds + max(seconds, *copies))))
+        return SampledCurve(tuple(points))
+
     def find_end(self, rows: int) -> float:
-        """Seconds from now until it has done so many rows."""
-        return self.busy_seconds + self.curve.seconds(rows)
+        """Seconds from now until it has done so many rows, as the only one."""
+        return self.busy_seconds + self.find_curve().seconds(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +151,10 @@ def sample_curve(m: int, find_seconds: Callable[[int], float]) -> SampledCurve:
 
 
 def choose_shares(rows: range, offers: Sequence[Offer], *, may_spread: bool) -> tuple[Share, ...]:
-    """Who should compute which rows: the engine that ends first, or those that are idle together.
+    """Who should compute which rows: the engine that ends first, or several that are idle.
+
+    Of those the soonest two, four and so on are considered: more nodes have more processors, but
+    each gets less of the network.
 
     Args:
         rows: The rows, at least one.
@@ -141,17 +163,29 @@ def choose_shares(rows: range, offers: Sequence[Offer], *, may_spread: bool) -> 
     """
     m = len(rows)
     best = min(offers, key=lambda offer: offer.find_end(m))
-    whole = (Share(best.engine, rows, best.curve.seconds(m)),)
-    idle = [offer for offer in offers if offer.busy_seconds <= 0]
-    if not may_spread or len(idle) < 2:
-        return whole
-    counts = split_rows(m, [offer.curve for offer in idle])
+    chosen: tuple[Share, ...] = (Share(best.engine, rows, best.find_curve().seconds(m)),)
+    most_seconds = (1 - SPREAD_GAIN) * best.find_end(m)
+    idle = sorted(
+        (offer for offer in offers if offer.busy_seconds <= 0), key=lambda one: one.find_end(m)
+    )
+    count = 2
+    while may_spread and count < 2 * len(idle):
+        shares = _divide(rows, idle[:count])
+        seconds = max(share.seconds for share in shares)
+        if len(shares) > 1 and seconds <= most_seconds:
+            chosen, most_seconds = shares, math.nextafter(seconds, 0.0)
+        count *= 2
+    return chosen
+
+
+def _divide(rows: range, offers: Sequence[Offer]) -> tuple[Share, ...]:
+    """Rows for each engine, so that the last one ends as early as possible."""
+    nodes = sum(offer.way is not None for offer in offers)
+    curves = [offer.find_curve(max(1, nodes)) for offer in offers]
     shares, start = [], rows.start
-    for offer, count in zip(idle, counts, strict=True):
+    for offer, curve, count in zip(offers, curves, split_rows(len(rows), curves), strict=True):
         if count:
             part = range(start, start + count)
-            shares.append(Share(offer.engine, part, offer.curve.seconds(count)))
+            shares.append(Share(offer.engine, part, curve.seconds(count)))
             start += count
-    end = max(share.seconds for share in shares)
-    gains = end <= (1 - SPREAD_GAIN) * best.find_end(m)
-    return tuple(shares) if len(shares) > 1 and gains else whole
+    return tuple(shares)

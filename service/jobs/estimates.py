@@ -11,7 +11,7 @@ from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
-from wavetrim.scheduler.planning.placing import SampledCurve, sample_curve
+from wavetrim.scheduler.planning.placing import Offer, SampledCurve, Traffic, sample_curve
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.service.engine.cluster import ClusterNode
@@ -50,26 +50,26 @@ class Estimates:
         profiles.append(self._fleet.here.profiles.find())
         return all(self._find_kept(profile, shape) is not None for profile in profiles)
 
-    def find(self, request: RunRequest) -> dict[str, SampledCurve]:
-        """The curve of each engine that may compute a product, this machine's first."""
+    def find(self, request: RunRequest) -> tuple[Offer, ...]:
+        """What each engine that may compute a product would take, this machine's first."""
         here = self._fleet.here
         profile = here.profiles.find("cpu" if request.cpu_only else None)
         try:
             curve = self._find_curve(request, profile, has_gpu=bool(here.devices))
         except FieldError:
-            return {here.id: _UNKNOWN}  # the engine says what is wrong
-        curves = {here.id: curve}
+            return (Offer(here.id, _UNKNOWN),)  # the engine says what is wrong
+        offers = [Offer(here.id, curve)]
         for node in self._list_able(request):
             computing = self._find_curve(request, node.profile, has_gpu=bool(node.devices))
-            curves[node.id] = _add_way(computing, request, node)
-        return curves
+            offers.append(Offer(node.id, computing, node.way, _find_traffic(request), node.factor))
+        return tuple(offers)
 
     def _list_able(self, request: RunRequest) -> list[ClusterNode]:
         """The nodes that may compute a product; one that names kernel or F stays here."""
         named = request.options not in (NO_OPTIONS, PlanOptions(accuracy=request.options.accuracy))
         if named or request.cpu_only or not request.can_be_cut:
             return []
-        b_bytes, _, _ = _find_bytes(request)
+        b_bytes = _find_traffic(request).b_bytes
         return [one for one in self._fleet.nodes if b_bytes <= _MEMORY_SHARE * one.memory_bytes]
 
     def _find_curve(
@@ -111,26 +111,14 @@ class _Kept:
     made_at: float
 
 
-def _add_way(curve: SampledCurve, request: RunRequest, node: ClusterNode) -> SampledCurve:
-    """A node's curve as the service sees it: with the network, and as its runs have turned out."""
-    b_bytes, in_row_bytes, out_row_bytes = _find_bytes(request)
-    points = []
-    for rows, seconds in curve.points:
-        there = node.way.add_to(
-            seconds, rows, b_bytes=b_bytes, in_row_bytes=in_row_bytes, out_row_bytes=out_row_bytes
-        )
-        points.append((rows, node.factor * there))
-    return SampledCurve(tuple(points))
-
-
 def _find_shape(request: RunRequest) -> _Shape:
     out = request.out
     return out.rows, out.columns, request.a.columns, out.dtype, request.options
 
 
-def _find_bytes(request: RunRequest) -> tuple[int, int, int]:
-    """Bytes of B, of a row that goes to a node, and of a row that comes back."""
+def _find_traffic(request: RunRequest) -> Traffic:
+    """What a product sends to a node and back."""
     item_bytes = GemmProblem(1, 1, 1, request.out.dtype).item_bytes
     n, k = request.out.columns, request.a.columns
     in_columns = k + (0 if request.c is None else n)
-    return k * n * item_bytes, in_columns * item_bytes, n * item_bytes
+    return Traffic(k * n * item_bytes, in_columns * item_bytes, n * item_bytes)

@@ -17,10 +17,11 @@ import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from wavetrim.scheduler.engine.messages import FINAL_TYPES, RunRequest
-from wavetrim.scheduler.planning.placing import Offer, Share, choose_shares
+from wavetrim.scheduler.planning.placing import Share, choose_shares
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.supervisor import Event
 from wavetrim.service.jobs.estimates import Estimates
@@ -237,10 +238,11 @@ class Lane:
     ) -> Sequence[Share]:
         """Who should compute some rows of a product, by what each engine has to do before."""
         offers = []
-        for engine_id, curve in self._estimates.find(turn.request).items():
-            if self._fleet.find(engine_id) is not None:
-                busy_seconds = self._find_load(engine_id).find_busy() + reserved.get(engine_id, 0.0)
-                offers.append(Offer(engine_id, curve, busy_seconds))
+        for offer in self._estimates.find(turn.request):
+            if self._fleet.find(offer.engine) is not None:
+                busy_seconds = self._find_load(offer.engine).find_busy()
+                busy_seconds += reserved.get(offer.engine, 0.0)
+                offers.append(replace(offer, busy_seconds=busy_seconds))
         return choose_shares(rows, offers, may_spread=may_spread) if offers else ()
 
     def _estimate(self, turn: Turn) -> None:
