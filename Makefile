@@ -136,6 +136,7 @@ figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from ben
 	$(PY) -m benchmarks.http.tables
 	$(PY) -m benchmarks.http.plot
 	$(PY) -m benchmarks.verify.tables
+	$(PY) -m benchmarks.cluster.pages
 
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
 	$(UV) build --wheel --clear --require-hashes --build-constraints requirements/build.lock --out-dir dist

@@ -178,6 +178,22 @@ def test_the_clusters_process_may_end_at_any_time(server: RunningServer, client:
     wait_for_nodes(server, 4)
 
 
+def test_jobs_outlive_the_service_and_end_once(server: RunningServer) -> None:
+    a = make_matrix(700, 700, "int64", seed=1)
+    with Client(server.url) as client:
+        stored = client.put(a)
+        jobs = [client.submit(stored, stored).id for _ in range(8)]
+        time.sleep(0.5)
+        server.kill()
+        server.restart()
+        wait_for_nodes(server, 4)
+    with Client(server.url) as client:
+        for job_id in jobs:
+            job = client.job(job_id)
+            assert job.wait().state == "succeeded"
+            assert np.array_equal(job.result(), a @ a)
+
+
 def find_cluster_process(server: RunningServer) -> int:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

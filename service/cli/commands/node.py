@@ -1,6 +1,7 @@
 """`wavetrim node`: this machine computes for a service elsewhere, by Ray."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -52,12 +53,8 @@ def node(
 
     if (address is None) == (not head):
         raise CommandFailed("node takes either --head or --address HOST:PORT", ExitCode.REFUSED)
-    try:
-        import ray  # noqa: F401
-    except ImportError as error:
-        raise CommandFailed(
-            "Ray is not installed: pip install 'wavetrim[ray]'", ExitCode.FAILED
-        ) from error
+    if find_spec("ray") is None:
+        raise CommandFailed("Ray is not installed: pip install 'wavetrim[ray]'", ExitCode.FAILED)
     from wavetrim.scheduler.cluster.start import (
         NodeStart,
         check_token,
