@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -24,12 +25,16 @@ from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
 from wavetrim.scheduler.engine.messages import MessageError, RunRequest
 from wavetrim.scheduler.engine.run import describe_failure, open_operand
-from wavetrim.scheduler.errors import NodeLost
+from wavetrim.scheduler.errors import NodeLost, SlabError
 
 logger = logging.getLogger("wavetrim.scheduler.cluster")
 
 _MOST_NODES: Final = 256
 """Products that are with nodes at a time; each has a thread that mostly waits."""
+
+
+_DROP_TRIES: Final = 100
+_DROP_PAUSE_SECONDS: Final = 0.05
 
 
 class Head:
@@ -90,12 +95,24 @@ class Head:
             case "slab":
                 self._slabs.add(message["slab"], files[0], message["size_bytes"])
             case "drop":
-                self._slabs.remove(message["slab"])
-                self._work.send({"type": "dropped", "slab": message["slab"]})
+                self._drop(message["slab"])
             case "end":
                 self._membership.end(message["node"], message["reason"])
             case "shutdown":
                 self._stopping = True
+
+    def _drop(self, slab: int) -> None:
+        """Unmap a slab. A thread may still be about to forget the product that it has answered."""
+        for _ in range(_DROP_TRIES):
+            try:
+                self._slabs.remove(slab)
+            except SlabError:
+                time.sleep(_DROP_PAUSE_SECONDS)
+                continue
+            self._work.send({"type": "dropped", "slab": slab})
+            return
+        logger.error("slab %d is still in use: this process ends, and lets go of it", slab)
+        os._exit(1)
 
     def _run(self, message: Mapping[str, Any]) -> None:
         job = message["job"]
@@ -125,7 +142,7 @@ class Head:
         a, b, c = (None if one is None else open_operand(one, self._slabs) for one in named)
         assert a is not None
         assert b is not None
-        rows_report = RowsReport(self._work, request.job, max(1, request.row_step))
+        rows_report = RowsReport(self._work, request.job, step_rows=1)
         progress = ProgressReport(self._work, request.job)
 
         def tell(rows: int) -> None:

@@ -329,10 +329,12 @@ class _Load:
         self.runs: dict[str, tuple[Turn, float]] = {}
         self._large = 0
 
-    def add(self, job: str, turn: Turn, seconds: float) -> None:
-        """A product was sent to it."""
+    def add(self, job: str, turn: Turn, seconds: float) -> bool:
+        """A product was sent to it; tells whether it had nothing else to do."""
+        was_idle = not self.runs
         self.runs[job] = turn, time.monotonic() + self.find_busy() + seconds
         self._large += not turn.is_small
+        return was_idle
 
     def remove(self, job: str) -> None:
         """A product has ended."""

@@ -37,6 +37,7 @@ class _Part:
         share: Which rows, and what they should take.
         done: How many of its first rows have come back.
         began: When it was sent, by the monotonic clock.
+        was_idle: Whether the engine had nothing else to do then.
         event: The message of its end.
     """
 
@@ -44,6 +45,7 @@ class _Part:
     engine: AnyEngine
     share: Share
     began: float
+    was_idle: bool = True
     done: int = 0
     progress: float = 0.0
     event: Event | None = None
@@ -57,7 +59,8 @@ class Spread:
         request: The product.
         fleet: The engines.
         choose: Says who computes rows that a lost node has left; nobody where no engine is ready.
-        begun: Called with engine, id and expected seconds of each part that is sent.
+        begun: Called with engine, id and expected seconds of each part that is sent; tells whether
+            the engine had nothing else to do.
         ended: Called with engine and id of each part that has ended.
         take: Receives the messages of the product, as those of a single engine.
     """
@@ -68,7 +71,7 @@ class Spread:
         fleet: Fleet,
         *,
         choose: Callable[[range], Sequence[Share]],
-        begun: Callable[[str, str, float], None],
+        begun: Callable[[str, str, float], bool],
         ended: Callable[[str, str], None],
         take: Callable[[Event], None],
     ) -> None:
@@ -103,6 +106,8 @@ class Spread:
         return [part for part in self._parts if part.event is None]
 
     def _send(self, share: Share) -> None:
+        if self._failure is not None:
+            return
         engine = self._fleet.find(share.engine)
         if engine is None:
             self._fail({"kind": "engine", "message": "no engine is ready", "retryable": True})
@@ -111,7 +116,7 @@ class Spread:
         part = _Part(job, engine, share, time.monotonic())
         self._parts.append(part)
         message = self._request.cut(share.rows, job).as_message()
-        self._begun(share.engine, job, share.seconds)
+        part.was_idle = self._begun(share.engine, job, share.seconds)
         engine.start_run(
             {**message, "expected_seconds": share.seconds},
             lambda event: self._take_part(part, event),
@@ -140,7 +145,7 @@ class Spread:
         self._ended(part.share.engine, part.job)
         rows = part.share.rows
         if event["type"] == "succeeded":
-            if isinstance(part.engine, ClusterNode):
+            if isinstance(part.engine, ClusterNode) and part.was_idle:
                 measured = time.monotonic() - part.began
                 part.engine.note_run(expected_seconds=part.share.seconds, measured_seconds=measured)
             part.final, part.progress = [rows], 1.0
@@ -159,7 +164,8 @@ class Spread:
         """Have others compute the rows that have not come back."""
         self._losses += 1
         rows = part.share.rows
-        rest = range(rows.start + part.done, rows.stop)
+        # One row at least, so that there is an answer.
+        rest = range(min(rows.start + part.done, rows.stop - 1), rows.stop)
         logger.warning(
             "product %s: rows %d to %d go elsewhere: %s",
             self._request.job, rest.start, rest.stop, event["message"],
@@ -167,8 +173,8 @@ class Spread:
         if self._losses > _MOST_LOSSES:
             self._fail(event)
             return
-        shares = self._choose(rest) if rest else ()
-        if rest and not shares:
+        shares = self._choose(rest)
+        if not shares:
             self._fail(event)
         for share in shares:
             self._send(share)
