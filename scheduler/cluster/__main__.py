@@ -19,7 +19,7 @@ from typing import Any, Final
 import ray
 
 from wavetrim.scheduler.cluster.membership import Membership
-from wavetrim.scheduler.cluster.product import NodeProduct
+from wavetrim.scheduler.cluster.product import NodeProduct, SharedParts
 from wavetrim.scheduler.engine.__main__ import prepare_process
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
@@ -56,6 +56,7 @@ class Head:
         self._stall_seconds = stall_seconds
         self._membership = Membership(work.send)
         self._threads = ThreadPoolExecutor(_MOST_NODES, thread_name_prefix="node-run")
+        self._parts = SharedParts()
         self._cancelled: set[str] = set()
         self._stopping = False
 
@@ -151,7 +152,8 @@ class Head:
                 progress(rows / len(out))
 
         return NodeProduct(
-            request, a=a, b=b, c=c, out=out, node=node, expected_seconds=expected_seconds,
+            request, a=a, b=b, c=c, out=out, node=node, parts=self._parts,
+            expected_seconds=expected_seconds,
             stall_seconds=self._stall_seconds, final=tell,
             cancelled=lambda: self._stopping or request.job in self._cancelled,
         ).run()  # fmt: skip

@@ -5,6 +5,7 @@ back is copied into the arena here, by nobody else: a block that was given up is
 """
 
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -51,6 +52,42 @@ class NodeHandle:
     store_bytes: int
 
 
+class SharedParts:
+    """Parts of B in Ray's store while several nodes compute the same product: each is put once.
+
+    Safe to use from several threads. A B that would fill the store is put for each node anew, a
+    part at a time.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._products: dict[str, tuple[dict[range, Any], list[int]]] = {}
+
+    def enter(self, product: str) -> None:
+        """A node begins to compute rows of a product."""
+        with self._lock:
+            _, users = self._products.setdefault(product, ({}, [0]))
+            users[0] += 1
+
+    def leave(self, product: str) -> None:
+        """It has ended; the last one lets the parts go."""
+        with self._lock:
+            _, users = self._products[product]
+            users[0] -= 1
+            if not users[0]:
+                del self._products[product]
+
+    def put(self, product: str, part: range, rows: Matrix, *, keep: bool) -> Any:
+        """The object of some rows of B."""
+        if not keep:
+            return ray.put(rows)
+        with self._lock:
+            parts, _ = self._products[product]
+            if part not in parts:
+                parts[part] = ray.put(rows)
+            return parts[part]
+
+
 @dataclass(frozen=True, slots=True)
 class _Block:
     rows: range
@@ -68,6 +105,7 @@ class NodeProduct:
         c: Its rows of C; None where beta is 0.
         out: Receives the product.
         node: Where it is computed.
+        parts: The parts of B that other nodes may need, too.
         expected_seconds: What it should take there.
         stall_seconds: How long a block may take at least before the node is given up.
         final: Receives the rows that have come back.
@@ -83,6 +121,7 @@ class NodeProduct:
         c: Matrix | None,
         out: Matrix,
         node: NodeHandle,
+        parts: SharedParts,
         expected_seconds: float,
         stall_seconds: float,
         final: Callable[[int], None],
@@ -91,6 +130,8 @@ class NodeProduct:
         self._request = request
         self._a, self._b, self._c, self._out = a, b, c, out
         self._node = node
+        self._parts = parts
+        self._product = request.job.rpartition("-")[0]  # that of all its parts
         self._final = final
         self._cancelled = cancelled
         row_bytes = max(out.itemsize * b.shape[1], a.itemsize * a.shape[1])
@@ -121,9 +162,11 @@ class NodeProduct:
             if self._fits_a_call():
                 events = [self._run_whole()]
             else:
+                self._parts.enter(self._product)
                 try:
                     events = self._run_blocks(self._send_b())
                 finally:
+                    self._parts.leave(self._product)
                     actor.forget.remote(job, job)
         except RayError as error:
             raise NodeLost(f"node {self._node.id[:12]} is gone: {_name(error)}") from error
@@ -153,12 +196,14 @@ class NodeProduct:
         """Have the node keep B; what `multiply` is to wait for."""
         b = self._b
         row_bytes = b.itemsize * b.shape[1]
+        keep = b.nbytes <= self._node.store_bytes // 4
         sent: deque[Any] = deque()
         kept = []
         for part in cut_operand(len(b), row_bytes, store_bytes=self._node.store_bytes):
             if len(sent) > AHEAD:
                 self._wait(sent.popleft())  # no more of it in the store than needed
-            rows = ray.put(np.ascontiguousarray(b[part.start : part.stop]))
+            lines = np.ascontiguousarray(b[part.start : part.stop])
+            rows = self._parts.put(self._product, part, lines, keep=keep)
             done = self._node.actor.keep.remote(self._request.job, b.shape, part.start, rows)
             sent.append(done)
             kept.append(done)
