@@ -16,6 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from wavetrim.scheduler.cluster.network import measure_network
 from wavetrim.scheduler.cluster.node import NodeEngine
 from wavetrim.scheduler.cluster.product import NodeHandle
+from wavetrim.scheduler.cluster.residents import RESIDENT_SHARE, Residents
 from wavetrim.scheduler.cluster.start import RESOURCE
 
 logger = logging.getLogger(__name__)
@@ -108,7 +109,8 @@ class Membership:
         finally:
             self._greeting.discard(node_id)
         with self._lock:
-            self._nodes[node_id] = NodeHandle(node_id, actor, network, store_bytes)
+            residents = Residents(int(RESIDENT_SHARE * known["memory_bytes"]), actor.forget.remote)
+            self._nodes[node_id] = NodeHandle(node_id, actor, network, store_bytes, residents)
         self._tell({"type": "node", "node": node_id, "network": network.as_dict(), **known})
 
 

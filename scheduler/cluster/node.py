@@ -25,6 +25,7 @@ from wavetrim.kernels.transfer.pinned import pin_array
 from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
 from wavetrim.scheduler.check.checked import EngineProduct
 from wavetrim.scheduler.engine.run import describe_failure, run_product
+from wavetrim.scheduler.errors import SchedulerError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.options import PlanOptions
@@ -36,6 +37,9 @@ logger = logging.getLogger(__name__)
 Matrix = NDArray[Any]
 
 POISONED_EXIT: Final = 70
+
+GONE: Final = "gone"
+"""Kind of failure where an operand must be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,10 @@ class BlockRequest:
     verify: bool
     cpu_only: bool
     reports: bool
+
+
+class OperandGone(SchedulerError):
+    """An operand that the node was to keep is not there."""
 
 
 class NodeEngine:
@@ -177,11 +185,10 @@ class NodeEngine:
         kept[start_row : start_row + len(block)] = block
 
     @ray.method(concurrency_group="control")
-    def forget(self, name: str, job: str) -> None:
-        """Give back the memory of an operand, when its product has ended."""
+    def forget(self, name: str) -> None:
+        """Give back the memory of an operand."""
         with self._lock:
             self._kept.pop(name, None)
-        self._cancelled.discard(job)
 
     def multiply(
         self, request: BlockRequest, a: Matrix, c: Matrix | None, *_parts_of_b: None
@@ -215,6 +222,10 @@ class NodeEngine:
         start = time.perf_counter()
         try:
             out, event = self._multiply(request, a, find_b(), c)
+        except OperandGone as error:
+            out, event = None, {
+                "type": "failed", "kind": GONE, "message": str(error), "retryable": True,
+            }  # fmt: skip
         except Exception as error:  # whatever goes wrong is an answer, not the node's end
             out, event = None, describe_failure(error)
         event["seconds"] = time.perf_counter() - start
@@ -224,6 +235,8 @@ class NodeEngine:
 
     def _find_kept(self, name: str) -> Matrix:
         with self._lock:
+            if name not in self._kept:
+                raise OperandGone(f"operand {name} is not here: the engine has begun anew")
             return self._kept[name]
 
     def _multiply(

@@ -19,7 +19,8 @@ from ray.exceptions import RayError
 
 from wavetrim.scheduler.cluster.blocks import STORE_SHARE, cut_operand, cut_rows
 from wavetrim.scheduler.cluster.network import Network
-from wavetrim.scheduler.cluster.node import BlockRequest
+from wavetrim.scheduler.cluster.node import GONE, BlockRequest
+from wavetrim.scheduler.cluster.residents import Residents
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.parts import merge_events
 from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
@@ -32,6 +33,9 @@ Matrix = NDArray[Any]
 AHEAD: Final = 2
 """Blocks that are with a node at a time: one is computed while another travels."""
 
+SMALL_B_BYTES: Final = 1 << 20
+"""A stored B up to this size is sent with each call rather than kept; chosen."""
+
 _POLL_SECONDS: Final = 0.05
 
 
@@ -43,13 +47,15 @@ class NodeHandle:
         id: Ray's id of the node.
         actor: Its engine.
         network: The way there.
-        store_bytes: Size of Ray's store, the smaller one of the two.
+        store_bytes: Size of Ray's store there.
+        residents: The operands that it keeps.
     """
 
     id: str
     actor: Any
     network: Network
     store_bytes: int
+    residents: Residents
 
 
 class SharedParts:
@@ -157,33 +163,43 @@ class NodeProduct:
         """
         start = time.perf_counter()
         self._deadline = time.monotonic() + self._block_seconds
-        job, actor = self._request.job, self._node.actor
         try:
-            if self._fits_a_call():
-                events = [self._run_whole()]
-            else:
-                self._parts.enter(self._product)
-                try:
-                    events = self._run_blocks(self._send_b())
-                finally:
-                    self._parts.leave(self._product)
-                    actor.forget.remote(job, job)
+            events = [self._run_whole()] if self._fits_a_call() else self._run_with_b()
         except RayError as error:
             raise NodeLost(f"node {self._node.id[:12]} is gone: {_name(error)}") from error
         failed = [event for event in events if event["type"] != "succeeded"]
         if failed:
             return failed[0]
-        return merge_events(events, seconds=time.perf_counter() - start)
+        merged = merge_events(events, seconds=time.perf_counter() - start)
+        return {**merged, "resident": self._node.residents.list_names()}
+
+    def _run_with_b(self) -> list[dict[str, Any]]:
+        """Compute blocks with a B that the node has, or gets."""
+        request, residents = self._request, self._node.residents
+        name = request.b_key or request.job
+        keep = request.b_key is not None
+        with residents.use(name, self._b.nbytes, keep=keep) as resident:
+            while True:
+                with resident.sending:
+                    was_there = resident.is_there
+                    kept = [] if was_there else self._send_b(name)
+                    resident.is_there = True
+                events = self._run_blocks(name, kept)
+                if not was_there or events[-1].get("kind") != GONE:
+                    return events
+                resident.is_there = False  # the engine has begun anew
 
     def _fits_a_call(self) -> bool:
         """Whether all operands may come with one call: it costs 1 ms, and each further one, too."""
         most_bytes = self._node.store_bytes // STORE_SHARE
+        if self._request.b_key is not None:
+            most_bytes = min(most_bytes, SMALL_B_BYTES)
         return len(self._blocks) == 1 and self._b.nbytes <= most_bytes
 
     def _run_whole(self) -> dict[str, Any]:
         c = None if self._c is None else np.ascontiguousarray(self._c)
         answer = self._node.actor.multiply_whole.remote(
-            self._describe(), np.ascontiguousarray(self._a), np.ascontiguousarray(self._b), c
+            self._describe(""), np.ascontiguousarray(self._a), np.ascontiguousarray(self._b), c
         )
         self._wait(answer)
         out, event = ray.get(answer)
@@ -192,8 +208,15 @@ class NodeProduct:
             self._final(len(out))
         return event  # type: ignore[no-any-return]
 
-    def _send_b(self) -> list[Any]:
+    def _send_b(self, name: str) -> list[Any]:
         """Have the node keep B; what `multiply` is to wait for."""
+        self._parts.enter(self._product)
+        try:
+            return self._send_parts(name)
+        finally:
+            self._parts.leave(self._product)
+
+    def _send_parts(self, name: str) -> list[Any]:
         b = self._b
         row_bytes = b.itemsize * b.shape[1]
         keep = b.nbytes <= self._node.store_bytes // 4
@@ -204,12 +227,12 @@ class NodeProduct:
                 self._wait(sent.popleft())  # no more of it in the store than needed
             lines = np.ascontiguousarray(b[part.start : part.stop])
             rows = self._parts.put(self._product, part, lines, keep=keep)
-            done = self._node.actor.keep.remote(self._request.job, b.shape, part.start, rows)
+            done = self._node.actor.keep.remote(name, b.shape, part.start, rows)
             sent.append(done)
             kept.append(done)
         return kept
 
-    def _run_blocks(self, kept: Sequence[Any]) -> list[dict[str, Any]]:
+    def _run_blocks(self, name: str, kept: Sequence[Any]) -> list[dict[str, Any]]:
         events: list[dict[str, Any]] = []
         under_way: deque[_Block] = deque()
         for rows in self._blocks:
@@ -217,25 +240,25 @@ class NodeProduct:
                 events.append(self._collect(under_way.popleft()))
                 if events[-1]["type"] != "succeeded":
                     return events
-            under_way.append(self._send_block(rows, kept))
+            under_way.append(self._send_block(rows, name, kept))
         while under_way:
             events.append(self._collect(under_way.popleft()))
             if events[-1]["type"] != "succeeded":
                 break
         return events
 
-    def _send_block(self, rows: range, kept: Sequence[Any]) -> _Block:
+    def _send_block(self, rows: range, name: str, kept: Sequence[Any]) -> _Block:
         a = np.ascontiguousarray(self._a[rows.start : rows.stop])
         c = None if self._c is None else np.ascontiguousarray(self._c[rows.start : rows.stop])
         call = self._node.actor.multiply.options(num_returns=2)
-        out, event = call.remote(self._describe(), a, c, *kept)
+        out, event = call.remote(self._describe(name), a, c, *kept)
         return _Block(rows, out, event)
 
-    def _describe(self) -> BlockRequest:
+    def _describe(self, b_name: str) -> BlockRequest:
         request = self._request
         return BlockRequest(
             job=request.job,
-            b=request.job,
+            b=b_name,
             dtype=self._out.dtype.name,
             alpha=request.alpha,
             beta=request.beta,

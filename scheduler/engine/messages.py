@@ -106,6 +106,8 @@ class RunRequest:
         reports: Whether the plan and the progress are told while the product is computed.
         row_step: Rows of `out` that are final are told whenever there are so many more; 0 for
             never.
+        b_key: Id of the stored matrix that B is, which never changes: a node may keep it. None for
+            a B that nobody stores.
     """
 
     job: str
@@ -120,6 +122,7 @@ class RunRequest:
     cpu_only: bool = False
     reports: bool = True
     row_step: int = 0
+    b_key: str | None = None
 
     @property
     def can_be_cut(self) -> bool:
@@ -153,6 +156,8 @@ class RunRequest:
             "reports": self.reports,
             "row_step": self.row_step,
         }
+        if self.b_key is not None:
+            message["b_key"] = self.b_key
         if self.options is not NO_OPTIONS:
             message.update(self.options.as_dict())
         return message
@@ -175,6 +180,7 @@ class RunRequest:
             cpu_only=message["cpu_only"],
             reports=message["reports"],
             row_step=message["row_step"],
+            b_key=message.get("b_key"),
         )
 
 

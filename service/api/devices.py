@@ -50,6 +50,7 @@ def _show_node(node: ClusterNode) -> NodeView:
         memory_bytes=node.memory_bytes,
         profile=_show_profile(node.profile),
         network=NetworkView.model_validate(asdict(node.way)),
+        resident=sorted(node.resident),
         factor=node.factor,
     )
 

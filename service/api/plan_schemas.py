@@ -184,6 +184,9 @@ class NodeView(BaseModel):
     memory_bytes: int = Field(description="Its memory.")
     profile: ProfileView = Field(description="Where its figures come from.")
     network: NetworkView = Field(description="The way there.")
+    resident: list[str] = Field(
+        description="Stored matrices that it keeps, so that they are not sent again as B."
+    )
     factor: float = Field(
         description="Measured over expected seconds of its newest runs, by which later ones are "
         "corrected."

@@ -35,6 +35,7 @@ class ClusterNode:
         memory_bytes: Its memory.
         profile: What its plans are made from, measured there.
         way: The network to it.
+        resident: Ids of the stored matrices that it keeps.
     """
 
     id: str
@@ -45,6 +46,7 @@ class ClusterNode:
     profile: MachineProfile
     way: Way
     _cluster: "Cluster"
+    resident: frozenset[str] = frozenset()
     _ratios: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_RATIOS))
 
     @property

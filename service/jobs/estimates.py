@@ -4,7 +4,7 @@ A plan for a shape that was not seen before takes milliseconds, and each node ha
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from wavetrim.scheduler.engine.messages import RunRequest
@@ -61,7 +61,10 @@ class Estimates:
         offers = [Offer(here.id, curve)]
         for node in self._list_able(request):
             computing = self._find_curve(request, node.profile, has_gpu=bool(node.devices))
-            offers.append(Offer(node.id, computing, node.way, _find_traffic(request), node.factor))
+            traffic = _find_traffic(request)
+            if request.b_key in node.resident:
+                traffic = replace(traffic, b_bytes=0)
+            offers.append(Offer(node.id, computing, node.way, traffic, node.factor))
         return tuple(offers)
 
     def _list_able(self, request: RunRequest) -> list[ClusterNode]:

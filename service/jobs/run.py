@@ -273,6 +273,7 @@ class JobRun:
             c=c,
             out=result.operand,
             row_step=result.row_step,
+            b_key=job.b,
             options=PlanOptions.read(asked),
             **{name: asked[name] for name in ("alpha", "beta", "verify")},
         )

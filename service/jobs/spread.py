@@ -145,15 +145,21 @@ class Spread:
         self._ended(part.share.engine, part.job)
         rows = part.share.rows
         if event["type"] == "succeeded":
-            if isinstance(part.engine, ClusterNode) and part.was_idle:
-                measured = time.monotonic() - part.began
-                part.engine.note_run(expected_seconds=part.share.seconds, measured_seconds=measured)
+            if isinstance(part.engine, ClusterNode):
+                self._learn(part, part.engine, event)
             part.final, part.progress = [rows], 1.0
         elif event["type"] == "failed" and self._can_move(part, event):
             self._move_rest(part, event)
         else:
             self._fail(event)
         self._end_if_done()
+
+    def _learn(self, part: _Part, node: ClusterNode, event: Event) -> None:
+        """What a node's success tells of later ones."""
+        node.resident = frozenset(event.get("resident", ()))
+        if part.was_idle:
+            measured = time.monotonic() - part.began
+            node.note_run(expected_seconds=part.share.seconds, measured_seconds=measured)
 
     def _can_move(self, part: _Part, event: Event) -> bool:
         """Whether other engines may compute what this one has not."""
