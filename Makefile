@@ -48,16 +48,19 @@ help: ## list the commands
 
 # --- running ---------------------------------------------------------------------------------
 
-.PHONY: demo serve
+.PHONY: demo demo-cluster serve
 demo: $(ENVIRONMENT) ## start a service, multiply two matrices over HTTP, check the product
 	@$(PY) -m wavetrim demo $(ARGS)
+
+demo-cluster: $(ENVIRONMENT) ## the same over a cluster of three nodes here, one of which is killed
+	@$(PY) -m wavetrim demo --nodes 3 --size 4096 $(ARGS)
 
 serve: $(ENVIRONMENT) ## run the service in the foreground (settings: docs/settings.md)
 	@exec env $(PY) -m wavetrim serve $(ARGS)
 
 # --- checking --------------------------------------------------------------------------------
 
-.PHONY: check test test-gpu bench bench-host bench-http bench-kernels profile-kernels image-test
+.PHONY: check test test-gpu bench bench-host bench-http bench-kernels bench-cluster profile-kernels image-test
 check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -105,6 +108,9 @@ bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' way
 bench-http: $(ENVIRONMENT) ## measure requests, transfers and jobs over HTTP beside peers and floor
 	$(PY) -m benchmarks.http $(ARGS)
 
+bench-cluster: $(ENVIRONMENT) ## measure a cluster of four nodes on this machine
+	$(PY) -m benchmarks.cluster $(ARGS)
+
 bench-kernels: $(ENVIRONMENT) ## measure every kernel beside cuBLAS; needs a CUDA GPU
 	$(PY) -m benchmarks.kernels $(ARGS)
 
@@ -130,6 +136,7 @@ figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from ben
 	$(PY) -m benchmarks.http.tables
 	$(PY) -m benchmarks.http.plot
 	$(PY) -m benchmarks.verify.tables
+	$(PY) -m benchmarks.cluster.pages
 
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
 	$(UV) build --wheel --clear --require-hashes --build-constraints requirements/build.lock --out-dir dist

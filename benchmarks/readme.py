@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ByteSize
 from pydantic.fields import FieldInfo
 
+from benchmarks.cluster.pages import read_documents, render_line
 from benchmarks.common.shapes import DTYPES
 from benchmarks.common.tables import (
     README,
@@ -42,7 +43,8 @@ def main() -> None:
 
 def fill_readme(text: str) -> str:
     """The README with its measured seconds."""
-    return fill_section(text, "measured", render_measured(read_host_results(RESULTS)))
+    text = fill_section(text, "measured", render_measured(read_host_results(RESULTS)))
+    return fill_section(text, "cluster", " ".join(map(render_line, read_documents())))
 
 
 def fill_settings(text: str) -> str:

@@ -53,6 +53,10 @@ class ExecutionError(SchedulerError):
         self.poisoned = poisoned
 
 
+class NodeLost(SchedulerError):
+    """A node of a cluster is gone or was given up; the rows that had come back are right."""
+
+
 class VerificationFailed(SchedulerError):
     """The product is not what its check expects."""
 

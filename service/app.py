@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from socket import SOCK_SEQPACKET
 from typing import Any
 
@@ -13,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from sqlalchemy import Engine as Database
 from starlette.exceptions import HTTPException
 
+from wavetrim.scheduler.cluster.start import check_token
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.api import devices, health, jobs, leases, matmul, matrices, me, metrics, plan
 from wavetrim.service.api.auth import bearer
@@ -28,8 +31,11 @@ from wavetrim.service.api.problems import (
 )
 from wavetrim.service.api.request_log import RequestLog
 from wavetrim.service.api.wire.bodies import Bodies
+from wavetrim.service.engine.cluster import Cluster
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.slabs import SharedSlabs
-from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.engine.supervisor import Supervisor
 from wavetrim.service.errors import ServiceError, SettingRefused
 from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
@@ -81,6 +87,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """
     settings = settings or Settings()
     check_exposure(settings)
+    check_cluster(settings)
     app = FastAPI(
         title="wavetrim",
         version=find_version(),
@@ -130,6 +137,21 @@ def check_exposure(settings: Settings) -> None:
         raise SettingRefused("host", settings.host, limit)
 
 
+def check_cluster(settings: Settings) -> None:
+    """Makes sure that a cluster can be spoken to where one is named.
+
+    Raises:
+        SettingRefused: Ray is not installed.
+        FieldError: The cluster's token is not known here.
+    """
+    if settings.ray_address is None:
+        return
+    if find_spec("ray") is None:
+        limit = "left out, as Ray is not installed (pip install 'wavetrim[ray]')"
+        raise SettingRefused("ray_address", settings.ray_address, limit)
+    check_token(os.environ)
+
+
 @asynccontextmanager
 async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
     """Starts database, stores, engine and dispatcher; lets the running job end when it stops."""
@@ -144,7 +166,8 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
             await state.tokens.keys.start()
         state.keys.start(database)
         await run_to_end(state.matrices.sweep)
-        await state.engine.start()
+        for process in state.fleet.processes:
+            await process.start()
         # The arena's first pages take a second; who asks for memory before waits for them.
         making = asyncio.create_task(parts.start_arena(), name="arena-start")
         try:
@@ -160,7 +183,8 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
                 await state.tokens.keys.stop()
             await parts.housekeeping.stop()
             await state.dispatcher.stop()
-            await state.engine.stop()
+            for process in state.fleet.processes:
+                await process.stop()
             await run_to_end(parts.writer.close)
             parts.residents.clear()
             await making
@@ -209,17 +233,20 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     reserve_bytes = int(settings.reserve_bytes)
     state.rooms = Rooms(arena, settings.matrix_dir, reserve_bytes=reserve_bytes)
     state.leases = Leases(arena, state.in_flight)
-    state.lane = lane = Lane(engine)
-    slabs = None if arena is None else SharedSlabs(arena, engine)
-    engine.on_ready = lambda: _greet(slabs, lane)
-    if slabs is not None:
-        engine.on_gone = slabs.forget
+    cluster = None if settings.ray_address is None else Cluster(settings)
+    state.fleet = fleet = Fleet(engine, cluster)
+    state.lane = lane = Lane(fleet)
+    slabs = None if arena is None else SharedSlabs(arena, fleet.processes)
+    for process in fleet.processes:
+        _connect(process, slabs, lane)
     state.bodies = Bodies(settings.max_bodies)
     state.products = Products(lane, engine, settings, counters)
     state.dispatcher = Dispatcher(
         state.jobs, store, engine, lane=lane, products=state.products, kept=state.kept,
         settings=settings, metrics=counters,
     )  # fmt: skip
+    if cluster is not None:
+        cluster.on_change = state.dispatcher.look_again
     housekeeping = Housekeeping(database, store, state.jobs, state.writes, settings)
     return _Parts(arena, residents, writer, housekeeping)
 
@@ -253,11 +280,20 @@ def _make_arena(settings: Settings) -> Arena | None:
     )
 
 
-def _greet(slabs: SharedSlabs | None, lane: Lane) -> None:
-    """Give an engine that has become ready its memory, and then work."""
-    if slabs is not None:
-        slabs.share_all()
-    lane.advance()
+def _connect(process: Supervisor, slabs: SharedSlabs | None, lane: Lane) -> None:
+    """Give a process that has become ready its memory, and then work."""
+
+    def greet() -> None:
+        if slabs is not None:
+            slabs.share_all(process)
+        lane.advance()
+
+    def forget() -> None:
+        process.forget()
+        if slabs is not None:
+            slabs.forget(process)
+
+    process.on_ready, process.on_gone = greet, forget
 
 
 def _describe_refusals(app: FastAPI) -> None:

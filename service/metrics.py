@@ -30,6 +30,7 @@ class Metrics:
         products: Products in the lane, `waiting` or `running`, set when the metrics are read.
         arena: Sizes and counts of the arena by `what`, set when the metrics are read.
         stored_bytes: Bytes of all matrices, set when the metrics are read.
+        nodes: Nodes of the cluster, set when the metrics are read.
         lost_files: Files that the database does not know, set when the metrics are read.
     """
 
@@ -92,6 +93,9 @@ class Metrics:
             "wavetrim_lost_files",
             "Matrix files that the database does not know.",
             registry=registry,
+        )
+        self.nodes = Gauge(
+            "wavetrim_nodes", "Nodes of the cluster that take products.", registry=registry
         )
         self.correction_factor = Gauge(
             "wavetrim_correction_factor",

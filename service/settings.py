@@ -171,6 +171,12 @@ class Settings(BaseSettings):
         pattern=r"^(none|\d+(,\d+)*)$",
         description="GPUs to use: `none`, or indices such as `0,1`; without it, all.",
     )
+    ray_address: str | None = Field(
+        default=None,
+        pattern=r"^[^\s:/]+:\d+$",
+        description="Address of a Ray cluster, such as `10.0.0.1:6379`: its nodes that were "
+        "started by `wavetrim node` compute, too. This machine must be one of the cluster's.",
+    )
     job_attempts: int = Field(
         default=3, ge=1, description="How often a job is tried; the last try uses the CPU alone."
     )

@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the engine process; returns its exit status."""
     options = _parse_arguments(arguments)
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    _prepare_process()
+    prepare_process()
     if options.profile_dir is not None and options.profile_dir.parent.is_dir():
         options.profile_dir.mkdir(exist_ok=True)  # for the runs; no other folder is made here
     work, control = (Channel(socket.socket(fileno=fd)) for fd in options.fds)
@@ -222,7 +222,8 @@ def _end_stalled(seconds: float) -> None:
     os._exit(STALLED_EXIT)
 
 
-def _prepare_process() -> None:
+def prepare_process() -> None:
+    """Let this process outlive Ctrl-C in the service's terminal, and never the service itself."""
     faulthandler.enable()
     # The service decides when the engine ends: Ctrl-C in its terminal, or a SIGTERM to the whole
     # control group, must let the running product finish.

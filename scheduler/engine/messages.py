@@ -9,9 +9,10 @@ answered by `pong`, and `cancel`. Matrices never travel in messages: both sides 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import numpy as np
 from pydantic_core import from_json, to_json
 
 from wavetrim.scheduler.errors import SchedulerError
@@ -58,6 +59,25 @@ class Operand:
             self.strides_bytes,
         ]  # fmt: skip
 
+    @property
+    def can_be_cut(self) -> bool:
+        """Whether some of its rows are an operand, too: a file's columns are always whole."""
+        return not (isinstance(self.slab, str) and self.fortran_order)
+
+    def cut(self, rows: range) -> "Operand":
+        """Consecutive rows of an operand that can be cut, in the same memory."""
+        item_bytes = np.dtype(self.dtype).itemsize
+        strides = self.strides_bytes
+        if strides is None and self.fortran_order:
+            strides = (item_bytes, self.rows * item_bytes)
+        row_bytes = self.columns * item_bytes if strides is None else strides[0]
+        return replace(
+            self,
+            offset_bytes=self.offset_bytes + rows.start * row_bytes,
+            rows=len(rows),
+            strides_bytes=strides,
+        )
+
     @classmethod
     def read(cls, fields: list[Any]) -> "Operand":
         """The operand that `as_list` was called on."""
@@ -86,6 +106,8 @@ class RunRequest:
         reports: Whether the plan and the progress are told while the product is computed.
         row_step: Rows of `out` that are final are told whenever there are so many more; 0 for
             never.
+        b_key: Id of the stored matrix that B is, which never changes: a node may keep it. None for
+            a B that nobody stores.
     """
 
     job: str
@@ -100,6 +122,23 @@ class RunRequest:
     cpu_only: bool = False
     reports: bool = True
     row_step: int = 0
+    b_key: str | None = None
+
+    @property
+    def can_be_cut(self) -> bool:
+        """Whether some of its rows are a request, too."""
+        cut = (self.a, self.out) if self.c is None else (self.a, self.c, self.out)
+        return self.options.f == "auto" and all(operand.can_be_cut for operand in cut)
+
+    def cut(self, rows: range, job: str) -> "RunRequest":
+        """The request for some of its rows, under another id."""
+        return replace(
+            self,
+            job=job,
+            a=self.a.cut(rows),
+            c=None if self.c is None else self.c.cut(rows),
+            out=self.out.cut(rows),
+        )
 
     def as_message(self) -> dict[str, Any]:
         """The request as a message."""
@@ -117,6 +156,8 @@ class RunRequest:
             "reports": self.reports,
             "row_step": self.row_step,
         }
+        if self.b_key is not None:
+            message["b_key"] = self.b_key
         if self.options is not NO_OPTIONS:
             message.update(self.options.as_dict())
         return message
@@ -139,6 +180,7 @@ class RunRequest:
             cpu_only=message["cpu_only"],
             reports=message["reports"],
             row_step=message["row_step"],
+            b_key=message.get("b_key"),
         )
 
 

@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from wavetrim.scheduler.errors import (
     VerificationFailed,
 )
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.options import NO_OPTIONS
+from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.description import describe_choice, describe_plan
 from wavetrim.scheduler.planning.plan import Plan
@@ -74,18 +74,58 @@ def run_request(
     """
     if cancelled():
         raise ExecutionCancelled("cancelled before it began")
-    product = open_product(request, slabs)
+    return run_product(
+        open_product(request, slabs), request, executor, profile,
+        plans=plans, planned=planned, progress=progress, final=final, changes=changes,
+        cancelled=cancelled,
+    )  # fmt: skip
+
+
+class ProductOptions(Protocol):
+    """How a product is to be computed."""
+
+    @property
+    def options(self) -> PlanOptions:
+        """What is not left to the planner."""
+
+    @property
+    def verify(self) -> bool:
+        """Whether the product is checked."""
+
+    @property
+    def cpu_only(self) -> bool:
+        """Leave the GPU alone, whatever the options say."""
+
+    @property
+    def reports(self) -> bool:
+        """Whether the answer tells all of the plan."""
+
+
+def run_product(
+    product: EngineProduct,
+    request: ProductOptions,
+    executor: Executor,
+    profile: MachineProfile,
+    *,
+    plans: PlanCache,
+    cancelled: Callable[[], bool],
+    planned: Callable[[Mapping[str, Any]], None] | None = None,
+    progress: Callable[[float], None] | None = None,
+    final: Callable[[Sequence[range]], None] | None = None,
+    changes: Callable[[], None] | None = None,
+) -> dict[str, Any]:
+    """As `run_request`, for matrices that are at hand."""
 
     def describe(rows: int) -> GemmProblem:
         memory: Memory = "pinned" if executor.devices and product.is_pinned() else "pageable"
         k, n = product.b.shape
-        return GemmProblem(rows, n, k, request.out.dtype, memory)
+        return GemmProblem(rows, n, k, product.out.dtype.name, memory)
 
     def choose_gpu_plan(rows: int) -> Plan:
         return plans.choose(describe(rows), profile, replace(options, f=0))
 
     options = NO_OPTIONS if request.cpu_only else request.options
-    plan = plans.choose_next(describe(request.out.rows), profile, options)
+    plan = plans.choose_next(describe(product.out.shape[0]), profile, options)
     described = describe_plan(plan) if request.reports else describe_choice(plan)
     if planned is not None:
         planned(described)

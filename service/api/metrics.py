@@ -8,6 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from wavetrim.service.api.parts import (
     ArenaPart,
     EnginePart,
+    FleetPart,
     JobsPart,
     LanePart,
     MatricesPart,
@@ -31,6 +32,7 @@ def show_metrics(
     arena: ArenaPart,
     lane: LanePart,
     engine: EnginePart,
+    fleet: FleetPart,
 ) -> Response:
     """Show all counters in Prometheus's text format."""
     counts = jobs.count_by_state()
@@ -43,6 +45,7 @@ def show_metrics(
     if arena is not None:
         for name, value in asdict(arena.describe()).items():
             metrics.arena.labels(name).set(value)
+    metrics.nodes.set(len(fleet.nodes))
     metrics.lost_files.set(matrices.count_lost_files())
     for correction in engine.profiles.list_corrections():
         name = ", ".join(correction.run_class)

@@ -6,7 +6,8 @@ import sqlalchemy
 from fastapi import Depends, Request
 
 from wavetrim.service.api.auth import find_tenant
-from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.store import JobStore
@@ -40,6 +41,7 @@ SettingsPart = Annotated[Settings, _find_part("settings")]
 DatabasePart = Annotated[sqlalchemy.Engine, _find_part("database")]
 MatricesPart = Annotated[MatrixStore, _find_part("matrices")]
 JobsPart = Annotated[JobStore, _find_part("jobs")]
+FleetPart = Annotated[Fleet, _find_part("fleet")]
 EnginePart = Annotated[Engine, _find_part("engine")]
 DispatcherPart = Annotated[Dispatcher, _find_part("dispatcher")]
 MetricsPart = Annotated[Metrics, _find_part("metrics")]

@@ -166,6 +166,33 @@ class ArenaView(BaseModel):
     leased_bytes: int = Field(description="What these take of what is made.")
 
 
+class NetworkView(BaseModel):
+    """The way from this service to a node, measured when it joined."""
+
+    call_seconds: float = Field(description="What an empty call takes.")
+    in_bytes_per_second: float = Field(description="Rate to the node.")
+    out_bytes_per_second: float = Field(description="Rate from the node.")
+
+
+class NodeView(BaseModel):
+    """A node of the cluster that computes, too."""
+
+    id: str = Field(description="Ray's id of the node.")
+    host: str = Field(description="Its name.")
+    devices: list[DeviceView] = Field(description="Its GPUs.")
+    cpu_threads: int = Field(description="Threads of its CPU part.")
+    memory_bytes: int = Field(description="Its memory.")
+    profile: ProfileView = Field(description="Where its figures come from.")
+    network: NetworkView = Field(description="The way there.")
+    resident: list[str] = Field(
+        description="Stored matrices that it keeps, so that they are not sent again as B."
+    )
+    factor: float = Field(
+        description="Measured over expected seconds of its newest runs, by which later ones are "
+        "corrected."
+    )
+
+
 class DevicesView(BaseModel):
     """What computes here, and what can be planned for."""
 
@@ -205,6 +232,7 @@ class DevicesView(BaseModel):
                         "leases": 0,
                         "leased_bytes": 0,
                     },
+                    "nodes": [],
                     "presets": [
                         {
                             "name": "H200",
@@ -223,4 +251,5 @@ class DevicesView(BaseModel):
     cpu_threads: int | None = Field(description="Threads of the CPU part; null before it is known.")
     profile: ProfileView = Field(description="Where the figures of this machine come from.")
     arena: ArenaView | None = Field(description="Shared memory; none where it is switched off.")
+    nodes: list[NodeView] = Field(description="The nodes of the cluster that take products.")
     presets: list[PresetView] = Field(description="GPUs that can be planned for.")

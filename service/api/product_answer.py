@@ -9,7 +9,7 @@ from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.engine.engine import Engine
 from wavetrim.service.metrics import PARTS
 
 

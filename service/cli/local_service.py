@@ -25,7 +25,9 @@ _KEPT: Final = ("WAVETRIM_DEVICES", "WAVETRIM_CPU_THREADS", "WAVETRIM_GPU_MEMORY
 
 
 @contextlib.contextmanager
-def run_service(folder: Path, settings: Settings) -> Iterator[Client]:
+def run_service(
+    folder: Path, settings: Settings, *, ray_address: str | None = None
+) -> Iterator[Client]:
     """Run a service over `folder`, which is empty, and stop it whatever happens.
 
     Of the environment's settings only those of the machine count: its devices, threads,
@@ -34,6 +36,7 @@ def run_service(folder: Path, settings: Settings) -> Iterator[Client]:
     Args:
         folder: For data and log.
         settings: The environment's.
+        ray_address: Of a cluster whose nodes compute, too.
 
     Yields:
         A client of the service, which is ready.
@@ -42,7 +45,7 @@ def run_service(folder: Path, settings: Settings) -> Iterator[Client]:
         CommandFailed: The service does not become ready; the message ends with its log.
     """
     log = folder / "service.log"
-    with log.open("wb") as output, _run_process(folder, settings, output) as process:
+    with log.open("wb") as output, _run_process(folder, settings, ray_address, output) as process:
         deadline = time.monotonic() + START_SECONDS
         client: Client | None = None
         try:
@@ -60,13 +63,13 @@ def run_service(folder: Path, settings: Settings) -> Iterator[Client]:
 
 @contextlib.contextmanager
 def _run_process(
-    folder: Path, settings: Settings, output: IO[bytes]
+    folder: Path, settings: Settings, ray_address: str | None, output: IO[bytes]
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The service's process, in a process group of its own, which ends with the block."""
     command = [sys.executable, "-m", "wavetrim", "serve", "--port", "0", "--host", "127.0.0.1"]
     process = subprocess.Popen(  # noqa: S603
         [*command, "--data-dir", str(folder / "data")],
-        env=_make_environment(settings),
+        env=_make_environment(settings, ray_address),
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
@@ -98,12 +101,14 @@ def _stop_process(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _make_environment(settings: Settings) -> dict[str, str]:
+def _make_environment(settings: Settings, ray_address: str | None) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
         if name in _KEPT or not name.startswith("WAVETRIM_")
     }
+    if ray_address is not None:
+        kept["WAVETRIM_RAY_ADDRESS"] = ray_address
     kept["WAVETRIM_PROFILE_DIR"] = str(settings.profile_dir)
     if settings.kernel_cache_dir.is_dir():
         kept["WAVETRIM_KERNEL_CACHE_DIR"] = str(settings.kernel_cache_dir)

@@ -37,6 +37,7 @@ from wavetrim.service.cli.commands import (
     keys,
     matrices,
     multiply,
+    node,
     plan,
     probe,
     reproduce,
@@ -94,7 +95,7 @@ _COMMANDS: Final = (
     *(serve, plan, multiply),
     *(submit, status, fetch, cancel),
     *(upload, download, matrices, rm),
-    *(calibrate, probe, devices, demo, adopt),
+    *(calibrate, probe, devices, demo, adopt, node),
 )
 
 for _module in _COMMANDS:

@@ -1,7 +1,8 @@
-"""The engine process as the service sees it: started, watched, spoken to.
+"""The engines as the service sees them: started, watched, spoken to.
 
-`supervisor` hands it products, watches it and starts it again; `process` is one run of it; `slabs`
-tells it of the arena's memory.
+`fleet` is all of them: `engine`, that of this machine, and the nodes of a `cluster`. Both are a
+process under a `supervisor`, which starts it again when it ends; `process` is one run of it;
+`slabs` tells it of the arena's memory.
 
 A CUDA error that poisons its context, a crash, a hang or the out-of-memory killer ends the engine,
 never the service. A job whose engine ended is tried again, the last time on the CPU alone. Nothing

@@ -20,7 +20,6 @@ from wavetrim.scheduler.engine.messages import (
     decode_message,
     encode_message,
 )
-from wavetrim.service.settings import Settings
 
 logger = logging.getLogger(__name__)
 engine_log = logging.getLogger("wavetrim.service.engine.output")
@@ -31,26 +30,6 @@ _BUFFER_BYTES: Final = 2**22
 """Asked of the sockets, so that a message rarely waits for the other side."""
 
 Message = Mapping[str, Any]
-
-
-def list_arguments(settings: Settings, *, use_devices: bool = True) -> list[str]:
-    """The engine's command line, but for the sockets' descriptors."""
-    arguments = [
-        "--cache-dir", str(settings.kernel_cache_dir), "--profile-dir", str(settings.profile_dir),
-    ]  # fmt: skip
-    device = settings.devices if use_devices else "none"
-    options = {
-        "--gpu-memory-bytes": settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
-        "--cpu-threads": settings.cpu_threads,
-        "--stall-seconds": settings.stall_seconds,
-        "--device": device,
-    }
-    for name, value in options.items():
-        if value is not None:
-            arguments += [name, str(value)]
-    if not settings.explore:
-        arguments.append("--no-explore")
-    return arguments
 
 
 class PacketSocket:
@@ -157,12 +136,20 @@ class EngineProcess:
         self._output = asyncio.create_task(self._log_output(), name="engine-output")
 
     @classmethod
-    async def launch(cls, arguments: Sequence[str], take: Callable[[Message], None]) -> Self:
-        """Start `python -m wavetrim.scheduler.engine` with one end of each of two socket pairs.
+    async def launch(
+        cls,
+        module: str,
+        arguments: Sequence[str],
+        take: Callable[[Message], None],
+        environment: Mapping[str, str],
+    ) -> Self:
+        """Start `python -m MODULE` with one end of each of two socket pairs.
 
         Args:
+            module: What it runs.
             arguments: Its command line, but for the descriptors.
             take: Receives each message of the process.
+            environment: What it finds in its environment besides the service's.
 
         Raises:
             OSError: The process cannot be started.
@@ -172,10 +159,10 @@ class EngineProcess:
         files = [connection.fileno() for connection in theirs]
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-P", "-m", "wavetrim.scheduler.engine",
+                sys.executable, "-P", "-m", module,
                 "--fds", *map(str, files), *arguments,
                 stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, limit=_LINE_BYTES,
-                pass_fds=files, start_new_session=True, env=_environment(),
+                pass_fds=files, start_new_session=True, env={**_environment(), **environment},
             )  # fmt: skip
         except BaseException:
             for connection in ours:

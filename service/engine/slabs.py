@@ -1,68 +1,96 @@
-"""The arena's slabs and the engine: who is told of which, and what is page-locked."""
+"""The arena's slabs and the processes that map them: who is told of which, what is page-locked."""
 
 import asyncio
+from collections.abc import Sequence
 
-from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.engine.supervisor import Supervisor
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.slab import Slab
 
 
 class SharedSlabs:
-    """Tells each engine process of the slabs that there are, and hears which are page-locked.
+    """Tells each process of the slabs that there are, and hears which are page-locked.
 
-    An engine maps a slab at once and page-locks it in the background: products are computed in it
-    before. A slab that leaves is given back when the engine has let go of it, or is gone.
+    A process maps a slab at once; the engine page-locks it in the background, and computes in it
+    before. A slab that leaves is given back when every process has let go of it, or is gone.
 
     Args:
         arena: Has the slabs.
-        engine: Gets their descriptors.
+        processes: Get their descriptors; the first one is the engine, which locks them.
     """
 
-    def __init__(self, arena: Arena, engine: Engine) -> None:
+    def __init__(self, arena: Arena, processes: Sequence[Supervisor]) -> None:
         self._arena = arena
-        self._engine = engine
-        self._told: set[int] = set()
-        self._leaving: dict[int, asyncio.Future[None]] = {}
-        engine.on_slab = self._take
+        self._members = [_Member(arena, process) for process in processes]
+        self._engine = self._members[0]
+        self._engine.process.on_slab = self._take
         arena.on_slab_made = self._share
         arena.on_slab_leaving = self._withdraw
 
-    def share_all(self) -> None:
+    def share_all(self, process: Supervisor) -> None:
         """Tell a process that has just become ready of all slabs."""
+        member = self._find(process)
         for slab in self._arena.shared_slabs:
-            self._share(slab)
+            member.share(slab)
 
-    def forget(self) -> None:
-        """The process is gone, and what it had mapped and locked with it."""
-        self._told.clear()
-        for slab in self._arena.shared_slabs:
-            slab.locked = False
-        for slab_id in tuple(self._leaving):
-            self._let_go(slab_id)
+    def forget(self, process: Supervisor) -> None:
+        """A process is gone, and what it had mapped and locked with it."""
+        member = self._find(process)
+        member.forget()
+        if member is self._engine:
+            for slab in self._arena.shared_slabs:
+                slab.locked = False
+
+    def _find(self, process: Supervisor) -> "_Member":
+        return next(member for member in self._members if member.process is process)
 
     def _share(self, slab: Slab) -> None:
-        if self._engine.ready:
-            self._told.add(slab.id)
-            message = {"type": "slab", "slab": slab.id, "size_bytes": slab.size_bytes}
-            self._engine.send(message, files=(slab.fd,))
+        for member in self._members:
+            member.share(slab)
 
     async def _withdraw(self, slab: Slab) -> None:
         """Return when no process has the slab any more: it says so, or is gone."""
-        if slab.id not in self._told:
-            return
-        gone = self._leaving.setdefault(slab.id, asyncio.get_running_loop().create_future())
-        self._engine.send({"type": "drop", "slab": slab.id})
-        await asyncio.shield(gone)
+        for member in self._members:
+            await member.withdraw(slab)
 
     def _take(self, kind: str, slab_id: int) -> None:
         if kind == "dropped":
-            self._let_go(slab_id)
+            self._engine.let_go(slab_id)
             return
         for slab in self._arena.shared_slabs:
             if slab.id == slab_id:
                 slab.locked = True
 
-    def _let_go(self, slab_id: int) -> None:
+
+class _Member:
+    """One process, and the slabs that it was told of."""
+
+    def __init__(self, arena: Arena, process: Supervisor) -> None:
+        self._arena = arena
+        self.process = process
+        self._told: set[int] = set()
+        self._leaving: dict[int, asyncio.Future[None]] = {}
+        process.on_slab = lambda _kind, slab_id: self.let_go(slab_id)
+
+    def share(self, slab: Slab) -> None:
+        if self.process.ready:
+            self._told.add(slab.id)
+            message = {"type": "slab", "slab": slab.id, "size_bytes": slab.size_bytes}
+            self.process.send(message, files=(slab.fd,))
+
+    def forget(self) -> None:
+        self._told.clear()
+        for slab_id in tuple(self._leaving):
+            self.let_go(slab_id)
+
+    async def withdraw(self, slab: Slab) -> None:
+        if slab.id not in self._told:
+            return
+        gone = self._leaving.setdefault(slab.id, asyncio.get_running_loop().create_future())
+        self.process.send({"type": "drop", "slab": slab.id})
+        await asyncio.shield(gone)
+
+    def let_go(self, slab_id: int) -> None:
         self._told.discard(slab_id)
         waiting = self._leaving.pop(slab_id, None)
         if waiting is not None and not waiting.done():

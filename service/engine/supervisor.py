@@ -1,20 +1,16 @@
-"""The engine as the service sees it: a process that is watched, and started again when it ends."""
+"""A process of the service that is watched, and started again when it ends."""
 
 import asyncio
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from wavetrim.cpu.threads import usable_cores
-from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.engine.messages import FINAL_TYPES
 from wavetrim.scheduler.errors import ProfileError
-from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.provider import ProfileProvider
-from wavetrim.service.engine.process import EngineProcess, list_arguments
-from wavetrim.service.settings import Settings
+from wavetrim.service.engine.process import EngineProcess
 
 logger = logging.getLogger(__name__)
 
@@ -22,9 +18,6 @@ _FIRST_DELAY_SECONDS: Final = 0.1
 _MAX_DELAY_SECONDS: Final = 30.0
 _STEADY_SECONDS: Final = 60.0
 """An engine that lived this long, or finished a product, starts the back-off anew."""
-
-_STARTS_WITH_DEVICES: Final = 3
-"""After so many failed starts in a row the engine is started without its GPUs."""
 
 Event = Mapping[str, Any]
 
@@ -46,18 +39,19 @@ class Watch:
     stop_seconds: float = 5.0
 
 
-class Engine:
-    """Starts, watches and restarts the engine process, and hands it products.
+class Supervisor(ABC):
+    """Starts, watches and restarts a process, and hands it products.
 
     To be used from one event loop.
 
     Args:
-        settings: Where the kernels are cached, which devices are used, and how much of them.
+        module: What the process runs.
+        name: What it is called in the log.
+        environment: What it finds in its environment besides the service's.
         watch: How patiently it is watched.
         on_restart: Called whenever the process is started again.
 
     Attributes:
-        profiles: What products are planned with; before the first start, this machine's CPU.
         on_ready: Called when a process takes runs.
         on_gone: Called when a process is gone, after its runs were told.
         on_slab: Called with "locked" or "dropped" and a slab's id when the process says so.
@@ -65,12 +59,16 @@ class Engine:
 
     def __init__(
         self,
-        settings: Settings,
+        module: str,
         *,
+        name: str,
+        environment: Mapping[str, str] | None = None,
         watch: Watch | None = None,
         on_restart: Callable[[], None] = lambda: None,
     ) -> None:
-        self._settings = settings
+        self._module = module
+        self._name = name
+        self._environment = environment or {}
         self._watch = watch or Watch()
         self._on_restart = on_restart
         self.on_ready: Callable[[], None] = lambda: None
@@ -87,48 +85,38 @@ class Engine:
         self._heard = 0.0
         self._proved = False
         self._hello: Event = {}
-        self._devices: tuple[DeviceInfo, ...] = ()
-        self.profiles = ProfileProvider(
-            directory=settings.profile_dir,
-            devices=(),
-            cpu_threads=settings.cpu_threads or usable_cores(),
-        )
-        self._without_devices = False
-        # Those that were asked for by index; later the most that an engine has had.
-        named = (settings.devices or "").split(",")
-        self._most_devices = sum(index.isdigit() for index in named)
         self.state = "stopped"
         self.restarts = 0
 
-    @property
-    def degraded(self) -> str | None:
-        """What the engine lacks while it goes on without it; None if nothing."""
-        if self._without_devices and self._settings.devices != "none":
-            failed = f"{_STARTS_WITH_DEVICES} starts with them have failed"
-            return f"the engine runs without GPUs: {failed}"
-        if len(self.devices) < self._most_devices:
-            return f"the engine has {len(self.devices)} of {self._most_devices} GPUs"
-        return None
+    @abstractmethod
+    def list_arguments(self, _failed_starts: int, /) -> list[str]:
+        """The process's command line, after so many starts in a row that have failed."""
+
+    @abstractmethod
+    def learn(self, _hello: Event, /) -> None:
+        """Keep what a process that is ready says of itself.
+
+        Raises:
+            ProfileError: It cannot be read.
+        """
+
+    def forget(self) -> None:
+        """The process is gone: what it has said is not true any more."""
+        logger.debug("%s is gone", self._name)
+
+    def take_other(self, message: Event) -> None:
+        """Handle a message that is about no run."""
+        logger.debug("%s says %s", self._name, message["type"])
 
     @property
     def pid(self) -> int | None:
-        """Process id of the engine; None while there is none."""
+        """Process id; None while there is none."""
         return self._process.pid if self._process else None
 
     @property
     def ready(self) -> bool:
-        """True while the engine takes runs."""
+        """True while the process takes runs."""
         return self._ready.is_set()
-
-    @property
-    def devices(self) -> tuple[DeviceInfo, ...]:
-        """The GPUs that the engine said it uses, the last time it started."""
-        return self._devices
-
-    @property
-    def cpu_threads(self) -> int | None:
-        """Threads of its CPU path; None before its first start."""
-        return self._hello.get("cpu_threads")
 
     async def start(self) -> None:
         """Start the process in the background; `wait_ready` says when it is there."""
@@ -159,7 +147,7 @@ class Engine:
             self._process.send(message, files)
 
     def cancel(self, job_id: str) -> None:
-        """Ask the engine to stop a run; its final message follows, and may still be success."""
+        """Ask the process to stop a run; its final message follows, and may still be success."""
         if self._process is not None:
             self._process.control({"type": "cancel", "job": job_id})
 
@@ -184,31 +172,30 @@ class Engine:
         delay_seconds = _FIRST_DELAY_SECONDS
         while True:
             began = time.monotonic()
-            was_ready = await self._live(use_devices=failed_starts < _STARTS_WITH_DEVICES)
+            was_ready = await self._live(failed_starts)
             failed_starts = 0 if was_ready else failed_starts + 1
             if self._proved or (was_ready and time.monotonic() - began > _STEADY_SECONDS):
                 delay_seconds = _FIRST_DELAY_SECONDS
             self.state = "restarting"
-            logger.warning("the engine starts again in %.1f s", delay_seconds)
+            logger.warning("%s starts again in %.1f s", self._name, delay_seconds)
             await asyncio.sleep(delay_seconds)
             delay_seconds = min(2 * delay_seconds, _MAX_DELAY_SECONDS)
             self.restarts += 1
             self._on_restart()
 
-    async def _live(self, *, use_devices: bool) -> bool:
+    async def _live(self, failed_starts: int) -> bool:
         """One life of the process, from its start to its end; returns whether it was ready."""
         self._reason = None
         self._proved = was_ready = False
         self._greeted.clear()
-        self._without_devices = not use_devices
-        if not use_devices:
-            logger.error("the engine does not start with its GPUs: it is started without them")
         try:
-            arguments = list_arguments(self._settings, use_devices=use_devices)
-            process = self._process = await EngineProcess.launch(arguments, self._take)
+            arguments = self.list_arguments(failed_starts)
+            process = self._process = await EngineProcess.launch(
+                self._module, arguments, self._take, self._environment
+            )
             self._gone.clear()
         except OSError:
-            logger.exception("the engine cannot be started")
+            logger.exception("%s cannot be started", self._name)
             return False
         try:
             was_ready = await self._greet(process)
@@ -222,7 +209,7 @@ class Engine:
             raise
         status = await process.end()
         reason = self._reason or _explain_status(status)
-        logger.error("the engine (pid %d) ended: %s", process.pid, reason)
+        logger.error("%s (pid %d) ended: %s", self._name, process.pid, reason)
         self._bury(reason)
         return was_ready
 
@@ -244,31 +231,15 @@ class Engine:
                 self._reason = f"not ready within {self._watch.start_seconds:g} s"
             return False
         try:
-            profile = self._learn(self._hello)
+            self.learn(self._hello)
         except ProfileError as error:
             self._reason = f"its profile cannot be read: {error}"
             return False
-        self._most_devices = max(self._most_devices, len(self.devices))
         self.state = "ready"
         self._ready.set()
-        logger.info("the engine is ready: pid %d, profile of %s", process.pid, profile.device)
+        logger.info("%s is ready: pid %d", self._name, process.pid)
         self.on_ready()
         return True
-
-    def _learn(self, hello: Event) -> MachineProfile:
-        """Keep what the process says of the machine: plans are made for that from now on."""
-        profile = MachineProfile.from_dict(hello["profile"])
-        self._devices = tuple(
-            DeviceInfo(**{**info, "compute_capability": tuple(info["compute_capability"])})
-            for info in hello["devices"]
-        )
-        self.profiles = ProfileProvider(
-            directory=self._settings.profile_dir,
-            devices=self._devices,
-            cpu_threads=hello["cpu_threads"],
-            measure_cpu=lambda: profile.cpu,
-        )
-        return profile
 
     def _take(self, message: Event) -> None:
         """Handle a message of the process, in the order in which they come."""
@@ -281,6 +252,8 @@ class Engine:
             self._greeted.set()
         elif kind in ("locked", "dropped"):
             self.on_slab(kind, message["slab"])
+        else:
+            self.take_other(message)
 
     def _take_event(self, event: Event) -> None:
         job_id = event["job"]
@@ -325,7 +298,7 @@ class Engine:
         failure = {
             "type": "failed",
             "kind": "engine",
-            "message": f"the engine ended: {reason}",
+            "message": f"{self._name} ended: {reason}",
             "retryable": True,
             "poisoned": False,
         }

@@ -1,7 +1,8 @@
-"""The way from a posted job to the engine: one job at a time, in the order of the queue.
+"""The way from a posted job to the engines: in the order of the queue, as many as they can take.
 
-There is one lane: a plan may use every device of the machine, so two jobs at once would only slow
-each other down. Nothing is polled: whoever adds a job wakes the dispatcher, and whoever waits for
+One machine has one lane: a plan may use every device of it, so two jobs at once would only slow
+each other down. A cluster's nodes take two each: the operands of one travel while the other is
+computed. Nothing is polled: whoever adds a job wakes the dispatcher, and whoever waits for
 a job is woken by its end.
 """
 
@@ -15,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.service.api.job_schemas import JobRequest
-from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, ServiceError
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lane import Lane
@@ -38,7 +39,7 @@ _PAUSE_SECONDS: Final = 1.0
 
 
 class Dispatcher:
-    """Takes jobs in, runs them one after the other, and tells who waits when they end.
+    """Takes jobs in, runs them, and tells who waits when they end.
 
     To be used from one event loop.
     """
@@ -65,7 +66,7 @@ class Dispatcher:
         self._kept = kept
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._run: JobRun | None = None
+        self._runs: dict[str, tuple[JobRun, asyncio.Task[None]]] = {}
         self._waiters: dict[str, set[asyncio.Future[Job | None]]] = {}
         self._draining = False
         self._newest_before = 0
@@ -84,6 +85,11 @@ class Dispatcher:
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
         self._newest_before = await run_to_end(self._jobs.find_newest)
         self._task = asyncio.create_task(self._serve(), name="dispatcher")
+
+    def look_again(self) -> None:
+        """An engine has come or gone: more or fewer jobs may be on their way."""
+        self._wake.set()
+        self._lane.advance()
 
     async def submit(
         self,
@@ -138,8 +144,8 @@ class Dispatcher:
             JobFinished: The job has succeeded or failed already.
         """
         job = await run_to_end(self._jobs.request_cancel, job_id, owner)
-        if self._run is not None and self._run.job.id == job_id:
-            self._run.cancel()
+        if job_id in self._runs:
+            self._runs[job_id][0].cancel()
         if job.state is JobState.CANCELLED:
             self._queue.remove(job_id)
             self._metrics.record_end(job.state)
@@ -176,7 +182,7 @@ class Dispatcher:
                 left_seconds = None if until is None else until - loop.time()
                 if job.state.finished or (left_seconds is not None and left_seconds <= 0):
                     return job
-                if self._draining and not self._is_running(job_id):
+                if self._draining and job_id not in self._runs:
                     raise self._refuse()
                 await asyncio.wait({future}, timeout=left_seconds)
                 ended = future.result() if future.done() else None
@@ -185,29 +191,32 @@ class Dispatcher:
         return ended
 
     def begin_drain(self) -> None:
-        """Take no new work from now on; the running job goes on, the queued ones stay queued."""
+        """Take no new work from now on; running jobs go on, the queued ones stay queued."""
         self._draining = True
         self._products.begin_drain()
         self._wake.set()
         for job_id in list(self._waiters):
-            if not self._is_running(job_id):
+            if job_id not in self._runs:
                 self._notify(job_id, self._refuse())
 
     async def drain(self, seconds: float) -> None:
-        """Take no new work, and give the running job some seconds to finish."""
+        """Take no new work, and give the running jobs some seconds to finish."""
         self.begin_drain()
         ending: set[asyncio.Task[None]] = {asyncio.create_task(self._lane.wait_idle())}
-        if self._task is not None and self._run is not None:
-            ending.add(self._task)
+        ending |= {task for _, task in self._runs.values()}
         await asyncio.wait(ending, timeout=seconds)
 
     async def stop(self) -> None:
-        """End now: a job that still runs goes back to the queue, for the next start."""
+        """End now: jobs that still run go back to the queue, for the next start."""
         self.begin_drain()
+        tasks = {task for _, task in self._runs.values()}
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+            tasks.add(self._task)
             self._task = None
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         for job_id in list(self._waiters):
             self._notify(job_id, self._refuse())
 
@@ -239,13 +248,15 @@ class Dispatcher:
             await self._engine.wait_ready()
             self._wake.clear()
             try:
-                waiting = await self._find_next()
+                waiting = None
+                if len(self._runs) < self._lane.most_runs:
+                    waiting = await self._find_next()
                 if self._draining:
                     return
                 if waiting is None:
                     await self._wake.wait()
                 else:
-                    await self._run_job(waiting)
+                    self._begin(waiting)
             except SQLAlchemyError:
                 logger.exception("the queue cannot be read")
                 self._queue.doubt()
@@ -270,9 +281,9 @@ class Dispatcher:
         except ServiceError as error:
             return Waiting(job, error)
 
-    async def _run_job(self, waiting: Waiting) -> None:
+    def _begin(self, waiting: Waiting) -> None:
         job = waiting.job
-        run = self._run = JobRun(
+        run = JobRun(
             job,
             waiting.operands,
             # It may be what has ended the service before.
@@ -284,18 +295,25 @@ class Dispatcher:
             kept=self._kept,
             settings=self._settings,
         )
+        task = asyncio.create_task(self._run_job(job, run), name="job")
+        self._runs[job.id] = run, task
+
+    async def _run_job(self, job: Job, run: JobRun) -> None:
+        ended: Job | None = None
         try:
             ended = await run.run()
         except Exception as error:
             logger.exception("job %s broke off", job.id)
             ended = await self._end_broken(run.job, error)
         finally:
-            self._run = None
+            del self._runs[job.id], self._jobs.running[job.id]
+            self._wake.set()
         if ended is not None and ended.state.finished:
             self._record(ended)
             self._notify(job.id, ended)
             return
         self._queue.doubt()  # it may wait again
+        self._wake.set()
         if ended is None:
             self._notify(job.id, None)  # it had ended before, which its row tells
 
@@ -325,10 +343,7 @@ class Dispatcher:
             self._metrics.record_end(job.state)
 
     def _find_running(self, job_id: str) -> Job | None:
-        return self._run.job if self._is_running(job_id) and self._run is not None else None
-
-    def _is_running(self, job_id: str) -> bool:
-        return self._run is not None and self._run.job.id == job_id
+        return self._runs[job_id][0].job if job_id in self._runs else None
 
     def _forget_waiter(self, job_id: str, future: asyncio.Future[Job | None]) -> None:
         waiters = self._waiters.get(job_id, set())

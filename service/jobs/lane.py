@@ -1,8 +1,14 @@
-"""The order in which products reach the engine: by priority, then by age.
+"""The order in which products reach the engines: by priority, then by age.
 
-There is one lane: a plan may use every device of the machine, so two products at once would only
-slow each other down. Jobs and products in one call wait in it alike. A few small products are sent
-ahead, so that the engine has the next one when it is done with one, without a message in between.
+On one machine one product runs at a time: a plan may use every device of it, so two products at
+once would only slow each other down. Jobs and products in one call wait in the lane alike. A few
+small products are sent ahead, so that the engine has the next one when it is done with one, without
+a message in between.
+
+With a cluster, a product goes where it should end first, counting what is there before it. One that
+waits for an engine keeps its place there: products behind it may go to other engines, never before
+it to that one. A product is spread over the engines that are idle, if nothing else waits or it has
+priority, and that saves enough.
 """
 
 import asyncio
@@ -10,12 +16,18 @@ import heapq
 import itertools
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from wavetrim.scheduler.engine.messages import FINAL_TYPES, RunRequest
-from wavetrim.service.engine.supervisor import Engine, Event
+from wavetrim.scheduler.planning.placing import Share, choose_shares
+from wavetrim.service.engine.fleet import Fleet
+from wavetrim.service.engine.supervisor import Event
+from wavetrim.service.jobs.estimates import Estimates
+from wavetrim.service.jobs.spread import Spread
 from wavetrim.service.storage.room import Room, RoomHold
+from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +36,12 @@ SMALL_OPERATIONS: Final = 1e8
 
 AHEAD: Final = 8
 """So many small products may be with the engine at once."""
+
+NODE_RUNS: Final = 2
+"""Products that a node may have at once: the operands of one travel while another is computed."""
+
+LOOK_AHEAD: Final = 32
+"""Products that are looked at each time: those behind wait for the next look."""
 
 STOP_GRACE_SECONDS: Final = 5.0
 """How long the engine may take to stop a product before it is killed."""
@@ -38,11 +56,15 @@ class Turn:
         final: Becomes the engine's final message; "cancelled" if it was given up before its turn.
         begun: Becomes done when the product is sent to the engine, or given up.
         waited_seconds: How long it has waited for that.
+        is_urgent: Whether it may keep several engines from products that wait.
+        is_estimated: Whether a thread finds out what the engines would take.
+        cancel: Asks the engines that have it to stop.
+        restart_engines: Ends them by force.
     """
 
     __slots__ = (
-        "_entered", "begun", "final", "holds", "is_small", "on_event", "request", "rooms",
-        "waited_seconds",
+        "_entered", "begun", "cancel", "final", "holds", "is_estimated", "is_small", "is_urgent",
+        "on_event", "request", "restart_engines", "rooms", "waited_seconds",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +72,8 @@ class Turn:
         request: RunRequest,
         rooms: Sequence[Room],
         on_event: Callable[[Event], None] | None,
+        *,
+        is_urgent: bool = False,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.request = request
@@ -62,6 +86,15 @@ class Turn:
         self.begun: asyncio.Future[None] = loop.create_future()
         operations = 2 * request.out.rows * request.out.columns * request.a.columns
         self.is_small = operations <= SMALL_OPERATIONS
+        self.is_urgent = is_urgent
+        self.is_estimated = False
+        self.cancel: Callable[[], None] = _do_nothing
+        self.restart_engines: Callable[[str], Awaitable[None]] = _end_nothing
+
+    @property
+    def rows(self) -> range:
+        """All rows of the product."""
+        return range(self.request.out.rows)
 
     def begin(self) -> None:
         """The product is about to be sent, or was given up."""
@@ -70,29 +103,37 @@ class Turn:
 
 
 class Lane:
-    """Lets products wait for the engine and hands them over in order.
+    """Lets products wait for the engines and hands them over in order.
 
     To be used from one event loop.
 
     Args:
-        engine: Computes them.
+        fleet: The engines.
 
     Attributes:
         waiting: How many products wait.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._waiting: list[tuple[int, float, int, Turn]] = []
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._here = fleet.here
+        self._estimates = Estimates(fleet)
+        self._waiting: list[_Entry] = []
         self._numbers = itertools.count()
         self._running: dict[str, Turn] = {}
-        self._large = 0
+        self._loads: dict[str, _Load] = {self._here.id: _Load()}
+        self._estimating: set[asyncio.Task[None]] = set()
         self.waiting = 0
 
     @property
     def running(self) -> int:
-        """How many products the engine has."""
+        """How many products the engines have."""
         return len(self._running)
+
+    @property
+    def most_runs(self) -> int:
+        """How many jobs may be on their way at a time."""
+        return 1 + NODE_RUNS * len(self._fleet.nodes)
 
     def enter(
         self,
@@ -113,57 +154,146 @@ class Lane:
             priority: The higher one goes first.
             on_event: Receives the engine's messages before the final one.
         """
-        turn = Turn(request, rooms, on_event)
+        turn = Turn(request, rooms, on_event, is_urgent=priority > 0)
         self.waiting += 1
         heapq.heappush(self._waiting, (-priority, since, next(self._numbers), turn))
         self.advance()
         return turn
 
     def advance(self) -> None:
-        """Send what may be sent: called whenever the engine or a product's turn has changed."""
-        while self._waiting and self._engine.ready and self._has_room(self._waiting[0][3]):
+        """Send what may be sent: called whenever an engine or a product's turn has changed."""
+        if self._fleet.has_nodes:
+            self._advance_everywhere()
+            return
+        load = self._loads[self._here.id]
+        while self._waiting and self._here.ready and load.has_room(self._waiting[0][3]):
             turn = heapq.heappop(self._waiting)[3]
-            if turn.begun.done():
-                continue  # it was given up
-            self._start(turn)
+            if not turn.begun.done():  # otherwise it was given up
+                self._start_here(turn)
 
     async def stop(self, turn: Turn) -> None:
-        """Stop a product: by not sending it, by asking the engine, at last by ending that.
+        """Stop a product: by not sending it, by asking its engine, at last by ending that.
 
         When this returns, the product has its final message.
         """
         self.give_up(turn)
         if turn.final.done():
             return
-        self._engine.cancel(turn.request.job)
+        turn.cancel()
         await asyncio.wait({turn.final}, timeout=STOP_GRACE_SECONDS)
         if not turn.final.done():
             reason = f"it did not stop a product within {STOP_GRACE_SECONDS:g} s"
-            await self._engine.restart(reason)
+            await turn.restart_engines(reason)
             await asyncio.wait({turn.final}, timeout=STOP_GRACE_SECONDS)
 
+    def cancel(self, turn: Turn) -> None:
+        """Ask the engine that has a product to stop it; one that waits is given up."""
+        self.give_up(turn)
+        turn.cancel()
+
     def give_up(self, turn: Turn) -> None:
-        """Leave a product out that waits; one that was sent to the engine goes on."""
+        """Leave a product out that waits; one that was sent to an engine goes on."""
         if not turn.begun.done():
             self._give_up(turn)
 
     async def wait_idle(self) -> None:
-        """Wait until the engine has no product."""
+        """Wait until no engine has a product."""
         while self._running:
             await asyncio.wait({turn.final for turn in self._running.values()})
 
-    def _has_room(self, turn: Turn) -> bool:
-        if not self._running:
-            return True
-        return turn.is_small and self._large == 0 and len(self._running) < AHEAD
+    def _advance_everywhere(self) -> None:
+        """Look through those that wait, in order; each keeps its place at its engine."""
+        passed: list[_Entry] = []
+        reserved: dict[str, float] = {}
+        while self._waiting and len(passed) < LOOK_AHEAD:
+            entry = heapq.heappop(self._waiting)
+            turn = entry[3]
+            if turn.begun.done():
+                continue
+            if not self._estimates.has_all(turn.request):
+                self._estimate(turn)
+                passed.append(entry)
+                continue
+            alone = not passed and not self._waiting
+            shares = self._choose(turn, turn.rows, reserved, may_spread=alone or turn.is_urgent)
+            if shares and all(self._has_room(share, turn, reserved) for share in shares):
+                self._start(turn, shares)
+                continue
+            for share in shares:
+                reserved[share.engine] = reserved.get(share.engine, 0.0) + share.seconds
+            passed.append(entry)
+        for entry in passed:
+            heapq.heappush(self._waiting, entry)
 
-    def _start(self, turn: Turn) -> None:
+    def _has_room(self, share: Share, turn: Turn, reserved: Mapping[str, float]) -> bool:
+        if share.engine in reserved or self._fleet.find(share.engine) is None:
+            return False
+        load = self._find_load(share.engine)
+        if share.engine == self._here.id:
+            return load.has_room(turn)
+        return len(load.runs) < NODE_RUNS
+
+    def _choose(
+        self, turn: Turn, rows: range, reserved: Mapping[str, float], *, may_spread: bool
+    ) -> Sequence[Share]:
+        """Who should compute some rows of a product, by what each engine has to do before."""
+        offers = []
+        for offer in self._estimates.find(turn.request):
+            if self._fleet.find(offer.engine) is not None:
+                busy_seconds = self._find_load(offer.engine).find_busy()
+                busy_seconds += reserved.get(offer.engine, 0.0)
+                offers.append(replace(offer, busy_seconds=busy_seconds))
+        return choose_shares(rows, offers, may_spread=may_spread) if offers else ()
+
+    def _estimate(self, turn: Turn) -> None:
+        """Find out, in a thread, what the engines would take for a product; then look again."""
+
+        async def estimate() -> None:
+            try:
+                await run_to_end(self._estimates.find, turn.request)
+            finally:
+                turn.is_estimated = False
+            self.advance()
+
+        if not turn.is_estimated:
+            turn.is_estimated = True
+            task = asyncio.create_task(estimate(), name="estimate")
+            self._estimating.add(task)
+            task.add_done_callback(self._estimating.discard)
+
+    def _start(self, turn: Turn, shares: Sequence[Share]) -> None:
+        if len(shares) == 1 and shares[0].engine == self._here.id:
+            self._start_here(turn, shares[0].seconds)
+            return
+        self._begin(turn)
+        spread = Spread(
+            turn.request,
+            self._fleet,
+            choose=lambda rows: self._choose(turn, rows, {}, may_spread=True),
+            begun=lambda engine, job, seconds: self._find_load(engine).add(job, turn, seconds),
+            ended=lambda engine, job: self._find_load(engine).remove(job),
+            take=lambda event: self._take(turn, event),
+        )
+        turn.cancel, turn.restart_engines = spread.cancel, spread.restart_engines
+        spread.start(shares)
+
+    def _start_here(self, turn: Turn, seconds: float = 0.0) -> None:
+        job, here = turn.request.job, self._here
+        self._begin(turn)
+        self._loads[here.id].add(job, turn, seconds)
+        turn.cancel, turn.restart_engines = lambda: here.cancel(job), here.restart
+        here.start_run(turn.request.as_message(), lambda event: self._take_here(turn, event))
+
+    def _begin(self, turn: Turn) -> None:
         self._running[turn.request.job] = turn
-        self._large += not turn.is_small
         self.waiting -= 1
         turn.holds = [room.hold("engine") for room in turn.rooms]
         turn.begin()
-        self._engine.start_run(turn.request.as_message(), lambda event: self._take(turn, event))
+
+    def _take_here(self, turn: Turn, event: Event) -> None:
+        if event["type"] in FINAL_TYPES:
+            self._loads[self._here.id].remove(turn.request.job)
+        self._take(turn, event)
 
     def _take(self, turn: Turn, event: Event) -> None:
         if event["type"] not in FINAL_TYPES:
@@ -173,7 +303,6 @@ class Lane:
         for hold in turn.holds:
             hold.release()
         del self._running[turn.request.job]
-        self._large -= not turn.is_small
         _settle(turn.final, event)
         self.advance()
 
@@ -181,6 +310,57 @@ class Lane:
         self.waiting -= 1
         turn.begin()
         _settle(turn.final, {"type": "cancelled", "job": turn.request.job})
+
+    def _find_load(self, engine_id: str) -> "_Load":
+        return self._loads.setdefault(engine_id, _Load())
+
+
+_Entry = tuple[int, float, int, Turn]
+
+
+class _Load:
+    """What one engine has to do.
+
+    Attributes:
+        runs: Its products, and when each should end if it began at once, by the monotonic clock.
+    """
+
+    def __init__(self) -> None:
+        self.runs: dict[str, tuple[Turn, float]] = {}
+        self._large = 0
+
+    def add(self, job: str, turn: Turn, seconds: float) -> bool:
+        """A product was sent to it; tells whether it had nothing else to do."""
+        was_idle = not self.runs
+        self.runs[job] = turn, time.monotonic() + self.find_busy() + seconds
+        self._large += not turn.is_small
+        return was_idle
+
+    def remove(self, job: str) -> None:
+        """A product has ended."""
+        turn, _ = self.runs.pop(job)
+        self._large -= not turn.is_small
+
+    def has_room(self, turn: Turn) -> bool:
+        """Whether this machine's engine may have one more: a few small ones, or a single one."""
+        if not self.runs:
+            return True
+        return turn.is_small and self._large == 0 and len(self.runs) < AHEAD
+
+    def find_busy(self) -> float:
+        """For how many seconds it should be busy: at least a little while it has something."""
+        if not self.runs:
+            return 0.0
+        last = max(end for _, end in self.runs.values())
+        return max(1e-3, last - time.monotonic())
+
+
+def _do_nothing() -> None:
+    """No engine has the product."""
+
+
+async def _end_nothing(_reason: str) -> None:
+    """No engine has the product."""
 
 
 def _settle(future: asyncio.Future[Any], result: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from starlette.requests import ClientDisconnect
 
 from wavetrim.scheduler.engine.messages import RunRequest
-from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, JobFailed, QueueFull
 from wavetrim.service.jobs.lane import Lane, Turn, describe_timeout
 from wavetrim.service.metrics import Metrics
@@ -120,8 +120,7 @@ class Products:
         try:
             event = await turn.final
         except asyncio.CancelledError:
-            self._engine.cancel(request.job)
-            self._lane.give_up(turn)
+            self._lane.cancel(turn)
             raise
         finally:
             watch.end()

@@ -1,9 +1,9 @@
 """The statements behind JobStore: each runs inside a transaction of its caller."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, null, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, not_, null, or_, select, update
 
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.clock import wall_clock
@@ -100,9 +100,9 @@ def describe_run(job: Job) -> dict[str, Any]:
 
 
 def check_room(
-    connection: Connection, max_queued: int, retry_after_seconds: int, running: Job | None
+    connection: Connection, max_queued: int, retry_after_seconds: int, running: Collection[str]
 ) -> None:
-    """Refuse one more job when enough of them wait, without the one that runs.
+    """Refuse one more job when enough of them wait, without those that run.
 
     Raises:
         QueueFull: `max_queued` jobs wait already.
@@ -111,7 +111,7 @@ def check_room(
         raise QueueFull(retry_after_seconds)
 
 
-def check_quota(connection: Connection, owner: str, running: Job | None) -> None:
+def check_quota(connection: Connection, owner: str, running: Collection[str]) -> None:
     """Refuse one more job when enough of an owner's wait.
 
     Raises:
@@ -126,20 +126,21 @@ def check_quota(connection: Connection, owner: str, running: Job | None) -> None
         raise QuotaReached("queued jobs", queued + 1, limit)
 
 
-def count_queued(connection: Connection, owner: str | None, running: Job | None) -> int:
-    """How many jobs of an owner wait, without the one that runs; None for everybody's."""
+def count_queued(connection: Connection, owner: str | None, running: Collection[str]) -> int:
+    """How many jobs of an owner wait, without those that run; None for everybody's."""
     waiting = is_in_state(JobState.QUEUED, running), is_owned(jobs, owner)
     return connection.execute(select(func.count()).where(*waiting)).scalar_one()
 
 
-def is_in_state(state: JobState, running: Job | None) -> ColumnElement[bool]:
-    """The rows of jobs in a state; that of the one that runs may still say that it is queued."""
+def is_in_state(state: JobState, running: Collection[str]) -> ColumnElement[bool]:
+    """The rows of jobs in a state; those of jobs that run may still say that they are queued."""
     said = jobs.c.state == state
-    if running is None or state not in UNFINISHED:
+    if not running or state not in UNFINISHED:
         return said
+    begun = jobs.c.id.in_(tuple(running))
     if state is JobState.QUEUED:
-        return and_(said, jobs.c.id != running.id)
-    return or_(said, and_(jobs.c.id == running.id, jobs.c.state == JobState.QUEUED))
+        return and_(said, not_(begun))
+    return or_(said, and_(begun, jobs.c.state == JobState.QUEUED))
 
 
 def fail_job(connection: Connection, job: Job, kind: str, message: str) -> Job | None:

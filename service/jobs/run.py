@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.service.clock import wall_clock
-from wavetrim.service.engine.supervisor import Engine
+from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import ServiceError, StorageFull
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job
@@ -87,6 +87,7 @@ class JobRun:
         self._mapped = MappedOperands(matrices.checks)
         self._cancelled = asyncio.Event()
         self._written: Job | None = None
+        jobs.running[job.id] = job  # nobody takes it for one that waits
 
     def cancel(self) -> None:
         """Stop the job as soon as the engine lets go of it."""
@@ -116,8 +117,6 @@ class JobRun:
                 # Its row says that it runs, or waits: the next start runs it again either way.
                 logger.exception("job %s is left to the next start as it is", self.job.id)
             raise
-        finally:
-            self._jobs.running = None
 
     async def _run_started(self) -> Job | None:
         async with AsyncExitStack() as stack:
@@ -211,7 +210,7 @@ class JobRun:
                 result.begin_try()
 
     def _update(self, job: Job) -> None:
-        self.job = self._jobs.running = job
+        self.job = self._jobs.running[job.id] = job
 
     async def _tell_news(self) -> None:
         """Write how far the job has come every now and then, until cancelled.
@@ -274,6 +273,7 @@ class JobRun:
             c=c,
             out=result.operand,
             row_step=result.row_step,
+            b_key=job.b,
             options=PlanOptions.read(asked),
             **{name: asked[name] for name in ("alpha", "beta", "verify")},
         )

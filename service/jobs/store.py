@@ -46,13 +46,13 @@ class JobStore:
     """Adds, reads and changes jobs. Thread-safe: each call is one transaction.
 
     Attributes:
-        running: The job that runs, as its run knows it; None while there is none. Jobs are read
-            and counted with it, whatever its row says.
+        running: The jobs that run, by their ids, as their runs know them. Jobs are read and counted
+            with them, whatever their rows say.
     """
 
     def __init__(self, database: Engine) -> None:
         self._database = database
-        self.running: Job | None = None
+        self.running: dict[str, Job] = {}
 
     def add(
         self,
@@ -174,7 +174,7 @@ class JobStore:
         """The job to run next: the highest priority, then the oldest."""
         first = (
             select(jobs)
-            .where(jobs.c.state == JobState.QUEUED)
+            .where(is_in_state(JobState.QUEUED, self.running))
             .order_by(jobs.c.priority.desc(), jobs.c.sequence)
             .limit(1)
         )
@@ -184,11 +184,9 @@ class JobStore:
 
     def count_by_state(self) -> dict[JobState, int]:
         """How many jobs there are in each state."""
-        running = self.running
+        running = tuple(self.running)
         counted = select(jobs.c.state, func.count()).group_by(jobs.c.state)
-        behind = select(func.count()).where(
-            jobs.c.id == (running.id if running else ""), jobs.c.state == JobState.QUEUED
-        )
+        behind = select(func.count()).where(jobs.c.id.in_(running), jobs.c.state == JobState.QUEUED)
         with reading(self._database) as connection:
             found = {JobState(state): count for state, count in connection.execute(counted)}
             begun = connection.scalar(behind) if running else 0
@@ -283,8 +281,8 @@ class JobStore:
             JobFinished: The job has succeeded or failed already.
         """
         _expect_id(job_id)
-        running = self.running
-        if running is not None and running.id == job_id:
+        running = self.running.get(job_id)
+        if running is not None:
             changes = describe_run(running)
         else:
             queued = jobs.c.state == JobState.QUEUED
@@ -364,7 +362,7 @@ class JobStore:
         return len(batch)
 
     def _show(self, row: Job) -> Job:
-        running = self.running
+        running = self.running.get(row.id)
         return row if running is None else running.show_running(row)
 
     def _change(self, job_id: str, **changes: Any) -> Job | None:

@@ -12,7 +12,9 @@ from sqlalchemy import Engine as Database
 from tests.environment import SHARED_SETTINGS
 from tests.matrices import Array, make_matrix
 from wavetrim.service.api.job_schemas import JobRequest
-from wavetrim.service.engine.supervisor import Engine, Watch
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.engine.fleet import Fleet
+from wavetrim.service.engine.supervisor import Watch
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.products import Products
@@ -76,7 +78,7 @@ def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> 
     jobs = JobStore(database)
     metrics = Metrics()
     engine = Engine(chosen, watch=watch, on_restart=metrics.engine_restarts.inc)
-    lane = Lane(engine)
+    lane = Lane(Fleet(engine))
     engine.on_ready = lane.advance
     products = Products(lane, engine, chosen, metrics)
     writer = DiskWriter()

@@ -11,17 +11,21 @@ import typer
 from wavetrim.service.cli import options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from numpy.typing import NDArray
     from rich.console import Console
 
     from wavetrim.client import Client, Job, JobStatus
     from wavetrim.scheduler.problem import GemmProblem
     from wavetrim.service.cli.comparison import Comparison
+    from wavetrim.service.cli.local_cluster import LocalCluster
 
 EXAMPLES: Final = """[bold]Examples[/]
 
 wavetrim demo
 wavetrim demo --size 4096 --dtype float64
+wavetrim demo --nodes 3 --size 4096
 wavetrim demo --m 16384 --n 4096 --k 256 --url http://127.0.0.1:8000
 """
 
@@ -50,6 +54,14 @@ def demo(
             rich_help_panel="Service",
         ),
     ] = None,
+    nodes: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Start a cluster of so many nodes on this machine, and kill one on the way.",
+            rich_help_panel="Service",
+        ),
+    ] = 0,
     api_key: options.ApiKey = None,
 ) -> None:
     """Start a service, multiply two matrices with it over HTTP, and check the product with NumPy.
@@ -65,10 +77,12 @@ def demo(
     output = open_output()
     with tempfile.TemporaryDirectory(prefix="wavetrim-demo-") as name:
         folder = Path(name)
-        with _open_service(folder, url, api_key) as client:
+        with _open_parts(folder, url, api_key, nodes) as (client, cluster):
             output.print(_name_product(problem), markup=False)
             output.print(f"service: {client.url}", soft_wrap=True)
-            comparison = _multiply(client, folder, problem, runs, output)
+            if cluster is not None:
+                output.print(f"cluster: {nodes} nodes at {cluster.address}", soft_wrap=True)
+            comparison = _multiply(client, folder, problem, runs, output, cluster=cluster)
     _print_comparison(comparison, problem, output)
     if not comparison.passed:
         raise CommandFailed("the product is wrong", ExitCode.WRONG)
@@ -79,21 +93,37 @@ def _name_product(problem: "GemmProblem") -> str:
     return f"C[{m},{n}] = A[{m},{k}] · B[{k},{n}], {problem.dtype}"
 
 
-def _open_service(
-    folder: Path, url: str | None, api_key: str | None
-) -> "contextlib.AbstractContextManager[Client]":
+@contextlib.contextmanager
+def _open_parts(
+    folder: Path, url: str | None, api_key: str | None, nodes: int
+) -> "Iterator[tuple[Client, LocalCluster | None]]":
+    """A client of a service, and the cluster that was started for it."""
     from wavetrim.service.cli.jobs import open_client
 
-    if url is not None:
-        return open_client(url, api_key)
-    from wavetrim.service.cli.local_service import run_service
-    from wavetrim.service.cli.machine import load_settings
+    with contextlib.ExitStack() as parts:
+        if url is not None:
+            yield parts.enter_context(open_client(url, api_key)), None
+            return
+        from wavetrim.service.cli.local_cluster import run_cluster, wait_for_nodes
+        from wavetrim.service.cli.local_service import run_service
+        from wavetrim.service.cli.machine import load_settings
 
-    return run_service(folder, load_settings())
+        cluster = parts.enter_context(run_cluster(folder, nodes)) if nodes else None
+        address = None if cluster is None else cluster.address
+        client = parts.enter_context(run_service(folder, load_settings(), ray_address=address))
+        if cluster is not None:
+            wait_for_nodes(client, nodes)
+        yield client, cluster
 
 
 def _multiply(
-    client: "Client", folder: Path, problem: "GemmProblem", runs: int, output: "Console"
+    client: "Client",
+    folder: Path,
+    problem: "GemmProblem",
+    runs: int,
+    output: "Console",
+    *,
+    cluster: "LocalCluster | None" = None,
 ) -> "Comparison":
     """The main job: upload, post, wait, fetch, compare. What was stored is removed again."""
     import numpy as np
@@ -114,7 +144,8 @@ def _multiply(
         for run in range(1, runs + 1):
             job = client.submit(*stored)
             undo.callback(_abandon, client, job)
-            ended = _watch(job, f"job, run {run} of {runs}", output)
+            lose = cluster.kill_node if cluster is not None and run == runs else None
+            ended = _watch(job, f"job, run {run} of {runs}", output, on_progress=lose)
         product = folder / "C.npy"
         with show_bytes(output) as move:
             job.download(product, on_progress=partial(move, f"fetch {product.name}"))
@@ -125,12 +156,31 @@ def _multiply(
     return compare_product(c, a, b)
 
 
-def _watch(job: "Job", words: str, output: "Console") -> "JobStatus":
-    """Wait for a job with a progress bar."""
+def _watch(
+    job: "Job", words: str, output: "Console", *, on_progress: "Callable[[], None] | None" = None
+) -> "JobStatus":
+    """Wait for a job with a progress bar.
+
+    Args:
+        job: The job.
+        words: What the bar says.
+        output: Where it is shown.
+        on_progress: Called once, when the product is under way.
+    """
     from wavetrim.service.cli.display import show_share
 
+    waiting = [] if on_progress is None else [on_progress]
+
+    def show(status: "JobStatus") -> None:
+        move(status.progress)
+        if waiting and status.progress > 0:
+            waiting.pop()()
+
     with show_share(output, words) as move:
-        return job.wait(progress=lambda status: move(status.progress))
+        ended = job.wait(progress=show)
+    if on_progress is not None and not waiting:
+        output.print("a node was killed while the product was computed")
+    return ended
 
 
 def _make_matrix(shape: tuple[int, int], dtype: str, seed: int) -> "NDArray[Any]":

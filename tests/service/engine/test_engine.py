@@ -14,8 +14,8 @@ from tests.limit import allow
 from tests.processes import is_gone
 from tests.service.parts import Parts, make_parts
 from wavetrim.scheduler.engine.messages import FINAL_TYPES, Operand, RunRequest
-from wavetrim.service.engine.process import list_arguments
-from wavetrim.service.engine.supervisor import Engine, Watch
+from wavetrim.service.engine.engine import Engine, list_arguments
+from wavetrim.service.engine.supervisor import Watch
 from wavetrim.service.settings import Settings
 
 
@@ -241,7 +241,7 @@ def test_crashes_in_a_row_make_the_restarts_slower(
         await engine.wait_ready()
 
     run_with_engine(parts, scenario)
-    delays = [record.args[0] for record in caplog.records if "starts again" in record.msg]
+    delays = [record.args[-1] for record in caplog.records if "starts again" in record.msg]
     assert delays == [0.1, 0.2, 0.4]
 
 

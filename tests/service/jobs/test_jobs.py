@@ -141,7 +141,8 @@ def test_a_job_ends_only_once(jobs, add) -> None:
 
 def test_a_job_that_has_begun_is_read_as_running_before_its_row_says_so(jobs, add) -> None:
     first, second = add(), add()
-    jobs.running = running = replace(first.begin_try(time.time()), plan=PLAN, progress=0.5)
+    running = replace(first.begin_try(time.time()), plan=PLAN, progress=0.5)
+    jobs.running[first.id] = running
     assert jobs.get(first.id) == running
     assert (running.state, running.attempts) == (JobState.RUNNING, 1)
     assert jobs.page(state=JobState.RUNNING)[0] == (running,)
@@ -149,14 +150,16 @@ def test_a_job_that_has_begun_is_read_as_running_before_its_row_says_so(jobs, ad
     assert jobs.page()[0] == (second, running)
     counts = jobs.count_by_state()
     assert (counts[JobState.QUEUED], counts[JobState.RUNNING]) == (1, 1)
+    assert jobs.next_queued() == second
     jobs.keep_run(running)
-    jobs.running = None
+    jobs.running.clear()
     assert jobs.get(first.id) == running
     assert (jobs.count_by_state()) == counts
 
 
 def test_the_row_of_a_job_that_has_ended_outranks_its_run(database, jobs, add) -> None:
-    job = jobs.running = add().begin_try(time.time())
+    job = add().begin_try(time.time())
+    jobs.running[job.id] = job
     succeed(database, jobs, job)
     done = jobs.get(job.id)
     assert (done.state, done.attempts, done.started_at) == (JobState.SUCCEEDED, 1, job.started_at)
@@ -165,10 +168,11 @@ def test_the_row_of_a_job_that_has_ended_outranks_its_run(database, jobs, add) -
 
 
 def test_a_cancel_of_a_job_that_has_begun_is_written_as_such(jobs, add) -> None:
-    job = jobs.running = add().begin_try(time.time())
+    job = add().begin_try(time.time())
+    jobs.running[job.id] = job
     marked = jobs.request_cancel(job.id)
     assert (marked.state, marked.cancel_requested) == (JobState.RUNNING, True)
-    jobs.running = None
+    jobs.running.clear()
     assert jobs.get(job.id) == marked
     (settled,) = jobs.requeue_interrupted(max_attempts=3)
     assert settled.state is JobState.CANCELLED

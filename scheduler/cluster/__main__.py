@@ -1,0 +1,183 @@
+"""The process that speaks with Ray, as the local engine's process speaks with the GPU.
+
+It is started by the service and hears the same messages. It tells of nodes that join ("node") and
+leave ("node_gone"); a run names the node that is to compute it. It ends when a socket closes, and
+Ray ends the nodes' engines with it.
+"""
+
+import argparse
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import ray
+
+from wavetrim.scheduler.cluster.membership import Membership
+from wavetrim.scheduler.cluster.product import NodeProduct, SharedParts
+from wavetrim.scheduler.engine.__main__ import prepare_process
+from wavetrim.scheduler.engine.arena import MappedSlabs
+from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
+from wavetrim.scheduler.engine.messages import MessageError, RunRequest
+from wavetrim.scheduler.engine.run import describe_failure, open_operand
+from wavetrim.scheduler.errors import NodeLost, SlabError
+
+logger = logging.getLogger("wavetrim.scheduler.cluster")
+
+_MOST_NODES: Final = 256
+"""Products that are with nodes at a time; each has a thread that mostly waits."""
+
+
+_DROP_TRIES: Final = 100
+_DROP_PAUSE_SECONDS: Final = 0.05
+
+
+class Head:
+    """Takes runs from the service and brings each to its node.
+
+    Args:
+        work: The socket of work.
+        control: The socket of control.
+        slabs: The memory that the service shares.
+        stall_seconds: How long a block may take at least.
+    """
+
+    def __init__(
+        self, work: Channel, control: Channel, slabs: MappedSlabs, *, stall_seconds: float
+    ) -> None:
+        self._work = work
+        self._control = control
+        self._slabs = slabs
+        self._stall_seconds = stall_seconds
+        self._membership = Membership(work.send)
+        self._threads = ThreadPoolExecutor(_MOST_NODES, thread_name_prefix="node-run")
+        self._parts = SharedParts()
+        self._cancelled: set[str] = set()
+        self._stopping = False
+
+    def serve(self) -> None:
+        """Say that there is somebody, then work until the service says shutdown."""
+        self._work.send({"type": "ready", "pid": os.getpid()})
+        for name, target in (("control", self._listen), ("membership", self._membership.watch)):
+            threading.Thread(target=target, name=name, daemon=True).start()
+        while not self._stopping:
+            try:
+                message, files = self._work.receive()
+                try:
+                    self._take(message, files)
+                finally:
+                    for file in files:  # what is mapped needs no descriptor
+                        os.close(file)
+            except (MessageError, KeyError):
+                logger.exception("a message from the service could not be read")
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                message, _ = self._control.receive()
+                if message["type"] == "ping":
+                    self._control.send({"type": "pong"})
+                elif message["type"] == "cancel":
+                    self._cancelled.add(message["job"])
+                elif message["type"] == "shutdown":
+                    self._stopping = True
+            except (MessageError, KeyError):
+                logger.exception("a message from the service could not be read")
+
+    def _take(self, message: Mapping[str, Any], files: list[int]) -> None:
+        match message["type"]:
+            case "run":
+                self._threads.submit(self._run, message)
+            case "slab":
+                self._slabs.add(message["slab"], files[0], message["size_bytes"])
+            case "drop":
+                self._drop(message["slab"])
+            case "end":
+                self._membership.end(message["node"], message["reason"])
+            case "shutdown":
+                self._stopping = True
+
+    def _drop(self, slab: int) -> None:
+        """Unmap a slab. A thread may still be about to forget the product that it has answered."""
+        for _ in range(_DROP_TRIES):
+            try:
+                self._slabs.remove(slab)
+            except SlabError:
+                time.sleep(_DROP_PAUSE_SECONDS)
+                continue
+            self._work.send({"type": "dropped", "slab": slab})
+            return
+        logger.error("slab %d is still in use: this process ends, and lets go of it", slab)
+        os._exit(1)
+
+    def _run(self, message: Mapping[str, Any]) -> None:
+        job = message["job"]
+        try:
+            event = self._multiply(
+                RunRequest.from_message(message), message["node"], message["expected_seconds"]
+            )
+        except NodeLost as error:
+            self._membership.lose(message["node"], str(error))
+            event = {
+                "type": "failed", "kind": "node", "message": str(error), "retryable": True,
+                "poisoned": False,
+            }  # fmt: skip
+        except Exception as error:  # whatever goes wrong is an answer, not this process's end
+            event = describe_failure(error)
+        self._cancelled.discard(job)
+        self._work.send({**event, "job": job})
+
+    def _multiply(
+        self, request: RunRequest, node_id: str, expected_seconds: float
+    ) -> dict[str, Any]:
+        node = self._membership.find(node_id)
+        if node is None:
+            raise NodeLost(f"node {node_id[:12]} has left")
+        out = open_operand(request.out, self._slabs, writable=True)
+        named = (request.a, request.b, request.c if request.beta != 0 else None)
+        a, b, c = (None if one is None else open_operand(one, self._slabs) for one in named)
+        assert a is not None
+        assert b is not None
+        rows_report = RowsReport(self._work, request.job, step_rows=1)
+        progress = ProgressReport(self._work, request.job)
+
+        def tell(rows: int) -> None:
+            rows_report([range(rows)])
+            if request.reports:
+                progress(rows / len(out))
+
+        return NodeProduct(
+            request, a=a, b=b, c=c, out=out, node=node, parts=self._parts,
+            expected_seconds=expected_seconds,
+            stall_seconds=self._stall_seconds, final=tell,
+            cancelled=lambda: self._stopping or request.job in self._cancelled,
+        ).run()  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the process; returns its exit status."""
+    parser = argparse.ArgumentParser(prog="wavetrim.scheduler.cluster", description=__doc__)
+    parser.add_argument("--fds", type=int, nargs=2, required=True, help="sockets: work, control")
+    parser.add_argument("--address", required=True, help="Ray's address")
+    parser.add_argument("--stall-seconds", type=float, default=60.0)
+    options = parser.parse_args(arguments)
+    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    prepare_process()
+    work, control = (Channel(socket.socket(fileno=fd)) for fd in options.fds)
+    slabs = MappedSlabs(device_index=None, on_locked=lambda _slab: None)
+    ray.init(
+        address=options.address, namespace="wavetrim", log_to_driver=False,
+        logging_level=logging.WARNING,
+    )  # fmt: skip
+    Head(work, control, slabs, stall_seconds=options.stall_seconds).serve()
+    ray.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,274 @@
+"""The engine of a node: an actor of Ray that has all of the node's devices.
+
+It computes as the local engine does (`wavetrim.scheduler.engine.run`), by the profile of its own
+node. What it is called with lies in Ray's store, where it can only be read; what the GPU is to read
+by itself is copied into page-locked memory first.
+"""
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+
+from wavetrim.cpu.threads import usable_cores
+from wavetrim.kernels.device import select_devices
+from wavetrim.kernels.transfer.pinned import pin_array
+from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
+from wavetrim.scheduler.check.checked import EngineProduct
+from wavetrim.scheduler.engine.run import describe_failure, run_product
+from wavetrim.scheduler.errors import SchedulerError
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.watchdog import Watchdog
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.profile.provider import ProfileProvider
+
+logger = logging.getLogger(__name__)
+
+Matrix = NDArray[Any]
+
+POISONED_EXIT: Final = 70
+
+GONE: Final = "gone"
+"""Kind of failure where an operand must be sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """What a node's engine may use; its paths are those of the node.
+
+    Attributes:
+        cache_dir: Folder of compiled kernels, and of compiled C.
+        profile_dir: Folder of stored calibrations; None for none.
+        devices: GPUs to use: "none", or indices such as "0,1"; None for all.
+        cpu_threads: Threads of the CPU part; None for all usable cores.
+        gpu_memory_bytes: GPU memory to stay within; None for what is free.
+        stall_seconds: Without a GPU's progress: end the process.
+    """
+
+    cache_dir: Path
+    profile_dir: Path | None = None
+    devices: str | None = None
+    cpu_threads: int | None = None
+    gpu_memory_bytes: int | None = None
+    stall_seconds: float = 60.0
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> "NodeOptions":
+        """The options of a node by its environment: the settings of a service there."""
+        home = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wavetrim"
+
+        def find(name: str) -> str | None:
+            return environment.get(f"WAVETRIM_{name}") or None
+
+        cpu_threads, gpu_memory_bytes = find("CPU_THREADS"), find("GPU_MEMORY_BYTES")
+        return cls(
+            cache_dir=Path(find("KERNEL_CACHE_DIR") or home / "kernels"),
+            profile_dir=Path(find("PROFILE_DIR") or home / "profiles"),
+            devices=find("DEVICES"),
+            cpu_threads=None if cpu_threads is None else int(cpu_threads),
+            gpu_memory_bytes=None if gpu_memory_bytes is None else int(gpu_memory_bytes),
+            stall_seconds=float(find("STALL_SECONDS") or 60.0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRequest:
+    """One block of rows of a product: out ← alpha A·B + beta C.
+
+    Attributes:
+        job: Id that a cancellation names.
+        b: Name under which the node keeps B.
+        dtype: Element type of the product, to which operands are converted.
+        alpha: Factor of the product.
+        beta: Factor of C.
+        options: What is not left to the node's planner.
+        verify: Whether the block is checked.
+        cpu_only: Leave the GPU alone.
+        reports: Whether the answer tells all of the plan.
+    """
+
+    job: str
+    b: str
+    dtype: str
+    alpha: float
+    beta: float
+    options: PlanOptions
+    verify: bool
+    cpu_only: bool
+    reports: bool
+
+
+class OperandGone(SchedulerError):
+    """An operand that the node was to keep is not there."""
+
+
+class NodeEngine:
+    """Computes blocks of products with the devices of a node, one at a time.
+
+    Its methods are called through Ray. Those of the group "control" are heard while a block is
+    computed.
+    """
+
+    def __init__(self) -> None:
+        options = NodeOptions.read(os.environ)
+        self._executor = Executor(
+            cache_dir=options.cache_dir,
+            devices=select_devices(options.devices),
+            cpu_threads=options.cpu_threads or usable_cores(),
+            gpu_memory_bytes=options.gpu_memory_bytes,
+            watchdog=Watchdog(options.stall_seconds, _end_stalled),
+        )
+        self._executor.pool.prepare()
+        if options.profile_dir is not None:
+            options.profile_dir.mkdir(parents=True, exist_ok=True)
+        self._profiles = ProfileProvider(
+            directory=options.profile_dir,
+            devices=self._executor.devices,
+            cpu_threads=self._executor.pool.threads,
+            measure_cpu=lambda: measure_cpu_briefly(self._executor.pool),
+        )
+        self._plans = PlanCache()
+        self._kept: dict[str, Matrix] = {}
+        self._cancelled: set[str] = set()
+        self._lock = threading.Lock()
+
+    @ray.method(concurrency_group="control")
+    def describe(self) -> dict[str, Any]:
+        """What the service plans with: the node's devices and profile."""
+        return {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "devices": [asdict(device) for device in self._executor.devices],
+            "cpu_threads": self._executor.pool.threads,
+            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            "profile": self._profiles.find().as_dict(),
+        }
+
+    @ray.method(concurrency_group="control")
+    def echo(self, block: Matrix | None) -> Matrix | None:
+        """Send back what came: the network is measured by it."""
+        return block
+
+    @ray.method(concurrency_group="control")
+    def measure_in(self, block: Matrix) -> None:
+        """Take what came, and send nothing back."""
+
+    @ray.method(concurrency_group="control")
+    def cancel(self, job: str) -> None:
+        """Stop a product as soon as its devices let go of it."""
+        self._cancelled.add(job)
+
+    @ray.method(concurrency_group="control")
+    def keep(self, name: str, shape: tuple[int, int], start_row: int, block: Matrix) -> None:
+        """Copy some rows of an operand into the node's memory.
+
+        Args:
+            name: What requests call the operand.
+            shape: Rows and columns of all of it.
+            start_row: Its first row that comes.
+            block: The rows.
+        """
+        with self._lock:
+            kept = self._kept.get(name)
+            if kept is None or kept.shape != shape:
+                kept = self._kept[name] = self._make(shape, block.dtype.name)
+        kept[start_row : start_row + len(block)] = block
+
+    @ray.method(concurrency_group="control")
+    def forget(self, name: str) -> None:
+        """Give back the memory of an operand."""
+        with self._lock:
+            self._kept.pop(name, None)
+
+    def multiply(
+        self, request: BlockRequest, a: Matrix, c: Matrix | None, *_parts_of_b: None
+    ) -> tuple[Matrix | None, dict[str, Any]]:
+        """Compute one block of rows.
+
+        Args:
+            request: What is asked for.
+            a: The block's rows of A, which Ray brings here before this is called.
+            c: Its rows of C; None where beta is 0.
+            _parts_of_b: What `keep` returned: so Ray calls this after B has come.
+
+        Returns:
+            The rows of the product, and the message that the local engine would send.
+        """
+        return self._answer(request, a, lambda: self._find_kept(request.b), c)
+
+    def multiply_whole(
+        self, request: BlockRequest, a: Matrix, b: Matrix, c: Matrix | None
+    ) -> tuple[Matrix | None, dict[str, Any]]:
+        """Compute a product whose operands come with the call, and are not kept."""
+        return self._answer(request, a, lambda: self._take(b, request.dtype), c)
+
+    def _answer(
+        self,
+        request: BlockRequest,
+        a: Matrix,
+        find_b: Callable[[], Matrix],
+        c: Matrix | None,
+    ) -> tuple[Matrix | None, dict[str, Any]]:
+        start = time.perf_counter()
+        try:
+            out, event = self._multiply(request, a, find_b(), c)
+        except OperandGone as error:
+            out, event = None, {
+                "type": "failed", "kind": GONE, "message": str(error), "retryable": True,
+            }  # fmt: skip
+        except Exception as error:  # whatever goes wrong is an answer, not the node's end
+            out, event = None, describe_failure(error)
+        event["seconds"] = time.perf_counter() - start
+        if event.get("poisoned"):
+            os._exit(POISONED_EXIT)  # tearing down a broken CUDA context may hang
+        return out, event
+
+    def _find_kept(self, name: str) -> Matrix:
+        with self._lock:
+            if name not in self._kept:
+                raise OperandGone(f"operand {name} is not here: the engine has begun anew")
+            return self._kept[name]
+
+    def _multiply(
+        self, request: BlockRequest, a: Matrix, b: Matrix, c: Matrix | None
+    ) -> tuple[Matrix, dict[str, Any]]:
+        b = b.astype(request.dtype, copy=False)
+        out = self._make((len(a), b.shape[1]), request.dtype)
+        if c is not None:
+            c = c.astype(request.dtype, copy=False)
+        alpha, beta = request.alpha, request.beta
+        if np.issubdtype(out.dtype, np.integer):
+            alpha, beta = int(alpha), int(beta)
+        product = EngineProduct(self._take(a, request.dtype), b, c, out, alpha, beta)
+        event = run_product(
+            product, request, self._executor,
+            self._profiles.find("cpu" if request.cpu_only else None),
+            plans=self._plans, cancelled=lambda: request.job in self._cancelled,
+        )  # fmt: skip
+        return out, event
+
+    def _take(self, rows: Matrix, dtype: str) -> Matrix:
+        """Rows that the devices may read: in page-locked memory where there is a GPU."""
+        if not self._executor.devices:
+            return rows.astype(dtype, copy=False)
+        taken = self._make((len(rows), rows.shape[1]), dtype)
+        np.copyto(taken, rows)
+        return taken
+
+    def _make(self, shape: tuple[int, int], dtype: str) -> Matrix:
+        return pin_array(shape, dtype) if self._executor.devices else np.empty(shape, dtype)
+
+
+def _end_stalled(seconds: float) -> None:
+    logger.error("the GPU has made no progress for %.0f s; the node's engine ends", seconds)
+    os._exit(POISONED_EXIT)

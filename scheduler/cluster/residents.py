@@ -1,0 +1,89 @@
+"""Which operands a node keeps between products: a B that comes again is not sent again.
+
+The head decides; the node does as it is told. Of those that no product uses the least recently used
+ones leave first. An operand is known by the id of a stored matrix, which never changes and is never
+given twice, so what is kept is never wrong, also when the matrix is deleted.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+RESIDENT_SHARE: Final = 0.25
+"""Of a node's memory that kept operands may take; chosen."""
+
+
+@dataclass(slots=True)
+class Resident:
+    """One operand at a node.
+
+    Attributes:
+        size_bytes: Its size.
+        is_there: Whether all of it has been sent.
+        users: Products that use it.
+        sending: Held by the one that sends it, so that others wait for it.
+    """
+
+    size_bytes: int
+    is_there: bool = False
+    users: int = 0
+    sending: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Residents:
+    """The operands that one node keeps. Safe to use from several threads.
+
+    Args:
+        capacity_bytes: What they may take together, as long as none that is used is larger.
+        forget: Tells the node to give one back.
+    """
+
+    def __init__(self, capacity_bytes: int, forget: Callable[[str], None]) -> None:
+        self._capacity_bytes = capacity_bytes
+        self._forget = forget
+        self._kept: OrderedDict[str, Resident] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def use(self, name: str, size_bytes: int, *, keep: bool) -> Iterator[Resident]:
+        """Use an operand: it stays at the node at least until the block ends.
+
+        Args:
+            name: What the node calls it.
+            size_bytes: Its size.
+            keep: Whether it may stay for products to come.
+        """
+        with self._lock:
+            one = self._kept.setdefault(name, Resident(size_bytes))
+            self._kept.move_to_end(name)
+            one.users += 1
+            self._make_room()
+        try:
+            yield one
+        finally:
+            with self._lock:
+                one.users -= 1
+                if not one.users and not (keep and one.is_there):
+                    self._drop(name)
+                self._make_room()
+
+    def list_names(self) -> list[str]:
+        """The operands that are there."""
+        with self._lock:
+            return [name for name, one in self._kept.items() if one.is_there]
+
+    def _make_room(self) -> None:
+        used = sum(one.size_bytes for one in self._kept.values())
+        for name, one in tuple(self._kept.items()):
+            if used <= self._capacity_bytes:
+                return
+            if not one.users:
+                used -= one.size_bytes
+                self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        del self._kept[name]
+        self._forget(name)

@@ -1,0 +1,128 @@
+"""How a machine becomes a node: `ray start`, with what must be so for wavetrim.
+
+Who reaches Ray's ports runs code, so there is no start without a token, and no dashboard. The store
+lies in shared memory: without enough of it Ray would take files on disk, which is refused instead.
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from wavetrim.scheduler.errors import FieldError
+
+RESOURCE: Final = "wavetrim"
+"""The resource of Ray that says that a node computes for wavetrim; one node has one of it."""
+
+SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - where Ray has its store
+
+LEAST_STORE_BYTES: Final = 128 * 2**20
+"""A smaller store would cut operands into parts of less than 16 MiB; chosen."""
+
+_STORE_SHARE: Final = 0.3
+"""Of the machine's memory that the store takes unless told otherwise, as Ray has it."""
+
+_SHARED_SHARE: Final = 0.9
+
+
+class NodeRefused(FieldError):
+    """A machine cannot become a node as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStart:
+    """What a machine is to be in the cluster.
+
+    Attributes:
+        address: The head's address; None where this is the head.
+        port: The head's port, if this is the head.
+        host: The address under which others reach this machine.
+        threads: Processors that engines here may use; the head has no engine.
+        store_bytes: Size of Ray's store; None for 30% of the memory.
+        temp_dir: Folder of Ray's logs and sockets; None for Ray's own.
+    """
+
+    address: str | None
+    port: int
+    host: str
+    threads: int
+    store_bytes: int | None
+    temp_dir: Path | None = None
+
+
+def check_token(environment: Mapping[str, str]) -> None:
+    """Make sure that the cluster has a token.
+
+    Raises:
+        NodeRefused: There is none.
+    """
+    named = environment.get("RAY_AUTH_TOKEN_PATH")
+    path = Path(named) if named else Path.home() / ".ray" / "auth_token"
+    if not environment.get("RAY_AUTH_TOKEN") and not path.is_file():
+        limit = (
+            f"set, or {path} be there, on every machine of the cluster: who reaches Ray's ports "
+            "runs code (`ray get-auth-token --generate` makes one)"
+        )
+        raise NodeRefused("RAY_AUTH_TOKEN", None, limit)
+
+
+def find_store_bytes(wanted: int | None) -> int:
+    """The size of the store; it must fit into shared memory.
+
+    Raises:
+        NodeRefused: It does not.
+    """
+    free = int(_SHARED_SHARE * shutil.disk_usage(SHARED_MEMORY).free)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    size = min(int(_STORE_SHARE * memory), free) if wanted is None else wanted
+    if not LEAST_STORE_BYTES <= size <= free:
+        limit = (
+            f"at least {LEAST_STORE_BYTES} and at most {free}, what {SHARED_MEMORY} has free "
+            "(a container has 64 MiB unless told otherwise: --shm-size)"
+        )
+        raise NodeRefused("store_bytes", size, limit)
+    return size
+
+
+def make_command(start: NodeStart) -> list[str]:
+    """The command that runs the node until it is ended.
+
+    Raises:
+        NodeRefused: There is not enough shared memory.
+    """
+    command = [
+        sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats",
+        "--node-ip-address", start.host, "--include-log-monitor", "false",
+        "--object-store-memory", str(find_store_bytes(start.store_bytes)),
+    ]  # fmt: skip
+    if start.temp_dir is not None:
+        command += ["--temp-dir", str(start.temp_dir)]
+    if start.address is None:
+        return [
+            *command, "--head", "--port", str(start.port), "--num-cpus", "0",
+            "--include-dashboard", "false",
+        ]  # fmt: skip
+    return [
+        *command, "--address", start.address, "--num-cpus", str(start.threads),
+        "--resources", json.dumps({RESOURCE: 1}),
+    ]  # fmt: skip
+
+
+def make_environment(environment: Mapping[str, str], *, code: Path) -> dict[str, str]:
+    """What the node's processes find in their environment.
+
+    Args:
+        environment: That of this process.
+        code: The folder that wavetrim is imported from.
+    """
+    paths = [str(code), environment.get("PYTHONPATH", "")]
+    return {
+        **environment,
+        "RAY_AUTH_MODE": "token",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+    }

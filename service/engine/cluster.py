@@ -1,0 +1,144 @@
+"""The nodes of a cluster as the service sees them: engines like that of this machine.
+
+One process speaks with Ray for all of them (`wavetrim.scheduler.cluster`). It is watched and
+started again as the engine is; when it ends, all nodes are gone until it is back.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Final
+
+from wavetrim.scheduler.errors import ProfileError
+from wavetrim.scheduler.planning.placing import Way
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.service.engine.supervisor import Event, Supervisor, Watch
+from wavetrim.service.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_KEPT_RATIOS: Final = 15
+_LEAST_RATIOS: Final = 3
+
+
+@dataclass(slots=True)
+class ClusterNode:
+    """An engine on another host.
+
+    Attributes:
+        id: Ray's id of the node.
+        host: Its name.
+        devices: Its GPUs, as `DeviceInfo` has them.
+        cpu_threads: Threads of its CPU path.
+        memory_bytes: Its memory.
+        profile: What its plans are made from, measured there.
+        way: The network to it.
+        resident: Ids of the stored matrices that it keeps.
+    """
+
+    id: str
+    host: str
+    devices: list[dict[str, Any]]
+    cpu_threads: int
+    memory_bytes: int
+    profile: MachineProfile
+    way: Way
+    _cluster: "Cluster"
+    resident: frozenset[str] = frozenset()
+    _ratios: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_RATIOS))
+
+    @property
+    def ready(self) -> bool:
+        """True while the node takes runs."""
+        return self._cluster.ready and self._cluster.nodes.get(self.id) is self
+
+    @property
+    def factor(self) -> float:
+        """Measured over expected seconds of the newest runs; 1 until there are a few."""
+        return median(self._ratios) if len(self._ratios) >= _LEAST_RATIOS else 1.0
+
+    def note_run(self, *, expected_seconds: float, measured_seconds: float) -> None:
+        """Learn from a run what the next ones take."""
+        if expected_seconds > 0:
+            self._ratios.append(self.factor * measured_seconds / expected_seconds)
+
+    def start_run(self, message: Event, take: Callable[[Event], None]) -> None:
+        """As `Supervisor.start_run`; a node that is lost fails its run with kind "node"."""
+        self._cluster.start_run({**message, "node": self.id}, take)
+
+    def cancel(self, job_id: str) -> None:
+        """As `Supervisor.cancel`."""
+        self._cluster.cancel(job_id)
+
+    async def restart(self, reason: str) -> None:
+        """End the node's engine; Ray starts another one."""
+        logger.warning("the engine of node %s is ended: %s", self.id[:12], reason)
+        self._cluster.send({"type": "end", "node": self.id, "reason": reason})
+
+
+class Cluster(Supervisor):
+    """Knows the nodes of a cluster of Ray's.
+
+    Args:
+        settings: Where the cluster is, and how long a block may take.
+        watch: How patiently its process is watched.
+
+    Attributes:
+        nodes: Those that take runs, by their ids.
+        on_change: Called when a node has come or gone.
+    """
+
+    def __init__(self, settings: Settings, *, watch: Watch | None = None) -> None:
+        super().__init__(
+            "wavetrim.scheduler.cluster",
+            name="the cluster's process",
+            environment={"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"},
+            watch=watch,
+        )
+        self._settings = settings
+        self.nodes: dict[str, ClusterNode] = {}
+        self.on_change: Callable[[], None] = lambda: None
+
+    def list_arguments(self, _failed_starts: int, /) -> list[str]:
+        """The process's command line."""
+        address = self._settings.ray_address
+        assert address is not None, "there is a cluster where an address is set"
+        return ["--address", address, "--stall-seconds", str(self._settings.stall_seconds)]
+
+    def learn(self, _hello: Event, /) -> None:
+        """A new process knows of no nodes yet."""
+        self.forget()
+
+    def forget(self) -> None:
+        """The process is gone, and its nodes with it."""
+        self.nodes.clear()
+        self.on_change()
+
+    def take_other(self, message: Event) -> None:
+        """A node has come, or is gone."""
+        if message["type"] == "node":
+            try:
+                self._add(message)
+            except (ProfileError, KeyError, TypeError):
+                logger.exception("node %s cannot be used: another version?", message["node"][:12])
+                return
+        elif message["type"] == "node_gone":
+            self.nodes.pop(message["node"], None)
+            logger.warning("node %s is gone: %s", message["node"][:12], message["reason"])
+        self.on_change()
+
+    def _add(self, message: Event) -> None:
+        node = ClusterNode(
+            id=message["node"],
+            host=message["host"],
+            devices=message["devices"],
+            cpu_threads=message["cpu_threads"],
+            memory_bytes=message["memory_bytes"],
+            profile=MachineProfile.from_dict(message["profile"]),
+            way=Way(**message["network"]),
+            _cluster=self,
+        )
+        self.nodes[node.id] = node
+        logger.info("node %s has joined: %s on %s", node.id[:12], node.profile.device, node.host)

@@ -1,0 +1,117 @@
+"""The engine of this machine as the service sees it: its devices, and what plans are made from."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from wavetrim.cpu.threads import usable_cores
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.provider import ProfileProvider
+from wavetrim.service.engine.supervisor import Event, Supervisor, Watch
+from wavetrim.service.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_STARTS_WITH_DEVICES: Final = 3
+"""After so many failed starts in a row the engine is started without its GPUs."""
+
+
+class Engine(Supervisor):
+    """Starts, watches and restarts the engine process, and hands it products.
+
+    Args:
+        settings: Where the kernels are cached, which devices are used, and how much of them.
+        watch: How patiently it is watched.
+        on_restart: Called whenever the process is started again.
+
+    Attributes:
+        id: Its name among the engines.
+        profiles: What products are planned with; before the first start, this machine's CPU.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        watch: Watch | None = None,
+        on_restart: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(
+            "wavetrim.scheduler.engine", name="the engine", watch=watch, on_restart=on_restart
+        )
+        self.id = "here"
+        self._settings = settings
+        self._devices: tuple[DeviceInfo, ...] = ()
+        self.profiles = ProfileProvider(
+            directory=settings.profile_dir,
+            devices=(),
+            cpu_threads=settings.cpu_threads or usable_cores(),
+        )
+        self._without_devices = False
+        # Those that were asked for by index; later the most that an engine has had.
+        named = (settings.devices or "").split(",")
+        self._most_devices = sum(index.isdigit() for index in named)
+
+    @property
+    def degraded(self) -> str | None:
+        """What the engine lacks while it goes on without it; None if nothing."""
+        if self._without_devices and self._settings.devices != "none":
+            failed = f"{_STARTS_WITH_DEVICES} starts with them have failed"
+            return f"the engine runs without GPUs: {failed}"
+        if len(self.devices) < self._most_devices:
+            return f"the engine has {len(self.devices)} of {self._most_devices} GPUs"
+        return None
+
+    @property
+    def devices(self) -> tuple[DeviceInfo, ...]:
+        """The GPUs that the engine said it uses, the last time it started."""
+        return self._devices
+
+    @property
+    def cpu_threads(self) -> int | None:
+        """Threads of its CPU path; None before its first start."""
+        return self._hello.get("cpu_threads")
+
+    def list_arguments(self, failed_starts: int, /) -> list[str]:
+        """The engine's command line; without its GPUs when it has not started with them."""
+        self._without_devices = failed_starts >= _STARTS_WITH_DEVICES
+        if self._without_devices:
+            logger.error("the engine does not start with its GPUs: it is started without them")
+        return list_arguments(self._settings, use_devices=not self._without_devices)
+
+    def learn(self, hello: Event, /) -> None:
+        """Keep what the process says of the machine: plans are made for that from now on."""
+        profile = MachineProfile.from_dict(hello["profile"])
+        self._devices = tuple(
+            DeviceInfo(**{**info, "compute_capability": tuple(info["compute_capability"])})
+            for info in hello["devices"]
+        )
+        self._most_devices = max(self._most_devices, len(self.devices))
+        self.profiles = ProfileProvider(
+            directory=self._settings.profile_dir,
+            devices=self._devices,
+            cpu_threads=hello["cpu_threads"],
+            measure_cpu=lambda: profile.cpu,
+        )
+        logger.info("plans are made for %s", profile.device)
+
+
+def list_arguments(settings: Settings, *, use_devices: bool = True) -> list[str]:
+    """The engine's command line, but for the sockets' descriptors."""
+    arguments = [
+        "--cache-dir", str(settings.kernel_cache_dir), "--profile-dir", str(settings.profile_dir),
+    ]  # fmt: skip
+    device = settings.devices if use_devices else "none"
+    options = {
+        "--gpu-memory-bytes": settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
+        "--cpu-threads": settings.cpu_threads,
+        "--stall-seconds": settings.stall_seconds,
+        "--device": device,
+    }
+    for name, value in options.items():
+        if value is not None:
+            arguments += [name, str(value)]
+    if not settings.explore:
+        arguments.append("--no-explore")
+    return arguments

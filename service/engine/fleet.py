@@ -1,0 +1,66 @@
+"""All engines that there are: that of this machine, and those of a cluster's nodes."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from wavetrim.service.engine.cluster import Cluster, ClusterNode
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.engine.supervisor import Event, Supervisor
+
+
+class AnyEngine(Protocol):
+    """What computes products, here or on a node."""
+
+    @property
+    def id(self) -> str:
+        """Its name among the engines."""
+
+    @property
+    def ready(self) -> bool:
+        """True while it takes runs."""
+
+    def start_run(self, message: Event, take: Callable[[Event], None]) -> None:
+        """Have one product computed; `take` receives the messages about it."""
+
+    def cancel(self, job_id: str) -> None:
+        """Ask it to stop a run."""
+
+    async def restart(self, reason: str) -> None:
+        """End it by force; another one is started."""
+
+
+class Fleet:
+    """The engines.
+
+    Args:
+        here: That of this machine.
+        cluster: Knows the nodes; None without a cluster.
+    """
+
+    def __init__(self, here: Engine, cluster: Cluster | None = None) -> None:
+        self.here = here
+        self.cluster = cluster
+
+    @property
+    def processes(self) -> tuple[Supervisor, ...]:
+        """What is started and stopped with the service, this machine's engine first."""
+        return (self.here,) if self.cluster is None else (self.here, self.cluster)
+
+    @property
+    def nodes(self) -> tuple[ClusterNode, ...]:
+        """The nodes that take runs."""
+        if self.cluster is None or not self.cluster.ready:
+            return ()
+        return tuple(self.cluster.nodes.values())
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether products may be computed elsewhere."""
+        return self.cluster is not None and self.cluster.ready and bool(self.cluster.nodes)
+
+    def find(self, engine_id: str) -> AnyEngine | None:
+        """An engine that takes runs."""
+        if engine_id == self.here.id:
+            return self.here if self.here.ready else None
+        node = None if self.cluster is None else self.cluster.nodes.get(engine_id)
+        return node if node is not None and node.ready else None

@@ -1,0 +1,127 @@
+"""What each engine would take for a product: asked for once a shape, in a thread.
+
+A plan for a shape that was not seen before takes milliseconds, and each node has its own profile.
+"""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Final
+
+from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.placing import Offer, SampledCurve, Traffic, sample_curve
+from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.service.engine.cluster import ClusterNode
+from wavetrim.service.engine.fleet import Fleet
+
+_CAPACITY: Final = 1024
+"""Curves that are kept."""
+
+_KEPT_SECONDS: Final = 10.0
+"""So long a curve is used again: plans change as runs correct them."""
+
+_MEMORY_SHARE: Final = 0.5
+"""Of a node's memory that B and two blocks may take; chosen."""
+
+_UNKNOWN: Final = SampledCurve(((1, 0.0),))
+
+_Shape = tuple[int, int, int, str, PlanOptions]
+
+
+class Estimates:
+    """The curves of engines by shape. Safe to use from several threads.
+
+    Args:
+        fleet: The engines.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._plans = PlanCache()
+        self._kept: dict[tuple[int, _Shape], _Kept] = {}
+
+    def has_all(self, request: RunRequest) -> bool:
+        """Whether `find` answers at once."""
+        shape = _find_shape(request)
+        profiles = [node.profile for node in self._list_able(request)]
+        profiles.append(self._fleet.here.profiles.find())
+        return all(self._find_kept(profile, shape) is not None for profile in profiles)
+
+    def find(self, request: RunRequest) -> tuple[Offer, ...]:
+        """What each engine that may compute a product would take, this machine's first."""
+        here = self._fleet.here
+        profile = here.profiles.find("cpu" if request.cpu_only else None)
+        try:
+            curve = self._find_curve(request, profile, has_gpu=bool(here.devices))
+        except FieldError:
+            return (Offer(here.id, _UNKNOWN),)  # the engine says what is wrong
+        offers = [Offer(here.id, curve)]
+        for node in self._list_able(request):
+            computing = self._find_curve(request, node.profile, has_gpu=bool(node.devices))
+            traffic = _find_traffic(request)
+            if request.b_key in node.resident:
+                traffic = replace(traffic, b_bytes=0)
+            offers.append(Offer(node.id, computing, node.way, traffic, node.factor))
+        return tuple(offers)
+
+    def _list_able(self, request: RunRequest) -> list[ClusterNode]:
+        """The nodes that may compute a product; one that names kernel or F stays here."""
+        named = request.options not in (NO_OPTIONS, PlanOptions(accuracy=request.options.accuracy))
+        if named or request.cpu_only or not request.can_be_cut:
+            return []
+        b_bytes = _find_traffic(request).b_bytes
+        return [one for one in self._fleet.nodes if b_bytes <= _MEMORY_SHARE * one.memory_bytes]
+
+    def _find_curve(
+        self, request: RunRequest, profile: MachineProfile, *, has_gpu: bool
+    ) -> SampledCurve:
+        shape = _find_shape(request)
+        kept = self._find_kept(profile, shape)
+        if kept is not None:
+            return kept.curve
+        m, n, k, dtype, options = shape
+        memory: Memory = "pinned" if has_gpu else "pageable"
+        if options.f != "auto":
+            options = NO_OPTIONS  # F is the whole product's
+
+        def find_seconds(rows: int) -> float:
+            problem = GemmProblem(rows, n, k, dtype, memory)
+            return self._plans.choose(problem, profile, options).predicted.total_seconds
+
+        if len(self._kept) >= _CAPACITY:
+            self._kept.clear()
+        made = _Kept(profile, sample_curve(m, find_seconds), time.monotonic())
+        self._kept[id(profile), shape] = made
+        return made.curve
+
+    def _find_kept(self, profile: MachineProfile, shape: _Shape) -> "_Kept | None":
+        # What is kept holds its profile, so no other one has its id.
+        kept = self._kept.get((id(profile), shape))
+        if kept is None or time.monotonic() - kept.made_at > _KEPT_SECONDS:
+            return None
+        return kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A curve, what it was made from, and when."""
+
+    profile: MachineProfile
+    curve: SampledCurve
+    made_at: float
+
+
+def _find_shape(request: RunRequest) -> _Shape:
+    out = request.out
+    return out.rows, out.columns, request.a.columns, out.dtype, request.options
+
+
+def _find_traffic(request: RunRequest) -> Traffic:
+    """What a product sends to a node and back."""
+    item_bytes = GemmProblem(1, 1, 1, request.out.dtype).item_bytes
+    n, k = request.out.columns, request.a.columns
+    in_columns = k + (0 if request.c is None else n)
+    return Traffic(k * n * item_bytes, in_columns * item_bytes, n * item_bytes)

@@ -1,0 +1,235 @@
+"""A product on its way through other engines than this machine's, or through several at once.
+
+Each engine has some rows, as a product of its own. What a lost node has not done, others compute:
+the rows that have come back are the record of what is done. Any other failure ends the product, as
+it ends one that this machine computes alone.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from wavetrim.scheduler.engine.messages import FINAL_TYPES, RunRequest
+from wavetrim.scheduler.engine.parts import merge_events
+from wavetrim.scheduler.planning.placing import Share
+from wavetrim.service.engine.cluster import ClusterNode
+from wavetrim.service.engine.fleet import AnyEngine, Fleet
+from wavetrim.service.engine.supervisor import Event
+
+logger = logging.getLogger(__name__)
+
+_MOST_LOSSES: Final = 32
+"""Nodes that a product may lose before it fails."""
+
+_NODE_FAILURES: Final = frozenset({"node", "engine", "memory", "device", "internal"})
+"""Kinds of failure of a node that another engine may not have."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """Some rows of the product at one engine.
+
+    Attributes:
+        job: Id of the part.
+        engine: Where it is computed.
+        share: Which rows, and what they should take.
+        done: How many of its first rows have come back.
+        began: When it was sent, by the monotonic clock.
+        was_idle: Whether the engine had nothing else to do then.
+        event: The message of its end.
+    """
+
+    job: str
+    engine: AnyEngine
+    share: Share
+    began: float
+    was_idle: bool = True
+    done: int = 0
+    progress: float = 0.0
+    event: Event | None = None
+    final: list[range] = field(default_factory=list)
+
+
+class Spread:
+    """Computes one product by parts.
+
+    Args:
+        request: The product.
+        fleet: The engines.
+        choose: Says who computes rows that a lost node has left; nobody where no engine is ready.
+        begun: Called with engine, id and expected seconds of each part that is sent; tells whether
+            the engine had nothing else to do.
+        ended: Called with engine and id of each part that has ended.
+        take: Receives the messages of the product, as those of a single engine.
+    """
+
+    def __init__(
+        self,
+        request: RunRequest,
+        fleet: Fleet,
+        *,
+        choose: Callable[[range], Sequence[Share]],
+        begun: Callable[[str, str, float], bool],
+        ended: Callable[[str, str], None],
+        take: Callable[[Event], None],
+    ) -> None:
+        self._request = request
+        self._fleet = fleet
+        self._choose = choose
+        self._begun = begun
+        self._ended = ended
+        self._take = take
+        self._parts: list[_Part] = []
+        self._losses = 0
+        self._failure: Event | None = None
+        self._start = time.perf_counter()
+
+    def start(self, shares: Sequence[Share]) -> None:
+        """Send the parts; the final message may come before this returns."""
+        for share in shares:
+            self._send(share)
+        self._end_if_done()
+
+    def cancel(self) -> None:
+        """Ask all engines to stop."""
+        for part in self._list_running():
+            part.engine.cancel(part.job)
+
+    async def restart_engines(self, reason: str) -> None:
+        """End by force the engines that have not stopped."""
+        for part in self._list_running():
+            await part.engine.restart(reason)
+
+    def _list_running(self) -> list[_Part]:
+        return [part for part in self._parts if part.event is None]
+
+    def _send(self, share: Share) -> None:
+        if self._failure is not None:
+            return
+        engine = self._fleet.find(share.engine)
+        if engine is None:
+            self._fail({"kind": "engine", "message": "no engine is ready", "retryable": True})
+            return
+        job = f"{self._request.job}-{len(self._parts)}"
+        part = _Part(job, engine, share, time.monotonic())
+        self._parts.append(part)
+        message = self._request.cut(share.rows, job).as_message()
+        part.was_idle = self._begun(share.engine, job, share.seconds)
+        engine.start_run(
+            {**message, "expected_seconds": share.seconds},
+            lambda event: self._take_part(part, event),
+        )
+
+    def _take_part(self, part: _Part, event: Event) -> None:
+        start = part.share.rows.start
+        match event["type"]:
+            case "rows":
+                part.final = [range(start + first, start + end) for first, end in event["final"]]
+                part.done = max((end for first, end in event["final"] if first == 0), default=0)
+                self._tell_rows()
+            case "again":
+                part.final = []
+                part.done = 0
+                self._tell({"type": "again"})
+                self._tell_rows()
+            case "progress":
+                part.progress = event["progress"]
+                self._tell_progress()
+            case kind if kind in FINAL_TYPES:
+                self._end_part(part, event)
+
+    def _end_part(self, part: _Part, event: Event) -> None:
+        part.event = event
+        self._ended(part.share.engine, part.job)
+        rows = part.share.rows
+        if event["type"] == "succeeded":
+            if isinstance(part.engine, ClusterNode):
+                self._learn(part, part.engine, event)
+            part.final, part.progress = [rows], 1.0
+        elif event["type"] == "failed" and self._can_move(part, event):
+            self._move_rest(part, event)
+        else:
+            self._fail(event)
+        self._end_if_done()
+
+    def _learn(self, part: _Part, node: ClusterNode, event: Event) -> None:
+        """What a node's success tells of later ones."""
+        node.resident = frozenset(event.get("resident", ()))
+        if part.was_idle:
+            measured = time.monotonic() - part.began
+            node.note_run(expected_seconds=part.share.seconds, measured_seconds=measured)
+
+    def _can_move(self, part: _Part, event: Event) -> bool:
+        """Whether other engines may compute what this one has not."""
+        is_node = isinstance(part.engine, ClusterNode)
+        return is_node and self._failure is None and event["kind"] in _NODE_FAILURES
+
+    def _move_rest(self, part: _Part, event: Event) -> None:
+        """Have others compute the rows that have not come back."""
+        self._losses += 1
+        rows = part.share.rows
+        # One row at least, so that there is an answer.
+        rest = range(min(rows.start + part.done, rows.stop - 1), rows.stop)
+        logger.warning(
+            "product %s: rows %d to %d go elsewhere: %s",
+            self._request.job, rest.start, rest.stop, event["message"],
+        )  # fmt: skip
+        if self._losses > _MOST_LOSSES:
+            self._fail(event)
+            return
+        shares = self._choose(rest)
+        if not shares:
+            self._fail(event)
+        for share in shares:
+            self._send(share)
+
+    def _fail(self, event: Event) -> None:
+        """The product cannot be completed: stop the rest of it."""
+        if self._failure is None:
+            self._failure = {"type": "failed", "poisoned": False, **event}
+            self.cancel()
+
+    def _end_if_done(self) -> None:
+        if self._list_running():
+            return
+        if self._failure is not None:
+            self._tell(self._failure)
+            return
+        seconds = time.perf_counter() - self._start
+        ended = [part for part in self._parts if part.event and part.event["type"] == "succeeded"]
+        ended.sort(key=lambda part: part.share.rows.start)
+        merged = merge_events([part.event for part in ended if part.event], seconds=seconds)
+        expected = max(part.share.seconds for part in self._parts)
+        merged["plan"]["predicted"]["total_seconds"] = expected
+        merged["plan"]["nodes"] = [_describe(part) for part in self._parts]
+        self._tell(merged)
+
+    def _tell_rows(self) -> None:
+        if self._request.row_step:
+            final = [[rows.start, rows.stop] for part in self._parts for rows in part.final]
+            self._tell({"type": "rows", "final": final})
+
+    def _tell_progress(self) -> None:
+        if self._request.reports:
+            rows = self._request.out.rows
+            done = sum(part.progress * len(part.share.rows) for part in self._parts)
+            self._tell({"type": "progress", "progress": min(1.0, done / rows)})
+
+    def _tell(self, event: Event) -> None:
+        self._take({**event, "job": self._request.job})
+
+
+def _describe(part: _Part) -> dict[str, Any]:
+    """What a plan shows of a part."""
+    node = part.engine
+    plan = part.event["plan"] if part.event and part.event["type"] == "succeeded" else {}
+    return {
+        "engine": part.share.engine,
+        "host": node.host if isinstance(node, ClusterNode) else None,
+        "rows": [part.share.rows.start, part.share.rows.stop],
+        "f": plan.get("f"),
+        "rows_done": len(part.share.rows) if plan else part.done,
+        "predicted_seconds": part.share.seconds,
+    }

@@ -1,0 +1,83 @@
+"""A cluster of Ray's on this machine: a head without engines, and nodes of one thread each."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.processes import list_children
+
+STORE_BYTES = 160 * 2**20
+
+# Ray reads these when it is imported, and its processes inherit them.
+os.environ.update(
+    RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_USAGE_STATS_ENABLED="0"
+)
+
+
+class LocalCluster:
+    """Nodes that join and are killed.
+
+    Attributes:
+        address: What `WAVETRIM_RAY_ADDRESS` is to be.
+    """
+
+    def __init__(self) -> None:
+        from ray.cluster_utils import Cluster
+
+        self._cluster = Cluster(
+            initialize_head=True,
+            head_node_args={
+                "num_cpus": 0, "object_store_memory": STORE_BYTES, "include_dashboard": False,
+            },
+        )  # fmt: skip
+        self.address: str = self._cluster.address
+        self.nodes: list[Any] = []
+
+    def add_node(self) -> Any:
+        """A node joins."""
+        node = self._cluster.add_node(
+            num_cpus=1, resources={"wavetrim": 1}, object_store_memory=STORE_BYTES,
+            env_vars={"WAVETRIM_CPU_THREADS": "1"},
+        )  # fmt: skip
+        self.nodes.append(node)
+        return node
+
+    def remove_node(self, node: Any) -> None:
+        """A node is killed, with all that runs on it."""
+        self.nodes.remove(node)
+        self._cluster.remove_node(node, allow_graceful=False)
+
+    def list_engines(self) -> list[int]:
+        """Process ids of the nodes' engines."""
+        return [
+            pid
+            for node in self.nodes
+            for pid in list_children(node.all_processes["raylet"][0].process.pid)
+            if _read_title(pid).startswith("ray::NodeEngine")
+        ]
+
+    def close(self) -> None:
+        """End all of it."""
+        self._cluster.shutdown()
+
+
+def _read_title(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+@contextmanager
+def start_cluster(nodes: int) -> Iterator[LocalCluster]:
+    """A cluster that is closed at the end."""
+    cluster = LocalCluster()
+    try:
+        for _ in range(nodes):
+            cluster.add_node()
+        yield cluster
+    finally:
+        cluster.close()

@@ -1,0 +1,239 @@
+"""Products over the nodes of a cluster: right, whatever happens to the nodes."""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.cluster.local_cluster import LocalCluster, start_cluster
+from tests.matrices import Array, make_matrix
+from tests.processes import wait_until
+from tests.server import RunningServer
+from wavetrim.client import Client, Matrix
+
+KILLS = int(os.environ.get("WAVETRIM_NODE_KILLS", "4"))
+"""Engines that are killed in the middle of products; 50 for a long look."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with start_cluster(4) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def server(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("head") / "data"
+    with RunningServer(folder, ray_address=cluster.address, stall_seconds=10) as server:
+        wait_for_nodes(server, 4)
+        yield server
+
+
+@pytest.fixture
+def client(server: RunningServer) -> Iterator[Client]:
+    with Client(server.url) as client:
+        yield client
+
+
+def list_nodes(server: RunningServer) -> list[dict[str, Any]]:
+    nodes: list[dict[str, Any]] = server.client.get("/v1/devices").json()["nodes"]
+    return nodes
+
+
+def wait_for_nodes(server: RunningServer, count: int) -> None:
+    wait_until(lambda: len(list_nodes(server)) == count, 60)
+
+
+def find_parts(client: Client) -> list[dict[str, Any]]:
+    """Who computed a product that takes seconds, as BLAS has no integers; it is checked."""
+    a, b = make_matrix(1600, 700, "int64", seed=1), make_matrix(700, 700, "int64", seed=2)
+    job = client.submit(a, b)
+    status = job.wait()
+    assert np.array_equal(job.result(), a @ b)
+    parts: list[dict[str, Any]] = (status.plan or {}).get("nodes") or []
+    return parts
+
+
+def test_the_devices_of_all_nodes_are_listed(server: RunningServer) -> None:
+    nodes = list_nodes(server)
+    assert len({node["id"] for node in nodes}) == 4
+    for node in nodes:
+        assert node["cpu_threads"] == 1
+        assert node["devices"] == []
+        assert node["network"]["in_bytes_per_second"] > 0
+        assert node["profile"]["source"]
+
+
+def test_a_large_product_is_split_over_engines_that_are_idle(client: Client) -> None:
+    parts = find_parts(client)
+    assert len(parts) > 1
+    rows = sorted(tuple(part["rows"]) for part in parts)
+    assert rows[0][0] == 0
+    assert rows[-1][1] == 1600
+    assert all(before[1] == after[0] for before, after in pairwise(rows))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32"])
+def test_products_over_nodes_are_numpys(client: Client, dtype: str) -> None:
+    a, b = make_matrix(1500, 1300, dtype, seed=3), make_matrix(1300, 1400, dtype, seed=4)
+    c = make_matrix(1500, 1400, dtype, seed=5)
+    expected = 2 * (a.astype("float64") @ b.astype("float64")) - 3 * c.astype("float64")
+    product = client.matmul(np.asfortranarray(a), b, c=c, alpha=2, beta=-3, verify=True)
+    error = np.abs(product.astype("float64") - expected).max()
+    assert error <= {"float16": 0.5, "float32": 1e-2}.get(dtype, 1e-6)
+
+
+def test_whole_jobs_go_to_the_engine_that_ends_them_first(client: Client) -> None:
+    a = client.put(make_matrix(800, 800, "int64", seed=1))  # slow: BLAS has no integers
+    jobs = [client.submit(a, a) for _ in range(12)]
+    plans = [job.wait().plan or {} for job in jobs]
+    engines = {part["engine"] for plan in plans for part in plan.get("nodes", [])}
+    assert len(engines) >= 3
+
+
+def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(
+    cluster: LocalCluster, server: RunningServer, client: Client
+) -> None:
+    a = make_matrix(1200, 700, "int64", seed=1)
+
+    def multiply(stored: Matrix, b: Array) -> None:
+        job = client.submit(a, stored, priority=1)
+        job.wait()
+        assert np.array_equal(job.result(), a @ b)
+
+    for seed in (2, 3):
+        b = make_matrix(700, 700, "int64", seed=seed)
+        stored = client.put(b)
+        for _ in range(3):
+            multiply(stored, b)
+    assert any(stored.id in node["resident"] for node in list_nodes(server))
+    before = cluster.list_engines()
+    for engine in before:  # nobody is told: they begin anew without it
+        os.kill(engine, signal.SIGKILL)
+    wait_until(lambda: len(set(cluster.list_engines()) - set(before)) == 4, 60)
+    multiply(stored, b)
+    wait_for_nodes(server, 4)
+
+
+def kill_an_engine(cluster: LocalCluster, rng: random.Random) -> None:
+    def kill() -> bool:
+        engines = cluster.list_engines()
+        if engines:
+            os.kill(rng.choice(engines), signal.SIGKILL)
+        return bool(engines)
+
+    wait_until(kill, 60)
+
+
+def test_engines_killed_in_the_middle_cost_their_unfinished_rows(
+    cluster: LocalCluster, server: RunningServer, client: Client
+) -> None:
+    rng = random.Random(7)
+    stop = threading.Event()
+    operands = [make_matrix(n, n, "float32", seed=n) for n in (300, 1100, 1700)]
+    expected = [a @ a for a in operands]
+
+    def multiply(index: int) -> int:
+        count = 0
+        with Client(server.url) as mine:
+            while not stop.is_set():
+                which = (index + count) % len(operands)
+                product = mine.matmul(operands[which], operands[which])
+                assert np.allclose(product, expected[which], rtol=1e-4, atol=1e-2)
+                count += 1
+        return count
+
+    with ThreadPoolExecutor(3) as pool:
+        counts = [pool.submit(multiply, index) for index in range(3)]
+        try:
+            for _ in range(KILLS):
+                time.sleep(rng.uniform(0.2, 2))
+                kill_an_engine(cluster, rng)
+        finally:
+            stop.set()
+        done = [count.result() for count in counts]
+    assert sum(done) > 0
+    wait_for_nodes(server, 4)
+
+
+def test_a_node_that_hangs_is_given_up_after_its_deadline(
+    cluster: LocalCluster, server: RunningServer, client: Client
+) -> None:
+    engines = cluster.list_engines()
+    for engine in engines:
+        os.kill(engine, signal.SIGSTOP)
+    parts = find_parts(client)
+    assert any(part["rows_done"] < np.diff(part["rows"]) for part in parts)
+    assert sum(part["rows_done"] for part in parts) == 1600
+    left = set(engines) & set(cluster.list_engines())
+    assert left != set(engines)
+    for engine in left:  # nobody has asked these for anything
+        os.kill(engine, signal.SIGCONT)
+    wait_for_nodes(server, 4)
+
+
+def test_a_node_that_leaves_in_the_middle_is_replaced(
+    cluster: LocalCluster, server: RunningServer, client: Client
+) -> None:
+    a, b = make_matrix(2600, 2400, "float32", seed=1), make_matrix(2400, 2500, "float32", seed=2)
+    job = client.submit(a, b)
+    time.sleep(0.3)
+    cluster.remove_node(cluster.nodes[0])
+    job.wait()
+    assert np.allclose(job.result(), a @ b, rtol=1e-4, atol=0.1)
+    wait_until(lambda: len(list_nodes(server)) == 3, 60)
+    cluster.add_node()
+    wait_for_nodes(server, 4)
+
+
+def test_the_clusters_process_may_end_at_any_time(server: RunningServer, client: Client) -> None:
+    a, b = make_matrix(2600, 2400, "float32", seed=1), make_matrix(2400, 2500, "float32", seed=2)
+    job = client.submit(a, b)
+    time.sleep(0.3)
+    os.kill(find_cluster_process(server), signal.SIGKILL)
+    job.wait()
+    assert np.allclose(job.result(), a @ b, rtol=1e-4, atol=0.1)
+    wait_for_nodes(server, 4)
+
+
+def test_jobs_outlive_the_service_and_end_once(server: RunningServer) -> None:
+    a = make_matrix(700, 700, "int64", seed=1)
+    with Client(server.url) as client:
+        stored = client.put(a)
+        jobs = [client.submit(stored, stored).id for _ in range(8)]
+        time.sleep(0.5)
+        server.kill()
+        server.restart()
+        wait_for_nodes(server, 4)
+    with Client(server.url) as client:
+        for job_id in jobs:
+            job = client.job(job_id)
+            assert job.wait().state == "succeeded"
+            assert np.array_equal(job.result(), a @ a)
+
+
+def find_cluster_process(server: RunningServer) -> int:
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                command = (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"wavetrim.scheduler.cluster" in command and server.process.pid == _find_parent(
+                folder
+            ):
+                return int(folder.name)
+    raise AssertionError("there is no process for the cluster")
+
+
+def _find_parent(folder: Path) -> int:
+    return int((folder / "stat").read_text().rpartition(")")[2].split()[1])

@@ -1,0 +1,64 @@
+"""`wavetrim node`: what keeps a machine from becoming a node, told before Ray is started."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.command import run_command
+from wavetrim.scheduler.cluster.start import (
+    LEAST_STORE_BYTES,
+    NodeRefused,
+    NodeStart,
+    check_token,
+    find_store_bytes,
+    make_command,
+    make_environment,
+)
+
+
+def test_there_is_no_node_without_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(NodeRefused, match="RAY_AUTH_TOKEN is None; it must be set"):
+        check_token({})
+    check_token({"RAY_AUTH_TOKEN": "x" * 32})
+    kept = tmp_path / "token"
+    with pytest.raises(NodeRefused):
+        check_token({"RAY_AUTH_TOKEN_PATH": str(kept)})
+    kept.write_text("x" * 32)
+    check_token({"RAY_AUTH_TOKEN_PATH": str(kept)})
+
+
+def test_the_store_must_fit_into_shared_memory() -> None:
+    assert find_store_bytes(None) >= LEAST_STORE_BYTES
+    for size in (LEAST_STORE_BYTES - 1, 2**60):
+        with pytest.raises(NodeRefused, match=f"store_bytes is {size}; it must be at least"):
+            find_store_bytes(size)
+
+
+def test_the_head_has_no_engine_and_no_dashboard() -> None:
+    head = make_command(NodeStart(None, 6379, "10.0.0.1", 8, LEAST_STORE_BYTES))
+    assert head[head.index("--num-cpus") + 1] == "0"
+    assert head[head.index("--include-dashboard") + 1] == "false"
+    assert "--resources" not in head
+    node = make_command(NodeStart("10.0.0.1:6379", 6379, "10.0.0.2", 8, LEAST_STORE_BYTES))
+    assert node[node.index("--num-cpus") + 1] == "8"
+    assert node[node.index("--resources") + 1] == '{"wavetrim": 1}'
+    found = make_environment({"A": "b"}, code=Path("/code"))
+    assert found["RAY_AUTH_MODE"] == "token"
+    assert (found["A"], found["PYTHONPATH"]) == ("b", "/code")
+
+
+def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
+    done = run_command("node", folder=tmp_path)
+    assert done.returncode == 2
+    assert "either --head or --address" in done.stderr
+    done = run_command("node", "--head", folder=tmp_path, HOME=str(tmp_path))
+    assert done.returncode == 2
+    assert "RAY_AUTH_TOKEN" in done.stderr
+    done = run_command(
+        "node", "--head", "--store-bytes", 1, folder=tmp_path, RAY_AUTH_TOKEN="x" * 32
+    )
+    assert done.returncode == 2
+    assert "store_bytes is 1" in done.stderr
+    done = run_command("serve", folder=tmp_path, HOME=str(tmp_path), WAVETRIM_RAY_ADDRESS="a:1")
+    assert "RAY_AUTH_TOKEN" in done.stderr

@@ -1,0 +1,24 @@
+"""docs/scale.md shows what was measured, and what the model says."""
+
+import json
+
+from benchmarks.cluster.pages import RESULTS, SCALE, fill_scale
+from benchmarks.cluster.worth import NETWORKS_GBITS, NODES, SHAPES, ask_worth
+from benchmarks.readme import README, fill_readme
+
+
+def test_the_page_and_the_readme_show_the_results_files() -> None:
+    assert fill_scale(text := SCALE.read_text(encoding="utf-8")) == text
+    assert fill_readme(text := README.read_text(encoding="utf-8")) == text
+
+
+def test_the_models_rows_are_those_of_today() -> None:
+    (file,) = RESULTS.glob("cluster-*.json")
+    stored = json.loads(file.read_text(encoding="utf-8"))["worth"]
+    assert len(stored) == len(SHAPES) * len(NETWORKS_GBITS)
+    row = ask_worth(SHAPES[1], NETWORKS_GBITS[1])
+    same = next(one for one in stored if (one["m"], one["network_gbits"]) == (row.m, 100))
+    assert same["used"] == row.used
+    for before, now in zip(same["seconds"], row.seconds, strict=True):
+        assert abs(before / now - 1) < 0.02
+    assert len(row.used) == len(NODES)
