@@ -14,7 +14,18 @@ from sqlalchemy import Engine as Database
 from starlette.exceptions import HTTPException
 
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.api import devices, health, jobs, leases, matmul, matrices, me, metrics, plan
+from wavetrim.service.api import (
+    devices,
+    health,
+    jobs,
+    leases,
+    matmul,
+    matrices,
+    me,
+    metrics,
+    plan,
+    profile,
+)
 from wavetrim.service.api.auth import bearer
 from wavetrim.service.api.body_limit import BodyLimit
 from wavetrim.service.api.body_route import BodyRoutes
@@ -105,7 +116,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_exception_handler(HTTPException, answer_http)
     app.router.routes += body_routes
-    for module in (matrices, jobs, plan, devices, leases, matmul, me):
+    for module in (matrices, jobs, plan, profile, devices, leases, matmul, me):
         app.include_router(module.router, dependencies=[Depends(bearer)])
     foreign: dict[int | str, dict[str, Any]] = {s: describe_refusal(s) for s in (400, 403)}
     app.include_router(health.router, responses=foreign)
