@@ -12,7 +12,9 @@ from hypothesis import settings
 from tests.environment import ROOT, SHARED_SETTINGS
 from wavetrim.kernels.device import list_devices
 
-pytest_plugins = ("tests.server", "tests.clients", "tests.pools", "tests.postgres")
+pytest_plugins = (
+    *("tests.server", "tests.clients", "tests.pools", "tests.postgres", "tests.browsers"),
+)
 
 settings.register_profile("wavetrim", deadline=None)
 settings.load_profile("wavetrim")
