@@ -49,6 +49,7 @@ from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.lease_socket import LeaseSocket, find_lease_socket
 from wavetrim.service.metrics import Metrics
+from wavetrim.service.page import site
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
@@ -98,6 +99,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         description=_DESCRIPTION,
         lifespan=_run_parts,
         openapi_url="/openapi.json" if settings.docs == "on" else None,
+        docs_url=None,  # the page of `site` has its files here
         redoc_url=None,
         # A redirect to the path without its slash would name the host that the request named.
         redirect_slashes=False,
@@ -126,6 +128,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(
             metrics.router, dependencies=[Depends(bearer)], responses=list_refusals()
         )
+    app.include_router(site.make_router(docs=settings.docs == "on"))
+    app.mount("/page", site.PageFiles(directory=site.FOLDER), name="page")
     _describe_refusals(app)
     return app
 

@@ -1,0 +1,42 @@
+/** The service that this page came from, if it came from one; the key is kept for this tab only. */
+
+const KEY = "wavetrim.key";
+
+/** Calls to /v1. */
+export class Service {
+  constructor() {
+    const { home, docs } = document.documentElement.dataset;
+    this.present = home === "service";
+    this.docs = this.present && docs === "on";
+    this.answers = new Map();
+  }
+
+  /** A JSON answer of the service; asked for once. A `KeyMissing` where a key is needed. */
+  async get(path) {
+    if (!this.answers.has(path)) this.answers.set(path, await this.fetch(path));
+    return this.answers.get(path);
+  }
+
+  /** Keep a key until the tab is closed, and forget what was answered without it. */
+  setKey(key) {
+    sessionStorage.setItem(KEY, key);
+    this.answers.clear();
+  }
+
+  async fetch(path) {
+    const key = sessionStorage.getItem(KEY);
+    const headers = key ? { Authorization: `Bearer ${key}` } : {};
+    const response = await fetch(path, { headers, credentials: "omit" });
+    if (response.status === 401 || response.status === 403) throw new KeyMissing(key !== null);
+    if (!response.ok) throw new Error(`${path} answered ${response.status}`);
+    return response.json();
+  }
+}
+
+/** The service asks for a key; `refused`: whether one was sent. */
+export class KeyMissing extends Error {
+  constructor(refused) {
+    super("The service asks for a key.");
+    this.refused = refused;
+  }
+}
