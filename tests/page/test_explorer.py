@@ -130,6 +130,12 @@ def test_an_address_that_makes_no_sense_shows_the_usual_product(page: Page) -> N
     assert page.problems == []
 
 
+def test_a_schedule_of_very_many_steps_is_drawn(page: Page) -> None:
+    show(page, f"{FILE}#m=300000&n=300000&k=300000&dtype=float64&device=T4&threads=16")
+    assert page.problems == []
+    assert 10 < page.run("document.querySelectorAll('#timeline rect').length") < 2000
+
+
 def test_every_tile_is_in_one_wave(page: Page) -> None:
     show(page, f"{FILE}#m=1024&n=1000&k=512&dtype=float32&device=T4&threads=2&kernel=shared&f=0")
     area = page.run("""[...document.querySelectorAll('#map path[fill^=rgb]')].map((path) => {

@@ -7,7 +7,7 @@ import { findColours } from "./palette.js";
 
 const SAMPLES = 700;
 const LEFT = 52;
-const BOTTOM = 40;
+const BOTTOM = 52;
 const TOP = 44;
 const RIGHT = 10;
 
@@ -45,7 +45,7 @@ export function samplePoints(plan, most) {
 
 /** The drawing; `onPick(f)` is called where it is clicked. */
 export function drawCurve({ plan, chosen, range, sweep, guess, hidesChoice, width, onPick }) {
-  const height = Math.round(Math.min(380, Math.max(240, width * 0.5)));
+  const height = Math.round(Math.min(460, Math.max(250, width * 0.75)));
   const colours = findColours();
   const most = findRange(plan, chosen, range, sweep);
   const points = plan.gpuCurve ? samplePoints(plan, most) : listLine(plan);
@@ -110,7 +110,7 @@ function drawAxes(figure, { x, y, from, to, most, width, height }, colours) {
   for (const tick of listTicks(0, most, Math.max(2, Math.floor(width / 110)))) {
     if (!Number.isInteger(tick)) continue;
     const style = { "text-anchor": tick === 0 ? "start" : "middle", fill: colours.faint };
-    if (x(tick) < width - RIGHT - 12) figure.append(write(x(tick), height - BOTTOM + 17, showWhole(tick), style));
+    if (x(tick) < width - RIGHT - 12) figure.append(write(x(tick), height - BOTTOM + 26, showWhole(tick), style));
   }
   const style = { fill: colours.faint };
   const base = from > 0 ? ", axis not from 0" : "";

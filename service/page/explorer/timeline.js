@@ -7,11 +7,12 @@ import { findColours } from "./palette.js";
 const LEFT = 70;
 const LANE = 30;
 const TOP = 4;
+const MOST_SPANS = 400;
 
 /** The drawing of a plan's queues. */
 export function drawTimeline(plan, queues, width) {
   const colours = findColours();
-  const end = Math.max(...queues.flatMap(({ spans }) => spans.map((span) => span.end)));
+  const end = queues.reduce((last, { spans }) => Math.max(last, spans.at(-1)?.end ?? 0), 0);
   const height = TOP + queues.length * LANE + 34;
   const figure = drawFigure(width, height, tellTimeline(plan, queues));
   const x = (seconds) => LEFT + (seconds / end) * (width - LEFT - 12);
@@ -29,13 +30,25 @@ export function drawTimeline(plan, queues, width) {
   queues.forEach(({ name, spans }, lane) => {
     const y = TOP + lane * LANE;
     figure.append(write(LEFT - 10, y + LANE / 2 + 4, name, { "text-anchor": "end", fill: colours.text }));
-    for (const span of spans) {
+    for (const span of mergeClose(spans, end / (width - LEFT))) {
       const wide = Math.max(0.6, x(span.end) - x(span.begin) - 0.6);
       const bar = { x: x(span.begin), y: y + 4, width: wide, height: LANE - 8, rx: 1.5, fill: colours[name] };
       figure.append(draw("rect", bar, draw("title", {}, tellSpan(name, span))));
     }
   });
   return figure;
+}
+
+/** Spans that can be told apart: those that begin within a pixel of the last one's end join it. */
+function mergeClose(spans, pixelSeconds) {
+  if (spans.length < MOST_SPANS) return spans;
+  const merged = [];
+  for (const span of spans) {
+    const last = merged.at(-1);
+    if (last !== undefined && span.begin - last.end < pixelSeconds) last.end = span.end;
+    else merged.push({ ...span, step: null });
+  }
+  return merged;
 }
 
 /** What a span does, in words. */
