@@ -53,8 +53,8 @@ class Page:
         problems: What the page has written to the console as an error, and scripts' exceptions.
     """
 
-    def __init__(self, browser: "Browser", session: str, context: str) -> None:
-        self._browser, self._session, self._context = browser, session, context
+    def __init__(self, browser: "Browser", session: str) -> None:
+        self._browser, self._session = browser, session
         self.requests: list[str] = []
         self.problems: list[str] = []
         for domain in ("Page", "Runtime", "Network", "Log"):
@@ -120,10 +120,6 @@ class Page:
         picture = self.call("Page.captureScreenshot", format="png")
         return base64.b64decode(picture["data"])
 
-    def close(self) -> None:
-        """Close the tab, and forget its storage."""
-        self._browser.call("Target.disposeBrowserContext", browserContextId=self._context)
-
     def note(self, method: str, parameters: dict[str, Any]) -> None:
         """Keep what an event says."""
         if method == "Network.requestWillBeSent":
@@ -158,7 +154,7 @@ class Browser:
         context = self.call("Target.createBrowserContext")["browserContextId"]
         target = self.call("Target.createTarget", url="about:blank", browserContextId=context)
         attached = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
-        page = Page(self, attached["sessionId"], context)
+        page = Page(self, attached["sessionId"])
         self._pages[attached["sessionId"]] = page
         return page
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.common.tables import ROOT
-from docs.browser import Browser, start_browser
+from docs.browser import Page, start_browser
 from docs.explorer_page import PAGE
 
 
@@ -30,15 +30,13 @@ class Picture:
     height: int
     dark: bool = False
 
-    def take(self, browser: Browser) -> bytes:
+    def take(self, page: Page) -> bytes:
         """The picture as a PNG file."""
-        page = browser.open_page()
         page.resize(self.width, self.height, dark=self.dark)
+        page.open("about:blank")
         page.open(f"{PAGE.as_uri()}#{self.address}")
         page.wait("document.getElementById('view').dataset.shown")
-        picture = page.take_picture()
-        page.close()
-        return picture
+        return page.take_picture()
 
 
 _SPLIT: Final = "m=4096&n=4096&k=4096&dtype=float64&device=T4&threads=2"
@@ -61,8 +59,9 @@ PICTURES: Final = {
 def main() -> None:
     """Write all pictures."""
     with start_browser() as browser:
+        page = browser.open_page()
         for picture in PICTURES.values():
-            picture.path.write_bytes(picture.take(browser))
+            picture.path.write_bytes(picture.take(page))
 
 
 if __name__ == "__main__":

@@ -17,13 +17,19 @@ def browser() -> Iterator[Browser]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Page:
+    """One tab for a module: to open one takes half a second of a core."""
+    return browser.open_page()
+
+
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A tab of a desktop's size, with a session of its own."""
-    page = browser.open_page()
-    page.resize(1280, 900)
-    yield page
-    page.close()
+def page(tab: Page) -> Page:
+    """The tab, of a desktop's size. It still has the page of the test before, at another address."""
+    tab.resize(1280, 900)
+    tab.requests.clear()
+    tab.problems.clear()
+    return tab
 
 
 def show(page: Page, url: str) -> None:

@@ -57,14 +57,17 @@ function listPrologue(parts, problem, rows, cut) {
 class Fills {
   constructor(slots) {
     this.slots = slots;
-    this.content = null;
+    this.column = this.row = this.depth = -1;
     this.lastUsers = [];
   }
 
-  /** The last step that needs the earlier content of a step's buffer; -1 for none. */
-  take(index, content) {
-    if (this.lastUsers.length === 0 || content !== this.content) {
-      this.content = content;
+  /** The last step that needs the earlier content of a step's buffer; -1 for none.
+   *
+   * Where it begins tells a content from others.
+   */
+  take(index, column, row, depth) {
+    if (column !== this.column || row !== this.row || depth !== this.depth) {
+      Object.assign(this, { column, row, depth });
       this.lastUsers.push(index);
     } else {
       this.lastUsers[this.lastUsers.length - 1] = index;
@@ -81,9 +84,9 @@ function assignSlots(problem, buffers, parts) {
   const c = new Fills(buffers.cSlots);
   return parts.map((part, index) => {
     const { rows, group, columns, depth } = part;
-    const aFree = a.take(index, `${group} ${rows} ${cutsK ? depth[0] : 0}`);
-    const bFree = b.take(index, cutsK ? `${group} ${rows} ${depth}` : `${group}`);
-    const cFree = c.take(index, `${group} ${rows}`);
+    const aFree = a.take(index, group[0], rows[0], cutsK ? depth[0] : 0);
+    const bFree = b.take(index, group[0], cutsK ? rows[0] : 0, cutsK ? depth[0] : 0);
+    const cFree = c.take(index, group[0], rows[0], 0);
     return {
       firstRow: rows[0],
       rows: rows[1] - rows[0],
