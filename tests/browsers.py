@@ -25,7 +25,7 @@ def tab(browser: Browser) -> Page:
 
 @pytest.fixture
 def page(tab: Page) -> Page:
-    """The tab, of a desktop's size. It still has the page of the test before, at another address."""
+    """The tab, of a desktop's size. It still shows what the test before has left."""
     tab.resize(1280, 900)
     tab.requests.clear()
     tab.problems.clear()

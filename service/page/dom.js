@@ -26,8 +26,13 @@ export function draw(tag, attributes = {}, ...children) {
 /** A drawing of its own size in pixels; `label` is what it shows, for those who cannot see it. */
 export function drawFigure(width, height, label) {
   return draw("svg", {
-    width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label,
-    "font-family": "system-ui, sans-serif", "font-size": 12,
+    width,
+    height,
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": label,
+    "font-family": "system-ui, sans-serif",
+    "font-size": 12,
   });
 }
 

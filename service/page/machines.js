@@ -18,7 +18,13 @@ export function listMachines(service) {
   return [
     ["Measured", [...here, ...SWEEPS.map((one) => [one.name, `${one.profile.device}, measured`])]],
     ["From data sheets", TABLES.presets.map((one) => [one.name, one.name])],
-    ["Others", [["typed", "A GPU typed in"], ["cpu", "No GPU"]]],
+    [
+      "Others",
+      [
+        ["typed", "A GPU typed in"],
+        ["cpu", "No GPU"],
+      ],
+    ],
   ];
 }
 

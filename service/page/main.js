@@ -53,11 +53,13 @@ function listViews(current) {
   document.getElementById("views").replaceChildren(...links);
 }
 
-document.getElementById("foot").append(
-  service.present
-    ? "Served by wavetrim on this machine; nothing else is asked for."
-    : "One file: no service, no GPU and no network is needed.",
-);
+document
+  .getElementById("foot")
+  .append(
+    service.present
+      ? "Served by wavetrim on this machine; nothing else is asked for."
+      : "One file: no service, no GPU and no network is needed.",
+  );
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
   root.focus();

@@ -1,6 +1,10 @@
 /** Numbers as people read them. */
 
-const STEPS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]];
+const STEPS = [
+  [1, "s"],
+  [1e-3, "ms"],
+  [1e-6, "µs"],
+];
 
 /** Three digits of a number, without needless zeros: 0.0812, 3.4, 58.1, 649, 13,687. */
 export function showNumber(value) {

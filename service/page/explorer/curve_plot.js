@@ -1,6 +1,6 @@
 /** Seconds over F: the GPU's staircase, the CPU's line, the longer of the two, and what was measured. */
 
-import { draw, drawFigure, write } from "../dom.js";
+import { draw, drawFigure, make, write } from "../dom.js";
 import { findRowsWithin } from "../model/scheduler/cost.js";
 import { findUnit, listTicks, showNumber, showSeconds, showWhole } from "../units.js";
 import { findColours } from "./palette.js";
@@ -17,14 +17,25 @@ export function findRange(plan, chosen, range, sweep) {
   if (range === "all" || plan.gpuCurve === null) return m;
   const alone = plan.gpuAloneCurve.seconds(m);
   const meeting = findRowsWithin(plan.cpuCurve, alone * 1.1, m);
-  const most = sweep ? sweep.curve.reduce((far, [f, seconds]) => (seconds < alone * 1.3 ? Math.max(far, f) : far), 0) : 0;
-  return Math.min(m, Math.max(16, Math.ceil(1.35 * meeting), Math.ceil(1.25 * Math.max(plan.f, chosen.f)), Math.ceil(1.1 * most)));
+  const most = sweep
+    ? sweep.curve.reduce((far, [f, seconds]) => (seconds < alone * 1.3 ? Math.max(far, f) : far), 0)
+    : 0;
+  return Math.min(
+    m,
+    Math.max(
+      16,
+      Math.ceil(1.35 * meeting),
+      Math.ceil(1.25 * Math.max(plan.f, chosen.f)),
+      Math.ceil(1.1 * most),
+    ),
+  );
 }
 
 /** Points {f, gpu, cpu} over 0…`most`, dense enough for every step that can be seen. */
 export function samplePoints(plan, most) {
   const wanted = new Set([0, plan.f, most]);
-  for (let index = 0; index <= SAMPLES; index += 1) wanted.add(Math.round((index * most) / SAMPLES));
+  for (let index = 0; index <= SAMPLES; index += 1)
+    wanted.add(Math.round((index * most) / SAMPLES));
   if (plan.gpuCurve) {
     const { grid } = plan.gpuCurve;
     const { m } = plan.problem;
@@ -37,10 +48,12 @@ export function samplePoints(plan, most) {
       }
     }
   }
-  return [...wanted].sort((one, other) => one - other).map((f) => {
-    const { gpuSeconds, cpuSeconds } = plan.predict(f);
-    return { f, gpu: gpuSeconds, cpu: cpuSeconds };
-  });
+  return [...wanted]
+    .sort((one, other) => one - other)
+    .map((f) => {
+      const { gpuSeconds, cpuSeconds } = plan.predict(f);
+      return { f, gpu: gpuSeconds, cpu: cpuSeconds };
+    });
 }
 
 /** The drawing; `onPick(f)` is called where it is clicked. */
@@ -52,17 +65,32 @@ export function drawCurve({ plan, chosen, range, sweep, guess, hidesChoice, widt
   const scale = findScale(plan, points, range, most, width, height, sweep);
   const label = `Seconds over F, 0 to ${showWhole(most)}; at F = ${showWhole(plan.f)}: GPU ${showSeconds(plan.predicted.gpuSeconds)}, CPU ${showSeconds(plan.predicted.cpuSeconds)}`;
   const figure = drawFigure(width, height, label);
-  const clip = draw("clipPath", { id: "plot" }, draw("rect", {
-    x: LEFT, y: TOP - 4, width: width - LEFT - RIGHT, height: height - TOP - BOTTOM + 4,
-  }));
+  const clip = draw(
+    "clipPath",
+    { id: "plot" },
+    draw("rect", {
+      x: LEFT,
+      y: TOP - 4,
+      width: width - LEFT - RIGHT,
+      height: height - TOP - BOTTOM + 4,
+    }),
+  );
   figure.append(draw("defs", {}, clip));
   drawAxes(figure, scale, colours);
   const area = draw("g", { "clip-path": "url(#plot)" });
   const total = points.map((point) => ({ f: point.f, total: Math.max(point.gpu, point.cpu) }));
   area.append(
-    drawLine(scale, total, "total", { stroke: colours.total, "stroke-width": 5, "stroke-opacity": 0.18 }),
+    drawLine(scale, total, "total", {
+      stroke: colours.total,
+      "stroke-width": 5,
+      "stroke-opacity": 0.18,
+    }),
     drawLine(scale, points, "gpu", { stroke: colours.gpu, "stroke-width": 2 }),
-    drawLine(scale, points, "cpu", { stroke: colours.cpu, "stroke-width": 2, "stroke-dasharray": "7 3" }),
+    drawLine(scale, points, "cpu", {
+      stroke: colours.cpu,
+      "stroke-width": 2,
+      "stroke-dasharray": "7 3",
+    }),
   );
   drawMarks(figure, area, scale, plan, colours);
   if (!hidesChoice) markChoice(figure, scale, chosen, colours);
@@ -75,6 +103,16 @@ export function drawCurve({ plan, chosen, range, sweep, guess, hidesChoice, widt
     });
   }
   return figure;
+}
+
+/** The legend. */
+export function listKeys(plan, revealed, hidesChoice) {
+  const keys = [["cpu", "CPU"]];
+  if (plan.gpuCurve) keys.unshift(["gpu", "GPU"]);
+  if (plan.gpuCurve) keys.push(["total", "the longer of both"]);
+  if (revealed) keys.push(["measured", "measured"]);
+  if (!hidesChoice) keys.push(["mark-key", "▲ the model's choice"]);
+  return keys.map(([name, text]) => make("span", { className: `key ${name}`, textContent: text }));
 }
 
 function listLine(plan) {
@@ -94,7 +132,8 @@ function findScale(plan, points, range, most, width, height, sweep) {
     from = Math.max(0, low - 0.35 * (high - low) - 0.03 * low);
   }
   const x = (f) => LEFT + (f / most) * (width - LEFT - RIGHT);
-  const y = (seconds) => height - BOTTOM - ((seconds - from) / (to - from)) * (height - TOP - BOTTOM);
+  const y = (seconds) =>
+    height - BOTTOM - ((seconds - from) / (to - from)) * (height - TOP - BOTTOM);
   return { x, y, from, to, most, width, height };
 }
 
@@ -110,13 +149,17 @@ function drawAxes(figure, { x, y, from, to, most, width, height }, colours) {
   for (const tick of listTicks(0, most, Math.max(2, Math.floor(width / 110)))) {
     if (!Number.isInteger(tick)) continue;
     const style = { "text-anchor": tick === 0 ? "start" : "middle", fill: colours.faint };
-    if (x(tick) < width - RIGHT - 12) figure.append(write(x(tick), height - BOTTOM + 26, showWhole(tick), style));
+    if (x(tick) < width - RIGHT - 12)
+      figure.append(write(x(tick), height - BOTTOM + 26, showWhole(tick), style));
   }
   const style = { fill: colours.faint };
   const base = from > 0 ? ", axis not from 0" : "";
   figure.append(
     write(4, 13, `${unit === "s" ? "seconds" : unit}${base}`, style),
-    write(width - RIGHT, height - 5, "F: rows that the CPU computes", { ...style, "text-anchor": "end" }),
+    write(width - RIGHT, height - 5, "F: rows that the CPU computes", {
+      ...style,
+      "text-anchor": "end",
+    }),
     draw("line", { x1: LEFT, x2: width - RIGHT, y1: y(from), y2: y(from), stroke: colours.faint }),
   );
 }
@@ -126,7 +169,8 @@ function drawLine({ x, y }, points, name, style) {
   let path = "";
   for (const point of points) {
     const [across, up] = [x(point.f).toFixed(1), y(point[name]).toFixed(1)];
-    path += path === "" ? `M${across} ${up}` : name === "cpu" ? `L${across} ${up}` : `H${across}V${up}`;
+    path +=
+      path === "" ? `M${across} ${up}` : name === "cpu" ? `L${across} ${up}` : `H${across}V${up}`;
   }
   return draw("path", { d: path, fill: "none", "stroke-linejoin": "round", ...style });
 }
@@ -153,7 +197,12 @@ function drawMarks(figure, area, { x, y, height, width }, plan, colours) {
 function drawSweep(area, { x, y }, sweep, guess, colours) {
   for (const [f, seconds] of sweep.curve) {
     const circle = draw("circle", {
-      cx: x(f), cy: y(seconds), r: 3.5, fill: "none", stroke: colours.measured, "stroke-width": 2,
+      cx: x(f),
+      cy: y(seconds),
+      r: 3.5,
+      fill: "none",
+      stroke: colours.measured,
+      "stroke-width": 2,
     });
     circle.append(draw("title", {}, `measured: F = ${showWhole(f)}, ${showSeconds(seconds)}`));
     area.append(circle);

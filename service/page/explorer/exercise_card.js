@@ -6,8 +6,15 @@ import { EXERCISES } from "./exercises.js";
 /** The address of an exercise, as changes of the state. */
 export function openExercise(number) {
   const unset = {
-    kernel: "auto", tile: null, accuracy: null, sms: null, rate: null, f: null, range: "near",
-    guess: null, answer: null,
+    kernel: "auto",
+    tile: null,
+    accuracy: null,
+    sms: null,
+    rate: null,
+    f: null,
+    range: "near",
+    guess: null,
+    answer: null,
   };
   return { ...unset, ...EXERCISES[number - 1].state, exercise: number };
 }
@@ -18,12 +25,16 @@ export function listExercises(frame, current) {
     "ol",
     { className: "exercises" },
     ...EXERCISES.map(({ title }, index) =>
-      make("li", {}, make("button", {
-        type: "button",
-        textContent: title,
-        "aria-current": current === index + 1 ? "true" : null,
-        onclick: () => frame.go(openExercise(index + 1)),
-      })),
+      make(
+        "li",
+        {},
+        make("button", {
+          type: "button",
+          textContent: title,
+          "aria-current": current === index + 1 ? "true" : null,
+          onclick: () => frame.go(openExercise(index + 1)),
+        }),
+      ),
     ),
   );
 }
@@ -35,7 +46,10 @@ export function showExercise(frame, state, question, verdict) {
   return make(
     "section",
     { className: "card", "aria-labelledby": "exercise-title" },
-    make("p", { className: "eyebrow", textContent: `Exercise ${state.exercise} of ${EXERCISES.length}` }),
+    make("p", {
+      className: "eyebrow",
+      textContent: `Exercise ${state.exercise} of ${EXERCISES.length}`,
+    }),
     make("h2", { id: "exercise-title", textContent: exercise.title }),
     make("p", { className: "question", textContent: question }),
     exercise.choices ? makeChoices(exercise, state, answer) : makeNumber(state, answer),
@@ -43,31 +57,56 @@ export function showExercise(frame, state, question, verdict) {
     make(
       "p",
       { className: "row" },
-      make("button", { type: "button", className: "quiet", textContent: "Close", onclick: () => frame.go({ exercise: null, answer: null }) }),
+      make("button", {
+        type: "button",
+        className: "quiet",
+        textContent: "Close",
+        onclick: () => frame.go({ exercise: null, answer: null }),
+      }),
       state.exercise < EXERCISES.length
-        ? make("button", { type: "button", className: "quiet", textContent: "Next exercise", onclick: () => frame.go(openExercise(state.exercise + 1)) })
+        ? make("button", {
+            type: "button",
+            className: "quiet",
+            textContent: "Next exercise",
+            onclick: () => frame.go(openExercise(state.exercise + 1)),
+          })
         : null,
     ),
   );
 }
 
 function tell({ right, why }) {
-  return make("p", { className: right ? "verdict right" : "verdict wrong" },
-    make("strong", { textContent: right ? "Right. " : "Not so. " }), why);
+  return make(
+    "p",
+    { className: right ? "verdict right" : "verdict wrong" },
+    make("strong", { textContent: right ? "Right. " : "Not so. " }),
+    why,
+  );
 }
 
 function makeChoices({ choices }, state, answer) {
-  return make("div", { className: "choices" }, ...choices.map(([value, text]) =>
-    make("button", {
-      type: "button",
-      textContent: text,
-      "aria-pressed": String(state.answer === value),
-      onclick: () => answer(value),
-    })));
+  return make(
+    "div",
+    { className: "choices" },
+    ...choices.map(([value, text]) =>
+      make("button", {
+        type: "button",
+        textContent: text,
+        "aria-pressed": String(state.answer === value),
+        onclick: () => answer(value),
+      }),
+    ),
+  );
 }
 
 function makeNumber(state, answer) {
-  const input = make("input", { type: "number", id: "answer", required: true, value: state.answer ?? "", min: 0 });
+  const input = make("input", {
+    type: "number",
+    id: "answer",
+    required: true,
+    value: state.answer ?? "",
+    min: 0,
+  });
   return make(
     "form",
     {

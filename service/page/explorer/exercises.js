@@ -9,6 +9,7 @@
 import { GemmProblem } from "../model/scheduler/problem.js";
 import { choosePlan, NO_OPTIONS } from "../model/scheduler/plan.js";
 import { showNumber, showSeconds, showShare, showWhole } from "../units.js";
+import { findBest, findNearest } from "./guess.js";
 import { count, nameChoice } from "./words.js";
 
 const MATRIX = { kernel: "cublas", memory: "pinned", threads: 16 };
@@ -17,7 +18,7 @@ export const EXERCISES = [
   {
     title: "Count the waves",
     state: { ...MATRIX, m: 4096, n: 4096, k: 4096, dtype: "float32", device: "A100 SXM 40", f: 0 },
-    hides: ["words", "map", "curve", "numbers", "timeline"],
+    hides: ["words", "map", "last", "curve", "numbers", "timeline"],
     ask({ plan }) {
       const { tileM, tileN, slots } = plan.gpuCurve.grid;
       return `A block computes a tile of ${tileM} × ${tileN} elements of C, and ${slots} blocks run at once. C has ${plan.problem.m} × ${plan.problem.n} elements. In how many waves is it computed?`;
@@ -31,7 +32,7 @@ export const EXERCISES = [
   {
     title: "One more column",
     state: { ...MATRIX, m: 2048, n: 10241, k: 8192, dtype: "float32", device: "T4", f: 0 },
-    hides: ["map", "numbers"],
+    hides: ["map", "last", "numbers"],
     ask({ plan, planOther }) {
       const before = planOther({ n: plan.problem.n - 1 });
       const more = plan.totalSeconds / before.totalSeconds - 1;
@@ -64,7 +65,16 @@ export const EXERCISES = [
   },
   {
     title: "Find the split",
-    state: { m: 4096, n: 4096, k: 4096, dtype: "float64", memory: "pageable", device: "T4", threads: 2, f: 0 },
+    state: {
+      m: 4096,
+      n: 4096,
+      k: 4096,
+      dtype: "float64",
+      memory: "pageable",
+      device: "T4",
+      threads: 2,
+      f: 0,
+    },
     hides: ["numbers", "choice"],
     ask: () =>
       "The GPU's staircase falls as F grows, the CPU's line rises. Which F does the model choose? (Within one wave's rows is right.)",
@@ -76,8 +86,16 @@ export const EXERCISES = [
   },
   {
     title: "Twice the CPU",
-    state: { m: 4096, n: 4096, k: 4096, dtype: "float64", memory: "pageable", device: "T4", threads: 4 },
-    hides: ["words", "map", "curve", "numbers", "timeline", "choice"],
+    state: {
+      m: 4096,
+      n: 4096,
+      k: 4096,
+      dtype: "float64",
+      memory: "pageable",
+      device: "T4",
+      threads: 4,
+    },
+    hides: ["words", "map", "last", "curve", "numbers", "timeline", "choice"],
     ask({ planOther }) {
       const before = planOther({ threads: 2 });
       return `With 2 CPU threads F is ${showWhole(before.f)}, and the product takes ${showSeconds(before.totalSeconds)}. One thread is left to launch kernels and to copy. Now there are 4 threads. What happens to F?`;
@@ -97,25 +115,52 @@ export const EXERCISES = [
   },
   {
     title: "What holds it up?",
-    state: { ...MATRIX, kernel: "auto", m: 16384, n: 16384, k: 256, dtype: "float32", device: "H200" },
+    state: {
+      ...MATRIX,
+      kernel: "auto",
+      m: 16384,
+      n: 16384,
+      k: 256,
+      dtype: "float32",
+      device: "H200",
+    },
     hides: ["timeline"],
     ask: () =>
       "K is short here. Which queue of the GPU is at work for nearly all of the time, so that the CPU's help pays?",
-    choices: [["copy in", "Copies in"], ["kernel", "Kernels"], ["copy out", "Copies out"]],
+    choices: [
+      ["copy in", "Copies in"],
+      ["kernel", "Kernels"],
+      ["copy out", "Copies out"],
+    ],
     check(answer, { plan }) {
-      const busy = plan.listQueues().map(({ name, spans }) => [
-        name,
-        spans.reduce((sum, span) => sum + span.end - span.begin, 0),
-      ]);
-      const [longest] = busy.filter(([name]) => name !== "CPU").sort((one, other) => other[1] - one[1])[0];
+      const busy = plan
+        .listQueues()
+        .map(({ name, spans }) => [
+          name,
+          spans.reduce((sum, span) => sum + span.end - span.begin, 0),
+        ]);
+      const [longest] = busy
+        .filter(([name]) => name !== "CPU")
+        .sort((one, other) => other[1] - one[1])[0];
       const parts = busy.map(([name, seconds]) => `${name} ${showSeconds(seconds)}`).join(", ");
-      return { right: answer === longest, why: `At work: ${parts}. C is large and each element has little arithmetic, so the link is the limit.` };
+      return {
+        right: answer === longest,
+        why: `At work: ${parts}. C is large and each element has little arithmetic, so the link is the limit.`,
+      };
     },
   },
   {
     title: "When does the CPU help?",
-    state: { ...MATRIX, kernel: "auto", m: 8192, n: 8192, k: 8192, dtype: "float32", device: "H200" },
-    hides: ["words", "map", "numbers", "timeline", "choice"],
+    state: {
+      ...MATRIX,
+      kernel: "auto",
+      m: 8192,
+      n: 8192,
+      k: 8192,
+      dtype: "float32",
+      device: "H200",
+    },
+    hides: ["words", "map", "last", "numbers", "timeline", "choice"],
     ask: () =>
       "For this product the model leaves every row to the H200. For which change does it give the CPU rows?",
     choices: [
@@ -138,29 +183,30 @@ export const EXERCISES = [
   },
   {
     title: "Against the measurement",
-    state: { m: 4096, n: 4096, k: 4096, dtype: "float32", memory: "pageable", device: "host-h200", sms: 8 },
+    state: {
+      m: 4096,
+      n: 4096,
+      k: 4096,
+      dtype: "float32",
+      memory: "pageable",
+      device: "host-h200",
+      sms: 8,
+    },
     hides: [],
     ask({ plan, sweep }) {
       const points = sweep === undefined ? "many" : sweep.curve.length;
       return `An H200 was held to ${plan.sms} of its ${plan.profile.gpu.sm_count} multiprocessors and measured at ${points} values of F. Which F was the fastest? (An F that took at most 2% more is right.)`;
     },
     check(answer, { sweep }) {
-      if (sweep === undefined) return { right: false, why: "No measurement of this product is stored." };
+      if (sweep === undefined)
+        return { right: false, why: "No measurement of this product is stored." };
       const [best, seconds] = findBest(sweep.curve);
-      const wanted = Number(answer);
-      const nearest = sweep.curve.reduce((near, point) =>
-        Math.abs(point[0] - wanted) < Math.abs(near[0] - wanted) ? point : near,
-      );
+      const nearest = findNearest(sweep.curve, Number(answer));
       const why = `F = ${showWhole(best)} was the fastest, with ${showSeconds(seconds)}. The measured point nearest to your answer, F = ${showWhole(nearest[0])}, took ${showSeconds(nearest[1])}.`;
       return { right: answer !== "" && nearest[1] <= 1.02 * seconds, why };
     },
   },
 ];
-
-/** The fastest point of a measured curve. */
-export function findBest(curve) {
-  return curve.reduce((best, point) => (point[1] < best[1] ? point : best));
-}
 
 /** The plan of an exercise's product with other sizes, memory or threads. */
 export function planVariant(state, profile) {

@@ -25,10 +25,14 @@ export class Form {
         this.number("n", "N", "columns of B and C"),
         this.number("k", "K", "columns of A, rows of B"),
         this.choice("dtype", "Type", options(Object.keys(ITEM_BYTES))),
-        this.choice("memory", "Memory", [
-          ["pageable", "pageable (any array)"],
-          ["pinned", "pinned (page-locked)"],
-        ].filter(([value]) => MEMORIES.includes(value))),
+        this.choice(
+          "memory",
+          "Memory",
+          [
+            ["pageable", "pageable (any array)"],
+            ["pinned", "pinned (page-locked)"],
+          ].filter(([value]) => MEMORIES.includes(value)),
+        ),
       ]),
       this.group("Machine", [
         this.choice("device", "Device", []),
@@ -57,7 +61,14 @@ export class Form {
 
   number(name, label, hint) {
     const { least, most } = findLimits(name);
-    const input = make("input", { type: "number", id: name, min: least, max: most, step: "any", inputMode: "decimal" });
+    const input = make("input", {
+      type: "number",
+      id: name,
+      min: least,
+      max: most,
+      step: "any",
+      inputMode: "decimal",
+    });
     return this.field(name, label, hint, input);
   }
 
@@ -71,7 +82,13 @@ export class Form {
     input.addEventListener("change", () => this.change(name, input));
     const described = hint ? make("small", { id: `${name}-hint`, textContent: hint }) : null;
     if (described) input.setAttribute("aria-describedby", described.id);
-    const row = make("div", { className: WIDE.includes(name) ? "field wide" : "field" }, make("label", { htmlFor: name, textContent: label }), input, described);
+    const row = make(
+      "div",
+      { className: WIDE.includes(name) ? "field wide" : "field" },
+      make("label", { htmlFor: name, textContent: label }),
+      input,
+      described,
+    );
     this.fields.set(name, { row, input });
     return row;
   }
@@ -89,7 +106,8 @@ export class Form {
     if (input.value === "") changes[name] = null;
     if (name === "kernel") changes.tile = null;
     if (name === "device") Object.assign(changes, { sms: null, rate: null });
-    if (name === "dtype") Object.assign(changes, { kernel: "auto", tile: null, accuracy: null, rate: null });
+    if (name === "dtype")
+      Object.assign(changes, { kernel: "auto", tile: null, accuracy: null, rate: null });
     this.frame.go({ f: null, guess: null, exercise: null, answer: null, ...changes });
   }
 
@@ -97,7 +115,8 @@ export class Form {
   tell(message, name = null) {
     this.problem.hidden = message === null;
     this.problem.textContent = message ?? "";
-    for (const [one, { input }] of this.fields) input.setAttribute("aria-invalid", String(one === name));
+    for (const [one, { input }] of this.fields)
+      input.setAttribute("aria-invalid", String(one === name));
   }
 
   /** Fill the form in. */
@@ -106,7 +125,10 @@ export class Form {
     const names = [...new Set(listKernels(state.dtype).map((spec) => spec.name))];
     this.fill("kernel", [["auto", "auto: the fastest"], ...names.map((name) => [name, name])]);
     const tiles = listKernels(state.dtype).filter((spec) => spec.name === state.kernel);
-    this.fill("tile", [["", state.kernel === "auto" ? "auto" : "the fastest"], ...tiles.map(({ tile }) => [tile, tile.replaceAll("x", " × ")])]);
+    this.fill("tile", [
+      ["", state.kernel === "auto" ? "auto" : "the fastest"],
+      ...tiles.map(({ tile }) => [tile, tile.replaceAll("x", " × ")]),
+    ]);
     for (const [name, { input }] of this.fields) input.value = state[name] ?? "";
     for (const name of ["smcount", "clock", "memclock", "capability", "memgib", "link"]) {
       this.fields.get(name).row.hidden = state.device !== "typed";
@@ -116,8 +138,12 @@ export class Form {
     threads.disabled = !free;
     if (profile) {
       if (!free) threads.value = profile.cpu.threads;
-      this.fields.get("rate").input.placeholder = String(Number(profile.findCpuRate(state.dtype).gflops.toPrecision(4)));
-      this.fields.get("sms").input.placeholder = profile.gpu ? String(profile.gpu.sm_count) : "none";
+      this.fields.get("rate").input.placeholder = String(
+        Number(profile.findCpuRate(state.dtype).gflops.toPrecision(4)),
+      );
+      this.fields.get("sms").input.placeholder = profile.gpu
+        ? String(profile.gpu.sm_count)
+        : "none";
     }
     this.tell(null);
   }
@@ -139,5 +165,7 @@ export class Form {
 }
 
 function fill(list, options) {
-  list.replaceChildren(...options.map(([value, label]) => make("option", { value, textContent: label })));
+  list.replaceChildren(
+    ...options.map(([value, label]) => make("option", { value, textContent: label })),
+  );
 }

@@ -1,8 +1,17 @@
 /** Colours: a scale for waves that colour-blind people can read (viridis), and one for each queue. */
 
 const WAVES = [
-  "#440154", "#482475", "#414487", "#355f8d", "#2a788e",
-  "#21918c", "#22a884", "#44bf70", "#7ad151", "#bddf26", "#fde725",
+  "#440154",
+  "#482475",
+  "#414487",
+  "#355f8d",
+  "#2a788e",
+  "#21918c",
+  "#22a884",
+  "#44bf70",
+  "#7ad151",
+  "#bddf26",
+  "#fde725",
 ];
 
 /** The colours of the drawings, light or dark as the page is. */

@@ -13,7 +13,9 @@ export function composePicture(title, subtitle, parts) {
   let y = MARGIN + 26;
   const placed = [];
   for (const { heading, figure } of parts) {
-    placed.push(write(MARGIN, y + 40, heading, { fill: colours.text, "font-size": 15, "font-weight": 600 }));
+    placed.push(
+      write(MARGIN, y + 40, heading, { fill: colours.text, "font-size": 15, "font-weight": 600 }),
+    );
     const copy = figure.cloneNode(true);
     copy.setAttribute("x", MARGIN);
     copy.setAttribute("y", y + 52);

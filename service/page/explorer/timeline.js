@@ -26,13 +26,27 @@ export function drawTimeline(plan, queues, width) {
       write(at, bottom + 16, showNumber(tick), style),
     );
   }
-  figure.append(write(width - 12, height - 2, unit === "s" ? "seconds" : unit, { "text-anchor": "end", fill: colours.faint }));
+  figure.append(
+    write(width - 12, height - 2, unit === "s" ? "seconds" : unit, {
+      "text-anchor": "end",
+      fill: colours.faint,
+    }),
+  );
   queues.forEach(({ name, spans }, lane) => {
     const y = TOP + lane * LANE;
-    figure.append(write(LEFT - 10, y + LANE / 2 + 4, name, { "text-anchor": "end", fill: colours.text }));
+    figure.append(
+      write(LEFT - 10, y + LANE / 2 + 4, name, { "text-anchor": "end", fill: colours.text }),
+    );
     for (const span of mergeClose(spans, end / (width - LEFT))) {
       const wide = Math.max(0.6, x(span.end) - x(span.begin) - 0.6);
-      const bar = { x: x(span.begin), y: y + 4, width: wide, height: LANE - 8, rx: 1.5, fill: colours[name] };
+      const bar = {
+        x: x(span.begin),
+        y: y + 4,
+        width: wide,
+        height: LANE - 8,
+        rx: 1.5,
+        fill: colours[name],
+      };
       figure.append(draw("rect", bar, draw("title", {}, tellSpan(name, span))));
     }
   });

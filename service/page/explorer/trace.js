@@ -21,17 +21,23 @@ export function renderTrace(plan, queues, measured, machine) {
   queues.forEach(({ name: queue, spans }, index) => {
     lane(1, index + 1, queue);
     for (const span of spans) {
-      events.push({ ...place(1, index + 1, span.begin, span.end), name: tellSpan(queue, span).split(",").slice(0, 2).join(","), cat: queue });
+      events.push({
+        ...place(1, index + 1, span.begin, span.end),
+        name: tellSpan(queue, span).split(",").slice(0, 2).join(","),
+        cat: queue,
+      });
     }
   });
   if (measured !== undefined) {
     name(2, `measured on ${machine}, F = ${measured.f}`);
-    [["GPU part", measured.gpu_seconds], ["CPU part", measured.cpu_seconds]].forEach(
-      ([part, seconds], index) => {
-        lane(2, index + 1, part);
-        if (seconds > 0) events.push({ ...place(2, index + 1, 0, seconds), name: part, cat: "measured" });
-      },
-    );
+    [
+      ["GPU part", measured.gpu_seconds],
+      ["CPU part", measured.cpu_seconds],
+    ].forEach(([part, seconds], index) => {
+      lane(2, index + 1, part);
+      if (seconds > 0)
+        events.push({ ...place(2, index + 1, 0, seconds), name: part, cat: "measured" });
+    });
   }
   const { m, n, k, dtype, memory } = plan.problem;
   const otherData = { product: `${m}×${n}×${k} ${dtype}, ${memory} memory`, machine };

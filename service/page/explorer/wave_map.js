@@ -34,6 +34,13 @@ export function drawWaveMap(plan, width) {
   return figure;
 }
 
+/** What the drawing shows, for those who read it. */
+export function tellWaveMap(plan) {
+  if (!plan.gpuCurve || plan.gpuRows === 0) return "Hatched: the CPU computes these rows.";
+  const waves = "Each colour is a wave: tiles that run at the same time.";
+  return plan.f === 0 ? waves : `${waves} The last rows, hatched, are the CPU's.`;
+}
+
 function middle(colours) {
   return { "text-anchor": "middle", fill: colours.faint };
 }
@@ -74,14 +81,16 @@ function drawWaves(map) {
 function outline({ left, top, room, height, plan }, grid, [first, last]) {
   const across = grid.tilesPerTileRow;
   const x = (column) => round(left + Math.min(room, (column * grid.tileN * room) / plan.problem.n));
-  const y = (row) => round(top + (Math.min(plan.gpuRows, row * grid.tileM) * height) / plan.problem.m);
+  const y = (row) =>
+    round(top + (Math.min(plan.gpuRows, row * grid.tileM) * height) / plan.problem.m);
   const [fromRow, toRow] = [divideDown(first, across), divideDown(last, across)];
   const [fromColumn, toColumn] = [first - fromRow * across, last - toRow * across];
   const right = round(left + room);
   if (fromRow === toRow) {
     return `M${x(fromColumn)} ${y(fromRow)}H${x(toColumn)}V${y(fromRow + 1)}H${x(fromColumn)}Z`;
   }
-  const end = toColumn === 0 ? `V${y(toRow)}H${left}` : `V${y(toRow)}H${x(toColumn)}V${y(toRow + 1)}H${left}`;
+  const end =
+    toColumn === 0 ? `V${y(toRow)}H${left}` : `V${y(toRow)}H${x(toColumn)}V${y(toRow + 1)}H${left}`;
   const begin = fromColumn === 0 ? "Z" : `V${y(fromRow + 1)}H${x(fromColumn)}Z`;
   return `M${x(fromColumn)} ${y(fromRow)}H${right}${end}${begin}`;
 }
@@ -92,11 +101,14 @@ function drawGrid({ plan, figure, colours, left, top, room, height, pixelsARow }
   if (tileWidth < 6 || tileHeight < 6) return;
   const bottom = round(top + (plan.gpuRows * height) / plan.problem.m);
   let path = "";
-  for (let x = tileWidth; x < room - 1; x += tileWidth) path += `M${round(left + x)} ${top}V${bottom}`;
+  for (let x = tileWidth; x < room - 1; x += tileWidth)
+    path += `M${round(left + x)} ${top}V${bottom}`;
   for (let y = top + tileHeight; y < bottom - 1; y += tileHeight) {
     path += `M${left} ${round(y)}H${round(left + room)}`;
   }
-  figure.append(draw("path", { d: path, stroke: colours.surface, "stroke-opacity": 0.35, fill: "none" }));
+  figure.append(
+    draw("path", { d: path, stroke: colours.surface, "stroke-opacity": 0.35, fill: "none" }),
+  );
 }
 
 function labelWaves(map, grid, tiles) {
@@ -106,7 +118,11 @@ function labelWaves(map, grid, tiles) {
     const at = divideDown((wave * grid.slots + last - 1) / 2, grid.tilesPerTileRow);
     const rows = Math.min(plan.gpuRows, (at + 0.5) * grid.tileM);
     const y = top + (rows * height) / plan.problem.m + 4;
-    const style = { fill: findInk(wave, plan.waves), "text-anchor": "middle", "pointer-events": "none" };
+    const style = {
+      fill: findInk(wave, plan.waves),
+      "text-anchor": "middle",
+      "pointer-events": "none",
+    };
     figure.append(write(round(left + room / 2), round(y), `wave ${wave + 1}`, style));
   }
 }
@@ -115,14 +131,22 @@ function drawCpuRows({ plan, figure, colours, left, top, room, height }) {
   const y = round(top + (plan.gpuRows * height) / plan.problem.m);
   const tall = Math.max(2, top + height - y);
   const hatch = draw("pattern", {
-    id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)",
+    id: "hatch",
+    width: 7,
+    height: 7,
+    patternUnits: "userSpaceOnUse",
+    patternTransform: "rotate(45)",
   });
   hatch.append(
     draw("rect", { width: 7, height: 7, fill: colours.surface }),
     draw("rect", { width: 3, height: 7, fill: colours.CPU }),
   );
   const rows = draw("rect", {
-    x: left, y: Math.min(y, top + height - 2), width: room, height: tall, fill: "url(#hatch)",
+    x: left,
+    y: Math.min(y, top + height - 2),
+    width: room,
+    height: tall,
+    fill: "url(#hatch)",
   });
   rows.append(draw("title", {}, `the CPU's rows: ${showWhole(plan.f)}`));
   const text = `F = ${showWhole(plan.f)}: the CPU's rows`;

@@ -7,7 +7,10 @@ export function tellPlan(plan) {
   const total = plan.totalSeconds;
   if (plan.spec === null) return `The CPU computes every row: ${showSeconds(total)}`;
   const before = plan.wavesGpuOnly;
-  const waves = plan.waves === before ? count(before, "wave") : `${showWhole(before)} → ${count(plan.waves, "wave")}`;
+  const waves =
+    plan.waves === before
+      ? count(before, "wave")
+      : `${showWhole(before)} → ${count(plan.waves, "wave")}`;
   const split = plan.tailSplit ? " and split along K" : "";
   const share = plan.tailUtilization < 1 ? `${showShare(plan.tailUtilization)} ` : "";
   const last = `the last one ${share}full${split}`;

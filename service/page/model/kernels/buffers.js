@@ -19,7 +19,11 @@ export function fitBuffers(problem, panelRows, firstRows, limitBytes) {
 
 function fitWhole(problem, panelRows, firstRows, limitBytes) {
   const tall = Math.max(panelRows, firstRows);
-  const choices = [[tall, 6], [tall, 3], [panelRows, 3]];
+  const choices = [
+    [tall, 6],
+    [tall, 3],
+    [panelRows, 3],
+  ];
   choices.push(...halve(panelRows, problem.tileM).map((rows) => [rows, 2]));
   for (const [rows, slots] of choices) {
     const buffers = size(problem, rows, problem.k, problem.n, slots, 1);
@@ -98,7 +102,8 @@ function size(problem, rows, depth, columns, slots, bSlots) {
 
 function countSplitBytes(problem, rows, columns, depth) {
   const lines =
-    divideUp(rows, problem.tileM) * problem.tileM + divideUp(columns, problem.tileN) * problem.tileN;
+    divideUp(rows, problem.tileM) * problem.tileM +
+    divideUp(columns, problem.tileN) * problem.tileN;
   const steps = divideUp(depth, problem.tileK) * problem.tileK;
   return VERDICT_BYTES + lines * steps * problem.splitItemBytes;
 }

@@ -16,7 +16,9 @@ export function listRunnable(capability) {
 function runsOn(spec, capability) {
   const newest = spec.max_compute_capability ?? capability;
   const least = spec.min_compute_capability;
-  return compareCapabilities(least, capability) <= 0 && compareCapabilities(capability, newest) <= 0;
+  return (
+    compareCapabilities(least, capability) <= 0 && compareCapabilities(capability, newest) <= 0
+  );
 }
 
 function compareCapabilities(one, other) {

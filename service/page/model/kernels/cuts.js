@@ -7,8 +7,16 @@ import { timeSchedule } from "./schedule.js";
 import { cutSteps } from "./steps.js";
 
 const {
-  PANELS, DRAINS, DEPTH_STEPS, WIDTHS, COLUMN_PARTS, DEPTH_QUANTUM,
-  USUAL_PANELS, USUAL_DRAIN, USUAL_DEPTH_STEPS, NEAR,
+  PANELS,
+  DRAINS,
+  DEPTH_STEPS,
+  WIDTHS,
+  COLUMN_PARTS,
+  DEPTH_QUANTUM,
+  USUAL_PANELS,
+  USUAL_DRAIN,
+  USUAL_DEPTH_STEPS,
+  NEAR,
 } = TABLES.constants;
 
 const plans = new Memory(512);

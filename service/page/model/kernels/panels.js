@@ -24,8 +24,17 @@ export class PanelProblem {
   /** What tells this problem from others. */
   get key() {
     return [
-      this.m, this.n, this.k, this.itemBytes, this.tileM, this.tileN, this.tileK, this.slots,
-      this.splitItemBytes, this.splitsTail, this.staged,
+      this.m,
+      this.n,
+      this.k,
+      this.itemBytes,
+      this.tileM,
+      this.tileN,
+      this.tileK,
+      this.slots,
+      this.splitItemBytes,
+      this.splitsTail,
+      this.staged,
     ].join();
   }
 
@@ -67,7 +76,7 @@ export function roundToWaves(problem, rows, near) {
 /** Cut M into panels [start, stop): the first, then equal ones, halving down to the last. */
 export function cutRows(problem, firstRows, panelRows, lastRows) {
   const panels = [[0, Math.min(firstRows, problem.m)]];
-  for (let start = panels[0][1]; start < problem.m; ) {
+  for (let start = panels[0][1]; start < problem.m;) {
     const left = problem.m - start;
     const halved = Math.max(divideDown(divideDown(left, 2), lastRows), 1) * lastRows;
     const size = Math.min(panelRows, left, halved);

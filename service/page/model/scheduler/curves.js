@@ -67,9 +67,7 @@ export function buildGpuCurve(problem, profile, spec, model, sms) {
     staged: problem.memory === "pageable",
   });
   const rates = buildRates(problem, profile, model);
-  const correction = profile.corrections.find(
-    classifyGpuRun(problem, panels, rates, spec, false),
-  );
+  const correction = profile.corrections.find(classifyGpuRun(problem, panels, rates, spec, false));
   const memoryBytes = Math.trunc(MEMORY_SHARE * profile.gpu.memory_bytes);
   return new GpuCurve({ problem: panels, rates, memoryBytes, correction });
 }

@@ -94,7 +94,9 @@ export class Plan {
       const scale = this.predicted.gpuSeconds / timeline.seconds;
       const stretch = (spans) =>
         spans.flatMap((span, index) =>
-          span === null ? [] : [{ begin: span[0] * scale, end: span[1] * scale, step: steps[index] }],
+          span === null
+            ? []
+            : [{ begin: span[0] * scale, end: span[1] * scale, step: steps[index] }],
         );
       queues.push({ name: "copy in", spans: stretch(timeline.copiesIn) });
       queues.push({ name: "kernel", spans: stretch(timeline.kernels) });
