@@ -8,25 +8,18 @@ export class Service {
     const { home, docs } = document.documentElement.dataset;
     this.present = home === "service";
     this.docs = this.present && docs === "on";
-    this.answers = new Map();
   }
 
-  /** A JSON answer of the service; asked for once. A `KeyMissing` where a key is needed. */
-  async get(path) {
-    if (!this.answers.has(path)) this.answers.set(path, await this.fetch(path));
-    return this.answers.get(path);
-  }
-
-  /** Keep a key until the tab is closed, and forget what was answered without it. */
+  /** Keep a key until the tab is closed. */
   setKey(key) {
     sessionStorage.setItem(KEY, key);
-    this.answers.clear();
   }
 
-  async fetch(path) {
+  /** A JSON answer of the service as it is now; a `KeyMissing` where a key is needed. */
+  async get(path) {
     const key = sessionStorage.getItem(KEY);
     const headers = key ? { Authorization: `Bearer ${key}` } : {};
-    const response = await fetch(path, { headers, credentials: "omit" });
+    const response = await fetch(path, { headers, credentials: "omit", cache: "no-store" });
     if (response.status === 401 || response.status === 403) throw new KeyMissing(key !== null);
     if (!response.ok) throw new Error(`${path} answered ${response.status}`);
     return response.json();

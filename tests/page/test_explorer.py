@@ -17,7 +17,8 @@ from docs.browser import Browser, Page
 from docs.explorer_page import PAGE
 from docs.explorer_pictures import PICTURES
 from tests.browsers import SHOWN, go, show
-from tests.server import RunningServer, Start
+from tests.processes import wait_until
+from tests.server import NPY, RunningServer, Start, encode_npy
 from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.presets import PRESETS
@@ -80,6 +81,26 @@ def test_every_f_is_that_of_the_service(page: Page, shared_server: RunningServer
         show(page, f"{shared_server.url}/#{urlencode({**query, 'threads': threads, 'f': f})}")
         expected = f, plan["waves"], plan["predicted"]["total_seconds"]
         assert tuple(read_shown(page).values()) == expected
+
+
+def test_runs_of_the_service_correct_what_the_page_shows_next(
+    page: Page, server: RunningServer
+) -> None:
+    content = encode_npy(np.ones((700, 600))) + encode_npy(np.ones((600, 500)))
+    query = {"m": 700, "n": 500, "k": 600, "dtype": "float64"}
+    before = server.client.get("/v1/plan", params=query).json()["predicted"]["total_seconds"]
+    show(page, f"{server.url}/#{urlencode({**query, 'device': 'here'})}")
+    assert read_shown(page)["seconds"] == before
+
+    def has_run() -> bool:
+        server.client.post("/v1/matmul", content=content, headers=NPY).raise_for_status()
+        plan = server.client.get("/v1/plan", params=query).json()
+        return bool(plan["profile"]["corrections"])
+
+    wait_until(has_run)
+    after = server.client.get("/v1/plan", params=query).json()["predicted"]["total_seconds"]
+    go(page, "location.hash += '&f=700'")
+    assert read_shown(page)["seconds"] == after != before
 
 
 def test_one_file_works_without_service_gpu_and_network(page: Page) -> None:
