@@ -35,7 +35,6 @@ _CONSTANTS: Final = {
         *("PANELS", "DRAINS", "DEPTH_STEPS", "WIDTHS", "COLUMN_PARTS"),
         *("_USUAL_PANELS", "_USUAL_DRAIN", "_USUAL_DEPTH_STEPS", "_NEAR"),
     ),
-    "kernels.transfer.host_library": ("STAGING_THREADS",),
     "cpu.blocks": ("MIN_BLOCK_FLOPS", "MIN_BLOCK_ELEMENTS", "_MOST_TERMS"),
     "scheduler.problem": ("ITEM_BYTES", "MEMORIES"),
     "scheduler.options": ("ACCURACIES", "DEFAULT_ACCURACY"),
@@ -49,7 +48,7 @@ _CONSTANTS: Final = {
         *("PEAK_SHARE", "TILE_SHARE", "LAUNCH_SECONDS", "LINK_SHARE", "CALL_SECONDS"),
         *("STEP_SECONDS", "COPY_SECONDS", "CPU_THREAD_GFLOPS", "PINNED_STRETCH", "START_SECONDS"),
         *("COPIER_GBYTES_PER_SECOND", "STAGED_STRETCH", "CPU_WRITE_GBYTES_PER_SECOND", "TOGETHER"),
-        *("_THREADS_AN_SM", "_BLOCKS_AN_SM"),
+        *("_THREADS_AN_SM", "_BLOCKS_AN_SM", "STAGING_THREADS"),
     ),
     "service.api.plan_schemas": ("MAX_SIZE",),
 }
