@@ -25,7 +25,6 @@ _BEYOND: Final = 10  # descriptors from here on are not those that the browser w
 
 _ARGUMENTS: Final = (
     "--headless=new",
-    "--no-sandbox",  # root in a container has no other way
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--disable-background-networking",
@@ -39,6 +38,14 @@ _ARGUMENTS: Final = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--remote-debugging-pipe",
 )
+
+FONTS: Final = Path("/usr/share/fonts/truetype/dejavu")
+_FONT_SETTINGS: Final = f"""<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><dir>{FONTS}</dir><cachedir prefix="cwd">fonts</cachedir>
+<match><edit name="family" mode="prepend" binding="strong"><string>DejaVu Sans</string></edit>
+</match>
+</fontconfig>"""
+"""Pictures differ by their fonts, so the browser has DejaVu only, where it is installed."""
 
 
 class BrowserError(Exception):
@@ -223,12 +230,16 @@ def start_browser() -> Iterator[Browser]:
         # Chromium reads commands from descriptor 3 and writes answers to 4.
         pipes = [fcntl(one, F_DUPFD_CLOEXEC, _BEYOND) for one in (their_read, their_write)]
         script = f'exec "$@" 3</proc/self/fd/{pipes[0]} 4>/proc/self/fd/{pipes[1]}'
+        (Path(folder) / "fonts.conf").write_text(_FONT_SETTINGS, encoding="utf-8")
+        fonts = {"FONTCONFIG_FILE": f"{folder}/fonts.conf"} if FONTS.is_dir() else {}
+        # Chromium has no sandbox for root, as in a container.
+        arguments = [*_ARGUMENTS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
         log = Path(folder) / "log"
         with log.open("wb") as errors:
             process = subprocess.Popen(
-                ["sh", "-c", script, "sh", command, *_ARGUMENTS, f"--user-data-dir={folder}"],
+                ["sh", "-c", script, "sh", command, *arguments, f"--user-data-dir={folder}"],
+                cwd=folder, env={**os.environ, **fonts}, pass_fds=pipes,
                 stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
-                pass_fds=pipes,
             )  # fmt: skip
         for one in (their_read, their_write, *pipes):
             os.close(one)

@@ -29,6 +29,7 @@ LONG_FILES: Final = (
     *("service/storage/test_many_jobs", "service/storage/test_arena_rules"),
     *("service/storage/test_arena_chaos", "service/jobs/test_restart", "benchmarks/test_http"),
     *("service/wire/test_protocol", "service/storage/test_away", "service/api/test_leases"),
+    "page/test_explorer",
     *("service/jobs/test_dispatch", "service/storage/test_listing", "client/test_jobs"),
 )
 """Files that take long: they begin, so that no process is busy alone at the end."""

@@ -2,6 +2,7 @@
 
 import { MachineProfile } from "./model/scheduler/machine.js";
 import { buildCpuProfile, buildPresetProfile, describeGpu } from "./model/scheduler/estimate.js";
+import { Refusal } from "./model/refusal.js";
 import { SWEEPS } from "./model/sweeps.js";
 import { TABLES } from "./model/tables.js";
 
@@ -47,7 +48,7 @@ export async function findFirst(service) {
 
 /** The profile of the machine that a state names; a rejection where the service does not tell it. */
 export async function findProfile(state, service) {
-  if (state.device !== "here") return buildProfile(state);
+  if (state.device !== "here" || !service.present) return buildProfile(state);
   return setRate(state, new MachineProfile(await service.get(PROFILE)));
 }
 
@@ -66,6 +67,7 @@ function buildMachine(state) {
   if (device === "cpu") return buildCpuProfile(threads);
   const preset = TABLES.presets.find((one) => one.name === device);
   if (preset !== undefined) return buildPresetProfile(preset, threads);
+  if (device !== "typed") throw new Refusal("device", device, "a machine of the list");
   return buildPresetProfile(
     describeGpu({
       smCount: state.smcount,

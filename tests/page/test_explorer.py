@@ -150,8 +150,14 @@ def test_what_cannot_be_planned_is_said_at_its_field(page: Page) -> None:
     assert read_headline(page)
 
 
+def test_the_machine_of_a_service_is_refused_where_there_is_no_service(page: Page) -> None:
+    show(page, f"{FILE}#device=here&threads=2")
+    assert page.run("document.querySelector('.problem').textContent").startswith("device is")
+    assert page.run("document.getElementById('device').getAttribute('aria-invalid')") == "true"
+
+
 def test_an_address_that_makes_no_sense_shows_the_usual_product(page: Page) -> None:
-    show(page, f"{FILE}#m=-3&n=x&k=1e99&dtype=%3Cb%3E&device=%3Cimg%20src=x%3E&threads=0&f=1.5")
+    show(page, f"{FILE}#m=-3&n=x&k=1e99&dtype=%3Cb%3E&kernel=auto&device=T4&threads=0&f=1.5")
     assert read_headline(page)
     assert page.run("document.getElementById('m').value") == "4096"
     assert page.problems == []
