@@ -14,8 +14,10 @@ const GIB = 2 ** 30;
 const measured = new Map(SWEEPS.map((one) => [one.name, new MachineProfile(one.profile)]));
 
 /** Machines by groups, as a list to choose from: [group, [[value, label], …]]. */
-export function listMachines(service) {
+export function listMachines(service, gpus) {
   const here = service.present ? [["here", "This machine"]] : [];
+  if (gpus.length > 1)
+    here.push(...gpus.map(({ index, name }) => [`cuda:${index}`, `GPU ${index}: ${name}`]));
   return [
     ["Measured", [...here, ...SWEEPS.map((one) => [one.name, `${one.profile.device}, measured`])]],
     ["From data sheets", TABLES.presets.map((one) => [one.name, one.name])],
@@ -31,7 +33,21 @@ export function listMachines(service) {
 
 /** Whether the number of CPU threads is free: what was measured holds for its own number. */
 export function hasFreeThreads(state) {
-  return state.device !== "here" && !measured.has(state.device);
+  return !isServed(state) && !measured.has(state.device);
+}
+
+/** Whether the machine's profile is the service's to tell. */
+export function isServed({ device }) {
+  return device === "here" || device.startsWith("cuda:");
+}
+
+/** The GPUs of the service's machine; null where it does not tell. */
+export async function findGpus(service) {
+  try {
+    return service.present ? (await service.get("v1/devices")).devices : [];
+  } catch {
+    return null; // the view says why when this machine is asked for
+  }
 }
 
 /** The device and threads of a page that was opened without any. */
@@ -48,8 +64,9 @@ export async function findFirst(service) {
 
 /** The profile of the machine that a state names; a rejection where the service does not tell it. */
 export async function findProfile(state, service) {
-  if (state.device !== "here" || !service.present) return buildProfile(state);
-  return setRate(state, new MachineProfile(await service.get(PROFILE)));
+  if (!isServed(state) || !service.present) return buildProfile(state);
+  const query = state.device === "here" ? "" : `?device=${encodeURIComponent(state.device)}`;
+  return setRate(state, new MachineProfile(await service.get(PROFILE + query)));
 }
 
 /** The profile of a machine that need not be asked for. */

@@ -6,7 +6,7 @@
 
 import { make } from "./dom.js";
 import { EXPLORER } from "./explorer/view.js";
-import { findFirst } from "./machines.js";
+import { findFirst, findGpus } from "./machines.js";
 import { Service } from "./service.js";
 import { readState, writeState } from "./state.js";
 
@@ -14,7 +14,7 @@ const VIEWS = [EXPLORER];
 
 const root = document.getElementById("view");
 const service = new Service();
-const frame = { service, go, state: null };
+const frame = { service, go, state: null, gpus: null };
 let mounted = null;
 
 function go(changes) {
@@ -22,9 +22,13 @@ function go(changes) {
 }
 
 async function show() {
-  const state = readState(location.hash);
-  if (state.device === null || state.threads === null) {
-    const first = await findFirst(service);
+  const { hash } = location;
+  const state = readState(hash);
+  frame.gpus ??= await findGpus(service);
+  const isBare = state.device === null || state.threads === null;
+  const first = isBare ? await findFirst(service) : null;
+  if (location.hash !== hash) return; // another address came meanwhile
+  if (isBare) {
     state.device ??= first.device;
     state.threads ??= first.threads;
     history.replaceState(null, "", writeState(state));

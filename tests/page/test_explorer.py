@@ -156,6 +156,14 @@ def test_the_machine_of_a_service_is_refused_where_there_is_no_service(page: Pag
     assert page.run("document.getElementById('device').getAttribute('aria-invalid')") == "true"
 
 
+def test_a_gpu_that_the_service_lacks_is_refused_at_its_field(
+    page: Page, shared_server: RunningServer
+) -> None:
+    show(page, f"{shared_server.url}/#device=cuda:7&threads=2")
+    assert page.run("document.querySelector('.problem').textContent").startswith("device is")
+    assert page.run("document.getElementById('device').getAttribute('aria-invalid')") == "true"
+
+
 def test_an_address_that_makes_no_sense_shows_the_usual_product(page: Page) -> None:
     show(page, f"{FILE}#m=-3&n=x&k=1e99&dtype=%3Cb%3E&kernel=auto&device=T4&threads=0&f=1.5")
     assert read_headline(page)

@@ -150,7 +150,7 @@ export class Form {
 
   fillMachines(state) {
     const { input } = this.fields.get("device");
-    const groups = listMachines(this.frame.service).map(([label, machines]) => {
+    const groups = listMachines(this.frame.service, this.frame.gpus ?? []).map(([label, machines]) => {
       const group = make("optgroup", { label });
       fill(group, machines);
       return group;

@@ -1,7 +1,7 @@
 /** The wave explorer: one product on one machine, as tiles, curves, a timeline and words. */
 
 import { make } from "../dom.js";
-import { buildProfile, findProfile, findSweep } from "../machines.js";
+import { buildProfile, findProfile, findSweep, isServed } from "../machines.js";
 import { Refusal } from "../model/refusal.js";
 import { KeyMissing } from "../service.js";
 import { showWhole } from "../units.js";
@@ -242,7 +242,7 @@ class Explorer {
     const { state, plan, chosen, sweep } = this;
     const planOther = (changes) => {
       const other = { ...state, ...changes };
-      return planVariant(other, state.device === "here" ? this.profile : buildProfile(other));
+      return planVariant(other, isServed(state) ? this.profile : buildProfile(other));
     };
     return { plan, chosen, planOther, sweep };
   }
