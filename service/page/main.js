@@ -41,8 +41,9 @@ async function show() {
     document.title = `${view.title} · wavetrim`;
     listViews(view);
   }
+  const shown = location.hash;
   await mounted.show(state);
-  root.dataset.shown = location.hash;
+  root.dataset.shown = shown;
 }
 
 function listViews(current) {

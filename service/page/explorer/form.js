@@ -150,11 +150,13 @@ export class Form {
 
   fillMachines(state) {
     const { input } = this.fields.get("device");
-    const groups = listMachines(this.frame.service, this.frame.gpus ?? []).map(([label, machines]) => {
-      const group = make("optgroup", { label });
-      fill(group, machines);
-      return group;
-    });
+    const groups = listMachines(this.frame.service, this.frame.gpus ?? []).map(
+      ([label, machines]) => {
+        const group = make("optgroup", { label });
+        fill(group, machines);
+        return group;
+      },
+    );
     input.replaceChildren(...groups);
     input.value = state.device;
   }
