@@ -122,7 +122,7 @@ image-test: $(ENVIRONMENT) ## build the container image and run a multiplication
 
 # --- keeping the repository ------------------------------------------------------------------
 
-.PHONY: readme figures wheel wheel-test lock clean
+.PHONY: readme figures explorer wheel wheel-test lock clean
 readme: $(ENVIRONMENT) figures ## write README.md's tables and sessions anew
 	$(PY) -m benchmarks.readme
 	$(PY) -m docs.session
@@ -137,6 +137,13 @@ figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from ben
 	$(PY) -m benchmarks.http.plot
 	$(PY) -m benchmarks.verify.tables
 	$(PY) -m benchmarks.cluster.pages
+	$(PY) -m docs.explorer_tables
+	$(PY) -m docs.explorer_page
+
+explorer: $(ENVIRONMENT) ## write the wave explorer's tables, its single file and its pictures anew (needs Chromium)
+	$(PY) -m docs.explorer_tables
+	$(PY) -m docs.explorer_page
+	$(PY) -m docs.explorer_pictures
 
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
 	$(UV) build --wheel --clear --require-hashes --build-constraints requirements/build.lock --out-dir dist

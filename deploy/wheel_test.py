@@ -14,6 +14,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 from typing import Final
+from urllib.request import urlopen
 
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
@@ -179,6 +180,9 @@ def serve(environment: Environment, folder: Path) -> None:
     )
     try:
         wait_until_ready(f"http://127.0.0.1:{port}", is_running=lambda: service.poll() is None)
+        for path in ("/", "/page/main.js", "/page/model/tables.js", "/page/vendor/swagger-ui.css"):
+            with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+                expect(len(answer.read()) > 100, f"{path} is empty")
         service.send_signal(signal.SIGTERM)
         status = service.wait(timeout=30)
     finally:
@@ -186,7 +190,7 @@ def serve(environment: Environment, folder: Path) -> None:
             service.kill()
             service.wait()
     expect(status == 0, f"the service ended with {status} after SIGTERM, not 0")
-    report("served /healthz/ready, and ended with 0 after SIGTERM")
+    report("served /healthz/ready and the pages, and ended with 0 after SIGTERM")
 
 
 def check_editable(environment: Environment) -> None:

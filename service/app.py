@@ -17,7 +17,18 @@ from starlette.exceptions import HTTPException
 
 from wavetrim.scheduler.cluster.start import check_token
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.api import devices, health, jobs, leases, matmul, matrices, me, metrics, plan
+from wavetrim.service.api import (
+    devices,
+    health,
+    jobs,
+    leases,
+    matmul,
+    matrices,
+    me,
+    metrics,
+    plan,
+    profile,
+)
 from wavetrim.service.api.auth import bearer
 from wavetrim.service.api.body_limit import BodyLimit
 from wavetrim.service.api.body_route import BodyRoutes
@@ -44,6 +55,7 @@ from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.lease_socket import LeaseSocket, find_lease_socket
 from wavetrim.service.metrics import Metrics
+from wavetrim.service.page import site
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
@@ -94,6 +106,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         description=_DESCRIPTION,
         lifespan=_run_parts,
         openapi_url="/openapi.json" if settings.docs == "on" else None,
+        docs_url=None,  # the page of `site` has its files here
         redoc_url=None,
         # A redirect to the path without its slash would name the host that the request named.
         redirect_slashes=False,
@@ -112,7 +125,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_exception_handler(HTTPException, answer_http)
     app.router.routes += body_routes
-    for module in (matrices, jobs, plan, devices, leases, matmul, me):
+    for module in (matrices, jobs, plan, profile, devices, leases, matmul, me):
         app.include_router(module.router, dependencies=[Depends(bearer)])
     foreign: dict[int | str, dict[str, Any]] = {s: describe_refusal(s) for s in (400, 403)}
     app.include_router(health.router, responses=foreign)
@@ -122,6 +135,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(
             metrics.router, dependencies=[Depends(bearer)], responses=list_refusals()
         )
+    app.include_router(site.make_router(docs=settings.docs == "on"))
+    app.mount("/page", site.PageFiles(directory=site.FOLDER), name="page")
     _describe_refusals(app)
     return app
 

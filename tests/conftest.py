@@ -12,7 +12,9 @@ from hypothesis import settings
 from tests.environment import ROOT, SHARED_SETTINGS
 from wavetrim.kernels.device import list_devices
 
-pytest_plugins = ("tests.server", "tests.clients", "tests.pools", "tests.postgres")
+pytest_plugins = (
+    *("tests.server", "tests.clients", "tests.pools", "tests.postgres", "tests.browsers"),
+)
 
 settings.register_profile("wavetrim", deadline=None)
 settings.load_profile("wavetrim")
@@ -27,6 +29,7 @@ LONG_FILES: Final = (
     *("service/storage/test_many_jobs", "service/storage/test_arena_rules"),
     *("service/storage/test_arena_chaos", "service/jobs/test_restart", "benchmarks/test_http"),
     *("service/wire/test_protocol", "service/storage/test_away", "service/api/test_leases"),
+    "page/test_explorer",
     *("service/jobs/test_dispatch", "service/storage/test_listing", "client/test_jobs"),
 )
 """Files that take long: they begin, so that no process is busy alone at the end."""

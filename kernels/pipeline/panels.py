@@ -86,8 +86,8 @@ class PanelProblem:
 def round_to_waves(problem: PanelProblem, rows: int, near: tuple[float, float]) -> int:
     """The number of rows near `rows` whose waves are fullest.
 
-    Among equally full ones (to a hundredth) the nearest to `rows`. At least one row of tiles, at
-    most M.
+    Among equally full ones (to a hundredth) the nearest to `rows`, then the smaller. At least one
+    row of tiles, at most M.
 
     Args:
         problem: The product.
@@ -102,10 +102,10 @@ def round_to_waves(problem: PanelProblem, rows: int, near: tuple[float, float]) 
     whole_waves = {wave * problem.slots // tiles for wave in range(first_wave, last_wave + 1)}
     choices = [size for size in whole_waves | {fewest, most} if fewest <= size <= most]
 
-    def rate(tile_rows: int) -> tuple[float, int]:
+    def rate(tile_rows: int) -> tuple[float, int, int]:
         blocks = tile_rows * tiles
         filled = blocks / (-(-blocks // problem.slots) * problem.slots)
-        return round(filled, 2), -abs(tile_rows * problem.tile_m - rows)
+        return round(filled, 2), -abs(tile_rows * problem.tile_m - rows), -tile_rows
 
     return min(problem.m, max(choices, key=rate) * problem.tile_m)
 

@@ -53,6 +53,9 @@ class Corrections(Protocol):
     def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
         """Count a run: what it should have taken uncorrected, and what it took."""
 
+    def list_all(self) -> list[Correction]:
+        """The factors of all classes that have runs; others have that of the one around them."""
+
 
 class NoCorrections:
     """Nothing is known, and nothing is kept."""
@@ -68,6 +71,10 @@ class NoCorrections:
 
     def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
         """Does nothing."""
+
+    def list_all(self) -> list[Correction]:
+        """None."""
+        return []
 
 
 NO_CORRECTIONS: Final = NoCorrections()

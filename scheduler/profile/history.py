@@ -86,7 +86,13 @@ class RunHistory:
 
     def list_factors(self) -> list[Correction]:
         """The factors of the widest classes."""
-        return [self.find(one) for one in sorted(self._runs) if len(one) == 1]
+        return [one for one in self.list_all() if len(one.run_class) == 1]
+
+    def list_all(self) -> list[Correction]:
+        """The factors of all classes that have runs; others have that of the one around them."""
+        with self._lock:
+            classes = sorted(self._runs)
+        return [self.find(one) for one in classes]
 
     def refresh(self) -> None:
         """Take what other processes have written, looked for once a second at most."""

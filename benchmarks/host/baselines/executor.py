@@ -31,6 +31,10 @@ class Learner:
         del run_class
         return False
 
+    def list_all(self) -> list[Correction]:
+        """None."""
+        return []
+
     def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
         """Take one of a product's turns."""
         self._ratios.setdefault(run_class, []).append(measured_seconds / predicted_seconds)

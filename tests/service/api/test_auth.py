@@ -16,7 +16,10 @@ from wavetrim.service.app import create_app
 from wavetrim.service.settings import Settings
 
 KEY = "schlüssel-0123456789"
-OPEN_PATHS = ("/healthz/live", "/healthz/ready", "/metrics", "/openapi.json", "/docs")
+OPEN_PATHS = (
+    *("/", "/page/main.js", "/healthz/live", "/healthz/ready", "/metrics", "/openapi.json"),
+    "/docs",
+)
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +171,7 @@ def ask_app(path: str, key: str | None = None, **settings: Any) -> int:
 def test_metrics_and_the_description_can_be_closed() -> None:
     assert ask_app("/metrics", metrics="off") == 404
     assert ask_app("/metrics", metrics="key") == 401
-    for path in ("/docs", "/docs/oauth2-redirect", "/openapi.json"):
+    for path in ("/docs", "/openapi.json"):
         assert ask_app(path) == 200
         assert ask_app(path, docs="off") == 404
 

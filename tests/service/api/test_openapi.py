@@ -38,6 +38,7 @@ def test_every_operation_of_the_api_is_there(document: dict[str, Any]) -> None:
         "delete /v1/leases/{lease_id}",
         "post /v1/matmul",
         "get /v1/plan",
+        "get /v1/profile",
         "get /v1/devices",
         "get /v1/me",
         "get /healthz/live",

@@ -1,0 +1,194 @@
+"""Writes what the wave explorer's model reads: the catalog, presets, constants and stored sweeps.
+
+service/page/model/tables.js and sweeps.js are JSON within one line of JavaScript each. Every figure
+is read from Python, so that the page cannot differ. Run `make explorer`, or
+`python -m docs.explorer_tables`.
+"""
+
+import json
+from dataclasses import asdict
+from importlib import import_module
+from typing import Any, Final
+
+from benchmarks.common.tables import RESULTS, ROOT
+from benchmarks.host.results import HostResults, SweepRow, read_host_results
+from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.errors import UnknownKernel
+from wavetrim.kernels.gemm.splits import count_split_item_bytes
+from wavetrim.scheduler.profile.estimate import estimate_cpu, estimate_links
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.presets import PRESETS
+from wavetrim.scheduler.profile.store import complete_kernels, describe_gpu
+
+MODEL: Final = ROOT / "service" / "page" / "model"
+
+_CONSTANTS: Final = {
+    "kernels.gemm.splits": ("VERDICT_BYTES",),
+    "kernels.gemm.tails": ("FIX_UP_STEPS",),
+    "kernels.pipeline.panels": ("FAR_BYTES", "NEAR_BYTES"),
+    "kernels.pipeline.steps": ("DEPTH_QUANTUM",),
+    "kernels.pipeline.buffers": (
+        *("_SLOT_ALIGNMENT_BYTES", "_LINE_BYTES", "_VECTOR_BYTES", "_MIN_DEPTH"),
+    ),
+    "kernels.pipeline.cuts": (
+        *("PANELS", "DRAINS", "DEPTH_STEPS", "WIDTHS", "COLUMN_PARTS"),
+        *("_USUAL_PANELS", "_USUAL_DRAIN", "_USUAL_DEPTH_STEPS", "_NEAR"),
+    ),
+    "cpu.blocks": ("MIN_BLOCK_FLOPS", "MIN_BLOCK_ELEMENTS", "_MOST_TERMS"),
+    "scheduler.problem": ("ITEM_BYTES", "MEMORIES"),
+    "scheduler.options": ("ACCURACIES", "DEFAULT_ACCURACY"),
+    "scheduler.model.cpu": ("NARROW",),
+    "scheduler.model.curves": ("FILLED_BYTES", "MEMORY_SHARE", "LATE_SECONDS", "ALONE_SECONDS"),
+    "scheduler.model.gpu_curve": ("_KNOTS", "_PARTS"),
+    "scheduler.planning.candidates": ("_LOOSER", "CONSIDERED"),
+    "scheduler.planning.plan": ("WORTHWHILE_GAIN", "SPLIT_GAINS", "SPLIT_GAIN_SECONDS"),
+    "scheduler.profile.store": ("_LANES_AN_SM",),
+    "scheduler.profile.estimate": (
+        *("PEAK_SHARE", "TILE_SHARE", "LAUNCH_SECONDS", "LINK_SHARE", "CALL_SECONDS"),
+        *("STEP_SECONDS", "COPY_SECONDS", "CPU_THREAD_GFLOPS", "PINNED_STRETCH", "START_SECONDS"),
+        *("COPIER_GBYTES_PER_SECOND", "STAGED_STRETCH", "CPU_WRITE_GBYTES_PER_SECOND", "TOGETHER"),
+        *("_THREADS_AN_SM", "_BLOCKS_AN_SM", "STAGING_THREADS"),
+    ),
+    "service.api.plan_schemas": ("MAX_SIZE",),
+}
+"""Constants of the model, by the module that uses them."""
+
+
+def main() -> None:
+    """Write both files."""
+    for name, text in render_tables().items():
+        (MODEL / name).write_text(text, encoding="utf-8")
+
+
+def render_tables() -> dict[str, str]:
+    """The files' texts by name."""
+    tables = {
+        "constants": collect_constants(),
+        "estimates": collect_estimates(),
+        "kernels": [describe_kernel(spec) for spec in list_kernels()],
+        "presets": [asdict(preset) for preset in PRESETS],
+    }
+    sweeps = [describe_results(one) for one in read_host_results(RESULTS)]
+    return {
+        "tables.js": _render("TABLES", "What the model reads of Python", tables),
+        "sweeps.js": _render("SWEEPS", "Measured sweeps over F, from benchmarks/results", sweeps),
+    }
+
+
+def collect_constants() -> dict[str, Any]:
+    """The model's constants by name, without the underscore of a private one."""
+    return {
+        name.removeprefix("_"): _write_keys(vars(import_module(f"wavetrim.{module}"))[name])
+        for module, names in _CONSTANTS.items()
+        for name in names
+    }
+
+
+def _write_keys(value: Any) -> Any:
+    """A constant as JSON has it: keys of several parts become one text."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        " ".join(map(str, key)) if isinstance(key, tuple) else key: one
+        for key, one in value.items()
+    }
+
+
+def collect_estimates() -> dict[str, Any]:
+    """What the rules for unknown machines take for granted, read off examples of one unit each."""
+    cpu = estimate_cpu(1)
+    one_gflops = next(rate.gflops for rate in cpu.rates if rate.dtype == "float32")
+    unknown = DeviceInfo(
+        index=0, name="", uuid="", compute_capability=(0, 0), sm_count=1, memory_bytes=1,
+        clock_mhz=500, memory_clock_mhz=1, driver_version="", runtime_version="",
+    )  # fmt: skip
+    gpu = describe_gpu(unknown)
+    varying = ("dtype", "gflops", "source", "element_seconds")
+    return {
+        "cpu_rate": {k: v for k, v in asdict(cpu.rates[0]).items() if k not in varying},
+        "cpu_comparison": {rate.dtype: rate.gflops / one_gflops for rate in cpu.rates},
+        "cpu_share": asdict(cpu.beside_gpu[0]),
+        "link": asdict(estimate_links(gpu)[0]),
+        "derived": {
+            "lanes": gpu.float32_gflops,
+            "float32_over_float64": gpu.float32_gflops / gpu.float64_gflops,
+            "link_gbytes_per_second": gpu.link_gbytes_per_second,
+        },
+    }
+
+
+def describe_kernel(spec: KernelSpec) -> dict[str, Any]:
+    """What the planner reads of a catalog entry."""
+    return {
+        "name": spec.name,
+        "dtype": spec.dtype,
+        "tile": str(spec.tile),
+        "tile_m": spec.tile.m,
+        "tile_n": spec.tile.n,
+        "tile_k": spec.tile.k,
+        "tile_spellings": _list_spellings(spec),
+        "threads": spec.threads,
+        "fills_sm": spec.tiling is not None or spec.source is None,
+        "accuracy": spec.accuracy,
+        "min_compute_capability": spec.min_compute_capability,
+        "max_compute_capability": spec.max_compute_capability,
+        "persistent": spec.persistent,
+        "sms_quantum": spec.sms_quantum,
+        "splits_tail": spec.splits_tail,
+        "split_item_bytes": count_split_item_bytes(spec),
+        "least_k": spec.least_k,
+    }
+
+
+def _list_spellings(spec: KernelSpec) -> list[str]:
+    tile = spec.tile
+    spellings = (str(tile), f"{tile.m}x{tile.n}", str(tile.n))
+    return [one for one in spellings if _names(spec, one)]
+
+
+def _names(spec: KernelSpec, spelling: str) -> bool:
+    try:
+        return find_kernel(spec.name, spec.dtype, spelling) == spec
+    except UnknownKernel:
+        return False
+
+
+def describe_results(results: HostResults) -> dict[str, Any]:
+    """A results file's machine with its sweeps: what was measured over F."""
+    profile = complete_kernels(MachineProfile.from_dict(results.document["profile"])).as_dict()
+    del profile["key"], profile["format"]
+    profile["source"] = f"measured on {results.caption}"
+    return {
+        "name": f"host-{results.gpu}",
+        "profile": profile,
+        "sweeps": [describe_sweep(row) for row in results.regret if len(row.curve) > 2],
+    }
+
+
+def describe_sweep(row: SweepRow) -> dict[str, Any]:
+    """A product and its measured seconds, [F, seconds] by rising F."""
+    return {
+        "m": row.shape[0],
+        "n": row.shape[1],
+        "k": row.shape[2],
+        "dtype": row.dtype,
+        "memory": row.memory,
+        "sms": row.sms,
+        "curve": [[point[0], point[1]] for point in row.curve],
+        "measured": {
+            "f": row.f,
+            "gpu_seconds": row.measured_seconds["gpu"],
+            "cpu_seconds": row.measured_seconds["cpu"],
+        },
+    }
+
+
+def _render(name: str, meaning: str, value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    head = f"/** {meaning}; written by docs/explorer_tables.py. */"
+    return f"{head}\nexport const {name} = {text};\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+/** Asks for the API key of a service that has one. */
+
+import { make } from "../dom.js";
+
+/** The form; `refused`: whether a key was sent already. `use(key)` is called with the key. */
+export function makeKeyForm(refused, use) {
+  const input = make("input", { type: "password", id: "key", autocomplete: "off", required: true });
+  const text =
+    (refused ? "The key was refused. " : "") +
+    "It is kept in this tab only, until the tab is closed. " +
+    "Data sheets and measured machines need none.";
+  const onsubmit = (event) => {
+    event.preventDefault();
+    use(input.value);
+  };
+  return make(
+    "form",
+    { className: "card", onsubmit },
+    make("h2", { textContent: "This service asks for an API key" }),
+    make("p", { textContent: text }),
+    make(
+      "div",
+      { className: "row" },
+      make("label", { htmlFor: "key", textContent: "API key" }),
+      input,
+      make("button", { type: "submit", textContent: "Use it" }),
+    ),
+  );
+}

@@ -1,0 +1,61 @@
+/** A picture of what is shown, to keep: the drawings below each other, as PNG. */
+
+import { draw, drawFigure, write } from "../dom.js";
+import { findColours } from "./palette.js";
+
+const MARGIN = 24;
+const SCALE = 2;
+
+/** Compose drawings with their headings into one. */
+export function composePicture(title, subtitle, parts) {
+  const colours = findColours();
+  const width = Math.max(...parts.map(({ figure }) => Number(figure.getAttribute("width"))));
+  let y = MARGIN + 26;
+  const placed = [];
+  for (const { heading, figure } of parts) {
+    placed.push(
+      write(MARGIN, y + 40, heading, { fill: colours.text, "font-size": 15, "font-weight": 600 }),
+    );
+    const copy = figure.cloneNode(true);
+    copy.setAttribute("x", MARGIN);
+    copy.setAttribute("y", y + 52);
+    placed.push(copy);
+    y += 52 + Number(figure.getAttribute("height"));
+  }
+  const whole = drawFigure(width + 2 * MARGIN, y + MARGIN, title);
+  const ground = draw("rect", { width: "100%", height: "100%", fill: colours.surface });
+  whole.append(
+    ground,
+    write(MARGIN, MARGIN + 12, title, { fill: colours.text, "font-size": 19, "font-weight": 600 }),
+    write(MARGIN, MARGIN + 34, subtitle, { fill: colours.faint, "font-size": 13 }),
+    ...placed,
+  );
+  return whole;
+}
+
+/** A drawing as a PNG file. */
+export async function renderPng(drawing) {
+  const text = new XMLSerializer().serializeToString(drawing);
+  const url = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+  try {
+    const image = new Image();
+    image.src = url;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    canvas.width = SCALE * Number(drawing.getAttribute("width"));
+    canvas.height = SCALE * Number(drawing.getAttribute("height"));
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    return await new Promise((done) => canvas.toBlob(done, "image/png"));
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+}
+
+/** Let the browser keep a file. */
+export function saveFile(name, blob) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}

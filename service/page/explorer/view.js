@@ -1,0 +1,277 @@
+/** The wave explorer: one product on one machine, as tiles, curves, a timeline and words. */
+
+import { make } from "../dom.js";
+import { buildProfile, findProfile, findSweep, isServed } from "../machines.js";
+import { Refusal } from "../model/refusal.js";
+import { KeyMissing } from "../service.js";
+import { showWhole } from "../units.js";
+import { drawCurve, listKeys } from "./curve_plot.js";
+import { listExercises, showExercise } from "./exercise_card.js";
+import { EXERCISES, planVariant } from "./exercises.js";
+import { Form } from "./form.js";
+import { askGuess, makeSweepList, tellGuess } from "./guess.js";
+import { makeKeyForm } from "./key_form.js";
+import { drawLastWave, tellLastWave } from "./last_wave.js";
+import { listNumbers } from "./numbers.js";
+import { composePicture, renderPng, saveFile } from "./picture.js";
+import { makeButton, RowSlider } from "./slider.js";
+import { drawTimeline, tellTimeline } from "./timeline.js";
+import { renderTrace } from "./trace.js";
+import { drawWaveMap, tellWaveMap } from "./wave_map.js";
+import { tellParts, tellPlan } from "./words.js";
+
+export const EXPLORER = { id: "explorer", title: "Wave explorer", mount };
+
+function mount(root, frame) {
+  const explorer = new Explorer(root, frame);
+  return (state) => explorer.show(state);
+}
+
+/** A drawing with a title, tools and a caption. */
+class Part {
+  constructor(id, title, ...tools) {
+    Object.assign(this, { id, title });
+    this.body = make("div", { className: "drawing" });
+    this.caption = make("p", { className: "caption" });
+    const heading = make("h2", { id: `${id}-title`, textContent: title });
+    this.element = make(
+      "section",
+      { className: "panel", id, "aria-labelledby": heading.id },
+      make("div", { className: "head" }, heading, make("div", { className: "tools" }, ...tools)),
+      this.body,
+      this.caption,
+    );
+  }
+
+  /** Draw at the width that there is; a caption of null is left to the caller. */
+  show(drawPart, caption) {
+    const figure = drawPart(Math.floor(this.body.clientWidth) || 320);
+    this.body.replaceChildren(...(figure ? [figure] : []));
+    if (caption !== null) this.caption.textContent = caption;
+  }
+}
+
+class Explorer {
+  constructor(root, frame) {
+    this.frame = frame;
+    this.form = new Form(frame);
+    this.list = make("div");
+    this.exercise = make("div", { id: "exercise" });
+    this.notice = make("div", { id: "notice" });
+    this.words = make("div", { className: "words", id: "words", "aria-live": "polite" });
+    this.guess = make("div", { className: "guess", id: "guess" });
+    this.slider = new RowSlider({
+      preview: (f) => this.preview(f),
+      pick: (f) => this.pick(f),
+      savePicture: () => this.savePicture(),
+    });
+    this.range = make(
+      "select",
+      { "aria-label": "Range of F", onchange: () => frame.go({ range: this.range.value }) },
+      make("option", { value: "near", textContent: "near the split" }),
+      make("option", { value: "all", textContent: "all F" }),
+    );
+    this.map = new Part("map", "C, tile by tile");
+    this.last = new Part("last", "The last wave");
+    this.curve = new Part("curve", "Seconds over F", this.range);
+    const save = makeButton("Save for Perfetto", () => this.saveTrace());
+    this.timeline = new Part("timeline", "The schedule", save);
+    this.numbers = new Part("numbers", "In numbers");
+    this.curve.element.append(this.guess);
+    this.drawn = [this.map, this.last, this.curve, this.timeline];
+    this.layOut(root);
+    new ResizeObserver(() => this.redraw()).observe(this.results);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.drawAll());
+  }
+
+  layOut(root) {
+    const parts = [...this.drawn, this.numbers].map(({ element }) => element);
+    this.results = make("div", { className: "results" }, this.slider.element, ...parts);
+    const exercises = make("h2", { textContent: "Exercises" });
+    const side = make(
+      "aside",
+      { className: "side", "aria-label": "Product and machine" },
+      this.form.element,
+      make("section", { className: "panel" }, exercises, this.list),
+      makeSweepList(this.frame),
+    );
+    const content = make(
+      "div",
+      { className: "content" },
+      this.exercise,
+      this.notice,
+      this.words,
+      this.results,
+    );
+    root.append(
+      make("h1", { className: "sr", textContent: "Wave explorer" }),
+      make("div", { className: "layout" }, side, content),
+    );
+  }
+
+  async show(state) {
+    this.state = state;
+    this.form.show(state, null);
+    this.list.replaceChildren(listExercises(this.frame, state.exercise));
+    try {
+      const profile = await findProfile(state, this.frame.service);
+      if (this.state !== state) return; // another address came meanwhile
+      this.profile = profile;
+      this.form.show(state, profile);
+      this.compute();
+      this.notice.replaceChildren();
+      this.results.hidden = this.words.hidden = false;
+      this.drawAll();
+    } catch (error) {
+      this.refuse(error);
+    }
+  }
+
+  compute() {
+    const { state, profile } = this;
+    this.chosen = planVariant({ ...state, f: null }, profile);
+    this.plan = this.chosen;
+    if (state.f !== null && state.f !== this.chosen.f) this.plan = planVariant(state, profile);
+    this.sweep = findSweep(state);
+  }
+
+  /** Say why there is no plan to show. */
+  refuse(error) {
+    this.results.hidden = this.words.hidden = true;
+    if (error instanceof Refusal) {
+      this.form.tell(error.message, error.field);
+    } else if (error instanceof KeyMissing) {
+      this.notice.replaceChildren(makeKeyForm(error.refused, (key) => this.useKey(key)));
+      document.getElementById("key").focus();
+    } else {
+      const text = { className: "problem", role: "alert", textContent: String(error.message) };
+      this.notice.replaceChildren(make("p", text));
+    }
+  }
+
+  useKey(key) {
+    this.frame.service.setKey(key);
+    this.show(this.state);
+  }
+
+  /** Show another F while the slider moves; the address changes when it is let go. */
+  preview(f) {
+    const { state, chosen, profile } = this;
+    this.plan = f === chosen.f ? chosen : planVariant({ ...state, f }, profile);
+    this.drawAll();
+  }
+
+  pick(f) {
+    const rows = Math.min(Math.max(0, Math.round(f)), this.state.m);
+    this.frame.go({ f: rows === this.chosen.f && this.state.exercise === null ? null : rows });
+  }
+
+  redraw() {
+    if (this.results.clientWidth !== this.width) this.drawAll();
+  }
+
+  drawAll() {
+    if (this.plan === undefined || this.results.hidden) return;
+    this.width = this.results.clientWidth;
+    const { plan, chosen } = this;
+    const queues = plan.listQueues();
+    this.showExercise();
+    this.words.replaceChildren(
+      make("p", { className: "headline", id: "headline", textContent: tellPlan(plan) }),
+      make("p", { textContent: tellParts(plan) }),
+    );
+    this.slider.show(plan, chosen, this.hidesChoice);
+    this.map.show((width) => drawWaveMap(plan, width), tellWaveMap(plan));
+    this.last.element.hidden = plan.gpuRows === 0 || !plan.gpuCurve;
+    this.last.show((width) => drawLastWave(plan, width), tellLastWave(plan));
+    this.showCurve();
+    this.timeline.show((width) => drawTimeline(plan, queues, width), tellTimeline(plan, queues));
+    this.numbers.show(() => listNumbers(plan, chosen), `From: ${this.profile.source}.`);
+    // What is shown, for tests and for who wants to read it off.
+    const shown = { f: plan.f, waves: plan.waves, seconds: plan.totalSeconds };
+    Object.assign(document.documentElement.dataset, shown);
+  }
+
+  /** The curve, with what was measured once there is a guess. */
+  showCurve() {
+    const { plan, chosen, state, hidesChoice } = this;
+    const guess = state.guess ?? (state.exercise === null ? null : state.answer);
+    const sweep = guess === null ? undefined : this.sweep;
+    const asked = { plan, chosen, range: state.range, sweep, guess: Number(guess), hidesChoice };
+    this.range.value = state.range;
+    this.curve.show((width) => drawCurve({ ...asked, width, onPick: (f) => this.pick(f) }), null);
+    this.curve.caption.replaceChildren(...listKeys(plan, sweep !== undefined, hidesChoice));
+    this.guess.hidden = this.sweep === undefined || (guess === null && state.exercise !== null);
+    if (this.guess.hidden) return;
+    this.guess.replaceChildren(
+      sweep === undefined
+        ? askGuess(this.sweep, (rows) => this.frame.go({ guess: rows }))
+        : tellGuess(sweep, Number(guess), chosen),
+    );
+  }
+
+  /** The exercise's card; what would give its answer away is hidden until there is one. */
+  showExercise() {
+    const { state } = this;
+    const exercise = EXERCISES[state.exercise - 1];
+    const hidden = exercise !== undefined && state.answer === null ? exercise.hides : [];
+    this.hidesChoice = hidden.includes("choice");
+    const { words, map, last, curve, timeline, numbers } = this;
+    for (const [name, element] of Object.entries({
+      words,
+      map: map.element,
+      last: last.element,
+      curve: curve.element,
+      timeline: timeline.element,
+      numbers: numbers.element,
+    })) {
+      element.classList.toggle("kept-back", hidden.includes(name));
+    }
+    const key = `${state.exercise} ${state.answer}`;
+    if (this.exercise.dataset.key === key) return;
+    this.exercise.dataset.key = key;
+    this.exercise.replaceChildren();
+    if (exercise === undefined) return;
+    const context = this.makeContext();
+    const verdict = state.answer === null ? null : exercise.check(state.answer, context);
+    this.exercise.append(showExercise(this.frame, state, exercise.ask(context), verdict));
+  }
+
+  /** What an exercise may look at. */
+  makeContext() {
+    const { state, plan, chosen, sweep } = this;
+    const planOther = (changes) => {
+      const other = { ...state, ...changes };
+      return planVariant(other, isServed(state) ? this.profile : buildProfile(other));
+    };
+    return { plan, chosen, planOther, sweep };
+  }
+
+  async savePicture() {
+    const parts = this.drawn
+      .filter(({ element, body }) => !element.hidden && body.firstElementChild)
+      .map(({ title, body }) => ({ heading: title, figure: body.firstElementChild }));
+    const drawing = composePicture(
+      tellPlan(this.plan),
+      nameProduct(this.plan, this.profile),
+      parts,
+    );
+    saveFile(`${nameFile(this.plan)}.png`, await renderPng(drawing));
+  }
+
+  saveTrace() {
+    const { plan, profile, sweep } = this;
+    const text = renderTrace(plan, plan.listQueues(), sweep?.measured, profile.device);
+    saveFile(`${nameFile(plan)}.trace.json`, new Blob([text], { type: "application/json" }));
+  }
+}
+
+function nameProduct({ problem }, profile) {
+  const { m, n, k, dtype, memory } = problem;
+  const sizes = [m, n, k].map(showWhole).join(" × ");
+  return `${sizes} ${dtype}, ${memory} memory, ${profile.device}, ${profile.cpu.threads} CPU threads`;
+}
+
+function nameFile({ problem, f }) {
+  return `wavetrim-${problem.m}x${problem.n}x${problem.k}-${problem.dtype}-f${f}`;
+}

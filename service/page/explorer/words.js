@@ -1,0 +1,58 @@
+/** A plan in words. */
+
+import { showChange, showNumber, showSeconds, showShare, showWhole } from "../units.js";
+
+/** The plan in one line: "52 → 46 waves, the last one 60% full, 649 → 581 ms". */
+export function tellPlan(plan) {
+  const total = plan.totalSeconds;
+  if (plan.spec === null) return `The CPU computes every row: ${showSeconds(total)}`;
+  const before = plan.wavesGpuOnly;
+  const waves =
+    plan.waves === before
+      ? count(before, "wave")
+      : `${showWhole(before)} → ${count(plan.waves, "wave")}`;
+  const split = plan.tailSplit ? " and split along K" : "";
+  const share = plan.tailUtilization < 1 ? `${showShare(plan.tailUtilization)} ` : "";
+  const last = `the last one ${share}full${split}`;
+  const seconds = plan.f === 0 ? showSeconds(total) : showChange(plan.gpuOnlySeconds, total);
+  return `${waves}, ${last}, ${seconds}`;
+}
+
+/** Who computes what, with which kernel, and which part ends last. */
+export function tellParts(plan) {
+  const { problem, predicted, f } = plan;
+  const alone = plan.noGpuReason ?? "the CPU alone is the fastest";
+  if (plan.spec === null) return `${capitalize(alone)}.`;
+  const kernel = `${plan.spec.name} ${plan.spec.tile.replaceAll("x", "×")}`;
+  if (f === 0) return `The GPU computes all ${showWhole(problem.m)} rows with ${kernel}.`;
+  const gpu = `the first ${showWhole(plan.gpuRows)} rows with ${kernel} in ${showSeconds(predicted.gpuSeconds)}`;
+  const cpu = `the last ${showWhole(f)} in ${showSeconds(predicted.cpuSeconds)}`;
+  const speed = plan.gpuOnlySeconds / plan.totalSeconds;
+  const gain = speed >= 1 ? `${showNumber(speed)} times as fast as` : "slower than";
+  return `The GPU computes ${gpu}, the CPU ${cpu}, at the same time: ${gain} the GPU alone.`;
+}
+
+/** How a plan compares with the model's own choice. */
+export function tellChoice(plan, chosen) {
+  const own = nameChoice(chosen);
+  if (plan.f === chosen.f) return `This is the model's choice, ${own}.`;
+  const more = plan.totalSeconds / chosen.totalSeconds - 1;
+  if (more < 0.0005) return `The model's choice is ${own}, which is as fast.`;
+  return `The model's choice is ${own}; this takes ${showNumber(more * 100)}% more time.`;
+}
+
+/** "F = 448", or what 0 and M mean. */
+export function nameChoice({ f, problem }) {
+  if (f === 0) return "F = 0 (the GPU computes every row)";
+  if (f === problem.m) return `F = M = ${showWhole(f)} (the CPU computes every row)`;
+  return `F = ${showWhole(f)}`;
+}
+
+/** "1 wave", "46 waves". */
+export function count(number, word) {
+  return `${showWhole(number)} ${word}${number === 1 ? "" : "s"}`;
+}
+
+function capitalize(text) {
+  return text[0].toUpperCase() + text.slice(1);
+}

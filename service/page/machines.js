@@ -1,0 +1,118 @@
+/** The machines that can be planned for, and the profile of the one that a state names. */
+
+import { MachineProfile } from "./model/scheduler/machine.js";
+import { buildCpuProfile, buildPresetProfile, describeGpu } from "./model/scheduler/estimate.js";
+import { Refusal } from "./model/refusal.js";
+import { SWEEPS } from "./model/sweeps.js";
+import { TABLES } from "./model/tables.js";
+
+const PROFILE = "v1/profile";
+const FIRST = "T4";
+const FIRST_THREADS = 2;
+const GIB = 2 ** 30;
+
+const measured = new Map(SWEEPS.map((one) => [one.name, new MachineProfile(one.profile)]));
+
+/** Machines by groups, as a list to choose from: [group, [[value, label], …]]. */
+export function listMachines(service, gpus) {
+  const here = service.present ? [["here", "This machine"]] : [];
+  if (gpus.length > 1)
+    here.push(...gpus.map(({ index, name }) => [`cuda:${index}`, `GPU ${index}: ${name}`]));
+  return [
+    ["Measured", [...here, ...SWEEPS.map((one) => [one.name, `${one.profile.device}, measured`])]],
+    ["From data sheets", TABLES.presets.map((one) => [one.name, one.name])],
+    [
+      "Others",
+      [
+        ["typed", "A GPU typed in"],
+        ["cpu", "No GPU"],
+      ],
+    ],
+  ];
+}
+
+/** Whether the number of CPU threads is free: what was measured holds for its own number. */
+export function hasFreeThreads(state) {
+  return !isServed(state) && !measured.has(state.device);
+}
+
+/** Whether the machine's profile is the service's to tell. */
+export function isServed({ device }) {
+  return device === "here" || device.startsWith("cuda:");
+}
+
+/** The GPUs of the service's machine; null where it does not tell. */
+export async function findGpus(service) {
+  try {
+    return service.present ? (await service.get("v1/devices")).devices : [];
+  } catch {
+    return null; // the view says why when this machine is asked for
+  }
+}
+
+/** The device and threads of a page that was opened without any. */
+export async function findFirst(service) {
+  let profile = null;
+  try {
+    profile = service.present ? await service.get(PROFILE) : null;
+  } catch {
+    profile = null; // the view says why when this machine is asked for
+  }
+  const here = profile !== null && profile.gpu !== null;
+  return { device: here ? "here" : FIRST, threads: profile?.cpu.threads ?? FIRST_THREADS };
+}
+
+/** The profile of the machine that a state names; a rejection where the service does not tell it. */
+export async function findProfile(state, service) {
+  if (!isServed(state) || !service.present) return buildProfile(state);
+  const query = state.device === "here" ? "" : `?device=${encodeURIComponent(state.device)}`;
+  return setRate(state, new MachineProfile(await service.get(PROFILE + query)));
+}
+
+/** The profile of a machine that need not be asked for. */
+export function buildProfile(state) {
+  return setRate(state, buildMachine(state));
+}
+
+function setRate(state, profile) {
+  return state.rate === null ? profile : profile.setCpuRate(state.dtype, state.rate);
+}
+
+function buildMachine(state) {
+  const { device, threads } = state;
+  if (measured.has(device)) return measured.get(device);
+  if (device === "cpu") return buildCpuProfile(threads);
+  const preset = TABLES.presets.find((one) => one.name === device);
+  if (preset !== undefined) return buildPresetProfile(preset, threads);
+  if (device !== "typed") throw new Refusal("device", device, "a machine of the list");
+  return buildPresetProfile(
+    describeGpu({
+      smCount: state.smcount,
+      clockMhz: state.clock,
+      memoryClockMhz: state.memclock,
+      capability: state.capability.split(".").map(Number),
+      memoryBytes: state.memgib * GIB,
+      linkRate: state.link,
+    }),
+    threads,
+  );
+}
+
+/** The measured sweep over F of a product on a machine; undefined where there is none. */
+export function findSweep(state) {
+  const results = SWEEPS.find((one) => one.name === state.device);
+  if (results === undefined) return undefined;
+  const sms = state.sms ?? results.profile.gpu.sm_count;
+  return results.sweeps.find(
+    (one) =>
+      ["m", "n", "k", "dtype", "memory"].every((name) => one[name] === state[name]) &&
+      one.sms === sms,
+  );
+}
+
+/** All sweeps, with the machine that each was measured on. */
+export function listSweeps() {
+  return SWEEPS.flatMap(({ name, profile, sweeps }) =>
+    sweeps.map((sweep) => ({ ...sweep, device: name, whole: sweep.sms === profile.gpu.sm_count })),
+  );
+}

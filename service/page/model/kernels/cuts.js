@@ -1,0 +1,141 @@
+/** The fastest cut of a product, of a small family timed by the recurrence (kernels/pipeline/cuts.py). */
+
+import { divideUp, Memory, roundEven } from "../arithmetic.js";
+import { TABLES } from "../tables.js";
+import { roundToWaves } from "./panels.js";
+import { timeSchedule } from "./schedule.js";
+import { cutSteps } from "./steps.js";
+
+const {
+  PANELS,
+  DRAINS,
+  DEPTH_STEPS,
+  WIDTHS,
+  COLUMN_PARTS,
+  DEPTH_QUANTUM,
+  USUAL_PANELS,
+  USUAL_DRAIN,
+  USUAL_DEPTH_STEPS,
+  NEAR,
+} = TABLES.constants;
+
+const plans = new Memory(512);
+
+/** The steps of a product by the fastest cut of the family that fits the memory. */
+export function planSteps(problem, rates, memoryBytes) {
+  const key = `${problem.key} ${rates.key} ${memoryBytes}`;
+  return plans.find(key, () => findFastest(problem, rates, memoryBytes));
+}
+
+function findFastest(problem, rates, memoryBytes) {
+  let best = cutSteps(problem, takeWhole(problem), memoryBytes);
+  let bestSeconds = timeSchedule(problem, best.steps, rates).seconds;
+  const listPrologues = (one, cut) => listProloguesAt(rates, one, cut);
+  for (const vary of [listPrologues, varyPanels, varyDrain, varyDepth]) {
+    for (const cut of vary(problem, best.cut)) {
+      const plan = cutSteps(problem, cut, memoryBytes);
+      const { seconds } = timeSchedule(problem, plan.steps, rates);
+      if (seconds < bestSeconds) {
+        best = plan;
+        bestSeconds = seconds;
+      }
+    }
+  }
+  return best;
+}
+
+/** The cut with a single step. */
+export function takeWhole({ m, n, k }) {
+  return { firstRows: m, panelRows: m, lastRows: m, depth: k, columns: n, restColumns: n };
+}
+
+/** Candidate prologues: wait for all of B, go along K in steps, or through columns of B. */
+function listProloguesAt(rates, problem, whole) {
+  const { m, n, k } = problem;
+  const rows = roundRows(problem, m / USUAL_PANELS);
+  const lastRows = Math.min(rows, roundTiles(problem, rows / USUAL_DRAIN));
+  const plain = { ...whole, firstRows: rows, panelRows: rows, lastRows };
+  const cuts = [plain, ...varyPanels(problem, plain)];
+  const takesAll = problem.splitItemBytes || problem.staged;
+  const depth = findDepth(problem, USUAL_DEPTH_STEPS);
+  for (const share of depth < k ? WIDTHS : []) {
+    const columns = roundColumns(problem, share * n);
+    if (columns < n && takesAll) continue;
+    const restColumns = roundColumns(problem, Math.max(1, n - columns) / 2);
+    for (const firstRows of listHeights(problem, rates, columns)) {
+      cuts.push({ ...plain, firstRows, depth, columns, restColumns });
+    }
+  }
+  for (const count of takesAll ? [] : COLUMN_PARTS) {
+    const columns = roundColumns(problem, n / count);
+    for (const firstRows of columns < n ? sortUnique([m, rows]) : []) {
+      cuts.push({ ...plain, firstRows, columns, restColumns: columns });
+    }
+  }
+  return cuts;
+}
+
+/** Other numbers of panels, of whole waves or of part of one. */
+function varyPanels(problem, cut) {
+  const plain = cut.firstRows === cut.panelRows;
+  const cuts = [];
+  for (const rows of sortUnique(PANELS.map((count) => roundRows(problem, problem.m / count)))) {
+    if (rows < problem.m && rows !== cut.panelRows) {
+      const lastRows = Math.min(rows, roundTiles(problem, rows / USUAL_DRAIN));
+      cuts.push({ ...cut, firstRows: plain ? rows : cut.firstRows, panelRows: rows, lastRows });
+    }
+  }
+  return cuts;
+}
+
+function varyDrain(problem, cut) {
+  return DRAINS.map((smaller) => {
+    const lastRows = roundTiles(problem, cut.panelRows / smaller);
+    return { ...cut, lastRows: Math.min(cut.panelRows, lastRows) };
+  });
+}
+
+function varyDepth(problem, cut) {
+  if (cut.depth >= problem.k) return [];
+  return DEPTH_STEPS.map((count) => ({
+    ...cut,
+    depth: Math.min(problem.k, findDepth(problem, count)),
+  }));
+}
+
+function findDepth(problem, count) {
+  if (!problem.sumsInParts) return problem.k;
+  return divideUp(problem.k, count * DEPTH_QUANTUM) * DEPTH_QUANTUM;
+}
+
+/** Candidate rows of a first panel that goes along K with this many columns. */
+function listHeights(problem, rates, columns) {
+  const { m, k } = problem;
+  const some = problem.vary({ n: columns });
+  const copySeconds = (k * problem.itemBytes) / rates.inBytesPerSecond;
+  const waveSeconds = rates.waveSeconds + k * rates.depthSeconds;
+  const rowSeconds = waveSeconds / some.waveRows - copySeconds;
+  const heights = [m, Math.min(m, roundRows(some, (m * problem.n) / columns / 2))];
+  if (rowSeconds * m > columns * copySeconds) {
+    heights.push(Math.min(m, roundRows(some, (columns * copySeconds) / rowSeconds)));
+  }
+  return sortUnique(heights);
+}
+
+function roundRows(problem, rows) {
+  return roundToWaves(problem, Math.max(1, roundEven(rows)), NEAR);
+}
+
+function roundTiles(problem, rows) {
+  return Math.max(1, roundEven(rows / problem.tileM)) * problem.tileM;
+}
+
+function roundColumns(problem, columns) {
+  const quantum = Math.max(problem.tileN, problem.bQuantum);
+  const rounded = Math.max(1, roundEven(columns / quantum)) * quantum;
+  return rounded + quantum <= problem.n ? rounded : problem.n;
+}
+
+function sortUnique(numbers) {
+  return [...new Set(numbers)].sort((one, other) => one - other);
+}

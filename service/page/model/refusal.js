@@ -1,0 +1,8 @@
+/** What cannot be planned: the field, its value, and what would have been accepted. */
+export class Refusal extends Error {
+  constructor(field, value, limit) {
+    super(`${field} is ${JSON.stringify(value)}; it must be ${limit}`);
+    this.field = field;
+    this.limit = limit;
+  }
+}

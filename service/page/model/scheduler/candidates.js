@@ -1,0 +1,98 @@
+/** The kernels that may compute a product, ranked (scheduler/planning/candidates.py). */
+
+import { countHeldSms, findKernel, listKernels } from "../kernels/catalog.js";
+import { Refusal } from "../refusal.js";
+import { TABLES } from "../tables.js";
+import { buildGpuCurve } from "./curves.js";
+
+const { LOOSER, CONSIDERED, DEFAULT_ACCURACY, ACCURACIES } = TABLES.constants;
+
+/** The kernels that may compute a product; none where the CPU must. */
+export function findCandidates(problem, profile, options) {
+  checkAccuracy(problem, options);
+  let runnable = [];
+  for (const spec of findAccurate(problem, options)) {
+    const model = profile.findKernelModel(spec);
+    if (model !== undefined) runnable.push({ spec, model });
+  }
+  if (options.kernel !== "auto" && runnable.length === 0 && profile.gpu !== null) {
+    throw new Refusal("kernel", options.kernel, `one that ${profile.device} runs`);
+  }
+  if (options.sms !== null) runnable = findHeld(problem, profile, options, runnable);
+  const measured = runnable.filter(({ model }) => !model.assumed);
+  return measured.length > 0 ? measured : runnable;
+}
+
+/** The kernels by the seconds they take for all rows, the fastest first. */
+export function rankKernels(problem, profile, candidates, sms) {
+  const ranked = candidates.map(({ spec, model }) => {
+    const curve = buildGpuCurve(problem, profile, spec, model, sms);
+    const seconds = curve.correction.factor * curve.kernelSeconds(problem.m);
+    const own = spec.accuracy === "library" ? 0 : 1;
+    return { spec, curve, seconds: Number(seconds.toPrecision(9)), own };
+  });
+  ranked.sort((one, other) => one.seconds - other.seconds || one.own - other.own);
+  return ranked.slice(0, CONSIDERED).map(({ spec, curve }) => {
+    return { spec, curve, aloneSeconds: curve.seconds(curve.problem.m) };
+  });
+}
+
+/** Why there is no candidate, and what follows. */
+export function explainNoKernel(problem, profile, options) {
+  let reason = "there is no GPU";
+  if (profile.gpu !== null) {
+    reason = `no kernel multiplies ${problem.dtype}`;
+    if (listKernels(problem.dtype).length > 0) {
+      const accuracy = options.accuracy ?? DEFAULT_ACCURACY;
+      reason = `no kernel of accuracy ${accuracy} multiplies ${problem.dtype} on ${profile.device}`;
+    }
+  }
+  return `${reason}, so the CPU computes every row`;
+}
+
+function checkAccuracy(problem, { accuracy }) {
+  if (accuracy === null || ["strict", "library", problem.dtype].includes(accuracy)) return;
+  const own = ACCURACIES.includes(problem.dtype) ? [problem.dtype] : [];
+  const choices = ["strict", "library", ...own].join(", ");
+  throw new Refusal("accuracy", accuracy, `one of ${choices} for a product in ${problem.dtype}`);
+}
+
+function findAccurate(problem, { kernel, tile, accuracy }) {
+  if (kernel === "auto") {
+    if (tile !== null) throw new Refusal("tile", tile, 'left out while the kernel is "auto"');
+    const allowed = LOOSER[accuracy ?? DEFAULT_ACCURACY];
+    return listKernels(problem.dtype).filter(
+      (spec) => allowed.includes(spec.accuracy) && problem.k >= spec.least_k,
+    );
+  }
+  const named =
+    tile === null
+      ? listKernels(problem.dtype).filter((spec) => spec.name === kernel)
+      : [findKernel(kernel, problem.dtype, tile)];
+  if (named.length === 0) {
+    throw new Refusal("kernel", kernel, `one that multiplies ${problem.dtype}`);
+  }
+  if (accuracy === null) return named;
+  const accurate = named.filter((spec) => LOOSER[accuracy].includes(spec.accuracy));
+  if (accurate.length === 0) {
+    throw new Refusal("kernel", kernel, `auto, or of accuracy ${accuracy} in ${problem.dtype}`);
+  }
+  return accurate;
+}
+
+/** Those that can be held to some of the multiprocessors. */
+function findHeld(problem, profile, { sms }, candidates) {
+  if (profile.gpu === null) throw new Refusal("sms", sms, "left out: there is no GPU");
+  const count = profile.gpu.sm_count;
+  if (sms < 1 || sms > count) {
+    throw new Refusal("sms", sms, `1…${count}, the multiprocessors of ${profile.device}`);
+  }
+  const able = candidates.filter(({ spec }) => spec.persistent);
+  const held = able.filter(({ spec }) => countHeldSms(spec, sms, count) > 0);
+  if (held.length > 0) return held;
+  if (able.length > 0) {
+    const least = Math.min(...able.map(({ spec }) => spec.sms_quantum));
+    throw new Refusal("sms", sms, `${least}…${count} with these kernels`);
+  }
+  throw new Refusal("sms", sms, "left out: no such kernel can be held to some multiprocessors");
+}

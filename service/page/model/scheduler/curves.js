@@ -1,0 +1,94 @@
+/** The cost curves of one product on one machine (scheduler/model/curves.py). */
+
+import { divideDown } from "../arithmetic.js";
+import { countHeldSms, findSplitItemBytes } from "../kernels/catalog.js";
+import { PanelProblem } from "../kernels/panels.js";
+import { Rates } from "../kernels/schedule.js";
+import { TABLES } from "../tables.js";
+import { classifyCpuRun, classifyGpuRun } from "./corrections.js";
+import { CpuCurve } from "./cost.js";
+import { GpuCurve } from "./gpu_curve.js";
+import { isSmall } from "./problem.js";
+
+const { FILLED_BYTES, MEMORY_SHARE, LATE_SECONDS, ALONE_SECONDS, NARROW } = TABLES.constants;
+
+/** The CPU's curve; `share` is its part of the machine in a split, null for all of it. */
+export function buildCpuCurve(problem, profile, share = null, copying = 1) {
+  const rate = profile.findCpuRate(problem.dtype);
+  const { threads } = profile.cpu;
+  const correction = profile.corrections.find(classifyCpuRun(problem, share !== null));
+  if (share === null && isSmall(problem)) {
+    const flops = 2 * problem.k * (problem.n + rate.copy_columns);
+    const rowSeconds = (flops * threads * 1e-9) / rate.gflops;
+    return new CpuCurve({ rowSeconds, callSeconds: ALONE_SECONDS, correction });
+  }
+  let flopSeconds = 1e-9 / rate.gflops;
+  let elementSeconds = rate.element_seconds;
+  let narrowSeconds = rate.narrow_seconds;
+  let callSeconds = rate.call_seconds;
+  if (share !== null) {
+    const fewer = threads / share.threads;
+    const slower = fewer * (1 + (share.stretch - 1) * copying);
+    flopSeconds *= slower;
+    narrowSeconds *= slower;
+    callSeconds += LATE_SECONDS[problem.memory];
+    elementSeconds *= fewer;
+  }
+  const arithmeticSeconds = 2 * problem.k * (problem.n + rate.copy_columns) * flopSeconds;
+  let rowSeconds = arithmeticSeconds + problem.n * elementSeconds;
+  if (narrowSeconds && Math.max(problem.n, problem.k) <= NARROW) {
+    rowSeconds = problem.k * Math.max(problem.n * narrowSeconds, rate.vector_seconds);
+  }
+  return new CpuCurve({
+    rowSeconds: Math.max(rowSeconds, problem.n * rate.write_seconds),
+    startupRows: rate.startup_rows,
+    callSeconds,
+    rowQuantum: rate.row_quantum,
+    vectorSeconds: problem.n * problem.k * rate.vector_seconds,
+    correction,
+  });
+}
+
+/** The GPU's curve with one kernel, and with the machine to itself. */
+export function buildGpuCurve(problem, profile, spec, model, sms) {
+  const count = profile.gpu.sm_count;
+  const held = sms === null ? count : countHeldSms(spec, sms, count);
+  const panels = new PanelProblem({
+    m: problem.m,
+    n: problem.n,
+    k: Math.max(1, problem.k),
+    itemBytes: problem.itemBytes,
+    tileM: spec.tile_m,
+    tileN: spec.tile_n,
+    tileK: spec.tile_k,
+    slots: Math.max(1, divideDown(model.slots * held, count)),
+    splitItemBytes: findSplitItemBytes(spec, problem.k),
+    splitsTail: spec.splits_tail,
+    staged: problem.memory === "pageable",
+  });
+  const rates = buildRates(problem, profile, model);
+  const correction = profile.corrections.find(classifyGpuRun(problem, panels, rates, spec, false));
+  const memoryBytes = Math.trunc(MEMORY_SHARE * profile.gpu.memory_bytes);
+  return new GpuCurve({ problem: panels, rates, memoryBytes, correction });
+}
+
+function buildRates(problem, profile, model) {
+  const link = profile.findLink(problem.memory);
+  return new Rates({
+    inBytesPerSecond: link.in_gbytes_per_second * 1e9,
+    outBytesPerSecond: link.out_gbytes_per_second * 1e9,
+    duplex: 2 * link.together,
+    copySeconds: link.copy_seconds,
+    enqueueSeconds: link.step_seconds,
+    callSeconds: link.call_seconds + findFilledShare(problem) * link.fill_seconds,
+    launchSeconds: model.launch_seconds,
+    waveSeconds: model.wave_seconds,
+    depthSeconds: model.wave_k_seconds,
+    memoryBytesPerSecond: profile.gpu.memory_gbytes_per_second * 1e9,
+  });
+}
+
+function findFilledShare(problem) {
+  const movedBytes = problem.bBytes + problem.m * problem.aRowBytes;
+  return Math.sqrt(Math.min(1, movedBytes / FILLED_BYTES));
+}

@@ -1,0 +1,171 @@
+/** The GPU's cost curve: the fastest schedule, and of fewer rows (scheduler/model/gpu_curve.py). */
+
+import { divideUp, Memory } from "../arithmetic.js";
+import { fitBuffers } from "../kernels/buffers.js";
+import { planSteps, takeWhole } from "../kernels/cuts.js";
+import { countCopyingSeconds, timeSchedule } from "../kernels/schedule.js";
+import { cutSteps } from "../kernels/steps.js";
+import { TABLES } from "../tables.js";
+import { WaveGrid } from "./waves.js";
+
+const { KNOTS, PARTS } = TABLES.constants;
+
+const wholes = new Memory(512);
+const knotLists = new Memory(512);
+
+/** Rows of C → seconds on the GPU, from the caller's memory back into it. */
+export class GpuCurve {
+  constructor({ problem, rates, memoryBytes, cutRates = rates, startSeconds = 0, correction }) {
+    Object.assign(this, { problem, rates, memoryBytes, cutRates, startSeconds, correction });
+    this.grid = new WaveGrid(problem);
+    this.splitSteps = problem.splitsTail ? divideUp(problem.k, problem.tileK) : null;
+  }
+
+  /** Seconds of one wave at this K. */
+  get waveSeconds() {
+    return this.rates.waveSeconds + this.problem.k * this.rates.depthSeconds;
+  }
+
+  /** For how much of their time copies of all rows are under way, 0…1. */
+  get copyingShare() {
+    const { timeline } = this.findTimeline(this.problem.m);
+    return Math.min(1, countCopyingSeconds(timeline) / timeline.seconds);
+  }
+
+  /** The curve while the CPU part computes other rows. */
+  disturb({ copyStretch, startSeconds, correction }) {
+    return new GpuCurve({
+      ...this,
+      rates: this.rates.slowCopies(copyStretch),
+      startSeconds: this.startSeconds + startSeconds,
+      correction,
+    });
+  }
+
+  /** The steps of the fastest schedule for `rows` rows, and when each begins and ends. */
+  findTimeline(rows) {
+    const [outline] = takeOutline(this.problem.vary({ m: rows }), this.memoryBytes);
+    const { steps, cut } = planSteps(outline, this.rates, this.memoryBytes);
+    return { steps, cut, timeline: timeSchedule(outline, steps, this.rates) };
+  }
+
+  /** Seconds of the kernel alone, in one launch. */
+  kernelSeconds(rows) {
+    if (rows === 0) return 0;
+    return this.rates.findKernelSeconds(this.problem, rows, this.problem.n, this.problem.k);
+  }
+
+  /** What no schedule can go below: the kernel, the copies in and the copies out alone. */
+  findLeastSeconds(rows) {
+    const { problem, rates } = this;
+    const inBytes = (rows + problem.n) * problem.k * problem.itemBytes;
+    const outBytes = rows * problem.n * problem.itemBytes;
+    const leastSeconds =
+      rates.callSeconds +
+      Math.max(
+        this.kernelSeconds(rows),
+        inBytes / rates.inBytesPerSecond,
+        outBytes / rates.outBytesPerSecond,
+      );
+    return this.correction.factor * leastSeconds;
+  }
+
+  /** Seconds for `rows` rows: 0 without rows, and never less for more rows. */
+  seconds(rows) {
+    if (rows === 0) return 0;
+    return this.correction.factor * Math.max(this.findScheduleSeconds(rows), this.startSeconds);
+  }
+
+  /** About how many rows take `seconds`. */
+  estimateRows(seconds) {
+    const wanted = seconds / this.correction.factor;
+    let before = 0;
+    let rows = 0;
+    let knotSeconds = 0;
+    for ([rows, knotSeconds] of this.timeKnots()) {
+      if (knotSeconds > wanted) break;
+      before = rows;
+    }
+    return before + (rows - before) * Math.min(1, wanted / knotSeconds);
+  }
+
+  findScheduleSeconds(rows) {
+    if (rows === this.problem.m) return this.timeAllRows();
+    const knots = this.timeKnots();
+    const at = knots.findIndex((knot) => knot[0] >= rows);
+    const [untilRows, untilSeconds] = knots[at];
+    if (at === 0) return untilSeconds;
+    const [fromRows, fromSeconds] = knots[at - 1];
+    const [waves, fromWaves, untilWaves] = [rows, fromRows, untilRows].map((one) =>
+      this.countWaves(one),
+    );
+    if (untilWaves === fromWaves) return untilSeconds;
+    const share = (waves - fromWaves) / (untilWaves - fromWaves);
+    return fromSeconds + share * (untilSeconds - fromSeconds);
+  }
+
+  countWaves(rows) {
+    if (this.splitSteps === null) return this.grid.countWaves(rows);
+    return this.grid.countSplitWaves(rows, this.splitSteps);
+  }
+
+  get key() {
+    return `${this.problem.key} ${this.rates.key} ${this.cutRates.key} ${this.memoryBytes}`;
+  }
+
+  /** Seconds of the whole product. */
+  timeAllRows() {
+    this.allSeconds ??= wholes.find(this.key, () => {
+      const [outline, times] = takeOutline(this.problem, this.memoryBytes);
+      const { steps } = planSteps(outline, this.cutRates, this.memoryBytes);
+      return times * timeSchedule(outline, steps, this.rates).seconds;
+    });
+    return this.allSeconds;
+  }
+
+  /** Some numbers of rows with their seconds, which never fall; the last are all rows. */
+  timeKnots() {
+    this.knots ??= knotLists.find(this.key, () => this.listKnots());
+    return this.knots;
+  }
+
+  listKnots() {
+    const { problem, memoryBytes } = this;
+    const [outline, times] = takeOutline(problem, memoryBytes);
+    const { cut } = planSteps(outline, this.cutRates, memoryBytes);
+    const allSeconds = this.timeAllRows();
+    const knots = [[0, 0]];
+    for (let part = 1; part < KNOTS; part += 1) {
+      const rows = divideUp(problem.m * part, KNOTS);
+      const some = outline.vary({ m: divideUp(outline.m * part, KNOTS) });
+      const seconds = times * timeRows(some, cut, this.rates, memoryBytes);
+      const [lastRows, lastSeconds] = knots.at(-1);
+      if (lastRows < rows) knots.push([rows, Math.min(allSeconds, Math.max(seconds, lastSeconds))]);
+    }
+    return [...knots.slice(1), [problem.m, allSeconds]];
+  }
+}
+
+/** Seconds with a cut that was chosen for more rows, or in one step if that is faster. */
+function timeRows(problem, cut, rates, memoryBytes) {
+  const firstRows = Math.min(problem.m, cut.firstRows);
+  const clipped = { ...cut, firstRows, panelRows: Math.min(problem.m, cut.panelRows) };
+  const seconds = [clipped, takeWhole(problem)].map((one) => {
+    const { steps } = cutSteps(problem, one, memoryBytes);
+    return timeSchedule(problem, steps, rates).seconds;
+  });
+  return Math.min(...seconds);
+}
+
+/** A product of fewer steps, and how many times as long the whole one takes. */
+function takeOutline(problem, memoryBytes) {
+  const { m, n, k } = problem;
+  const rows = Math.max(problem.tileM, divideUp(m, PARTS));
+  const buffers = fitBuffers(problem, rows, rows, memoryBytes);
+  const some = problem.vary({
+    m: Math.min(m, PARTS * buffers.rows),
+    n: Math.min(n, 2 * buffers.columns),
+    k: Math.min(k, PARTS * buffers.depth),
+  });
+  return [some, (m / some.m) * (n / some.n) * (k / some.k)];
+}

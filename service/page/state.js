@@ -1,0 +1,76 @@
+/** What the page shows, as the part of its address after #: nothing else is remembered. */
+
+import { TABLES } from "./model/tables.js";
+
+const { MAX_SIZE, ITEM_BYTES, MEMORIES, ACCURACIES } = TABLES.constants;
+
+const SIZE = { least: 1, most: MAX_SIZE };
+
+/** Fields by name: what they are when the address does not say, and what they may be. */
+const FIELDS = {
+  view: { unset: "explorer" },
+  m: { unset: 4096, ...SIZE },
+  n: { unset: 4096, ...SIZE },
+  k: { unset: 4096, ...SIZE },
+  dtype: { unset: "float64", choices: Object.keys(ITEM_BYTES) },
+  memory: { unset: "pageable", choices: MEMORIES },
+  kernel: { unset: "auto", text: true },
+  tile: { unset: null, text: true },
+  accuracy: { unset: null, choices: ACCURACIES },
+  sms: { unset: null, least: 1, most: 10_000 },
+  device: { unset: null, text: true },
+  threads: { unset: null, least: 1, most: 4096 },
+  rate: { unset: null, least: 0.001, most: 1e9, fraction: true },
+  smcount: { unset: 108, least: 1, most: 10_000 },
+  clock: { unset: 1410, least: 1, most: 100_000 },
+  memclock: { unset: 1215, least: 1, most: 1_000_000 },
+  capability: { unset: "8.0", text: true },
+  memgib: { unset: 40, least: 1, most: 100_000 },
+  link: { unset: null, least: 0.001, most: 1e6, fraction: true },
+  f: { unset: null, least: 0, most: MAX_SIZE },
+  range: { unset: "near", choices: ["near", "all"] },
+  guess: { unset: null, least: 0, most: MAX_SIZE },
+  exercise: { unset: null, least: 1, most: 99 },
+  answer: { unset: null, text: true },
+};
+
+/** The state that an address names. What it says wrongly is passed over. */
+export function readState(hash) {
+  const words = new URLSearchParams(hash.replace(/^#/, ""));
+  const state = {};
+  for (const [name, field] of Object.entries(FIELDS)) {
+    const value = words.has(name) ? readField(field, words.get(name)) : undefined;
+    state[name] = value ?? field.unset;
+  }
+  return state;
+}
+
+/** The address of a state: what is not as usual, and the device. */
+export function writeState(state) {
+  const words = new URLSearchParams();
+  for (const [name, { unset }] of Object.entries(FIELDS)) {
+    const value = state[name];
+    if (value !== null && value !== unset) words.set(name, value);
+  }
+  return `#${words}`;
+}
+
+/** A value of a field from its text; null where the text is none. */
+export function readText(name, text) {
+  return readField(FIELDS[name], text);
+}
+
+/** The smallest and largest number that a field takes. */
+export function findLimits(name) {
+  const { least, most } = FIELDS[name];
+  return { least, most };
+}
+
+function readField(field, text) {
+  if (field.choices !== undefined) return field.choices.includes(text) ? text : null;
+  if (field.least === undefined) return text === "" ? null : text.slice(0, 100);
+  if (text.trim() === "") return null;
+  const number = Number(text);
+  const whole = field.fraction || Number.isInteger(number);
+  return whole && number >= field.least && number <= field.most ? number : null;
+}

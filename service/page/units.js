@@ -1,0 +1,53 @@
+/** Numbers as people read them. */
+
+const STEPS = [
+  [1, "s"],
+  [1e-3, "ms"],
+  [1e-6, "µs"],
+];
+
+/** Three digits of a number, without needless zeros: 0.0812, 3.4, 58.1, 649, 13,687. */
+export function showNumber(value) {
+  if (Math.abs(value) >= 100) return showWhole(Math.round(value));
+  return String(Number(value.toPrecision(3)));
+}
+
+/** A whole number with commas between thousands. */
+export function showWhole(value) {
+  return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
+}
+
+/** The unit for seconds of this size, and how many seconds it has. */
+export function findUnit(seconds) {
+  const [size, unit] = STEPS.find(([step]) => seconds >= step) ?? STEPS.at(-1);
+  return { size, unit };
+}
+
+/** "649 ms". */
+export function showSeconds(seconds) {
+  const { size, unit } = findUnit(seconds);
+  return `${showNumber(seconds / size)} ${unit}`;
+}
+
+/** "649 → 581 ms": both in the unit of the second. */
+export function showChange(before, after) {
+  const { size, unit } = findUnit(after);
+  return `${showNumber(before / size)} → ${showNumber(after / size)} ${unit}`;
+}
+
+/** "60%". */
+export function showShare(share) {
+  return `${Math.round(share * 100)}%`;
+}
+
+/** At most about `count` round numbers from `from` to `to`. */
+export function listTicks(from, to, count) {
+  const rough = (to - from) / Math.max(1, count);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough);
+  const ticks = [];
+  for (let index = Math.ceil(from / step); index * step <= to * (1 + 1e-9); index += 1) {
+    ticks.push(Number((index * step).toPrecision(12)));
+  }
+  return ticks;
+}

@@ -1,0 +1,346 @@
+"""The wave explorer as a browser shows it, from the service and as one file."""
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from docs.browser import Browser, Page
+from docs.explorer_page import PAGE
+from docs.explorer_pictures import PICTURES
+from tests.browsers import SHOWN, go, show
+from tests.processes import wait_until
+from tests.server import NPY, RunningServer, Start, encode_npy
+from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.presets import PRESETS
+from wavetrim.scheduler.profile.store import build_preset_profile
+
+FILE = PAGE.as_uri()
+SPLIT = "#m=4096&n=4096&k=4096&dtype=float64&device=T4&threads=2"
+MEASURED = "#m=4096&n=4096&k=4096&dtype=float32&memory=pageable&device=host-h200&sms=8"
+SHAPES = [(4096, 4096, 4096), (16384, 16384, 256), (1000, 70, 333), (2560, 16385, 4096), (1, 9, 9)]
+AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
+
+
+def read_headline(page: Page) -> str:
+    return str(page.run("document.getElementById('headline').textContent"))
+
+
+def read_shown(page: Page) -> dict[str, float]:
+    shown = page.run("({ ...document.documentElement.dataset })")
+    return {name: float(shown[name]) for name in ("f", "waves", "seconds")}
+
+
+def change(field: str, value: object) -> str:
+    """What does as a user who fills in a field."""
+    found = f"document.getElementById({json.dumps(field)})"
+    return f"{found}.value = {json.dumps(value)}; {found}.dispatchEvent(new Event('change'))"
+
+
+def test_the_page_of_the_service_asks_for_nothing_beyond_it(
+    page: Page, shared_server: RunningServer
+) -> None:
+    show(page, f"{shared_server.url}/#device=here")
+    assert page.run("document.title") == "Wave explorer · wavetrim"
+    assert read_headline(page)
+    assert page.problems == []
+    assert all(url.startswith(f"{shared_server.url}/") for url in page.requests)
+    assert len(page.requests) > 20  # so that a request would have been seen
+
+
+def test_the_page_shows_the_plan_that_the_service_makes(
+    page: Page, shared_server: RunningServer
+) -> None:
+    for device in ("here", "H200", "T4", "RTX 4090"):
+        for m, n, k in SHAPES:
+            for memory in ("pageable", "pinned"):
+                query = {"m": m, "n": n, "k": k, "dtype": "float64", "memory": memory}
+                named = query if device == "here" else {**query, "device": device}
+                plan = shared_server.client.get("/v1/plan", params=named).json()
+                threads = plan["profile"]["cpu"]["threads"]
+                address = urlencode({**query, "device": device, "threads": threads})
+                show(page, f"{shared_server.url}/#{address}")
+                expected = plan["f"], plan["waves"], plan["predicted"]["total_seconds"]
+                assert tuple(read_shown(page).values()) == expected, address
+
+
+def test_every_f_is_that_of_the_service(page: Page, shared_server: RunningServer) -> None:
+    query = {"m": 4096, "n": 4096, "k": 4096, "dtype": "float64", "device": "T4"}
+    for f in (0, 1, 63, 64, 1000, 4095, 4096):
+        plan = shared_server.client.get("/v1/plan", params={**query, "f": f}).json()
+        threads = plan["profile"]["cpu"]["threads"]
+        show(page, f"{shared_server.url}/#{urlencode({**query, 'threads': threads, 'f': f})}")
+        expected = f, plan["waves"], plan["predicted"]["total_seconds"]
+        assert tuple(read_shown(page).values()) == expected
+
+
+def test_runs_of_the_service_correct_what_the_page_shows_next(
+    page: Page, server: RunningServer
+) -> None:
+    content = encode_npy(np.ones((700, 600))) + encode_npy(np.ones((600, 500)))
+    query = {"m": 700, "n": 500, "k": 600, "dtype": "float64"}
+    before = server.client.get("/v1/plan", params=query).json()["predicted"]["total_seconds"]
+    show(page, f"{server.url}/#{urlencode({**query, 'device': 'here'})}")
+    assert read_shown(page)["seconds"] == before
+
+    def has_run() -> bool:
+        server.client.post("/v1/matmul", content=content, headers=NPY).raise_for_status()
+        plan = server.client.get("/v1/plan", params=query).json()
+        return bool(plan["profile"]["corrections"])
+
+    wait_until(has_run)
+    after = server.client.get("/v1/plan", params=query).json()["predicted"]["total_seconds"]
+    go(page, "location.hash += '&f=700'")
+    assert read_shown(page)["seconds"] == after != before
+
+
+def test_one_file_works_without_service_gpu_and_network(page: Page) -> None:
+    page.open("about:blank")
+    page.requests.clear()
+    show(page, f"{FILE}{SPLIT}")
+    preset = next(one for one in PRESETS if one.name == "T4")
+    plan = choose_plan(
+        GemmProblem(4096, 4096, 4096, "float64"), build_preset_profile(preset, "", cpu_threads=2)
+    )
+    assert tuple(read_shown(page).values()) == (plan.f, plan.waves, plan.predicted.total_seconds)
+    assert read_headline(page).startswith(f"{plan.waves_gpu_only} → {plan.waves} waves, the last")
+    assert page.problems == []
+    assert page.requests == [FILE]
+
+
+def test_back_undoes_what_was_changed(page: Page) -> None:
+    show(page, f"{FILE}{SPLIT}")
+    before = read_shown(page)
+    go(page, change("n", 5000))
+    assert read_shown(page) != before
+    assert "n=5000" in page.run("location.hash")
+    go(page, "history.back()")
+    assert read_shown(page) == before
+    assert page.run("document.getElementById('n').value") == "4096"
+
+
+def test_f_is_moved_by_the_keyboard(page: Page) -> None:
+    show(page, f"{FILE}{SPLIT}")
+    for _ in range(60):
+        page.press("Tab", code=9)
+        if page.run("document.activeElement.id") == "f":
+            break
+    assert page.run("document.activeElement.id") == "f"
+    for code, key, f in ((39, "ArrowRight", 449), (36, "Home", 0), (35, "End", 4096)):
+        page.press(key, code=code)
+        page.wait(f"{SHOWN} && document.documentElement.dataset.f === '{f}'")
+        assert f"f={f}" in page.run("location.hash")
+
+
+def test_what_cannot_be_planned_is_said_at_its_field(page: Page) -> None:
+    show(page, f"{FILE}#device=T4&threads=2&kernel=bulk&dtype=float32")
+    assert page.run("document.querySelector('.problem').textContent").startswith("kernel is")
+    assert page.run("document.getElementById('kernel').getAttribute('aria-invalid')") == "true"
+    go(page, change("kernel", "auto"))
+    assert page.run("document.querySelector('.problem').hidden")
+    assert read_headline(page)
+
+
+def test_the_machine_of_a_service_is_refused_where_there_is_no_service(page: Page) -> None:
+    show(page, f"{FILE}#device=here&threads=2")
+    assert page.run("document.querySelector('.problem').textContent").startswith("device is")
+    assert page.run("document.getElementById('device').getAttribute('aria-invalid')") == "true"
+
+
+def test_a_gpu_that_the_service_lacks_is_refused_at_its_field(
+    page: Page, shared_server: RunningServer
+) -> None:
+    show(page, f"{shared_server.url}/#device=cuda:7&threads=2")
+    assert page.run("document.querySelector('.problem').textContent").startswith("device is")
+    assert page.run("document.getElementById('device').getAttribute('aria-invalid')") == "true"
+
+
+def test_an_address_that_makes_no_sense_shows_the_usual_product(page: Page) -> None:
+    show(page, f"{FILE}#m=-3&n=x&k=1e99&dtype=%3Cb%3E&kernel=auto&device=T4&threads=0&f=1.5")
+    assert read_headline(page)
+    assert page.run("document.getElementById('m').value") == "4096"
+    assert page.problems == []
+
+
+def test_a_schedule_of_very_many_steps_is_drawn(page: Page) -> None:
+    show(page, f"{FILE}#m=300000&n=300000&k=300000&dtype=float64&device=T4&threads=16")
+    assert page.problems == []
+    assert 10 < page.run("document.querySelectorAll('#timeline rect').length") < 2000
+
+
+def test_every_tile_is_in_one_wave(page: Page) -> None:
+    show(page, f"{FILE}#m=1024&n=1000&k=512&dtype=float32&device=T4&threads=2&kernel=shared&f=0")
+    area = page.run("""[...document.querySelectorAll('#map path[fill^=rgb]')].map((path) => {
+        const numbers = path.getAttribute('d').match(/[MHVL][^MHVLZ]*/g);
+        let x = 0, y = 0, sum = 0, first = null;
+        for (const part of numbers) {
+            const [a, b] = part.slice(1).trim().split(' ').map(Number);
+            const [u, v] = part[0] === 'M' ? [a, b] : part[0] === 'H' ? [a, y] : [x, a];
+            if (first === null) first = [u, v]; else sum += x * v - u * y;
+            [x, y] = [u, v];
+        }
+        return Math.abs(sum + x * first[1] - first[0] * y) / 2;
+    })""")
+    size = page.run("(({ width, height }) => width.baseVal.value * height.baseVal.value)"
+                    "(document.querySelector('#map rect[fill=none]'))")  # fmt: skip
+    assert len(area) == int(read_shown(page)["waves"])
+    assert sum(area) == pytest.approx(size, rel=0.01)
+
+
+def test_a_measurement_is_hidden_until_a_guess_is_made(page: Page) -> None:
+    show(page, f"{FILE}{MEASURED}")
+    points = "document.querySelectorAll('#curve circle[stroke]').length"
+    assert page.run(points) == 0
+    go(page, "document.getElementById('guess-f').value = 500; "
+             "document.querySelector('#guess form').requestSubmit()")  # fmt: skip
+    assert page.run(points) > 20
+    assert "Nearest to your guess of 500" in page.run(
+        "document.getElementById('revealed').textContent"
+    )
+    assert "guess=500" in page.run("location.hash")
+
+
+ANSWERS = {
+    1: ("5", "4"), 2: ("wave", "copies"), 3: ("640", "208"), 4: ("448", "2000"),
+    5: ("more", "less"), 6: ("copy out", "kernel"), 7: ("k", "size"), 8: ("1025", "0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("number", ANSWERS)
+def test_an_exercise_checks_its_answer(page: Page, number: int) -> None:
+    show(page, f"{FILE}{SPLIT}")
+    go(page, f"document.querySelectorAll('.exercises button')[{number - 1}].click()")
+    question = page.run("document.querySelector('.question').textContent")
+    assert question.endswith(("?", ".)"))
+    assert "undefined" not in question
+    assert "NaN" not in question
+    right, wrong = ANSWERS[number]
+    for answer, verdict in ((wrong, "Not so."), (right, "Right.")):
+        base = page.run("location.hash").split("&answer=")[0]
+        address = f"{base}&{urlencode({'answer': answer})}"
+        go(page, f"location.hash = {json.dumps(address)}")
+        told = page.run("document.querySelector('.verdict').textContent")
+        assert told.startswith(verdict), told
+    assert page.problems == []
+
+
+def test_one_more_column_costs_a_wave(page: Page) -> None:
+    show(page, f"{FILE}{SPLIT}")
+    go(page, "document.querySelectorAll('.exercises button')[1].click()")
+    question = page.run("document.querySelector('.question').textContent")
+    (share,) = re.findall(r"costs ([0-9.]+)% of the time", question)
+    assert 2.5 < float(share) < 3.5
+
+
+@pytest.fixture
+def saved(page: Page) -> Callable[[str], bytes]:
+    """Presses a button of the page that saves a file; gives what is in it."""
+
+    def save(button: str) -> bytes:
+        page.run("globalThis.kept = null; URL.createObjectURL = ((make) => (blob) => {"
+                 "globalThis.kept = blob; return make.call(URL, blob)"
+                 "})(URL.createObjectURL); null")  # fmt: skip
+        page.run("[...document.querySelectorAll('button')]"
+                 f".find((one) => one.textContent === {json.dumps(button)}).click()")  # fmt: skip
+        page.wait("globalThis.kept !== null && globalThis.kept.type !== 'image/svg+xml'")
+        text = page.run("""new Promise((done) => {
+            const reader = new FileReader();
+            reader.onload = () => done(reader.result.split(',')[1]);
+            reader.readAsDataURL(globalThis.kept);
+        })""")
+        return base64.b64decode(text)
+
+    return save
+
+
+def test_a_picture_of_it_is_saved(page: Page, saved: Callable[[str], bytes]) -> None:
+    show(page, f"{FILE}{SPLIT}")
+    picture = matplotlib.image.imread(BytesIO(saved("Save a picture")), format="png")
+    assert picture.shape[0] > 1000
+    assert picture.shape[1] > 800
+    assert len(np.unique(picture[::7, ::7].reshape(-1, picture.shape[2]), axis=0)) > 40
+    assert page.problems == []
+
+
+def test_the_schedule_is_saved_for_perfetto(page: Page, saved: Callable[[str], bytes]) -> None:
+    show(page, f"{FILE}{MEASURED}")
+    document = json.loads(saved("Save for Perfetto"))
+    events = document["traceEvents"]
+    names = [one["args"]["name"] for one in events if one["name"] == "process_name"]
+    assert names[0].startswith("predicted, F = ")
+    assert names[1].startswith("measured on NVIDIA H200, F = ")
+    lanes = {
+        one["args"]["name"] for one in events if one["name"] == "thread_name" and one["pid"] == 1
+    }
+    assert lanes == {"copy in", "kernel", "copy out", "CPU"}
+    spans = [one for one in events if one["ph"] == "X"]
+    ends = {
+        process: max(one["ts"] + one["dur"] for one in spans if one["pid"] == process)
+        for process in (1, 2)
+    }
+    assert ends[1] == pytest.approx(1e6 * read_shown(page)["seconds"])
+    assert ends[2] == pytest.approx(ends[1], rel=0.5)
+
+
+@pytest.mark.parametrize(("width", "dark"), [(360, False), (1600, True)])
+@pytest.mark.parametrize("address", [SPLIT, f"{MEASURED}&guess=500&exercise=8"])
+def test_all_can_read_and_use_it(page: Page, width: int, dark: bool, address: str) -> None:
+    page.resize(width, 900, dark=dark)
+    show(page, f"{FILE}{address}")
+    assert page.run("document.documentElement.scrollWidth") == width
+    page.run(f"{AXE}; null")
+    found = page.run("axe.run().then(({ passes, violations }) => [passes.length, violations"
+                     ".filter(({ impact }) => ['serious', 'critical'].includes(impact))"
+                     ".map(({ id, nodes }) => [id, nodes.map((node) => node.html)])])")  # fmt: skip
+    assert found[0] > 20
+    assert found[1] == []
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_it_looks_as_in_the_documents(page: Page, name: str) -> None:
+    picture = PICTURES[name]
+    drawn = matplotlib.image.imread(BytesIO(picture.take(page)), format="png")
+    kept = matplotlib.image.imread(picture.path)
+    # Fonts differ among machines: what is compared are means over squares of 40 pixels.
+    assert drawn.shape == kept.shape
+    assert np.abs(shrink(drawn) - shrink(kept)).max() < 0.25
+    assert np.abs(shrink(drawn) - shrink(kept)).mean() < 0.01
+
+
+def shrink(picture: Any, side: int = 40) -> Any:
+    rows, columns = picture.shape[0] // side, picture.shape[1] // side
+    squares = picture[: rows * side, : columns * side, :3]
+    return squares.reshape(rows, side, columns, side, 3).mean(axis=(1, 3))
+
+
+def test_the_key_is_asked_for_once_and_kept_in_the_tab(
+    browser: Browser, page: Page, start_server: Start
+) -> None:
+    server = start_server(api_key="correct-horse-battery-staple-0123456789")
+    show(page, f"{server.url}/#device=here")
+    for key, form in (("wrong", "#key"), ("correct-horse-battery-staple-0123456789", "#headline")):
+        page.wait("document.getElementById('key')")
+        page.run(f"document.getElementById('key').value = {json.dumps(key)}; "
+                 "document.querySelector('#notice form').requestSubmit(); null")  # fmt: skip
+        page.wait(f"document.querySelector('#notice').textContent.includes('refused') "
+                  f"|| document.querySelector('{form}')")  # fmt: skip
+        if key == "wrong":
+            page.wait("document.querySelector('#notice').textContent.includes('refused')")
+    page.wait("document.getElementById('headline')")
+    assert page.run("localStorage.length") == 0
+    assert page.run("document.cookie") == ""
+    assert page.run("sessionStorage.length") == 1
+    other = browser.open_page()
+    show(other, f"{server.url}/#device=here")
+    assert other.run("sessionStorage.length") == 0
+    show(other, f"{server.url}/#device=T4&threads=2")
+    assert read_headline(other)

@@ -1,0 +1,82 @@
+"""The files of the pages: who may read them, under which policy, and that none is out of date."""
+
+import re
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from docs.browser import Page
+from docs.explorer_page import PAGE, SOURCE, render_page
+from docs.explorer_tables import MODEL, render_tables
+from tests.server import RunningServer, Start
+from wavetrim.service.page.site import DOCS_POLICY, EXPLORER_POLICY
+
+VENDOR = (SOURCE / "vendor", Path(__file__).parent / "vendor")
+
+
+def test_tables_are_what_python_has() -> None:
+    for name, text in render_tables().items():
+        assert (MODEL / name).read_text(encoding="utf-8") == text, "run `make explorer`"
+
+
+def test_the_single_file_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == render_page(), "run `make explorer`"
+
+
+@pytest.mark.parametrize("folder", VENDOR, ids=str)
+def test_code_of_others_is_what_its_readme_says(folder: Path) -> None:
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `([^`]+)` \|.*`([0-9a-f]{64})` \|$", text, re.MULTILINE))
+    files = {path.name: path for path in folder.iterdir() if path.name != "README.md"}
+    assert {name: sha256(path.read_bytes()).hexdigest() for name, path in files.items()} == listed
+    assert any("LICENSE" in name for name in files)
+
+
+def test_pages_have_a_strict_policy(shared_server: RunningServer) -> None:
+    for path, policy in (("/", EXPLORER_POLICY), ("/docs", DOCS_POLICY)):
+        response = shared_server.client.get(path)
+        assert response.headers["content-security-policy"] == policy
+        assert "default-src 'none'" in policy
+        assert "script-src 'self';" in policy
+        assert response.headers["x-content-type-options"] == "nosniff"
+    assert "unsafe" not in EXPLORER_POLICY
+    for name in ("index.html", "docs.html"):
+        text = (SOURCE / name).read_text(encoding="utf-8")
+        assert not re.search(r"<script(?![^>]* src=)|<style| style=| on\w+=", text), name
+        assert not re.search(r"(src|href)=\"(https?:)?//", text), name
+
+
+def test_scripts_and_styles_only_are_served(shared_server: RunningServer) -> None:
+    found = shared_server.client.get("/page/model/kernels/cuts.js")
+    assert found.headers["content-type"] == "text/javascript; charset=utf-8"
+    again = shared_server.client.get(
+        "/page/model/kernels/cuts.js", headers={"If-None-Match": found.headers["etag"]}
+    )
+    assert again.status_code == 304
+    for path in ("/page/site.py", "/page/", "/page/vendor", "/page/none.js", "/page/%2e%2e/app.py"):
+        response = shared_server.client.get(path)
+        assert response.status_code == 404, path
+        assert response.headers["content-type"] == "application/problem+json"
+
+
+def test_the_description_of_the_api_shows_every_operation(
+    page: Page, shared_server: RunningServer
+) -> None:
+    page.open(f"{shared_server.url}/docs")
+    page.wait("document.querySelectorAll('.opblock').length > 0")
+    paths = shared_server.client.get("/openapi.json").json()["paths"]
+    shown = page.run("document.querySelectorAll('.opblock').length")
+    assert shown == sum(map(len, paths.values()))
+    assert page.problems == []
+    assert all(url.startswith(f"{shared_server.url}/") for url in page.requests)
+
+
+def test_where_the_description_is_closed_no_link_leads_there(
+    page: Page, start_server: Start
+) -> None:
+    server = start_server(docs="off")
+    page.open(f"{server.url}/#device=T4&threads=2")
+    page.wait("document.getElementById('headline')")
+    assert page.run("document.querySelectorAll('nav a').length") == 1
+    assert server.client.get("/docs").status_code == 404
