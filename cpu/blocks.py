@@ -9,30 +9,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-MAX_BLOCK_FLOPS = 1 << 33
-"""Largest block, in operations: about a tenth of a second, so that a product can be cancelled.
-Chosen, not measured."""
-
-MIN_BLOCK_FLOPS = 1 << 25
-MIN_BLOCK_ELEMENTS = 1 << 20
-"""Smallest block worth a thread: in operations, or in elements of A and B to read or of C to write.
-Chosen; no measurement is recorded."""
-
-BLOCKS_PER_THREAD = 4
-"""Blocks for each thread: more than one, because cores differ in speed; half as many where more
-would cost too much packing. Chosen, not measured."""
+from wavetrim.native.tuned import (
+    BLOCKS_PER_THREAD,
+    MAX_BLOCK_FLOPS,
+    MIN_BLOCK_ELEMENTS,
+    MIN_BLOCK_FLOPS,
+    MOST_TERMS,
+    PACKING_WEIGHT,
+)
 
 ROW_QUANTUM = 16
 COLUMN_QUANTUM = 32
 """Edges of blocks are multiples of these: tiles of BLAS's innermost loops."""
-
-_MOST_TERMS = 1 << 16
-"""Largest product without BLAS, in terms (M N K), that the calling thread computes alone. NumPy
-takes about 1 ns a term, the thread pool 60 µs to begin; the machine is not recorded."""
-
-_COPY_WEIGHT = 48
-"""Cost of packing a block's part of B (or A), in rows (or columns) of work. Measured; the machine
-is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +224,7 @@ def is_small(m: int, n: int, k: int, dtype: str) -> bool:
         k: Columns of A and rows of B.
         dtype: NumPy's name of the element type.
     """
-    return not can_share(m, n, k) if dtype in ("float32", "float64") else m * n * k <= _MOST_TERMS
+    return not can_share(m, n, k) if dtype in ("float32", "float64") else m * n * k <= MOST_TERMS
 
 
 def _rate_grid(m: int, n: int, threads: int, grid: tuple[int, int]) -> int:
@@ -244,7 +232,7 @@ def _rate_grid(m: int, n: int, threads: int, grid: tuple[int, int]) -> int:
     row_parts, column_parts = grid
     rows, columns = -(-m // row_parts), -(-n // column_parts)
     rounds = -(-row_parts * column_parts // threads)
-    return rounds * (rows + _COPY_WEIGHT) * (columns + _COPY_WEIGHT)
+    return rounds * (rows + PACKING_WEIGHT) * (columns + PACKING_WEIGHT)
 
 
 def _count_needed(m: int, n: int, k: int, max_elements: int | None) -> int:

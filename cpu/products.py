@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.native.tuned import TEMPORARY_ELEMENTS
+
 Matrix = NDArray[Any]
 
 DTYPES = frozenset(
@@ -23,10 +25,6 @@ DTYPES = frozenset(
     )
 )
 """Element types that can be multiplied."""
-
-TEMPORARY_ELEMENTS = 1 << 18
-"""Largest temporary of a block, in elements: of its C, and of the parts of A and B that are
-converted at a time. Chosen, not measured."""
 
 TakeRows: TypeAlias = Callable[[float], range]
 """Returns the next rows of C, given an estimate of the rows in progress; empty after the last."""

@@ -11,7 +11,7 @@
 
 enum {
     SLOTS = 16,  // tasks on offer at one time, one for each caller; chosen
-    BRIEF_NANOSECONDS = 50000,  // awake after a task where others compute on the same cores; chosen
+    BRIEF_NANOSECONDS = AWAKE_NANOSECONDS / 4,  // awake after a task where others compute on the same cores
     LEAST_URGENT = 19,  // nice value
 };
 

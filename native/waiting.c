@@ -27,7 +27,7 @@ int look_for_word(Word* word, unsigned seen, int64_t nanoseconds)
 {
     const int64_t until = read_clock() + nanoseconds;
     for (;; sched_yield()) {
-        for (int i = 0; i < LOOKS; ++i) {
+        for (int i = 0; i < PAUSES; ++i) {
             if (read_word(word) != seen) return 1;
             pause_briefly();
         }
@@ -54,7 +54,7 @@ void await_nobody(atomic_int* count)
     const struct timespec nap = {0, NAP_NANOSECONDS};
     const int64_t latest = read_clock() + AWAKE_NANOSECONDS;
     for (;;) {
-        for (int i = 0; i < LOOKS; ++i) {
+        for (int i = 0; i < PAUSES; ++i) {
             if (atomic_load(count) == 0) return;
             pause_briefly();
         }

@@ -6,12 +6,8 @@
 #include <stdint.h>
 #include <time.h>
 
-enum {
-    AWAKE_NANOSECONDS = 200000,  // how long a waiting thread spins before it sleeps; chosen
-    NAP_NANOSECONDS = 20000,  // sleep between two polls of what no thread signals; chosen
-    LOOKS = 64,  // checks between two reads of the clock; chosen
-    EVERYONE = INT_MAX,
-};
+// AWAKE_NANOSECONDS, NAP_NANOSECONDS and PAUSES are macros from native/tuned.py.
+enum { EVERYONE = INT_MAX };
 
 // Nanoseconds of the monotonic clock.
 static inline int64_t read_clock(void)

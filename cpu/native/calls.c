@@ -4,18 +4,15 @@
 // finish their blocks. One lock guards all shared state; it is held for nanoseconds, and a block takes a
 // thousand times as long. A waiting thread spins first, because most waits are short, and then sleeps.
 //
-// Threads wake up as a tree: the caller wakes a few and begins its own block, and each woken thread wakes
-// others.
+// Threads wake up as a binary tree: the caller wakes two and begins its own block, and each woken thread
+// wakes two others.
 #include "calls.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    WOKEN_BY_CALLER = 3,  // chosen
-    WOKEN_BY_HELPER = 2,  // chosen
-};
+enum { WOKEN = 2 };
 
 // A block in progress.
 typedef struct {
@@ -47,7 +44,7 @@ struct Call {
 
 static void lock(Call* call)
 {
-    for (int i = 0; i < LOOKS; ++i) {
+    for (int i = 0; i < PAUSES; ++i) {
         if (pthread_mutex_trylock(&call->lock) == 0) return;
         pause_briefly();
     }
@@ -141,7 +138,7 @@ static void have_part_taken(Call* call)
 static void help_call(Task* task)
 {
     Call* const call = (Call*)task;
-    call_others(call->pool, task, WOKEN_BY_HELPER);
+    call_others(call->pool, task, WOKEN);
     lock(call);
     ++call->users;
     Running* const running = &call->running[++call->joined];
@@ -205,7 +202,7 @@ int add_part(Call* call, int64_t first_row, char* sums, const Block* blocks, int
     announce_change(call);
     unlock(call);
     if (atomic_load(&call->task.places) > 0) clear_core(call->pool);
-    call_helpers(call->pool, &call->task, WOKEN_BY_CALLER);
+    call_helpers(call->pool, &call->task, WOKEN);
     return 1;
 }
 

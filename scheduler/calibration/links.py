@@ -16,7 +16,7 @@ from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.timing.links import measure_transfers
 from wavetrim.kernels.transfer.pinned import pin_matrix
 from wavetrim.scheduler.calibration.repetition import REST_SECONDS, repeat
-from wavetrim.scheduler.model.curves import build_gpu_curve, find_filled_share
+from wavetrim.scheduler.model.curves import build_gpu_curve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import choose_plan
@@ -181,7 +181,7 @@ def measure_fill(way: Way, memory: Memory) -> float:
         shape = problem.m, problem.n, problem.k
         copy = prepare_copies(way, memory, *shape, spec=plan.spec)
         seconds = repeat(copy, _FILL_SECONDS, rest_seconds=REST_SECONDS)
-        costs.append((seconds - curve.seconds(problem.m)) / find_filled_share(problem))
+        costs.append(seconds - curve.seconds(problem.m))
     return max(0.0, statistics.median(costs))
 
 

@@ -22,11 +22,11 @@ from wavetrim.kernels.errors import DeviceFailure, KernelsError
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
-from wavetrim.scheduler.execution.prefault import PREFAULT_THREADS, Prefault
+from wavetrim.scheduler.execution.prefault import Prefault
 from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.model.cost import CpuCurve
-from wavetrim.scheduler.model.curves import LATE_SECONDS
+from wavetrim.scheduler.model.curves import find_late_seconds
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.planning.plan import Plan
 
@@ -94,7 +94,8 @@ class Executor:
             if devices
             else None
         )
-        self._prefault = Prefault(min(self.pool.threads, PREFAULT_THREADS))
+        # Half of the threads: the others copy meanwhile.
+        self._prefault = Prefault(max(1, self.pool.threads // 2))
         # One thread for good: CUDA libraries keep a handle for each thread, which is slow to make.
         self._gpu_thread = CallThreads(1, "gpu-part")
         self._callers = threading.local()
@@ -237,7 +238,7 @@ def _list_parts(plan: Plan, timings: Timings) -> list[tuple[GpuCurve | CpuCurve,
     if f < m:
         parts.append((plan.gpu_curve, m - f, timings.gpu_seconds))
     if f:
-        cpu_seconds = timings.cpu_seconds + LATE_SECONDS[plan.problem.memory]
+        cpu_seconds = timings.cpu_seconds + find_late_seconds(plan.problem)
         parts.append((plan.cpu_curve, f, cpu_seconds))
     return parts
 

@@ -19,9 +19,6 @@ from numpy.typing import NDArray
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.pages import ask_for_huge_pages, cut_range, populate_range
 
-PREFAULT_THREADS: Final = 8
-"""More do not make pages faster; fewer do not keep ahead of the copies."""
-
 PREPARED_BYTES: Final = 2**30
 """So much of a result is made beforehand: a larger product computes so much longer that it hides
 its faults, and would wait here for seconds."""

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from wavetrim.kernels.pipeline.flow import PANELS_AHEAD
+from wavetrim.native.tuned import PANELS_AHEAD
 from wavetrim.scheduler.execution.self_scheduling import SelfSchedule, Standing
 
 

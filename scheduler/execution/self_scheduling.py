@@ -7,16 +7,12 @@ The GPU takes panels until only the CPU's share is left. Simulated on 40 splits,
 times as long as the planned F pinned where the plan is right, 0.71 where the CPU is half as fast.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 TRUST: Final = 0.2
 """Share of the plan's time that counts as seen to be as planned, before anything is seen; between
 0.1 and 0.3 a simulation shows differences below 1%."""
-
-LEAST_SECONDS: Final = 200e-6
-LEAST_SHARE: Final = 0.03
-"""A piece is worth at least so much of the CPU's time, or such a share of the plan's; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,6 @@ class SelfSchedule:
         total_seconds: What the plan should take.
         round_rows: Rows that occupy all threads of the CPU with blocks of the best size.
         tile_rows: Rows of the kernel's tile.
-        least_rows: Rows of the smallest piece that is worth taking.
     """
 
     rows: int
@@ -60,13 +55,11 @@ class SelfSchedule:
     total_seconds: float
     round_rows: int
     tile_rows: int
-    least_rows: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        least_seconds = max(LEAST_SECONDS, LEAST_SHARE * self.total_seconds)
-        rows = round(least_seconds * (self.rows - self.planned) / self.total_seconds)
-        least = max(1, self.round_rows // 2, rows)
-        object.__setattr__(self, "least_rows", min(least, self.rows - self.planned))
+    @property
+    def least_rows(self) -> int:
+        """Rows of the smallest piece that is worth taking: half a round."""
+        return min(max(1, self.round_rows // 2), self.rows - self.planned)
 
     def choose_piece(self, standing: Standing) -> int:
         """How many rows the CPU takes from the bottom; 0 to leave all that are left to the GPU.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from wavetrim.native.tuned import PACKING_WEIGHT
 from wavetrim.scheduler.problem import Memory
 
 NARROW: Final = 128
@@ -39,7 +40,7 @@ class CpuRate:
     element_seconds: float = 0.0
     write_seconds: float = 0.0
     vector_seconds: float = 0.0
-    copy_columns: float = 48.0
+    copy_columns: float = PACKING_WEIGHT
     narrow_seconds: float = 0.0
 
 

@@ -9,27 +9,17 @@ from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.schedule import Rates
+from wavetrim.native.tuned import ALONE_SECONDS, LATE_SECONDS
 from wavetrim.scheduler.model.corrections import classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.cpu import NARROW, CpuRate, CpuShare
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
-from wavetrim.scheduler.problem import GemmProblem, Memory
-from wavetrim.scheduler.profile.machine import KernelModel, MachineProfile
-
-FILLED_BYTES: Final = 16 << 20
-"""Bytes of A and B after which copies have reached their rates. What copies lose until then grows
-as the root of their bytes: seen on an H200 from 0.3 to 1000 MB."""
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.machine import KernelModel, LinkModel, MachineProfile
 
 MEMORY_SHARE: Final = 0.9
-"""Share of the device memory that buffers may take; the pipeline asks the driver what is free."""
-
-LATE_SECONDS: Final[dict[Memory, float]] = {"pinned": 0.0, "pageable": 7e-4}
-"""Seconds by which the CPU part of a split starts late: it waits for the GPU's first copies. From
-pageable memory 0.6 to 1.1 ms on an H200."""
-
-ALONE_SECONDS: Final = 2e-5
-"""What a small product costs the calling thread on top of its arithmetic: 12 to 28 µs where the
-product before was up to half a millisecond ago, on an H200's host at 61ac23d."""
+"""Share of the device memory that buffers may take; chosen. The pipeline asks the driver what is
+free."""
 
 
 def build_cpu_curve(
@@ -59,7 +49,7 @@ def build_cpu_curve(
         slower = fewer * (1 + (share.stretch - 1) * copying)
         flop_seconds *= slower
         narrow_seconds *= slower
-        call_seconds += LATE_SECONDS[problem.memory]
+        call_seconds += find_late_seconds(problem)
         element_seconds *= fewer
     arithmetic_seconds = 2 * problem.k * (problem.n + rate.copy_columns) * flop_seconds
     row_seconds = arithmetic_seconds + problem.n * element_seconds
@@ -131,7 +121,7 @@ def build_rates(problem: GemmProblem, profile: MachineProfile, model: KernelMode
         duplex=2 * link.together,
         copy_seconds=link.copy_seconds,
         enqueue_seconds=link.step_seconds,
-        call_seconds=link.call_seconds + find_filled_share(problem) * link.fill_seconds,
+        call_seconds=link.call_seconds + _find_lost_seconds(problem, link),
         launch_seconds=model.launch_seconds,
         wave_seconds=model.wave_seconds,
         depth_seconds=model.wave_k_seconds,
@@ -139,7 +129,17 @@ def build_rates(problem: GemmProblem, profile: MachineProfile, model: KernelMode
     )
 
 
-def find_filled_share(problem: GemmProblem) -> float:
-    """How much of a link's `fill_seconds` the copies of a product lose, 0…1."""
+def find_late_seconds(problem: GemmProblem) -> float:
+    """Seconds by which the CPU part of a split starts late."""
+    return LATE_SECONDS if problem.memory == "pageable" else 0.0
+
+
+def _find_lost_seconds(problem: GemmProblem, link: LinkModel) -> float:
+    """Seconds that copies of A and B lose until they run at their rates.
+
+    All of the link's `fill_seconds` where the link needs longer than that for their bytes, else a
+    share that grows as the root of their bytes: seen on an H200 from 0.3 to 1000 MB.
+    """
     moved_bytes = problem.b_bytes + problem.m * problem.a_row_bytes
-    return sqrt(min(1.0, moved_bytes / FILLED_BYTES))
+    moving_seconds = moved_bytes / (link.in_gbytes_per_second * 1e9)
+    return sqrt(link.fill_seconds * min(link.fill_seconds, moving_seconds))

@@ -8,8 +8,8 @@
   faster.
 - `split` chooses F: the least T at which the rows that all devices finish within T add up to M.
   Exact, for any number of devices.
-- `plan` chooses. A split must promise a millisecond and 5% over the better single device, 10% where
-  copies are staged.
+- `plan` chooses. A split must promise 5% over the better single device, 10% where copies are
+  staged.
 
 `cache` keeps plans by shape until runs correct them, `trial` lets one of 50 products run where none
 of its kind has run; `description` shows one as JSON. Each group of numbers in a profile

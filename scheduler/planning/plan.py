@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.native.tuned import SPLIT_GAIN
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.model.corrections import Correction, classify_gpu_run
 from wavetrim.scheduler.model.cost import CpuCurve, rows_within
@@ -28,17 +29,8 @@ from wavetrim.scheduler.planning.split import split_rows
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 
-WORTHWHILE_GAIN: Final = 0.02
-"""A kernel must promise at least this gain over one that is faster by itself; chosen."""
-
-SPLIT_GAINS: Final[dict[Memory, float]] = {"pinned": 0.05, "pageable": 0.1}
-SPLIT_GAIN_SECONDS: Final = 1e-3
-"""A split must promise both over the better single device, which is the steadier choice: staged
-copies want the CPU's cores as well. On 148 sweeps of an H200 at 0e5a6d6 half of these shares cost
-0.5% in the mean, and 0 to 1 ms make no difference."""
-
 LEAST_CHANGE: Final = 0.02
-"""Smallest relative change of a correction by which a plan is chosen anew; chosen, not measured."""
+"""Smallest relative change of a correction for which a plan is chosen anew; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +215,7 @@ def choose_plan(
         # Most kernels need no search for their best F.
         if best is None or f != "auto" or _can_beat(best, ways, kernel, alone_seconds):
             plan = _choose_rows(ways, kernel, options, alone_seconds)
-            if best is None or plan.predicted.total_seconds <= _limit_other(best):
+            if best is None or _tell_total_seconds(plan) < _tell_total_seconds(best):
                 best = plan
     assert best is not None, "there is a candidate"
     return best
@@ -238,11 +230,11 @@ def _can_beat(plan: Plan, ways: Sequence[Plan], kernel: RankedKernel, alone_seco
         kernel: The other one.
         alone_seconds: What the best single device takes, with whichever kernel.
     """
-    sooner = _limit_other(plan)
+    sooner = _tell_total_seconds(plan)
     least_seconds = kernel.curve.find_least_seconds(plan.problem.m)
     if least_seconds <= sooner and kernel.alone_seconds <= sooner:
         return True
-    limit = min(sooner, _limit_split(alone_seconds, plan.problem.memory))
+    limit = min(sooner, _limit_split(alone_seconds, ways[0].problem.memory))
     return any(_can_end_within(limit, way, kernel) for way in ways)
 
 
@@ -258,9 +250,9 @@ def _choose_rows(
         given = [_take_way(way, kernel, options).move(options.f, kernel.spec) for way in ways]
         return replace(min(given, key=_tell_total_seconds), pinned=True)
     first = _take_way(ways[0], kernel, options)
-    alone, memory = first.move(0, kernel.spec), first.problem.memory
+    alone = first.move(0, kernel.spec)
     chosen = min(alone, first, key=_tell_total_seconds)
-    limit = _limit_split(alone_seconds, memory)
+    limit = _limit_split(alone_seconds, ways[0].problem.memory)
     for way in ways:
         if not _can_end_within(limit, way, kernel):
             continue
@@ -298,14 +290,14 @@ def _take_way(way: Plan, kernel: RankedKernel, options: PlanOptions) -> Plan:
     return replace(way, gpu_curve=shared, gpu_alone_curve=kernel.curve, sms=options.sms)
 
 
+def find_split_gain(memory: Memory) -> float:
+    """Share of the better single device's time that a split must promise to save."""
+    return SPLIT_GAIN * (2 if memory == "pageable" else 1)
+
+
 def _limit_split(alone_seconds: float, memory: Memory) -> float:
-    """What a split may take at most where a single device takes so long."""
-    return min(alone_seconds * (1 - SPLIT_GAINS[memory]), alone_seconds - SPLIT_GAIN_SECONDS)
-
-
-def _limit_other(plan: Plan) -> float:
-    """What a plan with a kernel that is slower by itself may take at most to be preferred."""
-    return plan.predicted.total_seconds * (1 - WORTHWHILE_GAIN)
+    """What a split may take at most where the better single device takes `alone_seconds`."""
+    return alone_seconds * (1 - find_split_gain(memory))
 
 
 def _tell_total_seconds(plan: Plan) -> float:

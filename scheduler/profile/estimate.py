@@ -1,9 +1,13 @@
-"""Figures for what was not measured, each by a stated rule, so that a plan can always be made."""
+"""The machine that is assumed: figures for what was not measured, each by a stated rule.
+
+With them a plan can always be made. A calibration takes their place, and runs correct them, so they
+are no tuned numbers (`native/tuned.py`).
+"""
 
 from typing import Final
 
 from wavetrim.kernels.catalog import KernelSpec, list_kernels
-from wavetrim.kernels.transfer.host_library import STAGING_THREADS
+from wavetrim.native.tuned import STAGING_THREADS
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate, CpuShare
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, Memory
 from wavetrim.scheduler.profile.machine import GpuModel, KernelModel, LinkModel
