@@ -33,8 +33,8 @@ def build_cpu_curve(
     Args:
         problem: The product.
         profile: The machine.
-        share: The CPU's part of the machine in a split; None for all of it.
-        copying: Share of the GPU part's time in which copies are under way.
+        share: How the CPU is shared in a split; None for the CPU alone.
+        copying: Share of the GPU part's time in which copies are under way, 0…1.
     """
     rate = profile.find_cpu_rate(problem.dtype)
     correction = profile.corrections.find(classify_cpu_run(problem, shared=share is not None))
@@ -54,7 +54,7 @@ def build_cpu_curve(
     arithmetic_seconds = 2 * problem.k * (problem.n + rate.copy_columns) * flop_seconds
     row_seconds = arithmetic_seconds + problem.n * element_seconds
     if narrow_seconds and max(problem.n, problem.k) <= NARROW:
-        # A must be read at least.
+        # At least the time of reading A.
         row_seconds = problem.k * max(problem.n * narrow_seconds, rate.vector_seconds)
     return CpuCurve(
         row_seconds=max(row_seconds, problem.n * write_seconds),
@@ -67,7 +67,7 @@ def build_cpu_curve(
 
 
 def _build_alone_curve(problem: GemmProblem, rate: CpuRate, threads: int) -> CpuCurve:
-    """The curve of a product that one thread computes, at its part of the rate of all."""
+    """The curve of a product that one thread computes, at its share of the rate of all threads."""
     flops = 2 * problem.k * (problem.n + rate.copy_columns)
     return CpuCurve(row_seconds=flops * threads * 1e-9 / rate.gflops, call_seconds=ALONE_SECONDS)
 
@@ -79,15 +79,15 @@ def build_gpu_curve(
     model: KernelModel,
     sms: int | None = None,
 ) -> GpuCurve:
-    """The GPU's curve with one kernel, and with the machine to itself.
+    """The GPU's curve with one kernel, without a CPU part.
 
     Args:
         problem: The product.
         profile: The machine.
         spec: The kernel.
-        model: Its staircase there.
-        sms: Multiprocessors that it is held to; None for all. A wave then holds as many blocks
-            less, and takes as long.
+        model: The kernel's times on this machine.
+        sms: Limit of multiprocessors; None for all. It reduces the blocks of a wave in proportion,
+            not its time.
     """
     gpu = profile.gpu
     assert gpu is not None, "only a machine with a GPU runs kernels"
@@ -111,7 +111,7 @@ def build_gpu_curve(
 
 
 def build_rates(problem: GemmProblem, profile: MachineProfile, model: KernelModel) -> Rates:
-    """What a machine's link and one kernel take for a product with the machine to itself."""
+    """The rates of a machine's link and one kernel, without a CPU part."""
     gpu, link = profile.gpu, profile.find_link(problem.memory)
     assert gpu is not None, "only a machine with a GPU runs kernels"
     assert link is not None, "a GPU is at the end of a link"

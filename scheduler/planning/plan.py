@@ -1,8 +1,7 @@
-"""The plan: which rows the GPU takes, with which kernel, and how long it should take.
+"""The plan: F, the kernel of the GPU part, and predicted times.
 
-Candidates (the kernels that fit, each with its best F, and the CPU alone) are scored by their
-predicted seconds; the fastest is the choice. Pure: nothing here touches an array
-or a device.
+The CPU alone and each candidate kernel with its best F are compared by predicted seconds, and the
+fastest is chosen. Pure: no array or device is touched.
 """
 
 from collections.abc import Sequence
@@ -35,19 +34,19 @@ LEAST_CHANGE: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Seconds that a plan should take: each part, and the longer of the two."""
+    """Predicted seconds of both parts."""
 
     gpu_seconds: float
     cpu_seconds: float
 
     @property
     def total_seconds(self) -> float:
-        """The two parts run at the same time, so the longer one counts."""
+        """Seconds of the longer part: both run at the same time."""
         return max(self.gpu_seconds, self.cpu_seconds)
 
 
 class Span(NamedTuple):
-    """Begin and end of something, in seconds from the call."""
+    """Begin and end in seconds from the call."""
 
     begin: float
     end: float
@@ -60,18 +59,18 @@ class Plan:
     Attributes:
         problem: The product.
         f: Rows of C that the CPU computes, 0…M.
-        spec: The GPU's kernel; None when f is M and no kernel is launched.
-        sms: Multiprocessors that the kernel is held to; None for all.
-        profile: What the decision was made from.
-        predicted: Seconds of the two parts.
-        gpu_curve: Rows → seconds on the GPU in a split with `spec` (or with the kernel it was
-            compared with, when f is M); None when no GPU runs this product.
-        gpu_alone_curve: The same with the machine to itself.
-        share: How the CPU is shared while both compute.
+        spec: The GPU's kernel; None if f is M.
+        sms: Limit of multiprocessors for the kernel; None for all.
+        profile: The machine.
+        predicted: Predicted seconds of both parts.
+        gpu_curve: Rows → seconds on the GPU in a split with `spec`; if f is M, with the kernel that
+            the CPU was compared with. None if no GPU can compute the product.
+        gpu_alone_curve: The same without a CPU part.
+        share: How the CPU is shared in a split.
         cpu_curve: Rows → seconds on the CPU in a split.
-        cpu_alone_curve: Rows → seconds on the CPU with the machine to itself.
-        no_gpu_reason: Why no GPU runs this product; None where one does.
-        pinned: Whether F was given, and the boundary must not move while the plan is run.
+        cpu_alone_curve: Rows → seconds on the CPU without a GPU part.
+        no_gpu_reason: Why no GPU can compute the product; None if one can.
+        pinned: Whether F was given, so that the boundary must not move.
     """
 
     problem: GemmProblem
@@ -94,7 +93,7 @@ class Plan:
         return self.problem.m - self.f
 
     def find_cut(self) -> Cut:
-        """How the GPU part is cut into steps; found once for a shape."""
+        """The cut of the GPU part into steps; cached by shape."""
         curve = self.gpu_curve if self.f else self.gpu_alone_curve
         assert curve is not None, "asked for where rows are left to a GPU"
         return curve.find_cut(self.gpu_rows)
@@ -102,7 +101,7 @@ class Plan:
     def list_queues(self) -> dict[str, tuple[Span, ...]]:
         """What each queue should do when: copies in, kernels, copies out, and the CPU.
 
-        They are those of the schedule's list of steps, stretched to what the plan predicts.
+        From the schedule's list of steps, scaled to the plan's predicted seconds.
         """
         queues: dict[str, tuple[Span, ...]] = {}
         curve = self.gpu_curve if self.f else self.gpu_alone_curve
@@ -118,7 +117,7 @@ class Plan:
 
     @property
     def corrections(self) -> tuple[Correction, ...]:
-        """What earlier runs said of the parts that this plan has, the GPU's first."""
+        """The corrections of the plan's parts, the GPU's first."""
         parts: list[GpuCurve | CpuCurve | None] = [self.gpu_curve, self.cpu_curve]
         if self.f in (0, self.problem.m):
             parts = [self.gpu_alone_curve if self.f == 0 else self.cpu_alone_curve]
@@ -126,7 +125,7 @@ class Plan:
 
     @property
     def is_current(self) -> bool:
-        """Whether runs since have left the corrections about as they were."""
+        """Whether the corrections are still about the same after later runs."""
         find = self.profile.corrections.find
         return all(
             abs(find(one.run_class).factor - one.factor) <= LEAST_CHANGE * one.factor
@@ -140,7 +139,7 @@ class Plan:
 
     @property
     def waves_gpu_only(self) -> int:
-        """Waves if the GPU computed every row."""
+        """Waves if the GPU computed all rows."""
         return self.gpu_curve.grid.count_waves(self.problem.m) if self.gpu_curve else 0
 
     @property
@@ -150,7 +149,7 @@ class Plan:
 
     @property
     def tail_split(self) -> bool:
-        """Whether that wave is to be split along K, and so costs about its filled share."""
+        """Whether that wave will be split along K, so that it costs about its filled share."""
         curve, rows = self.gpu_curve, self.gpu_rows
         if curve is None or curve.split_steps is None or rows == 0:
             return False
@@ -158,7 +157,7 @@ class Plan:
 
     @property
     def gpu_only_seconds(self) -> float | None:
-        """Predicted seconds of the GPU alone; None where no GPU runs this product."""
+        """Predicted seconds of the GPU alone; None if no GPU can compute the product."""
         return self.gpu_alone_curve.seconds(self.problem.m) if self.gpu_alone_curve else None
 
     @property
@@ -167,7 +166,7 @@ class Plan:
         return self.cpu_alone_curve.seconds(self.problem.m)
 
     def predict(self, f: int) -> Prediction:
-        """What another F would take."""
+        """Predicted seconds with another F."""
         if f == self.problem.m:
             return Prediction(0.0, self.cpu_alone_curve.seconds(f))
         gpu = self.gpu_curve if f else self.gpu_alone_curve
@@ -175,7 +174,7 @@ class Plan:
         return Prediction(gpu.seconds(self.problem.m - f), self.cpu_curve.seconds(f))
 
     def move(self, f: int, spec: KernelSpec) -> "Plan":
-        """The same plan with another F, the kernel taking the other rows; without it at F = M."""
+        """The same plan with another F and this kernel, which is dropped if F is M."""
         kernel = spec if f < self.problem.m else None
         return replace(self, f=f, spec=kernel, predicted=self.predict(f))
 
@@ -188,19 +187,19 @@ def choose_plan(
     Args:
         problem: The product.
         profile: The machine.
-        options: What is not left to this choice.
+        options: Options of the plan.
 
     Raises:
-        PlanError: An option cannot be met: the kernel or tile is unknown, cannot run this product
-            here or is not as exact as is asked for, f is outside 0…M, or the GPU's kernels
-            cannot be held to `sms` multiprocessors.
+        PlanError: An option cannot be met: the kernel or tile is unknown, cannot compute this
+            product here or has another accuracy, f is outside 0…M, or kernels cannot be held to
+            `sms` multiprocessors.
     """
     m, f = problem.m, options.f
     if f != "auto" and not 0 <= f <= m:
         raise PlanError("f", f, f'"auto" or 0…{m}, the rows of C')
     candidates = find_candidates(problem, profile, options)
     kernels = rank_kernels(problem, profile, candidates, options.sms)
-    # All that can be the best end about as soon as the fastest.
+    # All plans that can be the best take about as long as that of the first kernel.
     copying = kernels[0].curve.copying_share if kernels else 1.0
     ways = _list_ways(problem, profile, copying)
     if not candidates:
@@ -212,7 +211,7 @@ def choose_plan(
     alone_seconds = min(alone_seconds, ways[0].predicted.total_seconds)
     best: Plan | None = None
     for kernel in kernels:
-        # Most kernels need no search for their best F.
+        # The search for the best F is skipped for kernels that cannot win.
         if best is None or f != "auto" or _can_beat(best, ways, kernel, alone_seconds):
             plan = _choose_rows(ways, kernel, options, alone_seconds)
             if best is None or _tell_total_seconds(plan) < _tell_total_seconds(best):
@@ -222,13 +221,13 @@ def choose_plan(
 
 
 def _can_beat(plan: Plan, ways: Sequence[Plan], kernel: RankedKernel, alone_seconds: float) -> bool:
-    """Whether another kernel, alone or with a split that is worthwhile, may be faster.
+    """Whether another kernel may be faster, alone or in a split that promises enough.
 
     Args:
-        plan: The best so far.
+        plan: The best plan so far.
         ways: The plan of the CPU alone, for each way to share it.
-        kernel: The other one.
-        alone_seconds: What the best single device takes, with whichever kernel.
+        kernel: The other kernel.
+        alone_seconds: Seconds of the best single device with any kernel.
     """
     sooner = _tell_total_seconds(plan)
     least_seconds = kernel.curve.find_least_seconds(plan.problem.m)
@@ -241,9 +240,9 @@ def _can_beat(plan: Plan, ways: Sequence[Plan], kernel: RankedKernel, alone_seco
 def _choose_rows(
     ways: Sequence[Plan], kernel: RankedKernel, options: PlanOptions, alone_seconds: float
 ) -> Plan:
-    """The best plan with one kernel, or the one with F as it is given.
+    """The best plan with one kernel, or the plan with the given F.
 
-    A split must be worthwhile against the best single device, which may have another kernel.
+    A split must promise its gain over the best single device, which may use another kernel.
     """
     m = ways[0].problem.m
     if options.f != "auto":
@@ -265,7 +264,7 @@ def _choose_rows(
 
 
 def _can_end_within(seconds: float, way: Plan, kernel: RankedKernel) -> bool:
-    """Whether a split may end so soon; most kernels need no search for their best F."""
+    """Whether a split may end within `seconds`; cheaper than the search for the best F."""
     m = way.problem.m
     rows = m - rows_within(way.cpu_curve, seconds, m)
     if rows == m or kernel.curve.find_least_seconds(rows) > seconds:
@@ -285,7 +284,7 @@ def _share_with_cpu(way: Plan, kernel: RankedKernel) -> GpuCurve:
 
 
 def _take_way(way: Plan, kernel: RankedKernel, options: PlanOptions) -> Plan:
-    """The plan of the CPU alone that can be moved to rows for this kernel."""
+    """The plan of the CPU alone with this kernel's curves, to be moved to another F."""
     shared = _share_with_cpu(way, kernel)
     return replace(way, gpu_curve=shared, gpu_alone_curve=kernel.curve, sms=options.sms)
 
@@ -296,7 +295,7 @@ def find_split_gain(memory: Memory) -> float:
 
 
 def _limit_split(alone_seconds: float, memory: Memory) -> float:
-    """What a split may take at most where the better single device takes `alone_seconds`."""
+    """Longest time of a split if the better single device takes `alone_seconds`."""
     return alone_seconds * (1 - find_split_gain(memory))
 
 
@@ -310,7 +309,7 @@ def _list_ways(problem: GemmProblem, profile: MachineProfile, copying: float) ->
     Args:
         problem: The product.
         profile: The machine.
-        copying: For how much of its time the GPU copies.
+        copying: Share of the GPU part's time in which copies are under way.
     """
     alone = build_cpu_curve(problem, profile)
     return [
