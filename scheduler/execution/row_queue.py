@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from wavetrim.native.tuned import PANELS_AHEAD
-from wavetrim.scheduler.execution.self_scheduling import SelfSchedule, Standing
+from wavetrim.scheduler.execution.self_scheduling import Progress, SelfSchedule
 
 
 class RowQueue:
@@ -100,14 +100,14 @@ class RowQueue:
             return self._planned
         if self._cpu_ended:
             return self._bottom
-        return self._top if self._gpu_ended else self._schedule.find_limit(self._look())
+        return self._top if self._gpu_ended else self._schedule.find_limit(self._measure_progress())
 
     def _choose_piece(self) -> int:
         if self._schedule is None:
             return max(0, self._bottom - self._planned)
         if self._gpu_ended:
             return self._bottom - self._top
-        return self._schedule.choose_piece(self._look())
+        return self._schedule.choose_piece(self._measure_progress())
 
     def _note_panel(self) -> None:
         """Record a panel taken by the GPU: an earlier one is computed by then."""
@@ -116,9 +116,9 @@ class RowQueue:
             self._gpu_rows = self._panel_ends[-1 - PANELS_AHEAD]
             self._gpu_seconds = self._clock() - self._started
 
-    def _look(self) -> Standing:
+    def _measure_progress(self) -> Progress:
         now = self._clock()
-        return Standing(
+        return Progress(
             top=self._top,
             bottom=self._bottom,
             gpu_rows=self._gpu_rows,

@@ -60,26 +60,26 @@ class FinalRows:
         self._lock = threading.Lock()
 
     @property
-    def tell_gpu(self) -> Callable[[range], None] | None:
+    def report_gpu(self) -> Callable[[range], None] | None:
         """Callback of the GPU part for its final rows; None if there is no `report`."""
         return None if self._report is None else self._take_gpu
 
     @property
-    def tell_cpu(self) -> Callable[[Sequence[range]], None] | None:
+    def report_cpu(self) -> Callable[[Sequence[range]], None] | None:
         """Callback of the CPU part for its final rows; None if there is no `report`."""
         return None if self._report is None else self._take_cpu
 
     def _take_gpu(self, rows: range) -> None:
         with self._lock:
             self._gpu_rows = rows
-            self._tell()
+            self._report_all()
 
     def _take_cpu(self, rows: Sequence[range]) -> None:
         with self._lock:
             self._cpu_rows = tuple(rows)
-            self._tell()
+            self._report_all()
 
-    def _tell(self) -> None:
+    def _report_all(self) -> None:
         assert self._report is not None, "parts report rows only if there is a `report`"
         self._report([rows for rows in (self._gpu_rows, *self._cpu_rows) if rows])
 
@@ -198,7 +198,7 @@ class Execution:
                     plan.spec, self._a[mine], self._b, self._c[mine],
                     cut=plan.find_cut(), alpha=self._alpha, beta=self._beta, sms=plan.sms,
                     progress=self._count_gpu_rows, cancelled=self._is_cancelled, shared=shared,
-                    copiers=copiers, begun=self._begun.set, final=self._final.tell_gpu,
+                    copiers=copiers, begun=self._begun.set, final=self._final.report_gpu,
                 )  # fmt: skip
         except BaseException:
             self._stop.set()
@@ -218,7 +218,7 @@ class Execution:
 
     def _compute_cpu_rows(self) -> float:
         threads = self._plan.share.threads if self._plan.gpu_rows else self._pool.threads
-        return self._multiply_on_cpu(self._row_queue.take_bottom, threads, self._final.tell_cpu)
+        return self._multiply_on_cpu(self._row_queue.take_bottom, threads, self._final.report_cpu)
 
     def _multiply_on_cpu(
         self,

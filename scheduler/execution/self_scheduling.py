@@ -16,7 +16,7 @@ TRUST: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Progress:
     """The progress of both parts.
 
     Attributes:
@@ -61,55 +61,55 @@ class SelfSchedule:
         """Rows of the smallest piece that is worth taking: half a round."""
         return min(max(1, self.round_rows // 2), self.rows - self.planned)
 
-    def choose_piece(self, standing: Standing) -> int:
+    def choose_piece(self, progress: Progress) -> int:
         """Rows that the CPU takes now; 0 to leave the rest to the GPU.
 
         Half of its share, in rounds of all threads. All of its share if little would be left, or if
         the GPU would reach that before the CPU comes back.
         """
-        share = self.find_share(standing)
+        share = self.find_share(progress)
         if share < self.least_rows / 2:
             return 0
         half = -(-round(share / 2) // self.round_rows) * self.round_rows
         piece = max(half, self.least_rows)
         if share < piece + max(self.round_rows / 2, self.least_rows):
             return share
-        gpu_speed, cpu_speed = self._find_speeds(standing)
-        gpu_comes = (standing.bottom - share - standing.top) / gpu_speed
-        begun = standing.bottom < self.rows
+        gpu_speed, cpu_speed = self._find_speeds(progress)
+        gpu_comes = (progress.bottom - share - progress.top) / gpu_speed
+        begun = progress.bottom < self.rows
         return share if begun and piece / cpu_speed >= gpu_comes else piece
 
-    def find_limit(self, standing: Standing) -> int:
+    def find_limit(self, progress: Progress) -> int:
         """End of the rows that the GPU may take: all planned ones, and those the CPU is not due."""
-        planned = min(self.planned, standing.bottom)
-        share = self.find_share(standing)
+        planned = min(self.planned, progress.bottom)
+        share = self.find_share(progress)
         if share < self.least_rows / 2:
-            return standing.bottom
-        limit = standing.bottom - share
-        return max(planned, standing.top, limit - limit % self.tile_rows)
+            return progress.bottom
+        limit = progress.bottom - share
+        return max(planned, progress.top, limit - limit % self.tile_rows)
 
-    def find_share(self, standing: Standing) -> int:
+    def find_share(self, progress: Progress) -> int:
         """Number of rows, of those not taken, that the CPU should compute.
 
         Then both parts end at the same time. The planned number if that is nearly so.
         """
-        planned = standing.bottom - self.planned
-        rows = standing.bottom - standing.top
-        if standing.bottom == self.rows and standing.top <= self.planned:
+        planned = progress.bottom - self.planned
+        rows = progress.bottom - progress.top
+        if progress.bottom == self.rows and progress.top <= self.planned:
             return planned  # the CPU has not begun
-        gpu_speed, cpu_speed = self._find_speeds(standing)
-        gpu_late = standing.elapsed_seconds - standing.gpu_seconds
-        gpu_rows = max(0.0, standing.top - standing.gpu_rows - gpu_speed * gpu_late)
-        cpu_rows = max(0.0, self.rows - standing.bottom - standing.cpu_rows)
+        gpu_speed, cpu_speed = self._find_speeds(progress)
+        gpu_late = progress.elapsed_seconds - progress.gpu_seconds
+        gpu_rows = max(0.0, progress.top - progress.gpu_rows - gpu_speed * gpu_late)
+        cpu_rows = max(0.0, self.rows - progress.bottom - progress.cpu_rows)
         both = cpu_speed * (gpu_rows + rows) - gpu_speed * cpu_rows
         share = min(rows, max(0, round(both / (gpu_speed + cpu_speed))))
         near = 0 <= planned <= rows and abs(share - planned) < self.least_rows / 2
         return planned if near else share
 
-    def _find_speeds(self, standing: Standing) -> tuple[float, float]:
+    def _find_speeds(self, progress: Progress) -> tuple[float, float]:
         """Rows a second of GPU and CPU; each begins with its planned speed."""
         trust_seconds = TRUST * self.total_seconds
-        gpu_rows = standing.gpu_rows + TRUST * self.planned
-        cpu_rows = standing.cpu_rows + TRUST * (self.rows - self.planned)
-        gpu_speed = gpu_rows / (standing.gpu_seconds + trust_seconds)
-        return gpu_speed, cpu_rows / (standing.cpu_seconds + trust_seconds)
+        gpu_rows = progress.gpu_rows + TRUST * self.planned
+        cpu_rows = progress.cpu_rows + TRUST * (self.rows - self.planned)
+        gpu_speed = gpu_rows / (progress.gpu_seconds + trust_seconds)
+        return gpu_speed, cpu_rows / (progress.cpu_seconds + trust_seconds)

@@ -201,61 +201,66 @@ def choose_plan(
     kernels = rank_kernels(problem, profile, candidates, options.sms)
     # All plans that can be the best take about as long as that of the first kernel.
     copying = kernels[0].curve.copying_share if kernels else 1.0
-    ways = _list_ways(problem, profile, copying)
+    cpu_plans = _list_cpu_plans(problem, profile, copying)
     if not candidates:
         reason = explain_no_kernel(problem, profile, options)
         if f not in ("auto", m):
             raise PlanError("f", f, f'"auto" or {m}: {reason}')
-        return replace(ways[0], no_gpu_reason=reason)
+        return replace(cpu_plans[0], no_gpu_reason=reason)
     alone_seconds = min(kernel.alone_seconds for kernel in kernels)
-    alone_seconds = min(alone_seconds, ways[0].predicted.total_seconds)
+    alone_seconds = min(alone_seconds, cpu_plans[0].predicted.total_seconds)
     best: Plan | None = None
     for kernel in kernels:
         # The search for the best F is skipped for kernels that cannot win.
-        if best is None or f != "auto" or _can_beat(best, ways, kernel, alone_seconds):
-            plan = _choose_rows(ways, kernel, options, alone_seconds)
-            if best is None or _tell_total_seconds(plan) < _tell_total_seconds(best):
+        if best is None or f != "auto" or _can_beat(best, cpu_plans, kernel, alone_seconds):
+            plan = _choose_rows(cpu_plans, kernel, options, alone_seconds)
+            if best is None or _get_total_seconds(plan) < _get_total_seconds(best):
                 best = plan
     assert best is not None, "there is a candidate"
     return best
 
 
-def _can_beat(plan: Plan, ways: Sequence[Plan], kernel: RankedKernel, alone_seconds: float) -> bool:
+def _can_beat(
+    plan: Plan, cpu_plans: Sequence[Plan], kernel: RankedKernel, alone_seconds: float
+) -> bool:
     """Whether another kernel may be faster, alone or in a split that promises enough.
 
     Args:
         plan: The best plan so far.
-        ways: The plan of the CPU alone, for each way to share it.
+        cpu_plans: The plan of the CPU alone, for each way to share the CPU.
         kernel: The other kernel.
         alone_seconds: Seconds of the best single device with any kernel.
     """
-    sooner = _tell_total_seconds(plan)
+    sooner = _get_total_seconds(plan)
     least_seconds = kernel.curve.find_least_seconds(plan.problem.m)
     if least_seconds <= sooner and kernel.alone_seconds <= sooner:
         return True
-    limit = min(sooner, _limit_split(alone_seconds, ways[0].problem.memory))
-    return any(_can_end_within(limit, way, kernel) for way in ways)
+    limit = min(sooner, _limit_split(alone_seconds, cpu_plans[0].problem.memory))
+    return any(_can_end_within(limit, cpu_plan, kernel) for cpu_plan in cpu_plans)
 
 
 def _choose_rows(
-    ways: Sequence[Plan], kernel: RankedKernel, options: PlanOptions, alone_seconds: float
+    cpu_plans: Sequence[Plan], kernel: RankedKernel, options: PlanOptions, alone_seconds: float
 ) -> Plan:
     """The best plan with one kernel, or the plan with the given F.
 
     A split must promise its gain over the best single device, which may use another kernel.
     """
-    m = ways[0].problem.m
+    m = cpu_plans[0].problem.m
     if options.f != "auto":
-        given = [_take_way(way, kernel, options).move(options.f, kernel.spec) for way in ways]
-        return replace(min(given, key=_tell_total_seconds), pinned=True)
-    first = _take_way(ways[0], kernel, options)
+        given = [
+            _add_kernel(cpu_plan, kernel, options).move(options.f, kernel.spec)
+            for cpu_plan in cpu_plans
+        ]
+        return replace(min(given, key=_get_total_seconds), pinned=True)
+    first = _add_kernel(cpu_plans[0], kernel, options)
     alone = first.move(0, kernel.spec)
-    chosen = min(alone, first, key=_tell_total_seconds)
-    limit = _limit_split(alone_seconds, ways[0].problem.memory)
-    for way in ways:
-        if not _can_end_within(limit, way, kernel):
+    chosen = min(alone, first, key=_get_total_seconds)
+    limit = _limit_split(alone_seconds, cpu_plans[0].problem.memory)
+    for cpu_plan in cpu_plans:
+        if not _can_end_within(limit, cpu_plan, kernel):
             continue
-        plan = _take_way(way, kernel, options)
+        plan = _add_kernel(cpu_plan, kernel, options)
         assert plan.gpu_curve is not None, "a kernel has been taken"
         plan = plan.move(split_rows(m, [plan.gpu_curve, plan.cpu_curve])[1], kernel.spec)
         if plan.predicted.total_seconds <= limit:
@@ -263,30 +268,30 @@ def _choose_rows(
     return chosen
 
 
-def _can_end_within(seconds: float, way: Plan, kernel: RankedKernel) -> bool:
+def _can_end_within(seconds: float, cpu_plan: Plan, kernel: RankedKernel) -> bool:
     """Whether a split may end within `seconds`; cheaper than the search for the best F."""
-    m = way.problem.m
-    rows = m - rows_within(way.cpu_curve, seconds, m)
+    m = cpu_plan.problem.m
+    rows = m - rows_within(cpu_plan.cpu_curve, seconds, m)
     if rows == m or kernel.curve.find_least_seconds(rows) > seconds:
         return False
-    return _share_with_cpu(way, kernel).seconds(rows) <= seconds
+    return _share_with_cpu(cpu_plan, kernel).seconds(rows) <= seconds
 
 
-def _share_with_cpu(way: Plan, kernel: RankedKernel) -> GpuCurve:
+def _share_with_cpu(cpu_plan: Plan, kernel: RankedKernel) -> GpuCurve:
     """The kernel's curve while the CPU part computes other rows."""
-    curve, share, problem = kernel.curve, way.share, way.problem
+    curve, share, problem = kernel.curve, cpu_plan.share, cpu_plan.problem
     run_class = classify_gpu_run(problem, curve.problem, curve.rates, kernel.spec, shared=True)
     return curve.disturb(
         copy_stretch=share.link_stretch,
         start_seconds=share.start_seconds,
-        correction=way.profile.corrections.find(run_class),
+        correction=cpu_plan.profile.corrections.find(run_class),
     )
 
 
-def _take_way(way: Plan, kernel: RankedKernel, options: PlanOptions) -> Plan:
+def _add_kernel(cpu_plan: Plan, kernel: RankedKernel, options: PlanOptions) -> Plan:
     """The plan of the CPU alone with this kernel's curves, to be moved to another F."""
-    shared = _share_with_cpu(way, kernel)
-    return replace(way, gpu_curve=shared, gpu_alone_curve=kernel.curve, sms=options.sms)
+    shared = _share_with_cpu(cpu_plan, kernel)
+    return replace(cpu_plan, gpu_curve=shared, gpu_alone_curve=kernel.curve, sms=options.sms)
 
 
 def find_split_gain(memory: Memory) -> float:
@@ -299,12 +304,12 @@ def _limit_split(alone_seconds: float, memory: Memory) -> float:
     return alone_seconds * (1 - find_split_gain(memory))
 
 
-def _tell_total_seconds(plan: Plan) -> float:
+def _get_total_seconds(plan: Plan) -> float:
     return plan.predicted.total_seconds
 
 
-def _list_ways(problem: GemmProblem, profile: MachineProfile, copying: float) -> list[Plan]:
-    """The plan of the CPU alone, once for each way to share it with the GPU.
+def _list_cpu_plans(problem: GemmProblem, profile: MachineProfile, copying: float) -> list[Plan]:
+    """The plan of the CPU alone, once for each way to share the CPU with the GPU.
 
     Args:
         problem: The product.
