@@ -8,8 +8,8 @@ What is elsewhere, and why:
 - `scheduler/profile/estimate.py`: the machine that is assumed until `wavetrim calibrate` has
   measured this one.
 - `kernels/catalog.py` and `kernels/pipeline/cuts.py`: candidates, among which times decide.
-- Limits of memory, capacities of caches and the like, which were simply chosen: where they are
-  used.
+- What was simply chosen, and does not depend on the machine: limits of memory, capacities of
+  caches, weights and thresholds of what is learned from runs. Each says so where it is used.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ from typing import Final
 # Waiting
 
 AWAKE_SECONDS: Final = 200e-6  # seconds; chosen
-"""How long a thread that waits polls before it sleeps; the next task mostly follows soon."""
+"""Time that a waiting thread polls before it sleeps; the next task mostly follows soon."""
 
 NAP_SECONDS: Final = 20e-6  # seconds; chosen
 """Sleep between two polls of what no thread signals; the system makes about 80 µs of it."""

@@ -25,7 +25,7 @@ _BRIEF: Final = 32768, 256, 256
 """A product whose GPU part takes about as long as the start of the CPU part: M, N, K."""
 
 _BRIEF_PART: Final = 1024, 256
-"""Rows and K of the CPU part beside it."""
+"""Rows and K of the CPU part that runs at the same time."""
 
 _SIDE: Final = 4096
 """Columns of the CPU part's products."""

@@ -24,7 +24,7 @@ _TALL: Final = 1 << 14, 64, 4096
 
 _MOST_COPY_COLUMNS: Final = 128
 _LEAST_WRITE_SHARE: Final = 0.25
-"""Least cost of an element of C beside arithmetic, as a share of the time to write it. Arithmetic
+"""Least cost of an element of C besides arithmetic, as a share of the time to write it. Arithmetic
 hides most of that time, until a GPU's copies use the memory, too."""
 
 _UNCACHED_ELEMENTS: Final = 1 << 27

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-HUGE_PAGE_BYTES: Final = 2 * 2**20
+from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
 
 _MAP_FIXED: Final = 0x10
 _FAILED: Final = ctypes.c_void_p(-1).value

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 _PIECE_BYTES: Final = 8 * 2**20
 """Memory whose pages are made in one call, before it can be cancelled; chosen."""
 
-_HUGE_PAGE_BYTES: Final = 2 * 2**20
+HUGE_PAGE_BYTES: Final = 2 * 2**20
+"""Size of a huge page (x86-64, and ARM with pages of 4 KiB)."""
+
 _MADV_HUGEPAGE: Final = 14
 _MADV_POPULATE_WRITE: Final = 23
 _MADV_COLLAPSE: Final = 25
@@ -28,7 +30,7 @@ Matrix = NDArray[Any]
 def cut_range(begin: int, count: int) -> list[tuple[int, int]]:
     """Cut `count` bytes from the address `begin` into ranges that end where huge pages begin."""
     end = begin + count
-    first_cut = begin - begin % _HUGE_PAGE_BYTES + _PIECE_BYTES
+    first_cut = begin - begin % HUGE_PAGE_BYTES + _PIECE_BYTES
     cuts = [begin, *range(first_cut, end, _PIECE_BYTES), end]
     return list(itertools.pairwise(cuts))
 

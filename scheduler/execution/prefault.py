@@ -17,15 +17,20 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from wavetrim.native.call_threads import CallThreads
-from wavetrim.scheduler.execution.pages import ask_for_huge_pages, cut_range, populate_range
+from wavetrim.scheduler.execution.pages import (
+    HUGE_PAGE_BYTES,
+    ask_for_huge_pages,
+    cut_range,
+    populate_range,
+)
 
 PREPARED_BYTES: Final = 2**30
 """Most of a result whose pages are made beforehand; chosen. Larger products compute so long that
 faults delay them little."""
 
-LEAST_BYTES: Final = 4 << 20
-"""Smallest result whose pages are made beforehand; chosen. For less, waking threads takes as long
-as the faults."""
+LEAST_BYTES: Final = 2 * HUGE_PAGE_BYTES
+"""Smallest result whose pages are made beforehand: a huge page for each of two threads. For less,
+waking threads takes as long as the faults."""
 
 _LOOKS: Final = 16
 """Pages of a result that are looked at to see whether it is new; chosen."""
