@@ -1,7 +1,8 @@
 """Products on the CPU: blocks of C, computed by one pool of threads.
 
 A product comes to `gemm`, which has `operands` checked and decides how it is computed. `blocks`
-cuts it, once for each shape, for as many cores as `threads` finds.
+cuts it, once for each shape, for as many cores as `threads` finds. Sizes of blocks are tuned in
+`native/tuned.py`.
 
 float32 and float64 go to threads in C (`native_team`; one product is a `native_call`), which call
 the BLAS that `blas` finds through the C `library`, held to one thread each, and never the

@@ -20,7 +20,7 @@ from wavetrim.native.pool import ThreadPool
 Matrix = NDArray[Any]
 
 _PART_BYTES: Final = 4 * 2**20
-"""Bytes of a matrix that NumPy copies at a time; chosen, not measured."""
+"""Most memory for rows that NumPy converts at a time; chosen."""
 
 
 class BlockSums:

@@ -9,45 +9,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-MAX_BLOCK_FLOPS = 1 << 33
-"""Largest block, in operations: about a tenth of a second, so that a product can be cancelled.
-Chosen, not measured."""
-
-MIN_BLOCK_FLOPS = 1 << 25
-MIN_BLOCK_ELEMENTS = 1 << 20
-"""Smallest block worth a thread: in operations, or in elements of A and B to read or of C to write.
-Chosen; no measurement is recorded."""
-
-MAX_DEEP_ELEMENTS = 1 << 12
-"""Largest C, in elements a thread, for which K is cut instead of C. Chosen, not measured."""
-
-BLOCKS_PER_THREAD = 4
-"""Blocks for each thread: more than one, because cores differ in speed; half as many where blocks
-would become narrow. Chosen, not measured."""
-
-GOOD_BLOCK_FLOPS = 1 << 27
-"""Operations of a block below which each thread gets one block only: taking another costs the
-interpreter's lock, which the thread that feeds a GPU wants, too. Chosen; no measurement is
-recorded."""
+from wavetrim.native.tuned import (
+    BLOCKS_PER_THREAD,
+    MAX_BLOCK_FLOPS,
+    MIN_BLOCK_ELEMENTS,
+    MIN_BLOCK_FLOPS,
+    MOST_TERMS,
+    PACKING_WEIGHT,
+)
 
 ROW_QUANTUM = 16
 COLUMN_QUANTUM = 32
 """Edges of blocks are multiples of these: tiles of BLAS's innermost loops."""
-
-MIN_COLUMNS = 128
-"""Fewest columns of a block: narrower blocks read a few cache lines of B from each page. Chosen,
-not measured."""
-
-HALVING_COST = 1.03
-"""Largest increase of a block's cost accepted for strips of half the rows. Chosen, not measured."""
-
-_MOST_TERMS = 1 << 16
-"""Largest product without BLAS, in terms (M N K), that the calling thread computes alone. NumPy
-takes about 1 ns a term, the thread pool 60 µs to begin; the machine is not recorded."""
-
-_COPY_WEIGHT = 48
-"""Cost of packing a block's part of B (or A), in rows (or columns) of work. Measured; the machine
-is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +132,8 @@ class Strips:
 def cut_strips(m: int, n: int, k: int, threads: int, max_elements: int | None = None) -> Strips:
     """Cut a product into strips that give each thread two blocks, if blocks stay large enough.
 
+    Two strips of half the rows take the place of a single one, if they take no longer.
+
     Args:
         m: Rows of A and C, at least 1.
         n: Columns of B and C, at least 1.
@@ -167,10 +142,9 @@ def cut_strips(m: int, n: int, k: int, threads: int, max_elements: int | None = 
         max_elements: Largest block in elements, or None.
     """
     row_parts, column_parts = choose_grid(m, n, k, threads, max_elements, least_rounds=2)
-    if row_parts == 1 and column_parts >= 2 * threads:  # the same number of blocks, half as high
-        halves = 2, -(-column_parts // 2)
-        cost = _rate_block(m, -(-n // column_parts))
-        if _rate_block(-(-m // 2), -(-n // halves[1])) <= HALVING_COST * cost:
+    if row_parts == 1 and column_parts >= 2 * threads:
+        halves = 2, max(threads, -(-_count_needed(m, n, k, max_elements) // 2))
+        if _rate_grid(m, n, threads, halves) <= _rate_grid(m, n, threads, (1, column_parts)):
             row_parts, column_parts = halves
     rows = -(-m // row_parts)
     strips = min(row_parts, -(-threads // column_parts))
@@ -178,7 +152,9 @@ def cut_strips(m: int, n: int, k: int, threads: int, max_elements: int | None = 
 
 
 def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
-    """Cut K for a product whose C is too small to occupy the threads; [] where that is no gain.
+    """Cut K for a product of few rows and a long K; [] where that is no gain.
+
+    Each thread then reads whole rows of B, as they lie in memory.
 
     Args:
         m: Rows of A and C.
@@ -190,8 +166,8 @@ def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
         Blocks that all cover the whole of C, each with a part of K; their products are to be
         added up.
     """
-    # Each part writes and reads a C of its own, which must be small compared with its A and B.
-    if m * n > MAX_DEEP_ELEMENTS * threads or k < 16 * threads * m:
+    # Each part writes a C of its own, and one thread adds them up: a 64th of B at most.
+    if k < 64 * threads * m:
         return []
     parts = min(threads, _count_useful(m, n, k))
     if parts < 2:
@@ -216,27 +192,20 @@ def choose_grid(
     Returns:
         (ranges of rows, ranges of columns).
     """
-    flops = 2 * m * n * k
-    needed = max(-(-flops // MAX_BLOCK_FLOPS), -(-m * n // max_elements) if max_elements else 1)
-    useful = _count_useful(m, n, k)
-    rounds = BLOCKS_PER_THREAD
-    if max_elements is None:  # no temporaries that should stay small
-        rounds = min(rounds, max(least_rounds, flops // (GOOD_BLOCK_FLOPS * threads)))
+    needed, useful = _count_needed(m, n, k, max_elements), _count_useful(m, n, k)
+    # A second block for a thread costs packing: first blocks grow beyond the smallest useful ones.
+    rounds = min(BLOCKS_PER_THREAD, max(least_rounds, useful // (BLOCKS_PER_THREAD * threads)))
     enough = max(needed, min(useful, min(rounds, 2) * threads))
     wanted = max(needed, min(useful, rounds * threads))
-    most_rows, most_columns = -(-m // ROW_QUANTUM), -(-n // MIN_COLUMNS)
-
-    def rate(grid: tuple[int, int]) -> tuple[bool, float]:
-        row_parts, column_parts = grid
-        blocks = row_parts * column_parts
-        block_rows, block_columns = -(-m // row_parts), -(-n // column_parts)
-        work = _rate_block(block_rows, block_columns)
-        return blocks < enough, -(-blocks // threads) * work
-
+    most_rows, most_columns = -(-m // ROW_QUANTUM), -(-n // COLUMN_QUANTUM)
     grids = [
         (rows, min(most_columns, -(-wanted // rows)))
         for rows in range(1, min(wanted, most_rows) + 1)
     ]
+
+    def rate(grid: tuple[int, int]) -> tuple[bool, int]:
+        return grid[0] * grid[1] < enough, _rate_grid(m, n, threads, grid)
+
     return min(grids, key=rate)
 
 
@@ -255,12 +224,21 @@ def is_small(m: int, n: int, k: int, dtype: str) -> bool:
         k: Columns of A and rows of B.
         dtype: NumPy's name of the element type.
     """
-    return not can_share(m, n, k) if dtype in ("float32", "float64") else m * n * k <= _MOST_TERMS
+    return not can_share(m, n, k) if dtype in ("float32", "float64") else m * n * k <= MOST_TERMS
 
 
-def _rate_block(rows: int, columns: int) -> int:
-    """Cost of a block, in elements of C that could be computed in the same time."""
-    return (rows + _COPY_WEIGHT) * (columns + _COPY_WEIGHT)
+def _rate_grid(m: int, n: int, threads: int, grid: tuple[int, int]) -> int:
+    """Time of a grid, in elements of C that one thread could compute meanwhile."""
+    row_parts, column_parts = grid
+    rows, columns = -(-m // row_parts), -(-n // column_parts)
+    rounds = -(-row_parts * column_parts // threads)
+    return rounds * (rows + PACKING_WEIGHT) * (columns + PACKING_WEIGHT)
+
+
+def _count_needed(m: int, n: int, k: int, max_elements: int | None) -> int:
+    """Fewest blocks that are each small enough."""
+    of_elements = -(-m * n // max_elements) if max_elements else 1
+    return max(-(-2 * m * n * k // MAX_BLOCK_FLOPS), of_elements)
 
 
 def _count_useful(m: int, n: int, k: int) -> int:

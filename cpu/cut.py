@@ -4,7 +4,6 @@ import numpy as np
 
 from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth
 from wavetrim.cpu.products import (
-    TEMPORARY_ELEMENTS,
     Matrix,
     Product,
     accumulator_dtype,
@@ -13,6 +12,7 @@ from wavetrim.cpu.products import (
     multiply_block,
     scale,
 )
+from wavetrim.native.tuned import TEMPORARY_ELEMENTS
 
 
 class CutProduct:

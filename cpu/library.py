@@ -9,7 +9,7 @@ from wavetrim.native.library import Library
 
 OVER: Final = 0
 TAKE: Final = 2
-"""Results of `compute_blocks`: all is done, and the caller is to take the next part."""
+"""Results of `compute_next`: all is done, and the caller is to take the next part."""
 
 TAKER: Final = ctypes.CFUNCTYPE(c_int, c_int64, c_double)
 
@@ -67,7 +67,7 @@ CPU_LIBRARY: Final = Library(
         "begin_call": (c_void_p, (c_void_p, c_void_p, c_void_p, c_int, TAKER, c_int64)),
         "add_part": (c_int, (c_void_p, c_int64, c_void_p, c_char_p, c_int64, c_int)),
         "end_parts": (None, (c_void_p,)),
-        "compute_blocks": (c_int, (c_void_p, c_int64, c_int, c_void_p)),
+        "compute_next": (c_int, (c_void_p, c_void_p)),
         "end_call": (None, (c_void_p,)),
         "has_halves": (c_int, ()),
         "widen_rows": (None, (c_void_p,)),

@@ -15,9 +15,6 @@ from wavetrim.cpu.errors import CpuError, ProductCancelled
 from wavetrim.cpu.library import OVER, TAKE, TAKER, Report
 from wavetrim.cpu.products import Matrix, Product, combine
 
-_POLL_NANOSECONDS: Final = 20_000_000
-"""Interval at which the caller polls for cancellation; chosen, not measured."""
-
 _keys = itertools.count()
 _calls: "WeakValueDictionary[int, NativeCall]" = WeakValueDictionary()
 
@@ -95,7 +92,7 @@ class NativeCall:
         cancelled: Callable[[], bool] | None,
         final: Callable[[Sequence[range]], None] | None = None,
     ) -> None:
-        """Help computing until all is done; report progress and poll for cancellation meanwhile.
+        """Help computing until all is done; after each block report progress and poll `cancelled`.
 
         Args:
             address: Address of the library's call, which is freed here.
@@ -106,17 +103,16 @@ class NativeCall:
         Raises:
             ProductCancelled: `cancelled` returned True.
         """
-        compute, end = self._library.compute_blocks, self._library.end_call
+        compute, end = self._library.compute_next, self._library.end_call
         try:
             self._address = address
             terms_a_row = self._product.b.size
-            single = progress is not None or final is not None
             report = Report()
             state = None
             while state != OVER:
                 if cancelled is not None and cancelled():
                     raise ProductCancelled("the product was cancelled")
-                state = compute(address, _POLL_NANOSECONDS, single, ctypes.byref(report))
+                state = compute(address, ctypes.byref(report))
                 if report.terms and progress is not None:
                     progress(report.terms / terms_a_row)
                 if report.terms and final is not None and self._adjoin and not self._sums:

@@ -5,12 +5,14 @@ follow NumPy: arithmetic modulo 2 to the power of the type's bits. 8 and 16 bits
 which is exact while every partial sum is below 2**53; wider types use NumPy's own loops.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from wavetrim.native.tuned import TEMPORARY_ELEMENTS
 
 Matrix = NDArray[Any]
 
@@ -23,12 +25,6 @@ DTYPES = frozenset(
     )
 )
 """Element types that can be multiplied."""
-
-TEMPORARY_ELEMENTS = 1 << 18
-"""Largest temporary of a block, in elements of C. Chosen, not measured."""
-
-_DEPTH_STEP = 1024
-"""Part of K that is summed at a time. Sums of 16-bit products are exact up to 2**21 of them."""
 
 TakeRows: TypeAlias = Callable[[float], range]
 """Returns the next rows of C, given an estimate of the rows in progress; empty after the last."""
@@ -146,8 +142,7 @@ def _cast_factor(factor: float, dtype: np.dtype[Any]) -> Any:
 def _form_half_product(a: Matrix, b: Matrix) -> Matrix:
     total = np.zeros((a.shape[0], b.shape[1]), np.float32)
     part = np.empty_like(total)
-    for start in range(0, a.shape[1], _DEPTH_STEP):
-        depth = slice(start, start + _DEPTH_STEP)
+    for depth in _cut_depth(a, b):
         np.matmul(a[:, depth].astype(np.float32), b[depth].astype(np.float32), out=part)
         total += part
     return total
@@ -155,9 +150,8 @@ def _form_half_product(a: Matrix, b: Matrix) -> Matrix:
 
 def _form_short_product(a: Matrix, b: Matrix) -> Matrix:
     total = np.zeros((a.shape[0], b.shape[1]), a.dtype)
-    # 2**16 * 2**16 * 1024 < 2**53: every sum within one part of K is exact in float64.
-    for start in range(0, a.shape[1], _DEPTH_STEP):
-        depth = slice(start, start + _DEPTH_STEP)
+    # 2**16 * 2**16 * 2**18 < 2**53: every sum within one part of K is exact in float64.
+    for depth in _cut_depth(a, b):
         part = np.matmul(a[:, depth].astype(np.float64), b[depth].astype(np.float64))
         total += part.astype(np.int64).astype(a.dtype)
     return total
@@ -166,7 +160,13 @@ def _form_short_product(a: Matrix, b: Matrix) -> Matrix:
 def _form_long_product(a: Matrix, b: Matrix) -> Matrix:
     total = np.zeros((a.shape[0], b.shape[1]), a.dtype)
     # NumPy's loop runs down the columns of B, which is fast when they are contiguous.
-    for start in range(0, a.shape[1], _DEPTH_STEP):
-        depth = slice(start, start + _DEPTH_STEP)
+    for depth in _cut_depth(a, b):
         total += np.matmul(a[:, depth], np.asfortranarray(b[depth]))
     return total
+
+
+def _cut_depth(a: Matrix, b: Matrix) -> Iterator[slice]:
+    """Parts of K whose A and B have at most TEMPORARY_ELEMENTS each, if K can be cut so short."""
+    step = max(1, TEMPORARY_ELEMENTS // max(a.shape[0], b.shape[1]))
+    for start in range(0, a.shape[1], step):
+        yield slice(start, start + step)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from wavetrim.cpu.cut import CutProduct
 from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.cpu.products import Product
 from wavetrim.native.call_threads import CallThreads
-
-_POLL_SECONDS: Final = 0.02
-"""Interval at which a waiting caller polls for cancellation; chosen, not measured."""
 
 TakeProduct: TypeAlias = Callable[[float], CutProduct | None]
 """Returns the next part of a call, given the rows in progress; None after the last."""
@@ -104,7 +101,7 @@ class _Call:
     def follow(
         self, progress: Callable[[float], None] | None, cancelled: Callable[[], bool] | None
     ) -> None:
-        """Help computing until all is done; report progress and poll for cancellation meanwhile.
+        """Help computing until all is done; after each block report progress and poll `cancelled`.
 
         Raises:
             ProductCancelled: `cancelled` returned True.
@@ -117,7 +114,7 @@ class _Call:
                 computed = self._compute_next()
                 if not computed and self._heard == self._blocks:
                     break
-                rows = self._hear(None if cancelled is None else _POLL_SECONDS)
+                rows = self._hear()
                 if rows and progress is not None:
                     progress(rows)
         finally:
@@ -176,19 +173,18 @@ class _Call:
             self._summoned += more
             self._summon(self, more)
 
-    def _hear(self, timeout: float | None) -> float:
-        """Wait for a report, then sum the rows of all reports there are; 0 after the timeout."""
+    def _hear(self) -> float:
+        """Wait for a report, then sum the rows of all reports there are."""
         rows = 0.0
-        try:
-            news = self._news.get(timeout=timeout)
+        news = self._news.get()
+        with suppress(Empty):
             while True:
                 self._heard += 1
                 if isinstance(news, BaseException):
                     raise news
                 rows += news
                 news = self._news.get_nowait()
-        except Empty:
-            return rows
+        return rows
 
     def _stop(self) -> None:
         """Drop the blocks not begun and wait for those in progress.

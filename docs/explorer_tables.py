@@ -26,23 +26,23 @@ MODEL: Final = ROOT / "service" / "page" / "model"
 _CONSTANTS: Final = {
     "kernels.gemm.splits": ("VERDICT_BYTES",),
     "kernels.gemm.tails": ("FIX_UP_STEPS",),
-    "kernels.pipeline.panels": ("FAR_BYTES", "NEAR_BYTES"),
+    "kernels.pipeline.panels": ("ROW_PART_BYTES",),
     "kernels.pipeline.steps": ("DEPTH_QUANTUM",),
     "kernels.pipeline.buffers": (
-        *("_SLOT_ALIGNMENT_BYTES", "_LINE_BYTES", "_VECTOR_BYTES", "_MIN_DEPTH"),
+        *("_SLOT_ALIGNMENT_BYTES", "_LINE_BYTES", "_VECTOR_BYTES", "MIN_DEPTH"),
     ),
     "kernels.pipeline.cuts": (
         *("PANELS", "DRAINS", "DEPTH_STEPS", "WIDTHS", "COLUMN_PARTS"),
         *("_USUAL_PANELS", "_USUAL_DRAIN", "_USUAL_DEPTH_STEPS", "_NEAR"),
     ),
-    "cpu.blocks": ("MIN_BLOCK_FLOPS", "MIN_BLOCK_ELEMENTS", "_MOST_TERMS"),
+    "cpu.blocks": ("MIN_BLOCK_FLOPS", "MIN_BLOCK_ELEMENTS", "MOST_TERMS"),
     "scheduler.problem": ("ITEM_BYTES", "MEMORIES"),
     "scheduler.options": ("ACCURACIES", "DEFAULT_ACCURACY"),
     "scheduler.model.cpu": ("NARROW",),
-    "scheduler.model.curves": ("FILLED_BYTES", "MEMORY_SHARE", "LATE_SECONDS", "ALONE_SECONDS"),
+    "scheduler.model.curves": ("MEMORY_SHARE", "LATE_SECONDS", "ALONE_SECONDS"),
     "scheduler.model.gpu_curve": ("_KNOTS", "_PARTS"),
     "scheduler.planning.candidates": ("_LOOSER", "CONSIDERED"),
-    "scheduler.planning.plan": ("WORTHWHILE_GAIN", "SPLIT_GAINS", "SPLIT_GAIN_SECONDS"),
+    "scheduler.planning.plan": ("SPLIT_GAIN",),
     "scheduler.profile.store": ("_LANES_AN_SM",),
     "scheduler.profile.estimate": (
         *("PEAK_SHARE", "TILE_SHARE", "LAUNCH_SECONDS", "LINK_SHARE", "CALL_SECONDS"),

@@ -7,7 +7,9 @@ measures all of these. `device` knows the GPUs, `events` waits for them, `errors
 refused.
 
 A kernel is added as one file in `cuda/` and an entry in `catalog`. NVRTC compiles it to a cubin,
-which is cached under source, options, architecture and compiler version.
+which is cached under source, options, architecture and compiler version. What a kernel needs tuned
+is in its entry, where planning compares it with others; all other tuned numbers are in
+`native/tuned.py`.
 
 Takes arrays and numbers; knows no jobs, no machine's rates and no CPU. CuPy is imported inside
 functions only, so that `catalog`, `compile` and `device` work on a machine without a GPU.

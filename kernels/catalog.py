@@ -12,7 +12,6 @@ from typing import Any, Final
 from wavetrim.kernels.compile import KERNEL_SOURCES
 from wavetrim.kernels.errors import UnknownKernel
 from wavetrim.kernels.tiling import (
-    LEAST_SPLIT_K,
     BulkTiling,
     RegisterTiling,
     SplitTiling,
@@ -20,6 +19,7 @@ from wavetrim.kernels.tiling import (
     Tiling,
     WarpTiling,
 )
+from wavetrim.native.tuned import LEAST_SPLIT_K
 
 _ITEM_BYTES: Final = {"float16": 2, "float32": 4, "float64": 8}
 _C_TYPES: Final = {"float32": "float", "float64": "double"}
@@ -207,7 +207,7 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
     _register_float64(Tile(64, 64, 8), RegisterTiling(8, 8, stages=3, blocks_per_sm=4)),
     _bulk(Tile(128, 256, 16), BulkTiling(8, 16, stages=6, registers=232)),
     _bulk(Tile(128, 128, 16), BulkTiling(8, 8, stages=6, registers=240)),
-    _tensor_float32(Tile(128, 128, 32), SplitTiling(stages=3, chain=2, flush=16)),
+    _tensor_float32(Tile(128, 128, 32), SplitTiling(stages=3, chain=2, flush=16, split_blocks=3)),
     _tensor_float64(
         Tile(128, 64, 32),
         WarpTiling(64, 32, step=16, stages=2, blocks_per_sm=2, holdable=True),

@@ -8,13 +8,9 @@ import time
 from functools import cache
 from typing import Any, Final
 
+from wavetrim.native.tuned import AWAKE_SECONDS, NAP_SECONDS
+
 _NOT_READY: Final = 600  # cudaErrorNotReady
-_AWAKE_SECONDS: Final = 2e-4
-"""How long a wait polls before it naps; chosen, not measured."""
-
-_NAP_SECONDS: Final = 2e-5
-"""Nap between two polls; chosen. The system makes about 80 µs of it."""
-
 _KEPT_EVENTS: Final = 1024
 """Largest number of events kept between products; chosen."""
 
@@ -78,6 +74,6 @@ def await_event(event: Any, *, awake: bool = False) -> None:
     if awake:
         event.synchronize()
         return
-    until = time.perf_counter() + _AWAKE_SECONDS
+    until = time.perf_counter() + AWAKE_SECONDS
     while not has_passed(event):
-        time.sleep(0 if time.perf_counter() < until else _NAP_SECONDS)
+        time.sleep(0 if time.perf_counter() < until else NAP_SECONDS)

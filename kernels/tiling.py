@@ -5,17 +5,12 @@ Imports neither NumPy nor CuPy, like the catalog.
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Final
 
 _VECTOR_BYTES = 16
 _SPLIT_BYTES = 2  # of a bfloat16
 _SPLITS = 3
 _BARRIER_BYTES = 8
 _WARPGROUP = 128
-
-LEAST_SPLIT_K: Final = 128
-"""Smallest K computed from bfloat16 splits. Below it memory bandwidth is the limit, so sums in
-float64 cost no time and are more accurate. Chosen; no measurement is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +176,13 @@ class SplitTiling(Tiling):
         chain: Instructions, of 16 steps of K each, whose leading products are summed on the tensor
             cores before the sum is added to the running sum.
         flush: Steps of the tile after which the running sum is added to the total.
+        split_blocks: Blocks that split A or B and must fit a multiprocessor.
     """
 
     stages: int
     chain: int
     flush: int
+    split_blocks: int
 
     @property
     def entries(self) -> tuple[str, ...]:

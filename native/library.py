@@ -21,10 +21,14 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from wavetrim.native.errors import CompilationFailed
+from wavetrim.native.tuned import MACROS
 
 logger = logging.getLogger(__name__)
 
-FLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden", "-pthread")
+FLAGS: Final = (
+    *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden", "-pthread"),
+    *(f"-D{name}={value}" for name, value in MACROS.items()),
+)
 _FOLDER: Final = Path(__file__).parent
 SHARED_HEADERS: Final = (_FOLDER / "pool.h", _FOLDER / "waiting.h")
 SHARED_SOURCES: Final = (_FOLDER / "pool.c", _FOLDER / "waiting.c")
@@ -140,7 +144,7 @@ def compile_library(library: Library, folder: Path) -> Path:
 
 @cache
 def name_library(library: Library) -> str:
-    """File name with a digest of sources, options and platform."""
+    """File name with a digest of sources, options (tuned numbers among them) and platform."""
     paths = (*SHARED_HEADERS, *library.headers, *library.sources)
     texts = (path.read_text(encoding="utf-8") for path in paths)
     about = "\0".join((*texts, *FLAGS, *_SHARED, *library.links, sysconfig.get_platform()))

@@ -11,7 +11,7 @@
 
 enum {
     SLOTS = 16,  // tasks on offer at one time, one for each caller; chosen
-    BRIEF_NANOSECONDS = 50000,  // awake after a task where others compute on the same cores; chosen
+    BRIEF_NANOSECONDS = AWAKE_NANOSECONDS / 4,  // awake after a task where others compute on the same cores
     LEAST_URGENT = 19,  // nice value
 };
 
@@ -162,7 +162,7 @@ static void sleep_at_home(Member* member, unsigned seen)
     const int home = atomic_load(&member->home);
     if (home >= 0) bind(pthread_self(), home);
     atomic_store(&member->asleep, 1);
-    sleep_for_word(&member->pool->news, seen, NEVER);
+    sleep_for_word(&member->pool->news, seen);
     atomic_store(&member->asleep, 0);
     if (home >= 0) pthread_setaffinity_np(pthread_self(), sizeof(cpu_set_t), &member->pool->cores);
 }
@@ -187,10 +187,9 @@ static void* work(void* argument)
         const unsigned news = read_word(&pool->news), limits = read_word(&pool->limits);
         if (is_closing(pool)) return NULL;
         if (member->index >= atomic_load(&pool->wanted)) {
-            sleep_for_word(&pool->limits, limits, NEVER);
+            sleep_for_word(&pool->limits, limits);
         } else if (!join_task(pool)) {
-            const int64_t until = read_clock() + atomic_load(&pool->patience);
-            if (!look_for_word(&pool->news, news, until)) sleep_at_home(member, news);
+            if (!look_for_word(&pool->news, news, atomic_load(&pool->patience))) sleep_at_home(member, news);
         }
     }
 }

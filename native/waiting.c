@@ -9,8 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static const int64_t second = 1000000000;
-
 void wake_sleepers(Word* word, int sleepers)
 {
     if (atomic_load(&word->sleeping) == 0) return;
@@ -25,40 +23,30 @@ void change_word(Word* word, int sleepers)
     wake_sleepers(word, sleepers);
 }
 
-static void sleep_once(Word* word, unsigned seen, int64_t nanoseconds)
+int look_for_word(Word* word, unsigned seen, int64_t nanoseconds)
 {
-    const struct timespec time = {nanoseconds / second, nanoseconds % second};
-    atomic_fetch_add(&word->sleeping, 1);
-    syscall(SYS_futex, &word->count, FUTEX_WAIT_PRIVATE, seen, &time, NULL, 0);
-    atomic_fetch_sub(&word->sleeping, 1);
-}
-
-int look_for_word(Word* word, unsigned seen, int64_t until)
-{
-    const int64_t latest = read_clock() + AWAKE_NANOSECONDS;
+    const int64_t until = read_clock() + nanoseconds;
     for (;; sched_yield()) {
-        for (int i = 0; i < LOOKS; ++i) {
+        for (int i = 0; i < PAUSES; ++i) {
             if (read_word(word) != seen) return 1;
             pause_briefly();
         }
-        const int64_t now = read_clock();
-        if (now >= until || now >= latest) return 0;
+        if (read_clock() >= until) return 0;
     }
 }
 
-int sleep_for_word(Word* word, unsigned seen, int64_t until)
+void sleep_for_word(Word* word, unsigned seen)
 {
     while (read_word(word) == seen) {
-        const int64_t now = read_clock();
-        if (now >= until) return 0;
-        sleep_once(word, seen, until - now);
+        atomic_fetch_add(&word->sleeping, 1);
+        syscall(SYS_futex, &word->count, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+        atomic_fetch_sub(&word->sleeping, 1);
     }
-    return 1;
 }
 
-int await_word(Word* word, unsigned seen, int64_t until)
+void await_word(Word* word, unsigned seen)
 {
-    return look_for_word(word, seen, until) || sleep_for_word(word, seen, until);
+    if (!look_for_word(word, seen, AWAKE_NANOSECONDS)) sleep_for_word(word, seen);
 }
 
 void await_nobody(atomic_int* count)
@@ -66,7 +54,7 @@ void await_nobody(atomic_int* count)
     const struct timespec nap = {0, NAP_NANOSECONDS};
     const int64_t latest = read_clock() + AWAKE_NANOSECONDS;
     for (;;) {
-        for (int i = 0; i < LOOKS; ++i) {
+        for (int i = 0; i < PAUSES; ++i) {
             if (atomic_load(count) == 0) return;
             pause_briefly();
         }

@@ -6,14 +6,8 @@
 #include <stdint.h>
 #include <time.h>
 
-enum {
-    AWAKE_NANOSECONDS = 200000,  // how long a waiting thread spins before it sleeps; chosen
-    NAP_NANOSECONDS = 20000,  // sleep between two polls of what no thread signals; chosen
-    LOOKS = 64,  // checks between two reads of the clock; chosen
-    EVERYONE = INT_MAX,
-};
-
-#define NEVER INT64_MAX
+// AWAKE_NANOSECONDS, NAP_NANOSECONDS and PAUSES are macros from native/tuned.py.
+enum { EVERYONE = INT_MAX };
 
 // Nanoseconds of the monotonic clock.
 static inline int64_t read_clock(void)
@@ -47,15 +41,14 @@ void change_word(Word* word, int sleepers);
 // Wake at most `sleepers` threads without changing the counter.
 void wake_sleepers(Word* word, int sleepers);
 
-// Wait until the counter differs from `seen` (returns 1) or until the time `until` (returns 0). Spins for
-// AWAKE_NANOSECONDS, then sleeps.
-int await_word(Word* word, unsigned seen, int64_t until);
+// Wait until the counter differs from `seen`. Spins for AWAKE_NANOSECONDS, then sleeps.
+void await_word(Word* word, unsigned seen);
 
-// The spinning part alone: for AWAKE_NANOSECONDS at most.
-int look_for_word(Word* word, unsigned seen, int64_t until);
+// The spinning part alone: returns 0 if the counter has not changed within this time.
+int look_for_word(Word* word, unsigned seen, int64_t nanoseconds);
 
 // The sleeping part alone.
-int sleep_for_word(Word* word, unsigned seen, int64_t until);
+void sleep_for_word(Word* word, unsigned seen);
 
 // Wait until a count is 0. This is soon, so it polls: no thread signals it.
 void await_nobody(atomic_int* count);

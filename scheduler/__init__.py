@@ -1,11 +1,12 @@
-"""Decides who computes which rows of a product, and runs it.
+"""Decides which device computes which rows of a product, and runs it.
 
-In the order in which a product passes: `problem` and `options` say what is asked; `profile/` what
-this machine is, filled by `calibration/`; `model/` what rows cost on each device; `planning/`
-chooses kernel and split; `execution/` runs the plan; `check/` proves the product right. `engine/`
-is the process around it all, `local/` the same inside a caller's own process (`wavetrim.matmul`).
+In the order in which a product passes: `problem` and `options` describe the product; `profile/`
+describes the machine, as `calibration/` measured it; `model/` predicts the time of rows on each
+device; `planning/` chooses kernel and split; `execution/` runs the plan; `check/` verifies the
+result. `engine/` is the process around all this, `local/` does the same inside a caller's own
+process (`wavetrim.matmul`).
 
-What the caller wants of the plan travels as one value, `options`, from the API to the engine.
-Decisions are pure functions of frozen dataclasses (problem, profile, curves, plan); effects are in
-`calibration/`, `execution/`, `engine/` and `local/`.
+A caller's options travel as one value from the API to the engine. Decisions are pure functions of
+frozen dataclasses (problem, profile, curves, plan); effects are in `calibration/`, `execution/`,
+`engine/` and `local/`.
 """

@@ -1,17 +1,17 @@
-"""What the scheduler refuses, and how an execution ends early."""
+"""Errors of scheduler/: refused requests, and executions that end early."""
 
 
 class SchedulerError(Exception):
-    """The root of every error that scheduler/ raises on purpose."""
+    """Base of the errors that scheduler/ raises on purpose."""
 
 
 class FieldError(SchedulerError, ValueError):
-    """A request that cannot be met: the field, its value and the limit it breaks.
+    """A refused request: the field, its value and its limit.
 
     Attributes:
-        field: Name of the field as the caller wrote it.
-        value: The value that was refused.
-        limit: What would have been accepted, in words.
+        field: Name of the field, as the caller wrote it.
+        value: The refused value.
+        limit: Accepted values, in words.
     """
 
     def __init__(self, field: str, value: object, limit: str) -> None:
@@ -30,7 +30,7 @@ class PlanError(FieldError):
 
 
 class SlabError(FieldError):
-    """A place in the arena that is not there, or a slab that cannot be given up yet."""
+    """A place outside the arena's slabs, or a slab that is still in use."""
 
 
 class ProfileError(SchedulerError):
@@ -38,14 +38,14 @@ class ProfileError(SchedulerError):
 
 
 class ExecutionCancelled(SchedulerError):
-    """The caller asked the execution to stop; C holds an unfinished product."""
+    """The caller cancelled the execution; C is incomplete."""
 
 
 class ExecutionError(SchedulerError):
     """A device failed in the middle of a plan.
 
     Attributes:
-        poisoned: True when the CUDA context can no longer be used and the process must end.
+        poisoned: Whether the CUDA context is lost, so that the process must end.
     """
 
     def __init__(self, message: str, *, poisoned: bool = False) -> None:
@@ -58,12 +58,12 @@ class NodeLost(SchedulerError):
 
 
 class VerificationFailed(SchedulerError):
-    """The product is not what its check expects."""
+    """The product did not pass its check."""
 
 
 class ForkedProcess(SchedulerError):
-    """A process was forked from one that used the GPU, which it cannot use."""
+    """The GPU was asked for in a process that was forked from one that had used it."""
 
 
 class DrawingUnavailable(SchedulerError):
-    """Plots were asked for, and the library that draws them is not installed."""
+    """The library that draws plots is not installed."""

@@ -1,4 +1,4 @@
-"""What a caller may ask of a product's plan; all of it may be left to the planner."""
+"""Options of a product's plan. The planner decides whatever a caller leaves open."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -7,21 +7,21 @@ from typing import Any, Final, Literal, SupportsIndex, get_args
 from wavetrim.scheduler.errors import PlanError
 
 RowsOrAuto = int | Literal["auto"]
-"""F as a caller asks for it."""
+"""A caller's F."""
 
 Accuracy = Literal["strict", "library", "float32", "float64"]
-"""How exact the GPU's sums are, as a caller asks for it.
+"""Accuracy of the GPU's sums.
 
-- strict: fused multiply-adds of the element type, each rounded as IEEE has it, in the order of k.
-- library: the sums of NumPy and cuBLAS, too: in the element type, in any order.
-- float32, float64: errors no larger than those of sums in that type, however they come about;
-  tensor cores may compute them. For products in that type only.
+- strict: IEEE fused multiply-adds of the element type, in the order of k.
+- library: as NumPy and cuBLAS sum, in the element type and in any order; strict sums are allowed.
+- float32, float64: errors no larger than those of sums in that type; tensor cores are allowed. Only
+  for products in that type.
 """
 
 ACCURACIES: Final[tuple[Accuracy, ...]] = get_args(Accuracy)
 
 DEFAULT_ACCURACY: Final[Accuracy] = "library"
-"""What holds where neither an accuracy nor a kernel is named."""
+"""Accuracy where neither an accuracy nor a kernel is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class PlanOptions:
         kernel: A name of the catalog, or "auto" for the fastest that the other options allow.
         tile: A tile of that kernel ("32", "64x128x16"); None for the fastest.
         f: Rows of C for the CPU, 0…M, or "auto" for the best.
-        accuracy: How exact the GPU's sums must be; None for `DEFAULT_ACCURACY`, or for whatever
-            the kernel has that is named.
-        sms: Multiprocessors that the GPU's kernels may use, from 1; None for all.
+        accuracy: Accuracy of the GPU's sums; None for `DEFAULT_ACCURACY`, or for that of the given
+            kernel.
+        sms: Limit of multiprocessors for the GPU's kernels, from 1; None for all.
     """
 
     kernel: str = "auto"
@@ -45,7 +45,7 @@ class PlanOptions:
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> "PlanOptions":
-        """The options among a request's fields; those it lacks are left to the planner."""
+        """The options among a request's fields; the planner decides those that are missing."""
         return cls(**{name: document[name] for name in OPTION_NAMES if name in document})
 
     def as_dict(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ NO_OPTIONS: Final = PlanOptions()
 
 
 def check_rows(f: object) -> RowsOrAuto:
-    """F as a caller of this process gives it; whether C has so many rows is the planner's to say.
+    """Check the type of F; the planner compares it with the rows of C.
 
     Raises:
         PlanError: It is neither "auto" nor a whole number from 0.
@@ -73,10 +73,10 @@ def check_rows(f: object) -> RowsOrAuto:
 
 
 def find_accuracy(name: str) -> Accuracy:
-    """The accuracy of that name.
+    """Check the name of an accuracy.
 
     Raises:
-        PlanError: There is none.
+        PlanError: No accuracy has that name.
     """
     for accuracy in ACCURACIES:
         if accuracy == name:

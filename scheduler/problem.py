@@ -1,4 +1,4 @@
-"""The product to be computed: its sizes, its element type, what it costs to do and to move."""
+"""The product to compute: its sizes, element type, operations and bytes."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
@@ -18,14 +18,14 @@ ITEM_BYTES: Final[dict[str, int]] = {
     "uint32": 4,
     "uint64": 8,
 }
-"""Bytes of one element, for every element type the product can be asked for."""
+"""Bytes of an element, for each supported element type."""
 
 
 Memory = Literal["pageable", "pinned"]
-"""The host memory that the operands lie in.
+"""Kind of host memory in which the operands lie.
 
 - pageable: any array, or a mapped file. Threads copy it through page-locked slabs.
-- pinned: page-locked; the GPU reads and writes it by itself, both ways at once.
+- pinned: page-locked. The GPU reads and writes it itself, both ways at the same time.
 """
 
 MEMORIES: Final[tuple[Memory, ...]] = get_args(Memory)
@@ -40,7 +40,7 @@ class GemmProblem:
         n: Columns of B and C, at least 1.
         k: Columns of A and rows of B, at least 1.
         dtype: NumPy's name of the element type, one of `ITEM_BYTES`.
-        memory: Where all three lie on the host, one of `MEMORIES`.
+        memory: Kind of host memory of all three, one of `MEMORIES`.
 
     Raises:
         ProblemError: A size is below 1, the element type is not one of `ITEM_BYTES`, or the
@@ -69,7 +69,7 @@ class GemmProblem:
 
     @property
     def flops(self) -> int:
-        """Operations of the whole product: one multiplication and one addition per (m, n, k)."""
+        """Operations: one multiplication and one addition for each (m, n, k)."""
         return 2 * self.m * self.n * self.k
 
     @property
@@ -89,10 +89,10 @@ class GemmProblem:
 
 
 def find_memory(name: str) -> Memory:
-    """The kind of memory of that name.
+    """Check the name of a kind of memory.
 
     Raises:
-        ProblemError: There is none.
+        ProblemError: No kind of memory has that name.
     """
     for memory in MEMORIES:
         if memory == name:

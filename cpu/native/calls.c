@@ -4,18 +4,15 @@
 // finish their blocks. One lock guards all shared state; it is held for nanoseconds, and a block takes a
 // thousand times as long. A waiting thread spins first, because most waits are short, and then sleeps.
 //
-// Threads wake up as a tree: the caller wakes a few and begins its own block, and each woken thread wakes
-// others.
+// Threads wake up as a binary tree: the caller wakes two and begins its own block, and each woken thread
+// wakes two others.
 #include "calls.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    WOKEN_BY_CALLER = 3,  // chosen
-    WOKEN_BY_HELPER = 2,  // chosen
-};
+enum { WOKEN = 2 };
 
 // A block in progress.
 typedef struct {
@@ -47,7 +44,7 @@ struct Call {
 
 static void lock(Call* call)
 {
-    for (int i = 0; i < LOOKS; ++i) {
+    for (int i = 0; i < PAUSES; ++i) {
         if (pthread_mutex_trylock(&call->lock) == 0) return;
         pause_briefly();
     }
@@ -58,13 +55,12 @@ static void unlock(Call* call) { pthread_mutex_unlock(&call->lock); }
 
 static unsigned read_changes(const Call* call) { return read_word(find_changes(call->pool)); }
 
-// Release the lock and wait for a change after `seen`; 0 when the time is over.
-static int wait_for_change(Call* call, unsigned seen, int64_t until)
+// Release the lock and wait for a change after `seen`.
+static void wait_for_change(Call* call, unsigned seen)
 {
     unlock(call);
-    const int changed = await_word(find_changes(call->pool), seen, until);
+    await_word(find_changes(call->pool), seen);
     lock(call);
-    return changed;
 }
 
 static void announce_change(Call* call) { change_word(find_changes(call->pool), EVERYONE); }
@@ -142,7 +138,7 @@ static void have_part_taken(Call* call)
 static void help_call(Task* task)
 {
     Call* const call = (Call*)task;
-    call_others(call->pool, task, WOKEN_BY_HELPER);
+    call_others(call->pool, task, WOKEN);
     lock(call);
     ++call->users;
     Running* const running = &call->running[++call->joined];
@@ -156,7 +152,7 @@ static void help_call(Task* task)
         } else if (!call->taking) {
             have_part_taken(call);
         } else {
-            wait_for_change(call, seen, NEVER);
+            wait_for_change(call, seen);
         }
     }
     if (--call->users == 0) announce_change(call);
@@ -206,7 +202,7 @@ int add_part(Call* call, int64_t first_row, char* sums, const Block* blocks, int
     announce_change(call);
     unlock(call);
     if (atomic_load(&call->task.places) > 0) clear_core(call->pool);
-    call_helpers(call->pool, &call->task, WOKEN_BY_CALLER);
+    call_helpers(call->pool, &call->task, WOKEN);
     return 1;
 }
 
@@ -219,26 +215,21 @@ void end_parts(Call* call)
     unlock(call);
 }
 
-int compute_blocks(Call* call, int64_t nanoseconds, int single, Report* report)
+int compute_next(Call* call, Report* report)
 {
-    const int64_t until = read_clock() + nanoseconds;
     int state = ON;
     lock(call);
-    for (int on = 1; on;) {
-        if (call->left > 0) {
-            compute_block(call, &call->running[0]);
-            on = !single && read_clock() < until;
-        } else if (!call->ended && !call->taking) {
-            call->taking = 1;
-            report->rows_in_progress = count_rows_in_progress(call);
-            state = TAKE;
-            on = 0;
-        } else if (call->ended && call->users == 0) {
-            state = OVER;
-            on = 0;
-        } else {
-            on = wait_for_change(call, read_changes(call), until);
-        }
+    while (call->left == 0 && (call->ended ? call->users > 0 : call->taking)) {
+        wait_for_change(call, read_changes(call));
+    }
+    if (call->left > 0) {
+        compute_block(call, &call->running[0]);
+    } else if (call->ended) {
+        state = OVER;
+    } else {
+        call->taking = 1;
+        report->rows_in_progress = count_rows_in_progress(call);
+        state = TAKE;
     }
     report->terms = call->done_terms - call->told_terms;
     report_rows(call, report);
@@ -253,7 +244,7 @@ void end_call(Call* call)
     call->ended = 1;
     call->left = 0;
     announce_change(call);  // wakes helpers that wait for a part
-    while (call->users > 0) wait_for_change(call, read_changes(call), NEVER);
+    while (call->users > 0) wait_for_change(call, read_changes(call));
     unlock(call);
     withdraw_task(&call->task);
     pthread_mutex_destroy(&call->lock);

@@ -29,7 +29,7 @@ typedef struct {
     int64_t row_start, row_stop, column_start, column_stop, depth_start, depth_stop;
 } Block;
 
-// What compute_blocks tells the caller.
+// What compute_next tells the caller.
 typedef struct {
     int64_t terms;  // elements of C finished since the last report, times K
     int64_t taken_start, taken_stop;  // range of rows over all parts so far
@@ -59,9 +59,9 @@ EXPORTED int add_part(
 // Declare that no part follows. Only a thread that was told to take a part may call it.
 EXPORTED void end_parts(Call* call);
 
-// Compute in the calling thread, always the same one. Returns OVER when all is done, ON when the time is
-// over or, with `single`, after one block, and TAKE when the caller must take the next part.
-EXPORTED int compute_blocks(Call* call, int64_t nanoseconds, int single, Report* report);
+// Compute the next block in the calling thread, always the same one; wait while helpers have all that are
+// left. Returns ON after a block, TAKE when the caller must take the next part, and OVER when all is done.
+EXPORTED int compute_next(Call* call, Report* report);
 
 // Drop the blocks that have not begun, wait for the others, and free the call.
 EXPORTED void end_call(Call* call);

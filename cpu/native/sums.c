@@ -155,7 +155,6 @@ static void help_sweep(Task* task)
 
 static void sweep_rows(const Rows* rows, void (*take)(const Rows*, int64_t, int64_t))
 {
-    enum { PART_BYTES = 1 << 20 };
     const int64_t row_bytes = rows->columns * rows->item;
     const int64_t step = row_bytes < PART_BYTES ? PART_BYTES / row_bytes : 1;
     const int64_t others = (rows->rows - 1) / step;  // parts after the first

@@ -14,7 +14,8 @@
 // neighbouring threads hold neighbouring columns of B, whose chunks of 16 bytes are 64 bytes apart.
 //
 // Launch: 512 threads, any number of blocks (each splits every gridDim.x-th tile, so n blocks use n
-// multiprocessors); dynamic shared memory for two tiles.
+// multiprocessors); dynamic shared memory for two tiles. Compiled with SPLIT_BLOCKS defined: the blocks that
+// must fit a multiprocessor.
 #pragma once
 #include "product.cuh"
 
@@ -27,7 +28,6 @@ constexpr int TILE_BYTES = SPLITS * PART_BYTES;
 constexpr int CHUNK = 8;  // elements; their bfloat16 fill 16 bytes
 constexpr int LINE_CHUNKS = TILE_DEPTH / CHUNK;
 constexpr int SPLIT_THREADS = TILE_LINES * LINE_CHUNKS;
-constexpr int SPLIT_BLOCKS = 3;  // on a multiprocessor, at least
 
 // What the splits and the product tell each other; zeros before the splits begin.
 struct Verdict {

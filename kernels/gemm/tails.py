@@ -6,11 +6,8 @@ A pure function. The unit of time is a step: BLOCK_K of K for one tile on one mu
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isqrt
-from typing import Final
 
-FIX_UP_STEPS: Final = 5
-"""Cost of splitting the last wave, in steps: partial sums go through memory. Measured on an H200
-with tiles of 128x256x16: 3 to 7 steps at 1024³…8192³, once 12."""
+from wavetrim.native.tuned import FIX_UP_STEPS
 
 
 @dataclass(frozen=True, slots=True)

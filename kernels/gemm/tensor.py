@@ -26,7 +26,8 @@ from wavetrim.kernels.gemm.prepared import (
     prepare_kernel,
 )
 from wavetrim.kernels.gemm.splits import VERDICT_BYTES, PartSizes, SplitMemory, choose_part_sizes
-from wavetrim.kernels.tiling import LEAST_SPLIT_K, RegisterTiling, SplitTiling, Tile
+from wavetrim.kernels.tiling import RegisterTiling, SplitTiling, Tile
+from wavetrim.native.tuned import LEAST_SPLIT_K
 
 SHORT: Final = replace(
     find_kernel("register", "float32", "64x64x16"),
@@ -46,11 +47,10 @@ SHORT_HELD: Final = replace(
 """The same with persistent blocks, one for each multiprocessor."""
 
 MOST_WORKSPACE_BYTES: Final = 4 << 30
-"""Largest memory for splits, if the GPU has as much to spare. Chosen, not measured."""
+"""Largest memory for splits, if the GPU has as much to spare; chosen."""
 
 _VERDICT: Final = ("largest_a", "rejected", "largest_b")  # struct Verdict in split.cuh
 _SPLIT_THREADS: Final = 512
-_SPLIT_BLOCKS: Final = 3  # on a multiprocessor at the same time, as in split.cuh
 
 
 def prepare_splits(
@@ -175,7 +175,7 @@ class _Launch:
         assert isinstance(self._spec.tiling, SplitTiling), "only splits take memory"
         tile = self._spec.tile  # square
         tiles = -(-lines // tile.m) * -(-self._product.k // tile.k)
-        blocks = min(tiles, self._sms or _SPLIT_BLOCKS * count_sms())
+        blocks = min(tiles, self._sms or self._spec.tiling.split_blocks * count_sms())
         shared_bytes = 2 * self._spec.tiling.count_split_bytes(tile.m, tile.k)
         return prepare_kernel(
             function, blocks, (_SPLIT_THREADS,), values, shared_bytes=shared_bytes

@@ -11,7 +11,7 @@ from wavetrim.kernels.pipeline.steps import Cut, StepPlan, cut_steps
 
 _OUT_OF_MEMORY: Final = 2  # cudaErrorMemoryAllocation
 _RESERVE_BYTES: Final = 256 << 20
-"""Device memory left free for libraries and modules. Chosen, not measured."""
+"""Device memory left free for libraries and modules; chosen."""
 
 _KEPT_PLANS: Final = 64
 """Placed plans kept for later products; chosen."""

@@ -12,14 +12,11 @@ from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.splits import count_split_bytes
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.tiling import Tile
+from wavetrim.native.tuned import MIN_DEPTH
 
 _SLOT_ALIGNMENT_BYTES: Final = 512  # a multiple of 256, which splits need
 _LINE_BYTES: Final = 128
 _VECTOR_BYTES: Final = 16
-
-_MIN_DEPTH: Final = 256
-"""Shortest part of K that is preferred: shorter parts read and write C too often. Chosen, not
-measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +159,7 @@ def _fit_depth(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Buff
             if depth == 0:
                 continue
             copied = problem.m * -(-problem.n // columns) + problem.n * -(-problem.m // rows)
-            rank = depth < min(problem.k, _MIN_DEPTH), copied
+            rank = depth < min(problem.k, MIN_DEPTH), copied
             if best is None or rank < best[0]:
                 best = rank, _pair(problem, rows, depth, columns)
     return best[1] if best else None

@@ -1,7 +1,7 @@
 """Execution of one product: enqueues the copies and kernels of its steps."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from wavetrim.kernels.events import EventPool, await_event, find_runtime
 from wavetrim.kernels.pipeline.arrivals import Arrivals, Spans
@@ -10,10 +10,7 @@ from wavetrim.kernels.pipeline.launch_cache import LaunchCache
 from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.transfer.copies import PendingCopy
 from wavetrim.kernels.transfer.staging import Staging
-
-PANELS_AHEAD: Final = 3
-"""Largest number of panels taken from a row queue but not computed yet: among them one is computed
-and one is copied in. Chosen, not measured."""
+from wavetrim.native.tuned import PANELS_AHEAD
 
 
 class Flow:

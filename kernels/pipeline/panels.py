@@ -6,12 +6,8 @@ shrink, so that little is left to copy out after the last kernel.
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
 
-FAR_BYTES: Final = 64 << 10
-NEAR_BYTES: Final = 32 << 10
-"""Copies of parts of rows are slow if the rows are FAR_BYTES or more apart, unless the parts are a
-multiple of NEAR_BYTES long. Measured on an H200 at 3e85058."""
+from wavetrim.native.tuned import ROW_PART_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +75,8 @@ class PanelProblem:
         return self._find_quantum(self.n)
 
     def _find_quantum(self, columns: int) -> int:
-        far = not self.staged and columns * self.item_bytes >= FAR_BYTES
-        return NEAR_BYTES // self.item_bytes if far else 1
+        slow = not self.staged and columns * self.item_bytes >= 2 * ROW_PART_BYTES
+        return ROW_PART_BYTES // self.item_bytes if slow else 1
 
 
 def round_to_waves(problem: PanelProblem, rows: int, near: tuple[float, float]) -> int:

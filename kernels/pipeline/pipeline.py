@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
@@ -29,17 +28,9 @@ from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.transfer.host_copies import open_copiers
-from wavetrim.kernels.transfer.host_library import STAGING_THREADS
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.staging import Staging
-
-SMALL_PRODUCT_BYTES: Final = 12 << 20
-"""Largest size of A, B and C together for which the calling thread makes all staged copies itself.
-Chosen; no measurement is recorded."""
-
-AWAKE_PRODUCT_BYTES: Final = 64 << 20
-"""Largest size of A, B and C together for which the calling thread polls for the end of transfers
-without naps: these take about 1 ms, and a nap 0.1 ms. Chosen, not measured."""
+from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, SMALL_PRODUCT_BYTES, STAGING_THREADS
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,3 @@ HOST_LIBRARY: Final = Library(
         "close_stage": (None, (c_void_p,)),
     },
 )
-
-STAGING_THREADS: Final = 12
-"""Largest number of copy threads, the caller included. Measured on an H200's host with 16 cores:
-eight copy as fast as its link of 55 GB/s transfers one way."""

@@ -6,10 +6,7 @@ from typing import Any, Final, NoReturn
 from wavetrim.kernels.transfer.host_copies import NATIVE_ITEM_BYTES, count_strides
 from wavetrim.kernels.transfer.stages import CopyRequest
 from wavetrim.native.pool import ThreadPool
-
-NATIVE_SLAB_BYTES: Final = 4 << 20
-NATIVE_SLABS: Final = 6
-"""Size and number of the slabs of one direction. Chosen; no measurement is recorded."""
+from wavetrim.native.tuned import SLAB_BYTES, SLABS
 
 _OUT_OF_MEMORY: Final = 2  # CUDA_ERROR_OUT_OF_MEMORY
 _PORTABLE: Final = 1  # cudaHostAllocPortable
@@ -136,14 +133,14 @@ class NativeStage:
         _check(self._library.await_copy(self._open_address, number))
 
     def _open(self, pool: ThreadPool, stream: Any) -> None:
-        for _ in range(NATIVE_SLABS):
-            self._slabs.append(PinnedSlab(NATIVE_SLAB_BYTES))
-        memories = (ctypes.c_void_p * NATIVE_SLABS)(*(slab.pointer for slab in self._slabs))
+        for _ in range(SLABS):
+            self._slabs.append(PinnedSlab(SLAB_BYTES))
+        memories = (ctypes.c_void_p * SLABS)(*(slab.pointer for slab in self._slabs))
         with pool.hold() as address:
             if address is None:
                 raise RuntimeError("the threads that copy are ended")
             self._address = self._library.open_stage(
-                address, stream.ptr, memories, NATIVE_SLABS, NATIVE_SLAB_BYTES
+                address, stream.ptr, memories, SLABS, SLAB_BYTES
             )
         if self._address is None:
             _raise(_OUT_OF_MEMORY)

@@ -16,8 +16,7 @@ from wavetrim.kernels.transfer.direct import Transfers
 from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows
 
 _PACKED_BYTES: Final = 64 << 20
-"""Bytes of a piece, where rows must be packed because CUDA cannot copy their layout; chosen, not
-measured."""
+"""Most memory for rows that are packed because CUDA cannot copy their layout; chosen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
-"""Measures a profile: `calibrate` asks `cpu`, `links`, `kernels` and `contention` in turn.
+"""Measures a profile: `calibrate` calls `cpu`, `links`, `kernels` and `contention` in turn.
 
-Products are measured after a pause of a millisecond, as the next of many jobs finds the machine:
-threads sleep by then. What counts is the median, since the best of several is rarely what a job
-finds (`repetition`).
-`staircase` fits what was measured of a kernel.
+Products are measured after a pause of a millisecond, so threads are asleep, as they are when the
+next of many jobs begins. The median counts, because few jobs are as fast as the best of several
+runs (`repetition`). `staircase` fits a kernel's measured launches.
 """

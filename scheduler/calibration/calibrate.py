@@ -1,4 +1,4 @@
-"""Measures a profile of this machine: the CPU's line, the links, the kernels' staircases."""
+"""Measures the profile of this machine: the CPU's line, the links, the kernels' times."""
 
 import time
 from dataclasses import replace
@@ -9,7 +9,12 @@ from typing import Final
 from wavetrim.scheduler.calibration.contention import measure_shares
 from wavetrim.scheduler.calibration.cpu import measure_cpu
 from wavetrim.scheduler.calibration.kernels import Report, measure_kernels
-from wavetrim.scheduler.calibration.links import Way, measure_fill, measure_link, measure_step
+from wavetrim.scheduler.calibration.links import (
+    PipelineProfile,
+    measure_fill,
+    measure_link,
+    measure_step,
+)
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.model.cpu import CpuModel
 from wavetrim.scheduler.problem import MEMORIES
@@ -24,15 +29,16 @@ from wavetrim.scheduler.profile.store import (
 )
 
 _LINK_SHARE: Final = 0.1
+"""Progress that is reported once the CPU has been measured."""
 
 CALIBRATION_SECONDS: Final = 20.0
-"""What a calibration may take. Kernels are measured for what the CPU and the links leave of it."""
+"""Time of a calibration; chosen. CPU and links come first, and kernels take the rest."""
 
 _FILLS_SECONDS: Final = 3.0
-"""Left for what needs the kernels: two memories, five products of a quarter second each."""
+"""Part of it for `measure_fills`: five products of a quarter second for each kind of memory."""
 
 _LEAST_KERNEL_SECONDS: Final = 5.0
-"""For the likely winners on a machine where all else takes long."""
+"""Least time for kernels, the likely winners first, if all else takes long; chosen."""
 
 
 def calibrate(
@@ -41,11 +47,10 @@ def calibrate(
     """Measure this machine and store the profile.
 
     Args:
-        executor: Owns the pools and the pipeline that are measured, so the figures are those of
-            real executions.
+        executor: Its pool and pipeline are measured, as they run in products.
         cache_dir: Folder of compiled kernels.
-        directory: Folder to store the profile in; None to measure only.
-        report: Told what is being measured.
+        directory: Folder for the profile; None not to store it.
+        report: Called with what is being measured.
     """
     stamp = datetime.now(UTC).isoformat(timespec="seconds")
     until = time.perf_counter() + CALIBRATION_SECONDS - _FILLS_SECONDS
@@ -63,8 +68,10 @@ def calibrate(
     if info is not None and executor.pipeline is not None:
         tell("link", _LINK_SHARE)
         gpu = describe_gpu(info)
-        way = Way(executor.pipeline, build_preset_profile(gpu, "estimated", cpu.threads))
-        cpu, links = measure_links(executor, way, cpu, info.index, f"measured {stamp}")
+        measured = PipelineProfile(
+            executor.pipeline, build_preset_profile(gpu, "estimated", cpu.threads)
+        )
+        cpu, links = measure_links(executor, measured, cpu, info.index, f"measured {stamp}")
 
         def tell_kernel(label: str, share: float) -> None:
             tell(label, _LINK_SHARE + (1 - _LINK_SHARE) * share)
@@ -76,8 +83,8 @@ def calibrate(
         profile = replace(profile, device=info.name, cpu=cpu, gpu=gpu, links=links)
         profile = replace(profile, kernels=kernels)
         profile = complete_kernels(profile)
-        step_seconds = measure_step(Way(executor.pipeline, profile))
-        links = tuple(_tell_step_apart(link, step_seconds) for link in links)
+        step_seconds = measure_step(PipelineProfile(executor.pipeline, profile))
+        links = tuple(_separate_step(link, step_seconds) for link in links)
         profile = measure_fills(executor, replace(profile, links=links))
     if directory is not None:
         store_profile(profile, directory)
@@ -86,34 +93,35 @@ def calibrate(
 
 
 def measure_links(
-    executor: Executor, way: Way, cpu: CpuModel, device_index: int, source: str
+    executor: Executor, measured: PipelineProfile, cpu: CpuModel, device_index: int, source: str
 ) -> tuple[CpuModel, tuple[LinkModel, ...]]:
-    """The way to the GPU from every kind of memory, and what it and the CPU part take from another.
+    """Measure the links from each kind of memory, and contention in splits.
 
     Returns:
-        The CPU with its contention in splits, and the links.
+        The CPU with its contention, and the links.
     """
     pool = executor.pool
     rate = next(rate for rate in cpu.rates if rate.dtype == "float32")
     links = tuple(
-        measure_link(way, memory, device_index=device_index, source=source) for memory in MEMORIES
+        measure_link(measured, memory, device_index=device_index, source=source)
+        for memory in MEMORIES
     )
-    shares = measure_shares(way, pool, share_cpu(pool.threads), rate)
+    shares = measure_shares(measured, pool, share_cpu(pool.threads), rate)
     return replace(cpu, beside_gpu=shares), links
 
 
 def measure_fills(executor: Executor, profile: MachineProfile) -> MachineProfile:
-    """The profile with what its links cost middling products beyond their bytes and waves."""
+    """The profile with the measured `fill_seconds` of its links."""
     pipeline = executor.pipeline
     assert pipeline is not None, "links are measured where there is a GPU"
     links = tuple(
-        replace(link, fill_seconds=measure_fill(Way(pipeline, profile), link.memory))
+        replace(link, fill_seconds=measure_fill(PipelineProfile(pipeline, profile), link.memory))
         for link in profile.links
     )
     return replace(profile, links=links)
 
 
-def _tell_step_apart(link: LinkModel, step_seconds: float) -> LinkModel:
-    """The link with the cost of a step told apart: the tiny product's call has one step."""
+def _separate_step(link: LinkModel, step_seconds: float) -> LinkModel:
+    """The link with the cost of a step, which the measured cost of a call includes once."""
     call_seconds = max(0.0, link.call_seconds - step_seconds)
     return replace(link, call_seconds=call_seconds, step_seconds=step_seconds)

@@ -1,4 +1,4 @@
-"""Measures what GPU part and CPU part take from each other when they run side by side."""
+"""Measures contention: how much GPU part and CPU part slow each other."""
 
 import statistics
 import threading
@@ -12,18 +12,20 @@ import numpy as np
 
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.catalog import find_kernel
-from wavetrim.scheduler.calibration.links import LINK_SIDE, Way, prepare_copies
+from wavetrim.scheduler.calibration.links import LINK_SIDE, PipelineProfile, prepare_copies
 from wavetrim.scheduler.calibration.repetition import repeat
 from wavetrim.scheduler.model.cpu import CpuRate, CpuShare
 from wavetrim.scheduler.problem import Memory
 
 _SECONDS: Final = 0.2
 _START_SECONDS: Final = 0.1
+"""Time of a measurement: of contention, and of the CPU part's start."""
+
 _BRIEF: Final = 32768, 256, 256
-"""A product whose GPU part takes about as long as the CPU part needs to get going."""
+"""A product whose GPU part takes about as long as the start of the CPU part: M, N, K."""
 
 _BRIEF_PART: Final = 1024, 256
-"""Rows and K of the CPU part then."""
+"""Rows and K of the CPU part that runs at the same time."""
 
 _SIDE: Final = 4096
 """Columns of the CPU part's products."""
@@ -33,29 +35,31 @@ _DEEP: Final = 1024, 4096
 
 
 def measure_shares(
-    way: Way, pool: CpuPool, shares: Sequence[CpuShare], rate: CpuRate
+    measured: PipelineProfile, pool: CpuPool, shares: Sequence[CpuShare], rate: CpuRate
 ) -> tuple[CpuShare, ...]:
-    """The ways to share the CPU, each with what GPU part and CPU part then take from each other.
+    """The ways to share the CPU, each with its measured contention.
 
-    Copies go through the link, both ways, while the CPU computes one product after another.
+    Copies go through the link both ways while the CPU computes one product after another.
 
     Args:
-        way: The way to the GPU.
-        pool: The CPU path.
-        shares: Threads and copiers of each way.
-        rate: The CPU's in float32, with all threads.
+        measured: The pipeline.
+        pool: The CPU pool.
+        shares: Threads and copiers of each way to share.
+        rate: The CPU's rate in float32, with all threads.
     """
     alone = {
-        memory: repeat(_prepare_copies(way, memory), _SECONDS)
+        memory: repeat(_prepare_copies(measured, memory), _SECONDS)
         for memory in {share.memory for share in shares}
     }
-    return tuple(_measure_share(way, pool, share, rate, alone[share.memory]) for share in shares)
+    return tuple(
+        _measure_share(measured, pool, share, rate, alone[share.memory]) for share in shares
+    )
 
 
 def _measure_share(
-    way: Way, pool: CpuPool, share: CpuShare, rate: CpuRate, copy_seconds: float
+    measured: PipelineProfile, pool: CpuPool, share: CpuShare, rate: CpuRate, copy_seconds: float
 ) -> CpuShare:
-    copy = _prepare_copies(way, share.memory, share.copiers)
+    copy = _prepare_copies(measured, share.memory, share.copiers)
     m, k = _DEEP
     both = _run_both(copy, _prepare_product(pool, m, k, share.threads, rate.dtype))
     row_seconds = (both.compute_seconds - rate.call_seconds) / (m + rate.startup_rows)
@@ -64,19 +68,19 @@ def _measure_share(
     part = share.threads / pool.threads
     return replace(
         share,
-        # Beside copies nothing is faster: what seems so is the machine's changing speed.
+        # Contention makes nothing faster; a ratio below 1 shows the machine's changing speed.
         stretch=max(1.0, row_seconds * part / alone_seconds),
         link_stretch=max(1.0, both.copy_seconds / copy_seconds),
-        start_seconds=_measure_start(way, pool, share),
+        start_seconds=_measure_start(measured, pool, share),
     )
 
 
-def _measure_start(way: Way, pool: CpuPool, share: CpuShare) -> float:
-    """What the GPU part takes longer when the CPU part starts with it."""
+def _measure_start(measured: PipelineProfile, pool: CpuPool, share: CpuShare) -> float:
+    """Seconds that the GPU part takes longer if the CPU part starts with it."""
     spec = find_kernel("register", "float32")
     begun = threading.Event()
     copy = prepare_copies(
-        *(way, share.memory, *_BRIEF), spec=spec, copiers=share.copiers, begun=begun.set
+        *(measured, share.memory, *_BRIEF), spec=spec, copiers=share.copiers, begun=begun.set
     )
     compute = _prepare_product(pool, *_BRIEF_PART, share.threads, "float32")
     with ThreadPoolExecutor(1) as thread:
@@ -93,21 +97,23 @@ def _measure_start(way: Way, pool: CpuPool, share: CpuShare) -> float:
     return max(0.0, seconds - repeat(copy, _START_SECONDS))
 
 
-def _prepare_copies(way: Way, memory: Memory, copiers: int | None = None) -> Callable[[], float]:
-    """A product that takes as long as its copies, most of them out."""
-    return prepare_copies(way, memory, LINK_SIDE, LINK_SIDE, LINK_SIDE // 8, copiers=copiers)
+def _prepare_copies(
+    measured: PipelineProfile, memory: Memory, copiers: int | None = None
+) -> Callable[[], float]:
+    """A product bound by its copies, most of them out."""
+    return prepare_copies(measured, memory, LINK_SIDE, LINK_SIDE, LINK_SIDE // 8, copiers=copiers)
 
 
 @dataclass(frozen=True, slots=True)
 class _Both:
-    """Medians of both while they run at the same time."""
+    """Median times while both run at the same time."""
 
     copy_seconds: float
     compute_seconds: float
 
 
 def _run_both(copy: Callable[[], float], compute: Callable[[], float]) -> _Both:
-    """Copy again and again in this thread while another one computes."""
+    """Copy repeatedly in this thread while another thread computes."""
     seconds = [compute()]
     copied = threading.Event()
 
@@ -129,7 +135,7 @@ def _run_both(copy: Callable[[], float], compute: Callable[[], float]) -> _Both:
 def _prepare_product(
     pool: CpuPool, m: int, k: int, threads: int, dtype: str
 ) -> Callable[[], float]:
-    """A product on some threads of the pool, which returns its seconds."""
+    """A call that computes a product on some threads of the pool and returns its seconds."""
     rng = np.random.default_rng(0)
     a, b = (rng.random(shape, np.float32).astype(dtype) for shape in ((m, k), (k, _SIDE)))
     return partial(pool.multiply, a, b, np.zeros((m, _SIDE), dtype), threads=threads)

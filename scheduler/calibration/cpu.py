@@ -1,4 +1,4 @@
-"""Measures the CPU path: a line of seconds over rows for every element type."""
+"""Measures the CPU: a line of seconds over rows for each element type."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,28 +20,34 @@ _SHALLOW_ROWS: Final = 1024
 _SHALLOWER: Final = 16
 _NARROW: Final = 1 << 16, 64, 64
 _TALL: Final = 1 << 14, 64, 4096
-"""M, N, K of products with few columns; the A of the latter is more than caches hold."""
+"""M, N, K of products with few columns; A of the second exceeds the caches."""
 
 _MOST_COPY_COLUMNS: Final = 128
 _LEAST_WRITE_SHARE: Final = 0.25
-"""Of what it takes to write an element of C where there is nothing else to do: what it takes beside
-arithmetic at least, which hides most of it until copies for a GPU want the memory, too."""
+"""Least cost of an element of C besides arithmetic, as a share of the time to write it. Arithmetic
+hides most of that time, until a GPU's copies use the memory, too."""
 
 _UNCACHED_ELEMENTS: Final = 1 << 27
-"""Of C in a product with K = 1, and of B in one of a single row: more than caches hold."""
+"""Elements of C with K = 1, and of B with a single row: more than caches hold."""
 
 _MEMORY_BOUND: Final = "float32", "float64"
-"""Types whose products are so fast that memory can be what they wait for."""
+"""Element types whose products memory can bound."""
 
 _PRODUCT_SECONDS: Final = 0.02
+"""Time of one product, for the choice of its size."""
+
 _SECONDS: Final = {True: 0.1, False: 0.03}
-"""For each product, of types that memory can hold up, and of others."""
+"""Time of a measurement: whether memory can bound the type → seconds."""
+
 _BRIEF_SECONDS: Final = 0.03
+"""The same for a brief measurement."""
+
 _DRAWN: Final = 65_521
-"""Random elements, over and over: drawing all of them would take longer than multiplying."""
+"""Random elements, which repeat: drawing more would take longer than multiplying."""
 
 _LEAST_ELEMENT_SECONDS: Final = 1e-12
 _LEAST_FLOP_SHARE: Final = 0.5
+"""Bounds on fitted costs, for noisy measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,8 @@ class RowCost:
     """A row of N elements costs N (2 K flop_seconds + element_seconds).
 
     Attributes:
-        flop_seconds: Of one operation, more than 0.
-        element_seconds: Of one element of C however short K is, more than 0.
+        flop_seconds: Seconds of an operation, more than 0.
+        element_seconds: Seconds of an element of C for any K, more than 0.
     """
 
     flop_seconds: float
@@ -58,16 +64,17 @@ class RowCost:
 
 
 def measure_cpu(pool: CpuPool, source: str) -> CpuModel:
-    """The CPU's line for every element type: seconds over rows, fitted by least squares."""
+    """The CPU's line for each element type: seconds over rows, fitted by least squares."""
     assumed = estimate_cpu(pool.threads)
     rates = tuple(_measure_rate(pool, rate, source) for rate in assumed.rates)
     return CpuModel(pool.threads, rates, share_cpu(pool.threads))
 
 
 def measure_cpu_briefly(pool: CpuPool) -> CpuModel:
-    """The CPU from a tenth of a second of float32, for a machine that was never calibrated.
+    """A brief measurement of the CPU, for a machine that was never calibrated.
 
-    The other element types keep the ratio to float32 that the estimate gives them.
+    It takes a tenth of a second, for float32 only. Other element types keep their estimated ratios
+    to float32.
     """
     assumed = {rate.dtype: rate for rate in estimate_cpu(pool.threads).rates}
     measured = _measure_rate(pool, assumed["float32"], "", brief=True)
@@ -87,18 +94,18 @@ def measure_cpu_briefly(pool: CpuPool) -> CpuModel:
 
 
 def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool = False) -> CpuRate:
-    """One element type's line, from products over few and many rows and smaller ones.
+    """The line of one element type, from products of few and of many rows.
 
-    The time that the first row costs on top is part rows' worth of time, as B must be read, and
-    part the same for every product: one of a quarter the side tells them apart. What an element of
-    C costs in addition to its arithmetic shows where K is a sixteenth, and at least where K is 1.
+    The additional cost of the first row has two parts: reading B, which counts in rows, and a fixed
+    cost of a call. A product with a quarter of the side separates them. A product with a sixteenth
+    of K gives the cost of an element of C, one with K = 1 its least cost.
     """
     side = _choose_side(assumed)
     budget_seconds = _BRIEF_SECONDS if brief else _SECONDS[assumed.dtype in _MEMORY_BOUND]
     time_product = partial(_time_pool, pool, assumed.dtype, budget_seconds)
     rows = _FEW_ROWS if brief else (*_FEW_ROWS, _MANY_ROWS)
     seconds = [time_product(m, side, side) for m in rows]
-    # Each counts by its own share: the longest would else decide alone.
+    # Relative errors count; otherwise the longest product would decide alone.
     weights = [1 / x for x in seconds]
     slope, intercept = map(float, np.polyfit(rows, seconds, 1, w=weights))
     row_seconds = max(slope, seconds[-1] / rows[-1] / 2)
@@ -134,7 +141,7 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
 
 
 def _find_copy_columns(cost: RowCost, seconds: float) -> float:
-    """What a product of few columns takes beyond its arithmetic and writing, in columns of it."""
+    """Cost of packing A in a product of few columns, in columns of arithmetic."""
     m, n, k = _TALL
     arithmetic_seconds = seconds / m - n * cost.element_seconds
     copy_columns = arithmetic_seconds / (2 * k * cost.flop_seconds) - n
@@ -142,10 +149,10 @@ def _find_copy_columns(cost: RowCost, seconds: float) -> float:
 
 
 def _time_pool(pool: CpuPool, dtype: str, budget_seconds: float, *shape: int) -> float:
-    """Median seconds of a product of M, N, K that finds the threads asleep, as most do.
+    """Median seconds of a product of M, N, K that begins while the threads sleep.
 
-    What is best of several is no measure: on a virtual machine with 16 cores single products took
-    two thirds of what nearly all others did.
+    The minimum would mislead: on a virtual machine with 16 cores single products took two thirds
+    of the time of nearly all others.
     """
     m, n, k = shape
     drawn = (np.random.default_rng(0).random(_DRAWN) * 100).astype(dtype)
@@ -155,9 +162,9 @@ def _time_pool(pool: CpuPool, dtype: str, budget_seconds: float, *shape: int) ->
 
 
 def _choose_side(assumed: CpuRate) -> int:
-    """N and K of the measured products: as large as the time set aside for one allows.
+    """N and K of the measured products: as large as _PRODUCT_SECONDS allows.
 
-    Small products do not fill the pool, and would make the CPU look slower than it is.
+    Small products do not occupy all threads, and the CPU would seem slower than it is.
     """
     flops = assumed.gflops * 1e9 * _PRODUCT_SECONDS
     fitting = [side for side in _SIDES if 2 * _FEW_ROWS[-1] * side * side <= flops]
@@ -165,15 +172,15 @@ def _choose_side(assumed: CpuRate) -> int:
 
 
 def fit_row_cost(n: int, deep: tuple[int, float], shallow: tuple[int, float]) -> RowCost:
-    """Both costs from the seconds of a row at two K.
+    """Both costs of a row, from its seconds at two K.
 
-    What two measurements leave open by their noise stays within bounds: an element costs nothing
-    or more by itself, and the arithmetic at least half of the row at the larger K.
+    They are bounded because measurements are noisy: an element costs more than nothing, and
+    arithmetic is at least half of a row at the larger K.
 
     Args:
         n: Columns of C.
-        deep: The larger K, and the seconds of a row there.
-        shallow: The smaller one, likewise.
+        deep: The larger K, and the seconds of a row with it.
+        shallow: The smaller K, likewise.
     """
     (deep_k, deep_seconds), (shallow_k, shallow_seconds) = deep, shallow
     most = deep_seconds / (2 * n * deep_k)

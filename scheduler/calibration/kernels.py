@@ -1,4 +1,4 @@
-"""Measures the kernels of a GPU, the likely fastest first, until time runs out."""
+"""Measures the kernels of a GPU, those that are likely fastest first, until the time is over."""
 
 import time
 from collections.abc import Callable
@@ -13,10 +13,14 @@ from wavetrim.scheduler.profile.estimate import estimate_kernel
 from wavetrim.scheduler.profile.machine import GpuModel, KernelModel
 
 Report = Callable[[str, float], None]
-"""Receives what is being measured and the finished share, 0…1."""
+"""Called with what is being measured and the finished share, 0…1."""
 
 _SHORT_K, _LONG_K = 512, 2048
+"""K of the measured launches."""
+
 _SUSTAINED_SECONDS: Final = 0.06
+"""Time of a measurement of consecutive launches."""
+
 _THREADS_AN_SM: Final = 2048
 _MOST_BLOCKS: Final = 16
 
@@ -24,15 +28,15 @@ _MOST_BLOCKS: Final = 16
 def measure_kernels(
     gpu: GpuModel, info: DeviceInfo, cache_dir: Path, source: str, *, until: float, tell: Report
 ) -> tuple[KernelModel, ...]:
-    """The staircases of as many kernels as there is time for, the likely winners first.
+    """The times of as many kernels as there is time for, the likely winners first.
 
     Args:
         gpu: Data sheet of the GPU.
         info: The GPU.
         cache_dir: Folder of compiled kernels.
-        source: What the figures are to name as their source.
-        until: Clock (`time.perf_counter`) from which no other kernel is begun.
-        tell: Told which kernel is measured.
+        source: Source that the figures name.
+        until: Time (`time.perf_counter`) after which no other kernel begins.
+        tell: Called with the kernel that is measured.
     """
     specs = order_kernels(gpu)
     models: list[KernelModel] = []
@@ -47,8 +51,7 @@ def measure_kernels(
 def order_kernels(gpu: GpuModel) -> tuple[KernelSpec, ...]:
     """The kernels of a GPU, the likely winners first.
 
-    They are ranked by the rate that is assumed of them, as a share of the highest of their element
-    type.
+    Ranked by their estimated rates, as shares of the highest of their element type.
     """
     specs = list_kernels(compute_capability=gpu.compute_capability)
     rates = {spec: _assume_rate(gpu, spec) for spec in specs}
@@ -60,17 +63,17 @@ def order_kernels(gpu: GpuModel) -> tuple[KernelSpec, ...]:
 
 
 def _assume_rate(gpu: GpuModel, spec: KernelSpec) -> float:
-    """Elements of C a second for each unit of K."""
+    """Estimated rate: elements of C a second for each unit of K."""
     model = estimate_kernel(gpu, spec)
     return spec.tile.m * spec.tile.n * model.slots / model.wave_k_seconds
 
 
 def measure_kernel(spec: KernelSpec, info: DeviceInfo, cache_dir: Path, source: str) -> KernelModel:
-    """One kernel's staircase: the wave quantum at one K, the cost of a wave at two."""
+    """The times of one kernel: slots from a staircase at one K, the cost of a wave at two."""
     probe = KernelProbe(spec, sm_count=info.sm_count, device_index=info.index, cache_dir=cache_dir)
     most_blocks = min(_MOST_BLOCKS, max(1, _THREADS_AN_SM // spec.threads))
     if spec.splits_tail:
-        most_blocks = 1  # its waves are what its persistent blocks make them
+        most_blocks = 1  # one persistent block for each multiprocessor
     rounds = sorted({*range(1, 9), *range(10, 2 * most_blocks + 1, 3)})
     steps = [Step(count, probe.measure(count, _SHORT_K, repeats=3).seconds) for count in rounds]
     stairs = fit_staircase(steps, most_blocks)

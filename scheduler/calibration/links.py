@@ -1,4 +1,4 @@
-"""Measures the way to the GPU and back, from each kind of host memory."""
+"""Measures the links between each kind of host memory and the GPU."""
 
 import statistics
 import time
@@ -16,7 +16,7 @@ from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.timing.links import measure_transfers
 from wavetrim.kernels.transfer.pinned import pin_matrix
 from wavetrim.scheduler.calibration.repetition import REST_SECONDS, repeat
-from wavetrim.scheduler.model.curves import build_gpu_curve, find_filled_share
+from wavetrim.scheduler.model.curves import build_gpu_curve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import choose_plan
@@ -26,8 +26,8 @@ from wavetrim.scheduler.profile.machine import LinkModel, MachineProfile
 
 LINK_SIDE: Final = 8192
 _SIDES: Final = LINK_SIDE // 2, LINK_SIDE
-"""What a product takes longer than one that caches hold does not tell its rate: by sides of 8192
-and 12288 copies both ways at once seemed slower than one after the other (H200)."""
+"""Sides of two products whose difference gives a rate. By sides of 8192 and 12288, copies both ways
+at once seemed slower than one after the other (H200)."""
 
 _LEAST_TOGETHER: Final = 0.5
 _PROBED_BYTES: Final = 128 << 20
@@ -35,6 +35,7 @@ _PROBE_RUNS: Final = 5
 _WAKE_SECONDS: Final = 0.1
 _LINK_SECONDS: Final = 0.2
 _FILL_SECONDS: Final = 0.15
+"""Sizes, runs and times of the measurements."""
 
 _TINY: Final = 64
 _KERNEL_BOUND: Final = 8192, 4096, 4096
@@ -45,58 +46,60 @@ _MIDDLING: Final = (
     GemmProblem(65536, 256, 256),
     GemmProblem(65536, 256, 256, "float64"),
 )
-"""What is bound by its copies, in or both ways, and not large."""
+"""Products of medium size that are bound by copies in, or by copies both ways."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """The way to the GPU while it is measured.
+class PipelineProfile:
+    """The pipeline that is measured, and the profile that cuts its products.
 
     Attributes:
-        pipeline: What goes it.
-        profile: Estimates, or what is measured so far: products are cut by it.
+        pipeline: The pipeline.
+        profile: Estimates, and what has been measured so far.
     """
 
     pipeline: GpuPipeline
     profile: MachineProfile
 
     def find_cut(self, spec: KernelSpec, problem: GemmProblem) -> Cut:
-        """How a product is cut, as far as the machine is known."""
+        """The cut of a product by the current profile."""
         return self.build_curve(spec, problem).find_cut(problem.m)
 
     def build_curve(self, spec: KernelSpec, problem: GemmProblem) -> GpuCurve:
-        """Seconds over rows, as far as the machine is known."""
+        """Rows → seconds by the current profile."""
         model = self.profile.find_kernel_model(spec)
-        assert model is not None, "every kernel has a staircase, measured or assumed"
+        assert model is not None, "every kernel has times, measured or assumed"
         return build_gpu_curve(problem, self.profile, spec, model)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """Bytes a second each way, and what both take at once as a share of one after the other."""
+    """Bytes a second in each direction, and `LinkModel.together`."""
 
     inwards: float
     outwards: float
     together: float
 
 
-def measure_link(way: Way, memory: Memory, *, device_index: int, source: str) -> LinkModel:
-    """The whole way, staging included where there is any; steps are not told apart yet.
+def measure_link(
+    measured: PipelineProfile, memory: Memory, *, device_index: int, source: str
+) -> LinkModel:
+    """A link, staging included. The cost of a call still includes that of one step.
 
-    A tiny product is all fixed cost.
+    The fixed cost of a call is the time of a tiny product.
 
     Args:
-        way: The way to the GPU.
-        memory: Where the operands lie.
+        measured: The pipeline.
+        memory: The kind of host memory.
         device_index: The GPU.
-        source: What the figures are to name as their source.
+        source: Source that the figures name.
     """
-    rates = _probe_rates(device_index) if memory == "pinned" else _measure_staged_rates(way)
+    rates = _probe_rates(device_index) if memory == "pinned" else _measure_staged_rates(measured)
     return LinkModel(
         memory=memory,
         in_gbytes_per_second=rates.inwards / 1e9,
         out_gbytes_per_second=rates.outwards / 1e9,
-        call_seconds=_time_pipeline(way, memory, _TINY, _TINY, _TINY),
+        call_seconds=_time_pipeline(measured, memory, _TINY, _TINY, _TINY),
         source=source,
         copy_seconds=COPY_SECONDS[memory],
         together=rates.together,
@@ -104,7 +107,7 @@ def measure_link(way: Way, memory: Memory, *, device_index: int, source: str) ->
 
 
 def _probe_rates(device_index: int) -> _Rates:
-    """Page-locked memory goes as it is, so the probe of transfers tells all."""
+    """Rates of page-locked memory, from transfers alone: nothing is staged."""
     readings = measure_transfers(device_index, (_PROBED_BYTES,), _PROBE_RUNS)
     seconds = {
         reading.direction: statistics.median(reading.run_seconds)
@@ -119,15 +122,15 @@ def _probe_rates(device_index: int) -> _Rates:
     )
 
 
-def _measure_staged_rates(way: Way) -> _Rates:
-    """Rates are what a larger product takes longer than a smaller one.
+def _measure_staged_rates(measured: PipelineProfile) -> _Rates:
+    """Rates of pageable memory, from the difference between a larger and a smaller product.
 
-    A tall one with few columns and a short K is all copy in, one with a very short K all copy out,
-    and another has as much to copy in as out.
+    A tall product with few columns and a short K consists of copies in, one with a very short K of
+    copies out, and a third one has both in equal amounts.
     """
 
     def time_more(shape: Callable[[int], tuple[int, int, int]]) -> float:
-        less, more = (_time_pipeline(way, "pageable", *shape(side)) for side in _SIDES)
+        less, more = (_time_pipeline(measured, "pageable", *shape(side)) for side in _SIDES)
         return more - less
 
     less, more = (side * side * 4 for side in _SIDES)
@@ -139,7 +142,7 @@ def _measure_staged_rates(way: Way) -> _Rates:
 
 
 def _shape_in(side: int) -> tuple[int, int, int]:
-    """M, N, K. With a longer K the last kernel would take longer, too."""
+    """M, N, K of a product of copies in. K is short, so that the last kernel is, too."""
     return 16 * side, 16, side // 16
 
 
@@ -148,45 +151,45 @@ def _shape_out(side: int) -> tuple[int, int, int]:
 
 
 def _shape_both(side: int) -> tuple[int, int, int]:
-    """Half as much each way, and little to compute."""
+    """M, N, K of a product with half as much to copy in each direction."""
     return 8 * side, side // 16, side // 16
 
 
-def measure_step(way: Way) -> float:
-    """What enqueueing a step costs: what a product of many takes beyond its schedule.
+def measure_step(measured: PipelineProfile) -> float:
+    """Time to enqueue a step: that of a product of many steps beyond its schedule, divided by them.
 
-    From page-locked memory and bound by its kernels, whose staircase and link are known. One step
-    is in the link's cost of a call.
+    The product lies in page-locked memory and is bound by its kernels; times of kernels and link
+    are known by then. The link's cost of a call includes one step.
     """
     problem, spec = GemmProblem(*_KERNEL_BOUND, memory="pinned"), find_kernel("cublas", "float32")
-    curve = way.build_curve(spec, problem)
+    curve = measured.build_curve(spec, problem)
     steps = len(plan_steps(curve.problem, curve.rates, curve.memory_bytes).steps)
-    seconds = _time_pipeline(way, "pinned", problem.m, problem.n, problem.k)
+    seconds = _time_pipeline(measured, "pinned", problem.m, problem.n, problem.k)
     step_seconds = (seconds - curve.seconds(problem.m)) / max(1, steps - 1)
     return min(max(step_seconds, 0.0), curve.rates.call_seconds)
 
 
-def measure_fill(way: Way, memory: Memory) -> float:
-    """What middling products cost beyond their curve: copies need time to reach their rates.
+def measure_fill(measured: PipelineProfile, memory: Memory) -> float:
+    """Time of medium products beyond their curve: copies need time to reach their rates.
 
-    Threads that copy sleep when each begins.
+    Copy threads are asleep when a product begins.
     """
     costs = []
     for middling in _MIDDLING:
         problem = replace(middling, memory=memory)
-        plan = choose_plan(problem, way.profile, PlanOptions(f=0))
+        plan = choose_plan(problem, measured.profile, PlanOptions(f=0))
         curve = plan.gpu_alone_curve
         assert plan.spec is not None, "without rows for the CPU there is a kernel"
         assert curve is not None, "and its curve"
         shape = problem.m, problem.n, problem.k
-        copy = prepare_copies(way, memory, *shape, spec=plan.spec)
+        copy = prepare_copies(measured, memory, *shape, spec=plan.spec)
         seconds = repeat(copy, _FILL_SECONDS, rest_seconds=REST_SECONDS)
-        costs.append((seconds - curve.seconds(problem.m)) / find_filled_share(problem))
+        costs.append(seconds - curve.seconds(problem.m))
     return max(0.0, statistics.median(costs))
 
 
 def prepare_copies(
-    way: Way,
+    measured: PipelineProfile,
     memory: Memory,
     m: int,
     n: int,
@@ -196,25 +199,27 @@ def prepare_copies(
     copiers: int | None = None,
     begun: Callable[[], None] | None = None,
 ) -> Callable[[], float]:
-    """A product through the pipeline, which returns its wall seconds; the GPU has woken up.
+    """A call that runs a product through the pipeline and returns its seconds.
+
+    The GPU is woken up before.
 
     Args:
-        way: The way to the GPU.
-        memory: Where the operands lie.
+        measured: The pipeline.
+        memory: The kind of host memory.
         m: Rows of C.
         n: Columns of C.
         k: Columns of A.
-        spec: The kernel; None for the library's.
-        copiers: Threads that share in a staged copy; None for all.
-        begun: Called when the first copies of each are on their way.
+        spec: The kernel; None for cuBLAS.
+        copiers: Threads of each staged copy; None for all.
+        begun: Called when the first copies of a product are under way.
     """
     kernel = spec or find_kernel("cublas", "float32")
-    cut = way.find_cut(kernel, GemmProblem(m, n, k, kernel.dtype, memory=memory))
+    cut = measured.find_cut(kernel, GemmProblem(m, n, k, kernel.dtype, memory=memory))
     a, b, c = (_make_matrix(memory, *shape, kernel.dtype) for shape in ((m, k), (k, n), (m, n)))
 
     def measure() -> float:
         start = time.perf_counter()
-        way.pipeline.multiply(kernel, a, b, c, cut=cut, copiers=copiers, begun=begun)
+        measured.pipeline.multiply(kernel, a, b, c, cut=cut, copiers=copiers, begun=begun)
         return time.perf_counter() - start
 
     awake = time.perf_counter() + _WAKE_SECONDS
@@ -223,13 +228,13 @@ def prepare_copies(
     return measure
 
 
-def _time_pipeline(way: Way, memory: Memory, m: int, n: int, k: int) -> float:
-    """Median wall seconds of one product through the pipeline."""
-    return repeat(prepare_copies(way, memory, m, n, k), _LINK_SECONDS)
+def _time_pipeline(measured: PipelineProfile, memory: Memory, m: int, n: int, k: int) -> float:
+    """Median seconds of a product through the pipeline."""
+    return repeat(prepare_copies(measured, memory, m, n, k), _LINK_SECONDS)
 
 
 def _make_matrix(memory: Memory, rows: int, columns: int, dtype: str) -> NDArray[Any]:
-    """A matrix whose pages are there."""
+    """A matrix in written memory."""
     matrix: NDArray[Any] = (
         pin_matrix(rows, columns, dtype) if memory == "pinned" else np.empty((rows, columns), dtype)
     )

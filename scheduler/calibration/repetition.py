@@ -1,4 +1,4 @@
-"""Measuring something several times."""
+"""Repeated measurements."""
 
 import statistics
 import time
@@ -6,19 +6,19 @@ from collections.abc import Callable
 from typing import Final
 
 REST_SECONDS: Final = 0.001
-"""Behind such a pause all threads sleep, as the next job of many finds them. Behind a longer one a
-product takes longer still: up to a millisecond more after 20 ms, by what else uses the host."""
+"""Pause after which all threads sleep, as they do when the next of many jobs begins. After a longer
+pause a product takes longer: up to a millisecond more after 20 ms, if others use the host."""
 
 
 def repeat(
     measure: Callable[[], float], budget_seconds: float, *, rest_seconds: float = 0.0
 ) -> float:
-    """The median of as many as fit in the time set aside, of at least three after a warm-up.
+    """Median of as many measurements as fit in a time, at least three, after a warm-up.
 
     Args:
-        measure: Returns the seconds of one.
-        budget_seconds: The time.
-        rest_seconds: A pause before each.
+        measure: Returns the seconds of one measurement.
+        budget_seconds: Time of all measurements.
+        rest_seconds: Pause before each.
     """
     measure()
     samples: list[float] = []

@@ -1,4 +1,4 @@
-"""Reads a kernel's staircase off measured launches: slots, launch cost, cost of a wave."""
+"""Fits a kernel's staircase to measured launches: blocks of a wave, launch cost, cost of a wave."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ class Step:
 
     Attributes:
         rounds: Tiles as a multiple of the GPU's multiprocessors.
-        seconds: What the launch took.
+        seconds: Seconds of the launch.
     """
 
     rounds: int
@@ -24,8 +24,8 @@ class Staircase:
     """The fit: seconds = launch + ⌈rounds / blocks⌉ x wave.
 
     Attributes:
-        blocks: Tiles that one multiprocessor takes in a wave.
-        launch_seconds: Seconds until the first wave runs, at least 0.
+        blocks: Tiles of a wave on one multiprocessor.
+        launch_seconds: Latency of the launch, at least 0.
         wave_seconds: Seconds of one wave.
         error: Root of the mean squared error, as a share of the largest measurement.
     """
@@ -37,10 +37,10 @@ class Staircase:
 
 
 def fit_staircase(steps: Sequence[Step], most_blocks: int) -> Staircase:
-    """The staircase with the least squared error over every wave quantum up to `most_blocks`.
+    """The staircase with the least squared error, among all with up to `most_blocks` blocks.
 
-    Of quanta that fit equally well (within a tenth of the error) the smallest is taken: a
-    staircase of fine steps promises less from removing one.
+    Of those that fit equally well (within a tenth of the error), the one with the fewest blocks:
+    with finer steps, plans expect less gain from removing a wave.
     """
     fits = [_fit_line(steps, blocks) for blocks in range(1, most_blocks + 1)]
     least = min(fit.error for fit in fits)
@@ -48,7 +48,7 @@ def fit_staircase(steps: Sequence[Step], most_blocks: int) -> Staircase:
 
 
 def _fit_line(steps: Sequence[Step], blocks: int) -> Staircase:
-    """Least squares of seconds over waves, for one wave quantum."""
+    """Least squares of seconds over waves of this number of blocks."""
     waves = [divide_up(step.rounds, blocks) for step in steps]
     seconds = [step.seconds for step in steps]
     count = len(steps)

@@ -1,7 +1,7 @@
-"""A product and its check: begun while it is computed, and wrong rows computed again.
+"""Computes a product, checks it, and computes wrong rows again.
 
-Where the GPU computes, the CPU's idle cores find the checksums of the factors meanwhile. Only
-those of the product itself are left then.
+While the GPU computes, idle cores of the CPU compute the checksums of the factors. Only those of
+the product remain for later.
 """
 
 import threading
@@ -25,18 +25,18 @@ from wavetrim.scheduler.planning.plan import Plan
 Matrix = NDArray[Any]
 
 _ROUNDS: Final = 2
-"""So often rows are computed again: those that were found, then all. A check names some only."""
+"""Most times that rows are computed again: first those found, then all, as some may be missed."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineProduct:
-    """The matrices and factors of a product, as NumPy has them.
+    """The matrices and factors of a product.
 
     Attributes:
         a: M x K, of the result's element type.
         b: K x N, likewise.
-        c: M x N, likewise, in memory of its own; None where beta is 0.
-        out: M x N; holds C before the product where that is read.
+        c: M x N, likewise, sharing no memory with `out`; None if beta is 0.
+        out: M x N; holds C before the product if beta is not 0.
         alpha: Factor of A·B; a whole number for integers, whose products are exact.
         beta: Factor of C, likewise.
     """
@@ -49,7 +49,7 @@ class EngineProduct:
     beta: float
 
     def is_pinned(self) -> bool:
-        """Whether the GPU reads and writes all three matrices by itself."""
+        """Whether all three matrices are page-locked."""
         return all(is_pinned(matrix) for matrix in (self.a, self.b, self.out))
 
 
@@ -70,19 +70,20 @@ def compute_checked(
         product: The product.
         plan: How it is computed.
         executor: Runs the plan.
-        choose_gpu_plan: Plans that many rows for the GPU alone; None where it is not to be used.
-        changes: Called before rows are written that `final` may have told of.
-        progress: As `Executor.run` has it.
+        choose_gpu_plan: Returns the plan of this number of rows for the GPU alone; None not to use
+            the GPU.
+        changes: Called before rows are written again that may have been reported as final.
+        progress: As for `Executor.run`.
         cancelled: Likewise.
         final: Likewise.
 
     Raises:
-        VerificationFailed: The product is wrong, and so it is when it is computed again.
+        VerificationFailed: The product is wrong, even when computed again.
         ExecutionError: A device failed.
-        ExecutionCancelled: `cancelled` said so.
+        ExecutionCancelled: `cancelled` returned True.
     """
     a, b, c, out = product.a, product.b, product.c, product.out
-    # A small product is not worth a C library, which might have to be compiled for it.
+    # For a small product the C library is not used, which might have to be compiled first.
     m, n = out.shape
     is_shared = can_share(m, n, b.shape[0])
     check = ProductCheck(
@@ -106,10 +107,10 @@ def compute_checked(
 
 @contextmanager
 def _sum_beside(check: ProductCheck, *, beside: bool) -> Iterator[None]:
-    """Have the factors' checksums found while the product is computed, if that is `beside` it.
+    """Compute the factors' checksums in another thread while the block runs, if `beside` is set.
 
     Raises:
-        BaseException: What went wrong with them, if nothing else did.
+        BaseException: An error of that thread, unless the block raises one.
     """
     if not beside:
         yield
@@ -138,8 +139,8 @@ class _Repair:
     Args:
         product: The product.
         executor: Its devices.
-        gpu_rows: Rows that the GPU has computed, the first ones.
-        choose_gpu_plan: As `compute_checked` has it.
+        gpu_rows: Rows that the GPU has computed; the first ones.
+        choose_gpu_plan: As for `compute_checked`.
     """
 
     def __init__(
@@ -164,7 +165,7 @@ class _Repair:
         """Compute rows again until the product passes.
 
         Raises:
-            VerificationFailed: It does not.
+            VerificationFailed: It does not pass.
         """
         m = self._product.out.shape[0]
         rows, again = verification.wrong_rows, verification
@@ -197,7 +198,7 @@ class _Repair:
             )
 
     def _plan(self, rows: range) -> Plan | None:
-        """How rows that the CPU has computed are computed on a GPU; None for the CPU."""
+        """The plan to compute rows again on the GPU; None to compute them on the CPU."""
         if rows.start < self._gpu_rows or self._choose_gpu_plan is None:
             return None
         try:
@@ -207,7 +208,7 @@ class _Repair:
 
 
 def _find_ranges(rows: Sequence[int], boundary: int) -> Iterator[range]:
-    """Rows in order, as ranges that do not cross a boundary."""
+    """Rising rows as ranges that do not cross a boundary."""
     start = 0
     for end in range(1, len(rows) + 1):
         if end == len(rows) or rows[end] != rows[end - 1] + 1 or rows[end] == boundary:

@@ -1,4 +1,4 @@
-"""Checksums of a product's rows, over blocks of its columns, against those of its factors.
+"""Checksums of a product's rows over blocks of columns, and those of its factors.
 
 For a row i, a block J of w columns and random weights s of either sign (R. Freivalds, Probabilistic
 machines can use less running time, 1977), scaled by powers of two d that make B's columns of about
@@ -6,17 +6,18 @@ one size:
 
     r_iJ = Σ_j s_j d_j (C_ij - α (A B)_ij - β C₀_ij) = (C S)_iJ - α (A (B S))_iJ - β (C₀ S)_iJ
 
-One wrong element shows whatever its sign. The rounding of w right elements adds up as √w, so that
-narrow blocks let a change show that is a few times the error of one element. Two equal changes
-cancel where they are in one block and the weights say so. These are ±1, ±1.25, ±1.5 or ±1.75, of
-which one in eight is the other's equal: they cancel with probability w / 8N, not w / 2N as with ±1.
+A single wrong element shows. Rounding errors of w right elements grow as √w, so in narrow blocks a
+change of a few times the error of one element shows. Two equal changes may cancel if they are in
+one block. The weights are ±1, ±1.25, ±1.5 or ±1.75, so those of two columns are opposite with
+probability 1/8: equal changes cancel with probability w / 8N, not w / 2N as with ±1.
 
-The cost is that of N/w columns of the product, and that of reading B and C once. The width is the
-power of two at or below N^1.5 / 2048, from 1 to 128: 1/128 of the product from N = 4096 on, and
-every element by itself below N = 257, where a product takes little time anyway.
+The cost is that of N/w columns of the product and of reading B and C once. The width is the power
+of two at or below N^1.5 / 2048, from 1 to 128: the check costs 1/128 of the product from N = 4096
+on. Below N = 257 each element has a checksum of its own; such products take little time.
 
-The sums are of the product's own precision: their rounding is then about that of the elements, and
-is found in the same way, as a multiple of the row's size that is the median of the r_iJ.
+Sums have the product's own precision, so their rounding errors are about those of its elements.
+They are estimated from the r_iJ themselves: the usual error is their median, as a multiple of the
+row's size.
 """
 
 from dataclasses import dataclass
@@ -32,22 +33,22 @@ Matrix = NDArray[Any]
 
 
 class Workers(Protocol):
-    """Who reads matrices: a `CpuPool`, or the calling thread."""
+    """What reads and multiplies matrices: a `CpuPool`, or the calling thread."""
 
     @property
     def block_sums(self) -> BlockSums:
-        """What sums rows."""
+        """Sums rows."""
 
     def multiply(self, a: Matrix, b: Matrix, c: Matrix) -> object:
         """C ← A·B."""
 
 
 class Alone:
-    """The calling thread, which does all by itself."""
+    """The calling thread alone."""
 
     @cached_property
     def block_sums(self) -> BlockSums:
-        """What sums rows."""
+        """Sums rows."""
         return BlockSums()
 
     def multiply(self, a: Matrix, b: Matrix, c: Matrix) -> None:
@@ -58,27 +59,27 @@ class Alone:
 ALONE: Final = Alone()
 
 _WIDEST: Final = 128
-"""Most columns of a block: then the check has 1/128 of a product's operations."""
+"""Most columns of a block: the check then has 1/128 of the product's operations."""
 
 WEIGHTS: Final = (-1.75, -1.5, -1.25, -1.0, 1.0, 1.25, 1.5, 1.75)
-"""What columns are weighted with; each is exact in every type."""
+"""Weights of columns, exact in every type."""
 
 _PART_BYTES: Final = 16 * 2**20
-"""So many bytes of A are copied at a time, where it is; chosen, not measured."""
+"""Part of A that is converted at a time; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactorSums:
-    """The checksums that a right product has.
+    """The checksums of a right product.
 
     Attributes:
         depth: K, the terms of an element.
         width: Columns of a block.
-        weights: What each column is multiplied with, scale included.
-        scales: Powers of two that make B's columns of about one size.
-        product: α A (B S), row by block.
-        added: β C₀ S, likewise; None where C is not read.
-        sizes: The size of each row of these, as a column.
+        weights: Weight of each column, scale included.
+        scales: Powers of two that bring B's columns to about the same size.
+        product: α A (B S), rows x blocks.
+        added: β C₀ S, likewise; None if C is not read.
+        sizes: Size of each row of these, as a column.
     """
 
     depth: int
@@ -96,7 +97,7 @@ def find_caught(width: int, columns: int) -> float:
 
 
 def choose_width(columns: int) -> int:
-    """Columns of a block of which there is one checksum."""
+    """Columns of a block, which has one checksum in each row."""
     return min(_WIDEST, 1 << max(0, int(np.log2(columns**1.5 / 2048))))
 
 
@@ -111,12 +112,12 @@ def sum_factors(
     random: np.random.Generator,
     workers: Workers = ALONE,
 ) -> FactorSums:
-    """The checksums that a right product has. Reads nothing of the product.
+    """The checksums of a right product, from its factors alone.
 
     Args:
         a: M x K floats.
         b: K x N, likewise.
-        c: M x N, likewise: the C before the product; None when it is not to be read.
+        c: M x N, likewise: C before the product; None if it is not read.
         alpha: Factor of the product.
         beta: Factor of C.
         dtype: Element type of the product.
@@ -142,7 +143,7 @@ def sum_factors(
 
 
 def _measure_rows(sums: Matrix) -> Matrix:
-    """The root mean square of each row, as a column; of rows that overflow, their largest."""
+    """The root mean square of each row, as a column; the largest magnitude if it overflows."""
     largest = np.max(np.abs(sums), axis=1, keepdims=True)
     scaled = sums / np.where(largest > 0, largest, 1)
     sizes: Matrix = largest * np.sqrt(np.mean(scaled * scaled, axis=1, keepdims=True))
@@ -168,7 +169,7 @@ def sum_magnitudes(
     beta: float,
     workers: Workers,
 ) -> Matrix:
-    """What rounding errors of the checksums are in proportion to: |α||A||B S| + |β||C₀ S|."""
+    """|α||A||B S| + |β||C₀ S|, to which rounding errors of checksums are proportional."""
     work, weights, width = factors.product.dtype, np.abs(factors.weights), factors.width
     sums = workers.block_sums
     right = sums.sum(b, weights, width, magnitudes=True)
@@ -185,7 +186,7 @@ def _multiply(a: Matrix, right: Matrix, workers: Workers, *, magnitudes: bool = 
     if a.dtype == right.dtype and not magnitudes:
         workers.multiply(a, right, product)
         return product
-    # One copy, which is used again: fresh memory is slower to write than the sums are.
+    # One buffer for all parts: writing new memory takes longer than the sums.
     step = min(rows, max(1, _PART_BYTES // (right.itemsize * depth)))
     copied = np.empty((step, depth), right.dtype)
     for first in range(0, rows, step):

@@ -1,18 +1,18 @@
 """Elements of a product of floats, compared with a more exact one.
 
-Errors are of two kinds. Storing rounds an element once: u·|C_ij|. Summing K products rounds each
-partial sum: at most (K + 2)·u·(|α||A||B| + |β||C₀|) in any order (N. Higham, Accuracy and Stability
-of Numerical Algorithms, 2002, section 3.5), and about √K·u where the roundings are independent
+There are two rounding errors. Storing an element rounds once: u·|C_ij|. Summing K products rounds
+each partial sum: at most (K + 2)·u·(|α||A||B| + |β||C₀|) in any order (N. Higham, Accuracy and
+Stability of Numerical Algorithms, 2002, section 3.5), and about √K·u if roundings are independent
 (N. Higham and T. Mary, A new approach to probabilistic rounding error analysis, 2019). An element
 
 - is right within 4·u·(|α||A||B| + |β||C₀|) and the rounding of storage,
-- is wrong beyond the bound of any order,
-- and between the two is computed again in its own precision, term after term, in several orders:
-  constant factors, for instance, round alike in every step. It may err by four times the errors
-  that are found there, and by four times u·√(Σ p²), p the partial sums.
+- is wrong beyond the bound for any order,
+- and between the two is computed again in its own precision, in several orders, because roundings
+  are not always independent: equal factors, for example, round alike in every step. It may then err
+  by four times the errors found, and by four times u·√(Σ p²), p being the partial sums.
 
-Infinities and NaNs must be those of the exact product. Sums that may exceed the range on their way
-may end as any infinity or NaN.
+Infinities and NaNs must be those of the exact product. If sums may overflow on their way, the
+element may be any infinity or NaN.
 """
 
 from collections.abc import Iterator
@@ -27,29 +27,29 @@ from wavetrim.scheduler.check.suspects import Suspicion
 Matrix = NDArray[Any]
 
 _RIGHT: Final = 4.0
-"""So many times the statistical bound of rounding a right element's error may be; chosen on
+"""Largest error of a right element, as a multiple of the statistical bound of rounding; chosen on
 `benchmarks.verify.damage`."""
 
 _JUDGED: Final = 32
-"""Most elements of a part that are summed in several orders, those with the largest errors."""
+"""Most elements of a part that are summed in several orders: those with the largest errors."""
 
 _LANES: Final = (1, 8, 256)
-"""Partial sums that an element is summed in then: one after the other, a vector's, a block's."""
+"""Partial sums of these orders: one, as many as a vector's lanes, as many as a block's."""
 
 _BLOCK_ELEMENTS: Final = 1 << 22
-"""So many elements are looked at a time; chosen, not measured."""
+"""Elements that are compared at a time; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class FloatProduct:
-    """A product of floats that is to be checked.
+    """A product of floats to be checked.
 
     Attributes:
         a: M x K.
         b: K x N.
-        c: M x N, the C before the product; None when it is not to be read.
+        c: M x N, C before the product; None if it is not read.
         out: M x N.
-        alpha: Factor of the product, as its accumulator has it.
+        alpha: Factor of the product, rounded to the accumulator's type.
         beta: Factor of C, likewise.
     """
 
@@ -62,19 +62,19 @@ class FloatProduct:
 
     @property
     def summed(self) -> "np.finfo[Any]":
-        """The precision in which it is summed."""
+        """The type in which it is summed."""
         return np.finfo(find_accumulator(self.out))
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What became of elements that were computed again.
+    """The comparison of elements that were computed again.
 
     Attributes:
-        compared: How many were.
-        max_error: The largest error, in units of what it may be; infinite where one is finite and
-            the other is not.
-        wrong_rows: The rows with an error above 1, in order.
+        compared: Number of elements.
+        max_error: Largest error, as a multiple of the allowed one; infinite if only one of both
+            values is finite.
+        wrong_rows: Rows with an error above 1, in order.
     """
 
     compared: int
@@ -84,13 +84,13 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """What some elements should be, in float64.
+    """Expected values of some elements, in float64.
 
     Attributes:
         values: The elements.
-        size: |α||A||B| + |β||C₀|, of what is finite.
-        reach: What sums may come to on their way, before or after the factors.
-        given: Where all that an element is made of is finite.
+        size: |α||A||B| + |β||C₀| of finite operands.
+        reach: Largest magnitude of partial sums, before or after the factors.
+        given: Whether all operands of an element are finite.
     """
 
     values: Matrix
@@ -105,7 +105,7 @@ def find_accumulator(out: Matrix) -> np.dtype[Any]:
 
 
 def compare_elements(product: FloatProduct, suspicion: Suspicion) -> Comparison:
-    """Compute the elements again whose checksums are suspect, and compare them."""
+    """Compute the elements under suspect checksums again, and compare them."""
     compared, largest = 0, 0.0
     wrong: set[int] = set()
     with np.errstate(all="ignore"):
@@ -137,7 +137,7 @@ def compare_scaled(product: FloatProduct) -> Comparison:
 
 
 def _cut(product: FloatProduct, suspicion: Suspicion) -> Iterator[tuple[NDArray[np.intp], slice]]:
-    """Rows and columns of the suspect blocks: those of the same columns together."""
+    """Rows and columns of the suspect blocks; blocks of the same columns together."""
     depth, width = product.a.shape[1], suspicion.width
     step = max(1, _BLOCK_ELEMENTS // max(depth, width))
     # Blocks that are suspect in the same rows, as in a row with a NaN, are taken together.
@@ -157,7 +157,7 @@ def _cut(product: FloatProduct, suspicion: Suspicion) -> Iterator[tuple[NDArray[
 
 
 def _measure_errors(product: FloatProduct, rows: NDArray[np.intp], columns: slice) -> Matrix:
-    """Errors in units of what they may be, each row by each column."""
+    """Errors as multiples of the allowed ones, rows x columns."""
     a = product.a[rows].astype(np.float64)
     b = product.b[:, columns].astype(np.float64)
     values = product.alpha * (a @ b)
@@ -169,7 +169,7 @@ def _measure_errors(product: FloatProduct, rows: NDArray[np.intp], columns: slic
         added = _scale_c(product, rows, columns)
         values += added
         finite_c = np.isfinite(product.c[rows, columns])
-        # βC beyond the range counts: fused with the sum it may come back into it.
+        # βC may overflow by itself, but not when it is fused with the sum.
         size += np.abs(added, where=finite_c, out=np.zeros_like(added))
         given &= finite_c
     expected = _Expected(values, size, np.maximum(sums, size), given)
@@ -179,7 +179,7 @@ def _measure_errors(product: FloatProduct, rows: NDArray[np.intp], columns: slic
 
 
 def _find_magnitudes(matrix: Matrix, axis: int) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Magnitudes of what is finite, 0 elsewhere; and along which lines of an axis all is finite."""
+    """Magnitudes, 0 for what is not finite; and which lines along an axis are all finite."""
     sizes: Matrix = np.abs(matrix)
     if np.isfinite(sizes.max(initial=0.0)):  # in one go for most
         return sizes, np.ones(sizes.shape[1 - axis], np.bool_)
@@ -197,13 +197,13 @@ def _scale_c(product: FloatProduct, rows: NDArray[np.intp], columns: slice) -> M
 
 
 def _rate(product: FloatProduct, out: Matrix, expected: _Expected) -> Matrix:
-    """Errors in units of the smaller bound; of elements that are not finite, 0 or infinity."""
+    """Errors as multiples of the smaller bound; 0 or infinity for elements that are not finite."""
     found = out.astype(np.float64)
     values, given = expected.values, expected.given
     bound = _RIGHT * _roundoff(product) * expected.size + _bound_storage(product, values)
     errors: Matrix = np.abs(found - values) / bound
     stored = np.finfo(out.dtype)
-    # What is up to half a unit beyond the largest number is rounded down to it.
+    # Up to half a unit beyond the largest number is rounded down to it.
     most = float(stored.max) * (1 + float(stored.eps) / 4)
     sums_may_overflow = ~(expected.reach < float(product.summed.max) / 2)
     may_overflow = sums_may_overflow | ~(np.abs(values) + bound < most)
@@ -225,7 +225,7 @@ def _roundoff(product: FloatProduct) -> float:
 
 
 def _bound_storage(product: FloatProduct, expected: Any) -> Any:
-    """Rounding of the stored element, and of what is below the normal range on its way."""
+    """Rounding when an element is stored, and of partial sums below the normal range."""
     stored = np.finfo(product.out.dtype)
     terms = (product.a.shape[1] * abs(product.alpha) + 2) * float(product.summed.smallest_subnormal)
     rounding = np.minimum(np.abs(expected), float(stored.max)) * float(stored.eps)
@@ -235,9 +235,9 @@ def _bound_storage(product: FloatProduct, expected: Any) -> Any:
 def _judge_again(
     product: FloatProduct, rows: NDArray[np.intp], columns: slice, errors: Matrix
 ) -> None:
-    """Rate the elements again that are above the smaller bound: those that stand out most.
+    """Rate elements above the smaller bound again, those with the largest errors.
 
-    What is beyond the bound of any order keeps its error, as it is above 1.
+    An element beyond the bound for any order keeps its error, which is above 1.
     """
     any_order = (product.a.shape[1] + 4) / _RIGHT
     open_ = (errors > 1) & (errors <= any_order)
@@ -245,7 +245,7 @@ def _judge_again(
         return
     order = np.argsort(np.where(open_, errors, 0.0), axis=None)[::-1]
     judged = order[: min(_JUDGED, int(np.count_nonzero(open_)))]
-    within = np.minimum(errors, 1.0)  # The others stand out less than those that are judged.
+    within = np.minimum(errors, 1.0)  # the others have smaller errors than those judged
     first = columns.start or 0
     for place in judged:
         row, column = np.unravel_index(place, errors.shape)
@@ -254,7 +254,7 @@ def _judge_again(
 
 
 def _rate_by_orders(product: FloatProduct, row: int, column: int) -> float:
-    """The error of one element, in units of what sums in its precision may err."""
+    """The error of one element, as a multiple of that allowed for sums in its precision."""
     summed = product.summed.dtype
     left, right = product.a[row].astype(summed), product.b[:, column].astype(summed)
     exact_terms = left.astype(np.longdouble) * right.astype(np.longdouble)

@@ -1,8 +1,8 @@
 """Checksums of the rows of a product of integers, which must agree exactly.
 
 C·S is compared with α A(B S) + β C₀ S modulo 2 to the power of the type's bits. The first column of
-S holds ±1, so one wrong element always shows. The others are random: whatever a row's changes are,
-each of them misses them at most every second time (R. Freivalds, Probabilistic machines can use
+S holds ±1, so a single wrong element always shows. The other columns are random: each misses any
+changes of a row with a probability of at most 1/2 (R. Freivalds, Probabilistic machines can use
 less running time, 1977).
 """
 
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 Matrix = NDArray[Any]
 
 VECTORS: Final = 9
-"""Columns of S: the first, and eight that together miss changes once in 256 times."""
+"""Columns of S: the first, and eight random ones, which together miss 1 of 256 changes."""
 
 _BLOCK_BYTES: Final = 32 * 2**20
-"""So much memory the sums of some rows take at a time; chosen, not measured."""
+"""Memory for the rows that are converted at a time; chosen."""
 
 _DEEPEST_SHORT: Final = 1 << 20
 """Longest row of 16-bit integers whose sum of products is exact in float64."""
@@ -38,7 +38,7 @@ def find_wrong_rows(
     Args:
         a: M x K integers.
         b: K x N, likewise.
-        c: M x N, likewise: the C before the product; None when it is not to be read.
+        c: M x N, likewise: C before the product; None if it is not read.
         out: M x N, the product.
         alpha: Factor of the product.
         beta: Factor of C.

@@ -1,7 +1,7 @@
-"""Checksums that rounding does not explain: which blocks of a product are compared.
+"""Selects checksums that rounding does not explain; elements of their blocks are compared.
 
-How much rounding is usual is told from the differences themselves, as a multiple of the row's size
-that is the median of those of the rows around.
+The usual rounding error is estimated from the differences themselves: the median over rows nearby,
+as a multiple of the row's size.
 """
 
 from dataclasses import dataclass, replace
@@ -15,33 +15,33 @@ from wavetrim.scheduler.check.checksums import ALONE, WEIGHTS, FactorSums, Worke
 Matrix = NDArray[Any]
 
 _SIGMAS: Final = 6.0
-"""Standard deviations that a right checksum stays within, but for about one in 10^9 (normal)."""
+"""Standard deviations within which all but about 1 of 10^9 right checksums lie (normal)."""
 
 _SIGMAS_PER_MEDIAN: Final = 1 / 0.6745
 """A normal variable's standard deviation over the median of its size."""
 
 _LEAST_ROUNDINGS: Final = 0.5
-"""The least deviation that is believed, in units of the sums' rounding: that of one rounding."""
+"""Least standard deviation, in units of the sums' epsilon: that of one rounding."""
 
 _ALWAYS: Final = 1
-"""So many blocks, those that stand out most, are compared in any case, unless that is dear."""
+"""Blocks that are always compared, those with the largest differences, unless that is costly."""
 
 _CHEAP: Final = 1 << 18
-"""Elements of B, at most, that are read to compare a block in any case: about a millisecond's."""
+"""Most elements of B that are read for blocks that are always compared: about a millisecond."""
 
 _GROUPED_SUMS: Final = 1 << 11
-"""Checksums, about, of the rows that have a limit in common."""
+"""About this number of checksums, in neighbouring rows, have a common limit."""
 
 _SAMPLED_SUMS: Final = 1 << 9
-"""Those among them, at most, of which the median is taken: it is right to about 6%."""
+"""Most of these checksums that the median is taken of; it is then right to about 6%."""
 
 _MOST_UNLIKE: Final = 4.0
-"""So many times the usual deviation a group of rows may have; 2.2 was seen (H200, float64,
-8192)."""
+"""Largest deviation of a group of rows, as a multiple of the usual one; 2.2 was seen on an H200
+(float64, 8192)."""
 
 _FEW: Final = 16
-"""With more suspects each checksum is compared with the magnitudes of its own terms instead of its
-row's size, which costs as much again; chosen on `benchmarks.verify.damage`."""
+"""With more suspects than this, each checksum is rated by the magnitudes of its own terms, not by
+its row's size, which costs as much again; chosen on `benchmarks.verify.damage`."""
 
 _MOST: Final = 256
 """Most suspects that are compared; chosen on `benchmarks.verify.damage`."""
@@ -53,9 +53,9 @@ class Suspicion:
 
     Attributes:
         width: Columns of a block.
-        wrong: Which are to be looked into, row by block: those beyond the limit (256 of them at
-            most), those that are not finite, and, where that is cheap, the largest.
-        limit: What a checksum may be in units of its row's size: six standard deviations.
+        wrong: Whether the elements of a block are compared, rows x blocks: those beyond the limit
+            (at most 256), those that are not finite, and the largest one if that is cheap.
+        limit: Largest right checksum, as a multiple of its row's size: six standard deviations.
     """
 
     width: int
@@ -64,7 +64,7 @@ class Suspicion:
 
 
 def find_detectable(suspicion: Suspicion) -> float:
-    """A change of an element that its checksum shows, in units of its row's root mean square."""
+    """Least change of an element that shows, as a multiple of its row's root mean square."""
     mean_square = float(np.mean(np.square(WEIGHTS)))
     return 2 * suspicion.limit * float(np.sqrt(suspicion.width * mean_square))
 
@@ -91,7 +91,7 @@ def find_suspects(
         if not sized.stand_out and sized.limit <= _bound_rounding(factors):
             return Suspicion(factors.width, np.zeros(differences.shape, np.bool_), sized.limit)
         if sized.stand_out > _FEW:
-            # Elements of very different sizes: a row's size says little of each of them.
+            # Elements differ much in size, so a row's size says little about each.
             terms = sum_magnitudes(factors, a, b, c, alpha=alpha, beta=beta, workers=workers)
             sized = _Sized.by(differences, terms)
             usual = float(np.nanmedian(terms / factors.sizes))
@@ -102,12 +102,12 @@ def find_suspects(
 
 @dataclass(frozen=True, slots=True)
 class _Sized:
-    """The differences of checksums, in units of what each may be.
+    """Differences of checksums, as multiples of their limits.
 
     Attributes:
-        ratios: Row by block; not finite where the sums are not.
-        limit: The largest unit.
-        stand_out: How many are above 1.
+        ratios: Rows x blocks; not finite where sums are not.
+        limit: The largest limit.
+        stand_out: Number of ratios above 1.
     """
 
     ratios: Matrix
@@ -116,7 +116,7 @@ class _Sized:
 
     @classmethod
     def by(cls, differences: Matrix, sizes: Matrix) -> Self:
-        """Differences over sizes, which all or each row's have in common, over their limits."""
+        """Differences over sizes (of each row or each checksum), over their limits."""
         ratios = differences / sizes
         if not np.isfinite(ratios.max()):
             ratios[differences == 0] = 0.0
@@ -125,7 +125,7 @@ class _Sized:
         return cls(ratios, float(limits.max()), int(np.count_nonzero(ratios > 1)))
 
     def find_largest(self, count: int) -> NDArray[np.bool_]:
-        """Which are not finite, and so many of the others, the largest."""
+        """Those that are not finite, and the `count` largest others."""
         finite = np.isfinite(self.ratios)
         ranked = np.where(finite, self.ratios, -1.0).ravel()
         largest = np.argpartition(ranked, -min(count, ranked.size))[-count:]
@@ -135,12 +135,11 @@ class _Sized:
 
 
 def _find_limits(ratios: Matrix) -> Matrix:
-    """What is beyond this stands out: a limit for each row, as a column.
+    """Limits of ratios: one for each row, as a column.
 
-    Rows that lie together are computed alike, others may be rounded more often: a GPU sums the
-    first panels in parts of K, for instance. So a group of rows may have a larger deviation than
-    usual. It is believed up to four times the usual one, lest a panel that is wrong from end to end
-    should look like a badly rounded one.
+    Neighbouring rows are computed alike; others may be rounded more often, as a GPU sums the first
+    panels in parts of K. So each group of rows has its own deviation. It is at most four times the
+    usual one, because an entirely wrong panel must not pass as a badly rounded one.
     """
     rows, blocks = ratios.shape
     if not np.isfinite(ratios.max()):
@@ -159,10 +158,10 @@ def _find_limits(ratios: Matrix) -> Matrix:
 
 
 def _bound_rounding(factors: FactorSums) -> float:
-    """The highest limit that rounding explains by itself, as √K roundings do.
+    """The largest limit that √K roundings explain; 0 if comparing a block is cheap.
 
-    Beyond it all rows may be wrong alike, and some are compared whatever their checksums say.
-    Products up to N = 2048 or so are always compared, which costs little there.
+    With a larger limit all rows may be wrong alike, so some elements are always compared. So they
+    are in products up to about N = 2048, where that is cheap.
     """
     if factors.depth * factors.width <= _CHEAP:
         return 0.0

@@ -1,11 +1,11 @@
-"""Proves a product right without computing it again.
+"""Verifies a product without computing all of it again.
 
-Checksums of all rows, over blocks of columns, are compared with those of the factors (see
-`checksums`, and `integer_checksums` for integers). Where one stands out (see `suspects`), or is not
-finite, its elements are computed again and compared one by one (see `elements`), and these decide.
-The block that stands out most is compared in any case, unless the product is large.
+Checksums of all rows over blocks of columns are compared with those of the factors (`checksums`;
+`integer_checksums` for integers). If one exceeds its limit (`suspects`) or is not finite, the
+elements of its block are computed again and compared one by one (`elements`), which decides. Unless
+the product is large, the block with the largest difference is always compared.
 
-All weights are drawn anew for each check, so that no error can fit them.
+Each check draws new random weights, so that no error can fit them.
 """
 
 from dataclasses import asdict, dataclass
@@ -35,21 +35,20 @@ class Verification:
 
     Attributes:
         passed: Whether `max_error` is within `tolerance`.
-        max_error: Largest error of the elements that were computed again, in units of what rounding
-            explains; for integers the number of rows that differ.
-        tolerance: What it may be: 1 for floats, 0 for integers.
+        max_error: Largest error of the elements that were computed again, as a multiple of that
+            allowed for rounding; for integers the number of wrong rows.
+        tolerance: Largest allowed `max_error`: 1 for floats, 0 for integers.
         elements_checked: Elements that the checksums cover: all of C.
-        elements_compared: Elements among them that were computed again, and compared one by one.
-        detectable_change: A change of one element that is larger is caught, in units of the root
-            mean square of the element's row, if the columns of B are of one size; 0 where every
-            change is.
-        caught_probability: With which two equal changes anywhere in a row are caught, if each is
-            four times as large; for integers any changes of a row.
-        wrong_rows: Rows that are wrong, in order; of a product that passes, those that were wrong
-            until they were computed again.
-        recomputed_on: Where these were computed again: "cpu", "gpu" or "cpu and gpu"; None where
-            none was.
-        seconds: What the check, and computing again, took after the product.
+        elements_compared: Elements that were computed again and compared one by one.
+        detectable_change: Least change of one element that is always caught, as a multiple of the
+            root mean square of its row, if the columns of B have about the same size; 0 if all
+            changes are.
+        caught_probability: Probability that two equal changes anywhere in a row are caught, each
+            four times as large; for integers, that any changes of a row are.
+        wrong_rows: Wrong rows, in order; of a product that passes, those that were computed again.
+        recomputed_on: Devices that computed these again: "cpu", "gpu" or "cpu and gpu"; None if
+            there are none.
+        seconds: Seconds of the check and of computing again, after the product.
     """
 
     passed: bool
@@ -64,10 +63,10 @@ class Verification:
     seconds: float = 0.0
 
     def require(self) -> None:
-        """Accept no product that did not pass.
+        """Raise an error unless the product passed.
 
         Raises:
-            VerificationFailed: It did not.
+            VerificationFailed: It did not pass.
         """
         if not self.passed:
             raise VerificationFailed(
@@ -77,22 +76,22 @@ class Verification:
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready copy: how many rows are wrong instead of which."""
+        """JSON-ready copy; `wrong_rows` is their number."""
         return {**asdict(self), "wrong_rows": len(self.wrong_rows)}
 
 
 class ProductCheck:
-    """A check in two parts, the first of which may run while the product is computed.
+    """A check in two parts; the first may run while the product is computed.
 
     Args:
-        a: M x K; not read when `alpha` is 0.
+        a: M x K; not read if `alpha` is 0.
         b: K x N, likewise.
-        c: M x N, the C before the product; not read when `beta` is 0.
-        out: M x N, the product to be checked.
+        c: M x N, C before the product; not read if `beta` is 0.
+        out: M x N, the product.
         alpha: Factor of the product; a whole number for integers.
         beta: Factor of C, likewise.
-        seed: Seed of the weights; fresh ones are drawn where it is left out.
-        workers: Sum the rows; the calling thread where they are left out.
+        seed: Seed of the weights; None for a random one.
+        workers: Sum and multiply; by default the calling thread.
     """
 
     def __init__(
@@ -115,7 +114,7 @@ class ProductCheck:
         self._sums: FactorSums | None = None
 
     def sum_factors(self) -> None:
-        """Find the checksums of a right product, most of the work. Does not read `out`."""
+        """Compute the checksums of the factors, most of the work. Does not read `out`."""
         if self._is_exact or self._is_scaled:
             return
         product = self._describe()
@@ -125,7 +124,7 @@ class ProductCheck:
         )  # fmt: skip
 
     def compare(self) -> Verification:
-        """Compare the product, which is there by now, with its checksums."""
+        """Compare the computed product with the checksums of its factors."""
         if self._is_exact:
             return self._compare_exactly()
         product, size = self._describe(), self._out.size
@@ -152,7 +151,7 @@ class ProductCheck:
 
     @property
     def _is_scaled(self) -> bool:
-        """Whether the product is βC, without terms of A·B."""
+        """Whether the product is βC: α or K is 0."""
         return self._alpha == 0 or self._a.shape[1] == 0
 
     def _describe(self) -> FloatProduct:

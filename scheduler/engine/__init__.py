@@ -1,10 +1,10 @@
-"""The engine: a process that computes what the service asks.
+"""The engine: a process that computes products for the service.
 
 `python -m wavetrim.scheduler.engine` starts it.
 
-`messages` travel over a `channel`; `arena` holds the shared memory (`mapping`, `placing`); `run`
-takes one product from its request to its answer.
+`messages` travel over a `channel`; `arena` has the shared memory (`mapping`, `placing`); `run`
+turns one request into its answer.
 
-The main thread reads its work from one socket and computes it, so nothing is handed from thread to
-thread. A second socket is heard meanwhile, for pings and cancels.
+The main thread reads requests from one socket and computes them, so no product changes threads.
+Another thread reads pings and cancellations from a second socket.
 """

@@ -1,9 +1,8 @@
-"""The engine process: takes one run after the other from the service and executes it.
+"""The engine process: executes one run of the service after the other.
 
-The main thread reads the socket of work and runs products, so that none is handed from one thread
-to another. A second thread reads the socket of control: pings are answered and a cancel is heard
-while a product runs. The process ends when a socket closes: whatever ends the service, no engine
-is left behind.
+The main thread reads the work socket and runs products, so that no product changes threads. A
+second thread reads the control socket, so that pings are answered and products cancelled while one
+runs. The process ends when a socket closes: no engine outlives its service.
 """
 
 import argparse
@@ -38,7 +37,7 @@ POISONED_EXIT: Final = 70
 """Exit status after a CUDA error that leaves the context unusable."""
 
 STALLED_EXIT: Final = 71
-"""Exit status after a GPU has made no progress for too long."""
+"""Exit status after a GPU made no progress for too long."""
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -47,12 +46,12 @@ class Worker:
     """Does the work that comes through a channel.
 
     Args:
-        work: The socket of work.
-        control: The socket of control.
+        work: The work socket.
+        control: The control socket.
         executor: Runs plans.
-        profiles: The machine to plan with.
-        slabs: The memory that the service shares.
-        explores: Whether a few products may run where none of their kind has run.
+        profiles: Profiles of this machine.
+        slabs: Memory shared with the service.
+        explores: Whether a few products may be trials (`wavetrim.scheduler.planning.trial`).
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class Worker:
         self._stopping = False
 
     def serve(self) -> None:
-        """Say that the engine is ready, then work until the service says shutdown."""
+        """Send `ready`, then work until the service sends `shutdown`."""
         self._work.send(
             {
                 "type": "ready",
@@ -92,7 +91,7 @@ class Worker:
                 try:
                     self._take(message, files)
                 finally:
-                    for file in files:  # what is mapped needs no descriptor
+                    for file in files:  # a mapping needs no descriptor
                         os.close(file)
             except (MessageError, KeyError):
                 logger.exception("a message from the service could not be read")
@@ -126,13 +125,13 @@ class Worker:
         job = message["job"]
         try:
             event = self._multiply(RunRequest.from_message(message))
-        except Exception as error:  # whatever goes wrong is an answer, not the engine's end
+        except Exception as error:  # an error is an answer, and does not end the engine
             event = describe_failure(error)
         event["job"] = job
         self._work.send(event)
         self._cancelled.discard(job)
         if event.get("poisoned"):
-            # Tearing down a broken CUDA context may hang.
+            # An orderly end of a lost CUDA context may hang.
             os._exit(POISONED_EXIT)
 
     def _multiply(self, request: RunRequest) -> dict[str, Any]:
@@ -164,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     prepare_process()
     if options.profile_dir is not None and options.profile_dir.parent.is_dir():
-        options.profile_dir.mkdir(exist_ok=True)  # for the runs; no other folder is made here
+        options.profile_dir.mkdir(exist_ok=True)  # for histories of runs
     work, control = (Channel(socket.socket(fileno=fd)) for fd in options.fds)
     executor = Executor(
         cache_dir=options.cache_dir,
@@ -203,13 +202,13 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--stall-seconds",
         type=float,
         default=60.0,
-        help="without a GPU's progress: end the process",
+        help="end the process after this time without progress of the GPU",
     )
     parser.add_argument(
         "--no-explore",
         dest="explore",
         action="store_false",
-        help="never run a product where none of its kind has run",
+        help="no trials: never run a product where none of its class has run",
     )
     parser.add_argument("--cpu-threads", type=int, help="threads of the CPU path")
     parser.add_argument("--device", help='"none", or indices such as "0,1"; all GPUs if left out')
@@ -217,7 +216,7 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _end_stalled(seconds: float) -> None:
-    """End the process; whatever waits for the GPU cannot."""
+    """End the process: a thread that waits for the GPU cannot end."""
     logger.error("the GPU has made no progress for %.0f s; the engine ends", seconds)
     os._exit(STALLED_EXIT)
 
@@ -225,14 +224,14 @@ def _end_stalled(seconds: float) -> None:
 def prepare_process() -> None:
     """Let this process outlive Ctrl-C in the service's terminal, and never the service itself."""
     faulthandler.enable()
-    # The service decides when the engine ends: Ctrl-C in its terminal, or a SIGTERM to the whole
-    # control group, must let the running product finish.
+    # The service decides when the engine ends. Ctrl-C in its terminal, or SIGTERM to the whole
+    # control group, must not end a running product.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    # The closing socket ends the process; this ends it as well when the listener is stuck.
+    # The end of a socket ends the process; this does so even if no thread reads it.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     try:
-        # If memory runs out, the kernel should take the engine, which is started again.
+        # If memory runs out, the system should end the engine, which the service starts again.
         Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
     except OSError:
         logger.debug("the out-of-memory score cannot be changed here")

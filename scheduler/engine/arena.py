@@ -1,8 +1,8 @@
-"""The arena as the engine sees it: slabs of shared memory, mapped, and page-locked for the GPU.
+"""The arena in the engine: slabs of shared memory, mapped, and page-locked for the GPU.
 
-The service makes the slabs and says where in them matrices lie. Each is locked as a whole and once,
-because CUDA refuses a copy that is locked in parts. That takes a while, so a thread does it, one
-slab after the other; until then matrices are used as any others are.
+The service creates slabs, and decides where matrices lie in them. Each slab is page-locked once and
+as a whole, because CUDA refuses copies that span two registrations. This takes long, so a thread
+locks one slab after the other. Until then its matrices are pageable.
 """
 
 import gc
@@ -28,11 +28,12 @@ logger = logging.getLogger(__name__)
 Matrix = NDArray[Any]
 
 _LARGEST_BYTES: Final = 512 * 2**30
+"""Limit of CUDA for one registration."""
 
 
 @dataclass(slots=True)
 class _MappedSlab:
-    """One slab. Matrices are views of `memory`; `mapping` alone keeps the addresses valid."""
+    """One slab. Matrices are views of `memory`; `mapping` keeps its addresses valid."""
 
     size_bytes: int
     address: int
@@ -44,11 +45,11 @@ class _MappedSlab:
 
 
 class MappedSlabs:
-    """Slabs by their ids. Safe to use from several threads, a slab's removal from one.
+    """Slabs by id. Thread-safe; but only one thread may remove a slab.
 
     Args:
-        device_index: The GPU whose context locks slabs; None where nothing is to be locked.
-        on_locked: Called, in a thread, with the id of each slab that is page-locked from now on.
+        device_index: The GPU whose context locks slabs; None to lock none.
+        on_locked: Called with the id of each slab once it is page-locked, in another thread.
     """
 
     def __init__(self, *, device_index: int | None, on_locked: Callable[[int], None]) -> None:
@@ -61,8 +62,8 @@ class MappedSlabs:
         """Map a slab, and begin to page-lock it. The descriptor may be closed afterwards.
 
         Raises:
-            SlabError: It is mapped already, or its size is none.
-            OSError: The system refuses it.
+            SlabError: The slab is already mapped, or its size is out of range.
+            OSError: The system refuses the mapping.
         """
         if slab_id in self._slabs:
             raise SlabError("slab", slab_id, "one that is not mapped yet")
@@ -86,20 +87,20 @@ class MappedSlabs:
         fortran_order: bool = False,
         writable: bool = False,
     ) -> Matrix:
-        """The matrix that lies at a place of a slab; its elements are what the memory holds.
+        """The matrix at a place of a slab, as a view of its memory.
 
         Args:
             slab_id: The slab.
-            offset_bytes: Where the first element lies in it, a multiple of the element's size.
+            offset_bytes: Offset of the first element, a multiple of the element's size.
             rows: At least 1.
             columns: At least 1.
-            dtype: Type of the elements.
-            strides_bytes: From one row, and from one column, to the next, where there are gaps.
-            fortran_order: Whether columns lie one after the other, instead of rows.
+            dtype: Element type.
+            strides_bytes: Row and column stride; None for a matrix without gaps.
+            fortran_order: Whether a matrix without gaps is column-major.
             writable: Whether the matrix may be written.
 
         Raises:
-            SlabError: The slab is not mapped, or the matrix does not lie in it.
+            SlabError: The slab is not mapped, or the matrix does not lie within it.
         """
         memory = self._find(slab_id).memory
         if memory is None:
@@ -122,19 +123,19 @@ class MappedSlabs:
         return matrix
 
     def is_locked(self, slab_id: int) -> bool:
-        """Whether all of a slab is page-locked.
+        """Whether a slab is page-locked.
 
         Raises:
-            SlabError: It is not mapped.
+            SlabError: The slab is not mapped.
         """
         return self._find(slab_id).locked
 
     def remove(self, slab_id: int) -> None:
-        """Unlock and unmap a slab. When this returns nothing here knows its memory any more.
+        """Unlock and unmap a slab. Afterwards the engine has no reference to its memory.
 
         Raises:
-            SlabError: It is not mapped, or a matrix in it is still in use: then it stays.
-            DeviceFailure: CUDA does not unlock it; then it stays mapped.
+            SlabError: The slab is not mapped, or stays because a matrix in it is in use.
+            DeviceFailure: CUDA refuses to unlock it; it stays mapped.
         """
         slab = self._find(slab_id)
         if slab.memory is None or not _let_go(slab):
@@ -143,7 +144,7 @@ class MappedSlabs:
         del self._slabs[slab_id]
 
     def close(self) -> None:
-        """Unlock all slabs; no product may be running. Matrices that are left stay readable."""
+        """Unlock all slabs; no product may be running. Remaining matrices stay valid."""
         for slab in self._slabs.values():
             self._unlock(slab)
         self._slabs.clear()
@@ -156,7 +157,7 @@ class MappedSlabs:
         return slab
 
     def _lock(self, slab_id: int, slab: _MappedSlab) -> None:
-        """In the locker's thread. Memory in huge pages is locked in a twentieth of the time."""
+        """Lock a slab, in the locker's thread. Huge pages are locked in a twentieth of the time."""
         for begin, end in cut_range(slab.address, slab.size_bytes):
             if slab.leaving:
                 return
@@ -180,7 +181,7 @@ class MappedSlabs:
 
 
 def _let_go(slab: _MappedSlab) -> bool:
-    """Give up the memory that matrices are views of; False, and it stays, while one is alive."""
+    """Drop the reference to a slab's memory; False, and it is kept, while a matrix uses it."""
     for collect in (False, True):
         if collect:  # an error's traceback may keep a matrix in a cycle
             gc.collect()

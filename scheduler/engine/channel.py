@@ -10,12 +10,13 @@ from typing import Any, Final
 from wavetrim.scheduler.engine.messages import PACKET_BYTES, decode_message, encode_message
 
 _PROGRESS_SECONDS: Final = 0.05
+"""Least time between two reports of progress; chosen."""
 
 
 class Channel:
-    """One socket to the service: packets in order, each a message. Sending is thread-safe.
+    """One socket to the service; each packet is a message. Sending is thread-safe.
 
-    When the service is gone there is nobody to work for: the process ends at once.
+    If the service is gone, the process ends at once.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -33,10 +34,10 @@ class Channel:
             os._exit(0)
 
     def receive(self) -> tuple[dict[str, Any], list[int]]:
-        """Wait for the next message; returns it and the descriptors that came with it.
+        """Wait for the next message; returns it and its descriptors.
 
         Raises:
-            MessageError: What came is no message.
+            MessageError: The packet is not a message.
         """
         try:
             packet, files, _, _ = socket.recv_fds(self._connection, PACKET_BYTES, 1)
@@ -57,7 +58,7 @@ class ProgressReport:
         self._sent = 0.0
 
     def __call__(self, progress: float) -> None:
-        """Tell how much of the product is done, 0…1."""
+        """Report the finished share of the product, 0…1."""
         now = time.monotonic()
         with self._lock:
             if now - self._sent < _PROGRESS_SECONDS:
@@ -67,12 +68,12 @@ class ProgressReport:
 
 
 class RowsReport:
-    """Sends which rows of a run's result are final, all of them each time. Thread-safe.
+    """Sends the final rows of a run's result, all of them each time. Thread-safe.
 
     Args:
-        channel: Where to.
+        channel: The channel.
         job: The run.
-        step_rows: So many more rows are worth a message.
+        step_rows: Least number of additional rows for a message.
     """
 
     def __init__(self, channel: Channel, job: str, step_rows: int) -> None:
@@ -83,7 +84,7 @@ class RowsReport:
         self._sent_rows = 0
 
     def __call__(self, final: Sequence[range]) -> None:
-        """Tell which rows will not be written any more."""
+        """Report the rows that will not be written again."""
         rows = sum(map(len, final))
         with self._lock:
             if rows - self._sent_rows < self._step_rows:

@@ -1,7 +1,7 @@
-"""Shared memory mapped into this process, at addresses where huge pages may lie.
+"""Maps shared memory into this process, aligned to huge pages.
 
-Python's own `mmap` takes no address, and its memory goes while views of it are in use. Here a
-mapping begins at a multiple of 2 MiB, and goes with its last view.
+A mapping begins at a multiple of 2 MiB and ends with its last view. Python's `mmap` takes no
+address, and can be closed while views of it are in use.
 """
 
 import ctypes
@@ -13,23 +13,23 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-HUGE_PAGE_BYTES: Final = 2 * 2**20
+from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
 
 _MAP_FIXED: Final = 0x10
 _FAILED: Final = ctypes.c_void_p(-1).value
 
 
 def map_shared(fd: int, size_bytes: int) -> NDArray[np.uint8]:
-    """Map the first bytes of a descriptor, readable and writable, as a vector.
+    """Map the first bytes of a file, readable and writable, as a vector.
 
-    The descriptor may be closed afterwards. The mapping ends when the last array or memoryview of
-    it is gone; bytes after the end of the file must not be touched.
+    The descriptor may be closed afterwards. The mapping ends with its last array or memoryview.
+    Bytes beyond the end of the file must not be accessed.
 
     Raises:
-        OSError: The system refuses it.
+        OSError: The system refuses the mapping.
     """
     libc = _find_libc()
-    # More is reserved than is mapped, so that a multiple lies in it with enough after it.
+    # Reserve more than is mapped, so that an aligned part of it is long enough.
     reserved_bytes = size_bytes + HUGE_PAGE_BYTES
     reserved = _check(
         libc.mmap(None, reserved_bytes, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)

@@ -1,11 +1,11 @@
-"""What service and engine tell each other: small JSON messages, one a packet, over two sockets.
+"""Messages between service and engine: small JSON documents, one in each packet, over two sockets.
 
-The first socket is the way of work: to the engine come `slab` (with its descriptor), `drop`, `run`
-and `shutdown`, from it `ready`, `locked`, `dropped`, `planned`, `progress`, `rows` (those of a
-result that will not be written any more), `again` (they will be, as the product did not pass its
-check), and one of `succeeded`, `failed` and `cancelled` for each run. All of them are handled in
-order, by the thread that computes. The second one is heard while a product runs: `ping`, which is
-answered by `pong`, and `cancel`. Matrices never travel in messages: both sides map the same memory.
+The thread that computes reads the work socket, in order. The service sends `slab` (with its
+descriptor), `drop`, `run` and `shutdown` there. The engine sends `ready`, `locked`, `dropped`,
+`planned`, `progress`, `rows` (rows of the result that will not be written again), `again` (they
+will, because the product did not pass its check), and for each run one of `succeeded`, `failed` and
+`cancelled`. The control socket is read while a product runs: `ping`, which is answered by `pong`,
+and `cancel`. Messages contain no matrices: both sides map the same memory.
 """
 
 from collections.abc import Mapping
@@ -22,26 +22,25 @@ FINAL_TYPES: Final = frozenset({"succeeded", "failed", "cancelled"})
 """Types of the message that ends a run."""
 
 PACKET_BYTES: Final = 2**17
-"""The largest message; a run or a plan has about a thousandth of it."""
+"""Size of the largest message; a run or a plan has about a thousandth of it. Chosen."""
 
 
 class MessageError(SchedulerError):
-    """A packet that is no message."""
+    """A packet is not a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A matrix in memory that service and engine share: in a slab of the arena, or in a file.
+    """A matrix in memory shared by service and engine: in a slab of the arena, or in a file.
 
     Attributes:
-        slab: Id of the slab, or the path of the file.
-        offset_bytes: Where the first element lies.
+        slab: Id of the slab, or path of the file.
+        offset_bytes: Offset of the first element.
         rows: Rows of the matrix.
         columns: Columns of the matrix.
         dtype: NumPy's name of the element type.
-        fortran_order: True when columns, not rows, are contiguous.
-        strides_bytes: From one row, and from one column, to the next; None where the elements
-            lie without gaps.
+        fortran_order: Whether a matrix without gaps is column-major.
+        strides_bytes: Row and column stride; None for a matrix without gaps.
     """
 
     slab: int | str
@@ -80,7 +79,7 @@ class Operand:
 
     @classmethod
     def read(cls, fields: list[Any]) -> "Operand":
-        """The operand that `as_list` was called on."""
+        """Read an operand that `as_list` wrote."""
         slab, offset_bytes, rows, columns, dtype, fortran_order, strides = fields
         strides_bytes = None if strides is None else tuple(strides)
         return cls(slab, offset_bytes, rows, columns, dtype, fortran_order, strides_bytes)
@@ -91,21 +90,18 @@ class RunRequest:
     """One product for the engine: out ← alpha A·B + beta C.
 
     Attributes:
-        job: Id that the engine's messages about this run carry.
+        job: Id of the run in the engine's messages.
         a: M x K.
         b: K x N.
-        c: M x N; None when beta is 0.
-        out: M x N, overwritten. Its element type is that of the product: operands of another one
-            are converted first.
+        c: M x N; None if beta is 0.
+        out: M x N, overwritten. Operands of other element types are converted to its type first.
         alpha: Factor of the product.
         beta: Factor of C.
-        options: Kernel, tile, F, accuracy and multiprocessors, as far as they are not left open;
-            each a field of its own in the message.
+        options: Options of the plan; each is a field of the message.
         verify: Whether the product is checked.
-        cpu_only: Leave the GPU alone, whatever the options say.
-        reports: Whether the plan and the progress are told while the product is computed.
-        row_step: Rows of `out` that are final are told whenever there are so many more; 0 for
-            never.
+        cpu_only: Whether the CPU computes all rows, whatever the options.
+        reports: Whether plan and progress are sent while the product is computed.
+        row_step: Additional final rows of `out` for which a message is sent; 0 for no messages.
         b_key: Id of the stored matrix that B is, which never changes: a node may keep it. None for
             a B that nobody stores.
     """
@@ -164,7 +160,7 @@ class RunRequest:
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> "RunRequest":
-        """The request that `as_message` was called on."""
+        """Read a request that `as_message` wrote."""
         c = message["c"]
         has_options = not _OPTION_NAMES.isdisjoint(message)
         return cls(
@@ -188,7 +184,7 @@ _OPTION_NAMES: Final = frozenset(OPTION_NAMES)
 
 
 def encode_message(message: Mapping[str, Any]) -> bytes:
-    """One packet. Figures that JSON has no word for (NaN, infinities) become null."""
+    """The packet of a message. NaN and infinities, which JSON lacks, become null."""
     return to_json(message, inf_nan_mode="null")
 
 

@@ -1,7 +1,7 @@
-"""Whether a matrix lies within a piece of memory, and where its elements are there.
+"""Checks that a matrix lies within a range of memory, and finds its strides.
 
-Sizes, offsets and strides may come from anybody. They are Python's integers here, which never wrap
-around: with the machine's a huge matrix would pass for a small one.
+Sizes, offsets and strides are not trusted. They are Python integers, which cannot overflow: with
+fixed-width integers a huge matrix could pass for a small one.
 """
 
 from wavetrim.scheduler.errors import SlabError
@@ -10,7 +10,7 @@ from wavetrim.scheduler.errors import SlabError
 def find_strides(
     rows: int, columns: int, item_bytes: int, *, fortran_order: bool = False
 ) -> tuple[int, int]:
-    """The strides of a matrix whose elements lie without gaps, in bytes."""
+    """Row and column stride of a matrix without gaps, in bytes."""
     return (item_bytes, rows * item_bytes) if fortran_order else (columns * item_bytes, item_bytes)
 
 
@@ -24,26 +24,26 @@ def check_place(
     strides_bytes: tuple[int, int] | None = None,
     fortran_order: bool = False,
 ) -> tuple[int, int]:
-    """Make sure that every element lies in the memory, aligned, and in a place of its own.
+    """Check that all elements lie within the memory, aligned and without overlap.
 
-    Rows lie one after the other, or columns do; there may be gaps between them, and between their
-    elements. So both strides are positive, and no element covers another.
+    Rows follow each other, or columns do, with or without gaps between them and between their
+    elements. So both strides are positive.
 
     Args:
-        size_bytes: The memory's length.
-        offset_bytes: Where the first element begins.
+        size_bytes: Size of the memory.
+        offset_bytes: Offset of the first element.
         rows: At least 1.
         columns: At least 1.
-        item_bytes: Length of an element.
-        strides_bytes: From one row, and from one column, to the next; None where there are no gaps.
-            That of a single row or column does not matter.
-        fortran_order: Without strides: whether columns lie one after the other, instead of rows.
+        item_bytes: Size of an element.
+        strides_bytes: Row and column stride; None for a matrix without gaps. The stride of a single
+            row or column is ignored.
+        fortran_order: Whether a matrix without gaps is column-major.
 
     Returns:
-        The strides, also those that were left out or do not matter.
+        Row and column stride, the given or the implied ones.
 
     Raises:
-        SlabError: It is not so; names what is wrong, and its limit.
+        SlabError: The check fails; the error names the field and its limit.
     """
     for name, count in (("rows", rows), ("columns", columns)):
         if count < 1:
@@ -65,7 +65,7 @@ def check_place(
 def _check_strides(
     strides_bytes: tuple[int, int], rows: int, columns: int, item_bytes: int
 ) -> tuple[int, int]:
-    """Strides that are positive and let no element cover another."""
+    """Check that strides are positive and elements do not overlap."""
     down, across = strides_bytes
     if columns == 1:
         across = item_bytes

@@ -1,4 +1,4 @@
-"""One run of the engine: a request's matrices found, planned, multiplied and checked."""
+"""One run of the engine: finds a request's matrices, plans the product, computes and checks it."""
 
 import logging
 import os
@@ -30,6 +30,7 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 logger = logging.getLogger(__name__)
 
 _FILL_BYTES: Final = 32 * 2**20
+"""Part of C that is copied before `cancelled` is polled again; chosen."""
 
 Matrix = NDArray[Any]
 
@@ -52,23 +53,23 @@ def run_request(
     Args:
         request: The product, its operands and its options.
         executor: Runs the plan.
-        profile: The machine to plan with; its CPU when the request is for the CPU alone.
-        slabs: Where operands lie that are in the arena; None where all are files.
-        plans: The plans that were made before.
-        planned: Receives the plan's description before the product starts.
-        progress: Receives the finished share, 0…1, from any thread.
-        final: Receives the rows of `out` that are final so far, from any thread.
-        changes: Called when rows that were final are to be computed again.
-        cancelled: Asked between pieces whether to stop.
+        profile: Profile of the machine; that of its CPU if the request is for the CPU alone.
+        slabs: Slabs of the arena; None if all operands are files.
+        plans: Cache of plans.
+        planned: Called with the plan's description before the product starts.
+        progress: Called with the finished share, 0…1, from any thread.
+        final: Called with the rows of `out` that are final so far, from any thread.
+        changes: Called before final rows are computed again.
+        cancelled: Polled while the product runs; True ends it.
 
     Returns:
-        The message of success, without the job's id. A request without reports gets what
-        `describe_choice` says of its plan.
+        The message `succeeded` without the job's id. Without reports it has `describe_choice` of
+        the plan, not all of it.
 
     Raises:
         FieldError: The request cannot be planned.
-        VerificationFailed: The product is wrong, on either device.
-        ExecutionCancelled: `cancelled` said so.
+        VerificationFailed: The product is wrong, even when computed again.
+        ExecutionCancelled: `cancelled` returned True.
         ExecutionError: A device failed.
         OSError: A file cannot be mapped.
     """
@@ -153,7 +154,7 @@ def run_product(
 
 
 def open_product(request: RunRequest, slabs: MappedSlabs | None) -> EngineProduct:
-    """Find a request's matrices, and convert operands that have another element type."""
+    """Find a request's matrices, and convert operands of other element types."""
     out = open_operand(request.out, slabs, writable=True)
     alpha, beta = request.alpha, request.beta
     named = (request.a, request.b, request.c if beta != 0 else None)
@@ -167,12 +168,12 @@ def open_product(request: RunRequest, slabs: MappedSlabs | None) -> EngineProduc
 
 
 def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool = False) -> Matrix:
-    """The elements of an operand, rows x columns. Links are not followed.
+    """The matrix of an operand. Links are not followed.
 
     Raises:
-        OSError: The file is not there, is a link or a pipe, or cannot be opened.
+        OSError: The file does not exist, is a link or a pipe, or cannot be opened.
         ValueError: The file is shorter than the matrix.
-        SlabError: There is no such slab, or the matrix does not lie within it.
+        SlabError: The slab does not exist, or the matrix does not lie within it.
     """
     if not isinstance(operand.slab, str):
         assert slabs is not None, "slabs are named where there are some"
@@ -184,7 +185,7 @@ def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool 
     if operand.strides_bytes is not None:
         raise SlabError("strides_bytes", operand.strides_bytes, "left out for a matrix in a file")
     flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
-    # Not blocking: to open a pipe would wait for its other end. No pipe can be mapped.
+    # Without O_NONBLOCK, opening a pipe would wait for its other end. A pipe cannot be mapped.
     opened = os.open(operand.slab, flags | os.O_NONBLOCK)
     with os.fdopen(opened, "r+b" if writable else "rb") as file:
         return np.memmap(
@@ -198,9 +199,9 @@ def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool 
 
 
 def describe_failure(error: Exception) -> dict[str, Any]:
-    """The message for a run that ended with an error.
+    """The message of a run that ended with an error.
 
-    Everything but a wrong request may go better on the next try, at last on the CPU alone.
+    A second try may succeed, the last on the CPU alone, unless the request itself is wrong.
     """
     poisoned = False
     match error:
@@ -228,10 +229,10 @@ def describe_failure(error: Exception) -> dict[str, Any]:
 
 
 def fill_rows(out: Matrix, c: Matrix, cancelled: Callable[[], bool]) -> None:
-    """Copy C into the result in row blocks, where `executor.run` reads and overwrites it.
+    """Copy C into the result, which `executor.run` reads and overwrites, in blocks of rows.
 
     Raises:
-        ExecutionCancelled: `cancelled` said so between two blocks.
+        ExecutionCancelled: `cancelled` returned True between two blocks.
     """
     step = max(1, _FILL_BYTES // out.strides[0])
     for start in range(0, out.shape[0], step):

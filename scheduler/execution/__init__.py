@@ -1,24 +1,23 @@
-"""Runs a plan: the GPU's rows and the CPU's rows, at the same time, into one C.
+"""Runs a plan: the GPU part and the CPU part compute their rows of one C at the same time.
 
 `executor` owns the devices, `run` is one product on them. `prefault` and `pages` make a result's
-pages meanwhile, `watchdog` notices a GPU that makes no progress, which ends the engine.
+pages meanwhile. `watchdog` detects a GPU without progress, which ends the engine.
 
-The boundary moves unless F was given: the planned F is only where both parts should meet.
+The boundary moves unless F was given: both parts should meet at the planned F.
 
-- The GPU takes panels from the top of one range of rows, the CPU takes rows from the bottom, until
-  nothing is left (`row_queue`). The GPU has three panels in hand that are not computed.
-- Of the rows that are left each part is due a share in proportion to its speed so far; the CPU
-  takes half of its share at a time, in rounds of all its threads (`self_scheduling`). Pieces are
-  cut into blocks as large as those of F rows taken at once, so they cost little more than a look
-  at the clock. A thread that finds no block left takes the next piece, while the others finish
-  theirs.
-- Beyond its planned rows the GPU takes only those that the CPU is not due.
+- The GPU takes panels from the top of a range of rows and the CPU takes rows from the bottom, until
+  none are left (`row_queue`). The GPU takes up to three panels ahead of those that it has computed.
+- Each part is due a share of the rows that are left, in proportion to its speed so far
+  (`self_scheduling`). The CPU takes half of its share at a time, in rounds of all its threads. Such
+  a piece has blocks as large as those of all F rows, so it costs little more than reading the
+  clock. A thread that finds no block left takes the next piece while the others finish theirs.
+- Beyond its planned rows, the GPU takes only rows that the CPU is not due.
 
-So a CPU that needs twice the planned time is done with its first piece when all should be done, and
-takes no other. One that is fast, or whose GPU is slow, goes on beyond F. A wrong prediction costs a
-piece or the GPU's panels in hand, whichever is larger.
+So a CPU that is half as fast as planned finishes its first piece at the planned end, and takes no
+other. A faster CPU, or one with a slower GPU, takes more rows than F. A wrong prediction costs a
+piece, or the panels that the GPU has taken ahead, whichever is larger.
 
-The CPU part starts when the GPU's first copies are on their way: starting it takes the
-interpreter's lock, which enqueueing wants. Where copies are staged that is late, and the model
-knows it.
+The CPU part starts when the GPU's first copies are under way, because starting it takes the
+interpreter's lock, which enqueueing needs, too. With staged copies this is late; the model includes
+the delay.
 """

@@ -1,4 +1,4 @@
-"""Runs a plan: the GPU's rows and the CPU's rows at the same time, into one C."""
+"""The executor: owns the devices of a process, and runs plans on them."""
 
 import contextlib
 import threading
@@ -22,11 +22,11 @@ from wavetrim.kernels.errors import DeviceFailure, KernelsError
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
-from wavetrim.scheduler.execution.prefault import PREFAULT_THREADS, Prefault
+from wavetrim.scheduler.execution.prefault import Prefault
 from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.model.cost import CpuCurve
-from wavetrim.scheduler.model.curves import LATE_SECONDS
+from wavetrim.scheduler.model.curves import find_late_seconds
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.planning.plan import Plan
 
@@ -34,7 +34,7 @@ Matrix = NDArray[Any]
 
 
 SMALL_RUNS_NOTED: Final = 8
-"""One of this number of single-thread products is counted: counting may take longer than they."""
+"""Single-thread products for each that is recorded; chosen. Recording may take longer than one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class Timings:
     """Seconds of one execution.
 
     Attributes:
-        kernel_seconds: The GPU's kernels, by events.
-        transfer_seconds: The copies in and out, by events; they overlap the kernels.
-        gpu_seconds: The GPU part, from the caller's memory back into it.
+        kernel_seconds: Kernels, by CUDA events.
+        transfer_seconds: Copies in and out, by CUDA events; they overlap kernels.
+        gpu_seconds: The GPU part, copies from and to the caller's memory included.
         cpu_seconds: The CPU part.
         total_seconds: From the start of both parts to the end of the longer one.
-        f_actual: Rows that the CPU computed: the plan's F, unless the boundary moved.
+        f_actual: Rows computed by the CPU: the plan's F, unless the boundary moved.
     """
 
     kernel_seconds: float
@@ -63,15 +63,16 @@ class Timings:
 
 
 class Executor:
-    """Owns the GPU pipeline and the CPU pools of this process; runs one plan at a time.
+    """Owns the GPU pipeline and the CPU pool of this process; runs one plan at a time.
 
     Args:
-        cache_dir: Folder of compiled kernels, and of compiled C.
-        devices: Local GPUs; the first is used. Empty where there is none.
+        cache_dir: Folder of compiled kernels and compiled C.
+        devices: Local GPUs, of which the first is used; empty for none.
         cpu_threads: Threads of the CPU path; None for all usable cores.
-        gpu_memory_bytes: GPU memory to stay within; None for what is free.
-        lends_blas: Whether BLAS has its threads back between products, for others in the process.
-        watchdog: Told how the GPU parts come along; None where nobody watches them.
+        gpu_memory_bytes: Limit of GPU memory; None for all free memory.
+        lends_blas: Whether BLAS gets its threads back between products, for other code in the
+            process.
+        watchdog: Watches the progress of GPU parts; None for no watchdog.
     """
 
     def __init__(
@@ -94,8 +95,9 @@ class Executor:
             if devices
             else None
         )
-        self._prefault = Prefault(min(self.pool.threads, PREFAULT_THREADS))
-        # One thread for good: CUDA libraries keep a handle for each thread, which is slow to make.
+        # Half of the threads: the others copy meanwhile.
+        self._prefault = Prefault(max(1, self.pool.threads // 2))
+        # Always the same thread: CUDA libraries create a handle for each thread, which is slow.
         self._gpu_thread = CallThreads(1, "gpu-part")
         self._callers = threading.local()
         self._runs = threading.Lock()
@@ -130,18 +132,18 @@ class Executor:
             plan: Made for this product.
             a: M x K, any strides.
             b: K x N, any strides.
-            c: M x N, written in place; read only when `beta` is not 0.
+            c: M x N, written in place; read only if `beta` is not 0.
             alpha: Factor of the product.
-            beta: Factor of the C that is there.
-            progress: Receives the finished share of C's rows, 0…1, from any thread.
-            cancelled: Asked between pieces whether to stop.
-            final: Receives all rows of C so far that will not be written any more, from any
-                thread, whenever there are more. Others may be final, too: at the end all are.
+            beta: Factor of the old C.
+            progress: Called with the finished share of C's rows, 0…1, from any thread.
+            cancelled: Polled while the product runs; True ends it.
+            final: Called with all rows of C that will not be written again, from any thread,
+                whenever there are more. It may miss some until the product ends.
 
         Raises:
-            ProblemError: The arrays are not those of the plan's problem.
-            ExecutionCancelled: `cancelled` said so; C is unfinished.
-            ExecutionError: A device failed; C is unfinished.
+            ProblemError: The arrays do not have the shapes and types of the plan's problem.
+            ExecutionCancelled: `cancelled` returned True; C is incomplete.
+            ExecutionError: A device failed; C is incomplete.
         """
         _check_operands(plan, a, b, c)
         problem = plan.problem
@@ -182,7 +184,7 @@ class Executor:
         return timings
 
     def _note_run(self, plan: Plan, timings: Timings) -> None:
-        """Count what each part took, but for the first run of a kernel, which loads it."""
+        """Record the time of each part, except for the first run of a kernel, which loads it."""
         if plan.spec in self._warm:
             for curve, rows, seconds in _list_parts(plan, timings):
                 correction = curve.correction
@@ -191,7 +193,7 @@ class Executor:
         self._warm.add(plan.spec)
 
     def _run_small(self, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> Timings:
-        """A product that one thread computes, which nobody has to wake."""
+        """Compute a small product in the calling thread."""
         with self._runs:
             start = time.perf_counter()
             try:
@@ -210,13 +212,13 @@ class Executor:
         )
 
     def _note_caller(self) -> bool:
-        """Whether the calling thread has run a product here before."""
+        """Whether the calling thread has run a product before; remembers that it has now."""
         comes_again = hasattr(self._callers, "known")
         self._callers.known = True
         return comes_again
 
     def close(self) -> None:
-        """Give back threads, streams and memory."""
+        """End the threads, and free streams and memory."""
         self._gpu_thread.close()
         self._prefault.close()
         if self.pipeline is not None:
@@ -225,7 +227,7 @@ class Executor:
 
 
 def _list_parts(plan: Plan, timings: Timings) -> list[tuple[GpuCurve | CpuCurve, int, float]]:
-    """The parts that computed, with the rows of each and the seconds from the plan's start."""
+    """The curve, rows and seconds from the plan's start of each part."""
     f, m = timings.f_actual, plan.problem.m
     if plan.f == m:
         return [(plan.cpu_alone_curve, m, timings.total_seconds)]
@@ -237,13 +239,13 @@ def _list_parts(plan: Plan, timings: Timings) -> list[tuple[GpuCurve | CpuCurve,
     if f < m:
         parts.append((plan.gpu_curve, m - f, timings.gpu_seconds))
     if f:
-        cpu_seconds = timings.cpu_seconds + LATE_SECONDS[plan.problem.memory]
+        cpu_seconds = timings.cpu_seconds + find_late_seconds(plan.problem)
         parts.append((plan.cpu_curve, f, cpu_seconds))
     return parts
 
 
 def _raise_translated(cause: BaseException) -> NoReturn:
-    """Raise what went wrong in the scheduler's words."""
+    """Raise the scheduler's error for an error of kernels/ or cpu/."""
     if isinstance(cause, CANCELLATIONS):
         raise ExecutionCancelled("the execution was asked to stop") from cause
     if isinstance(cause, KernelsError | CpuError):

@@ -1,8 +1,8 @@
-"""The pages of memory, made by several threads before it is used.
+"""Making the pages of memory before it is used.
 
-The first touch of a page is a fault, and a product touches its pages from few threads, at times
-that matter. The kernel makes those of a whole range in one call, in pages of 2 MiB where it has
-them (MADV_POPULATE_WRITE of Linux 5.14).
+The first touch of a page is a fault, which delays the few threads that write a result. The system
+makes the pages of a whole range in one call, as huge pages of 2 MiB if it can (MADV_POPULATE_WRITE,
+from Linux 5.14 on).
 """
 
 import ctypes
@@ -15,7 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 _PIECE_BYTES: Final = 8 * 2**20
-_HUGE_PAGE_BYTES: Final = 2 * 2**20
+"""Memory whose pages are made in one call, before it can be cancelled; chosen."""
+
+HUGE_PAGE_BYTES: Final = 2 * 2**20
+"""Size of a huge page (x86-64, and ARM with pages of 4 KiB)."""
+
 _MADV_HUGEPAGE: Final = 14
 _MADV_POPULATE_WRITE: Final = 23
 _MADV_COLLAPSE: Final = 25
@@ -24,17 +28,17 @@ Matrix = NDArray[Any]
 
 
 def cut_range(begin: int, count: int) -> list[tuple[int, int]]:
-    """Ranges of addresses that cover `count` bytes from `begin` on, cut where huge pages begin."""
+    """Cut `count` bytes from the address `begin` into ranges that end where huge pages begin."""
     end = begin + count
-    first_cut = begin - begin % _HUGE_PAGE_BYTES + _PIECE_BYTES
+    first_cut = begin - begin % HUGE_PAGE_BYTES + _PIECE_BYTES
     cuts = [begin, *range(first_cut, end, _PIECE_BYTES), end]
     return list(itertools.pairwise(cuts))
 
 
 def touch_range(begin: int, end: int) -> None:
-    """Touch one byte of each page, for kernels that know no better; the bytes stay as they are.
+    """Make pages by writing a byte of each; for systems without MADV_POPULATE_WRITE.
 
-    Nobody may write there meanwhile.
+    Bytes keep their values. No other thread may write there meanwhile.
     """
     step = mmap.PAGESIZE
     for first, last in ((begin, begin + 1), (begin - begin % step + step, end)):
@@ -46,27 +50,27 @@ def touch_range(begin: int, end: int) -> None:
 
 
 def populate_range(begin: int, end: int) -> bool:
-    """Have the kernel make the pages of a range, whatever others write there meanwhile.
+    """Make the pages of a range. Other threads may write there meanwhile.
 
     Returns:
-        False where the kernel cannot do that.
+        False if the system cannot do that.
     """
     return _advise(begin, end, _MADV_POPULATE_WRITE) != errno.EINVAL
 
 
 def collapse_range(begin: int, end: int) -> bool:
-    """Put the bytes of shared memory into pages of 2 MiB, whatever others do there meanwhile.
+    """Move the bytes of shared memory into huge pages. Other threads may use it meanwhile.
 
-    Both ends are multiples of 2 MiB. Pages that something holds stay as they are.
+    Both ends are multiples of 2 MiB. Pages that are in use by the system stay as they are.
 
     Returns:
-        False where the kernel cannot do that: before Linux 6.1, or without huge pages.
+        False if the system cannot do that: before Linux 6.1, or without huge pages.
     """
     return _advise(begin, end, _MADV_COLLAPSE) not in {errno.EINVAL, errno.ENOSYS}
 
 
 def ask_for_huge_pages(matrix: Matrix) -> None:
-    """Ask for pages of 2 MiB; the kernel refuses where it has none."""
+    """Ask for huge pages; the system may refuse."""
     _advise(matrix.ctypes.data, matrix.ctypes.data + matrix.nbytes, _MADV_HUGEPAGE)
 
 

@@ -1,9 +1,9 @@
-"""The pages of a result that nobody has touched yet, made while the product is computed.
+"""Prefault: makes the pages of a new result while the product is computed.
 
-A new array of NumPy's has addresses and no memory. Who writes to it first is held up at every page,
-and here that would be the copies out of the GPU: on an H200 with 16 cores a fresh result of 64 MB
-took twice as long as one that had been written before. Several threads make its pages while the
-operands are still on their way to the GPU.
+A new NumPy array has addresses but no memory. The first write to each page is a fault, which would
+delay the copies out of the GPU: on an H200 with 16 cores a new result of 64 MB took twice as long
+as one that had been written before. So several threads make the pages while the operands are copied
+in.
 """
 
 import contextlib
@@ -17,28 +17,32 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from wavetrim.native.call_threads import CallThreads
-from wavetrim.scheduler.execution.pages import ask_for_huge_pages, cut_range, populate_range
-
-PREFAULT_THREADS: Final = 8
-"""More do not make pages faster; fewer do not keep ahead of the copies."""
+from wavetrim.scheduler.execution.pages import (
+    HUGE_PAGE_BYTES,
+    ask_for_huge_pages,
+    cut_range,
+    populate_range,
+)
 
 PREPARED_BYTES: Final = 2**30
-"""So much of a result is made beforehand: a larger product computes so much longer that it hides
-its faults, and would wait here for seconds."""
+"""Most of a result whose pages are made beforehand; chosen. Larger products compute so long that
+faults delay them little."""
 
-LEAST_BYTES: Final = 4 << 20
-"""Of smaller results the pages are made as fast as threads are woken."""
+LEAST_BYTES: Final = 2 * HUGE_PAGE_BYTES
+"""Smallest result whose pages are made beforehand: a huge page for each of two threads. For less,
+waking threads takes as long as the faults."""
 
 _LOOKS: Final = 16
+"""Pages of a result that are looked at to see whether it is new; chosen."""
 
 Matrix = NDArray[Any]
 
 
 class Prefault:
-    """Threads that make pages; they are started when a fresh result is met first.
+    """Threads that make pages; they start with the first new result.
 
     Args:
-        threads: How many.
+        threads: Number of threads.
     """
 
     def __init__(self, threads: int) -> None:
@@ -48,10 +52,10 @@ class Prefault:
 
     @contextlib.contextmanager
     def make_pages(self, c: Matrix) -> Iterator[None]:
-        """Make the pages of C while the block runs, if it is fresh; none is made after the block.
+        """Make the pages of a new C while the block runs, and none after the block.
 
         Args:
-            c: Any matrix; only one that is contiguous is looked at. Its elements stay as they are.
+            c: Any matrix; nothing is done unless it is contiguous. Its elements keep their values.
         """
         pieces: list[Future[bool]] = []
         if is_fresh(c):
@@ -81,10 +85,10 @@ class Prefault:
 
 
 def is_fresh(c: Matrix) -> bool:
-    """Whether most of a matrix's pages are missing, by some of them.
+    """Whether most pages of a matrix are missing, judged by a few of them.
 
     Args:
-        c: Any matrix; False for small ones, and for those that are not contiguous.
+        c: Any matrix; False if it is small or not contiguous.
     """
     if c.nbytes < LEAST_BYTES or not (c.flags.c_contiguous or c.flags.f_contiguous):
         return False
@@ -93,13 +97,13 @@ def is_fresh(c: Matrix) -> bool:
     there = 0
     for look in range(_LOOKS):
         there += not _is_missing(begin + look * step)
-        if there == _LOOKS // 2:  # most results have been written, so this is soon known
+        if there == _LOOKS // 2:  # usually so after half of the looks
             return False
     return True
 
 
 def _is_missing(address: int) -> bool:
-    """Whether the page of an address is not in memory; False where the system does not tell."""
+    """Whether the page of an address is missing; False if the system does not tell."""
     start = address - address % mmap.PAGESIZE
     there = ctypes.c_ubyte(1)
     refused = _libc.mincore(start, 1, ctypes.byref(there))

@@ -1,25 +1,25 @@
-"""Where the two parts of a product meet: the GPU takes rows from the top, the CPU from the bottom.
+"""The row queue: the GPU part takes rows from the top, the CPU part from the bottom.
 
-The planned F is where they should meet. A part that is early goes on with rows of the other, so a
-wrong prediction or a busy core costs about a panel.
+They should meet at the planned F. A part that is early goes on with rows planned for the other, so
+a wrong prediction or a busy core costs about a panel.
 """
 
 import threading
 import time
 from collections.abc import Callable
 
-from wavetrim.kernels.pipeline.flow import PANELS_AHEAD
-from wavetrim.scheduler.execution.self_scheduling import SelfSchedule, Standing
+from wavetrim.native.tuned import PANELS_AHEAD
+from wavetrim.scheduler.execution.self_scheduling import Progress, SelfSchedule
 
 
 class RowQueue:
-    """The rows of C that no part has taken yet. Safe to use from several threads.
+    """The rows of C that no part has taken yet. Thread-safe.
 
     Args:
         rows: M, the rows of C.
         f: Rows planned for the CPU, 0…M.
-        schedule: How the boundary moves; None where it stays.
-        clock: Returns seconds; the GPU begins when the queue is made.
+        schedule: Rule of the moving boundary; None if it does not move.
+        clock: Seconds. The GPU part begins when the queue is created.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class RowQueue:
             return self._rows - self._bottom
 
     def take_top(self, most: int) -> range:
-        """The next rows from the top, at most `most`; once empty, always empty."""
+        """Take up to `most` rows from the top; empty if none are left for the GPU."""
         with self._lock:
             limit = self._find_limit()
             start, self._top = self._top, max(self._top, min(self._top + most, limit))
@@ -64,12 +64,12 @@ class RowQueue:
             return range(start, self._top)
 
     def take_bottom(self, rows_in_hand: float) -> range:
-        """The next rows from the bottom; empty when none are left that are worth taking.
+        """Take rows from the bottom; empty if no rows are left that are worth taking.
 
-        Without a moving boundary all planned ones at once.
+        If the boundary does not move, all planned rows at once.
 
         Args:
-            rows_in_hand: Rows that the CPU has taken and not computed.
+            rows_in_hand: Rows that the CPU has taken but not computed.
         """
         with self._lock:
             if self._bottom == self._rows:
@@ -81,17 +81,17 @@ class RowQueue:
             return range(self._bottom, stop)
 
     def take_rest(self) -> range:
-        """All rows that are left, once neither part takes any more; counted as the CPU's.
+        """Take all rows that both parts have left, for the CPU.
 
-        The CPU leaves the last ones to the GPU, which does not come back for any if it walks
-        through its rows several times.
+        The CPU leaves the last rows to the GPU. But a GPU that goes through its rows several times,
+        once for each group of columns, takes none after its first.
         """
         with self._lock:
             stop, self._bottom = self._bottom, self._top
             return range(self._bottom, stop)
 
     def note_cpu_rows(self, rows: float) -> None:
-        """Count rows that the CPU has computed."""
+        """Record rows that the CPU has computed."""
         with self._lock:
             self._cpu_rows += rows
 
@@ -100,25 +100,25 @@ class RowQueue:
             return self._planned
         if self._cpu_ended:
             return self._bottom
-        return self._top if self._gpu_ended else self._schedule.find_limit(self._look())
+        return self._top if self._gpu_ended else self._schedule.find_limit(self._measure_progress())
 
     def _choose_piece(self) -> int:
         if self._schedule is None:
             return max(0, self._bottom - self._planned)
         if self._gpu_ended:
             return self._bottom - self._top
-        return self._schedule.choose_piece(self._look())
+        return self._schedule.choose_piece(self._measure_progress())
 
     def _note_panel(self) -> None:
-        """Tell from the GPU's taking a panel which one it has computed."""
+        """Record a panel taken by the GPU: an earlier one is computed by then."""
         self._panel_ends.append(self._top)
         if len(self._panel_ends) > PANELS_AHEAD:
             self._gpu_rows = self._panel_ends[-1 - PANELS_AHEAD]
             self._gpu_seconds = self._clock() - self._started
 
-    def _look(self) -> Standing:
+    def _measure_progress(self) -> Progress:
         now = self._clock()
-        return Standing(
+        return Progress(
             top=self._top,
             bottom=self._bottom,
             gpu_rows=self._gpu_rows,

@@ -1,4 +1,4 @@
-"""One run of a plan: what its two parts share, and how they end together."""
+"""One run of a plan: its two parts, what they share, and how they end together."""
 
 import threading
 import time
@@ -24,7 +24,7 @@ from wavetrim.scheduler.planning.plan import Plan
 Matrix = NDArray[Any]
 
 CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
-"""What a part raises that was told to stop."""
+"""Errors of a part that was cancelled."""
 
 
 class RowCounter:
@@ -37,7 +37,7 @@ class RowCounter:
         self._lock = threading.Lock()
 
     def add(self, rows: float) -> None:
-        """Count newly finished rows; may be called from any thread."""
+        """Add newly finished rows. Thread-safe."""
         if self._report is None:
             return
         with self._lock:
@@ -47,10 +47,10 @@ class RowCounter:
 
 
 class FinalRows:
-    """The rows of C that will not be written any more, as both parts tell of them.
+    """The rows of C that will not be written again, as reported by both parts.
 
     Args:
-        report: Receives all of them, in up to three ranges, from any thread.
+        report: Called with all of them, in up to three ranges, from any thread.
     """
 
     def __init__(self, report: Callable[[Sequence[range]], None] | None) -> None:
@@ -60,27 +60,27 @@ class FinalRows:
         self._lock = threading.Lock()
 
     @property
-    def tell_gpu(self) -> Callable[[range], None] | None:
-        """What the GPU part calls with its rows that are final; None if nobody listens."""
+    def report_gpu(self) -> Callable[[range], None] | None:
+        """Callback of the GPU part for its final rows; None if there is no `report`."""
         return None if self._report is None else self._take_gpu
 
     @property
-    def tell_cpu(self) -> Callable[[Sequence[range]], None] | None:
-        """What the CPU part calls with its rows that are final; None if nobody listens."""
+    def report_cpu(self) -> Callable[[Sequence[range]], None] | None:
+        """Callback of the CPU part for its final rows; None if there is no `report`."""
         return None if self._report is None else self._take_cpu
 
     def _take_gpu(self, rows: range) -> None:
         with self._lock:
             self._gpu_rows = rows
-            self._tell()
+            self._report_all()
 
     def _take_cpu(self, rows: Sequence[range]) -> None:
         with self._lock:
             self._cpu_rows = tuple(rows)
-            self._tell()
+            self._report_all()
 
-    def _tell(self) -> None:
-        assert self._report is not None, "the parts tell of their rows where somebody listens"
+    def _report_all(self) -> None:
+        assert self._report is not None, "parts report rows only if there is a `report`"
         self._report([rows for rows in (self._gpu_rows, *self._cpu_rows) if rows])
 
 
@@ -93,15 +93,15 @@ class Execution:
         b: K x N.
         c: M x N, written in place.
         alpha: Factor of the product.
-        beta: Factor of the C that is there.
-        progress: Receives the finished share of C's rows, from any thread.
-        cancelled: Asked between pieces whether to stop.
-        final: Receives the rows of C that are final so far, from any thread.
-        pipeline: The GPU; None where there is none.
+        beta: Factor of the old C.
+        progress: Called with the finished share of C's rows, from any thread.
+        cancelled: Polled while the product runs; True ends it.
+        final: Called with the rows of C that are final so far, from any thread.
+        pipeline: The GPU; None without one.
         pool: The CPU.
         gpu_thread: Runs the GPU part of a split.
-        watchdog: Told how the GPU part comes along; None where nobody watches it.
-        comes_again: Whether the calling thread has run products before, and may run others.
+        watchdog: Watches the progress of the GPU part; None for no watchdog.
+        comes_again: Whether the calling thread has run a product before.
     """
 
     def __init__(
@@ -143,11 +143,11 @@ class Execution:
     def compute(self) -> tuple[GpuTimings, float]:
         """Compute all rows; returns the GPU part's timings and the CPU part's seconds.
 
-        Both parts' seconds are those of the host's clock, from the call to its end.
+        Seconds are those of the host's clock, from the call to its end.
 
-        A device that computes all rows does so in the calling thread, which saves handing them
-        over: 0.1 ms, and more where other work has been on that core. But CUDA's libraries keep a
-        handle for each thread, slow to make, so the first product of a thread is handed over.
+        A device that computes all rows does so in the calling thread. Another thread would take
+        0.1 ms longer, and more if its core was busy. But CUDA's libraries create a handle for each
+        thread, which is slow, so a thread's first product by them runs in the GPU's thread.
         """
         plan = self._plan
         if plan.gpu_rows == 0:
@@ -159,10 +159,9 @@ class Execution:
         return self._compute_gpu_rows(), 0.0
 
     def _compute_both(self) -> tuple[GpuTimings, float]:
-        """Both parts at once; when one fails, the other is stopped and the first failure raised.
+        """Run both parts at the same time; if one fails, stop the other and raise the failure.
 
-        The CPU's threads, which take the interpreter's lock one after the other as they wake up,
-        do so when the GPU has something to do.
+        The CPU part starts once the GPU has work: waking its threads needs the interpreter's lock.
         """
         gpu_part = self._gpu_thread.submit(self._compute_gpu_rows)
         self._begun.wait()
@@ -186,7 +185,7 @@ class Execution:
 
     def _compute_gpu_rows(self) -> GpuTimings:
         plan, row_queue = self._plan, self._row_queue
-        assert self._pipeline is not None, "a plan leaves rows to a GPU only where one is"
+        assert self._pipeline is not None, "only a machine with a GPU plans rows for it"
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         shared = SharedRows(plan.gpu_rows, row_queue.take_top) if row_queue.moves else None
         mine = slice(0, plan.problem.m if shared else plan.gpu_rows)
@@ -199,7 +198,7 @@ class Execution:
                     plan.spec, self._a[mine], self._b, self._c[mine],
                     cut=plan.find_cut(), alpha=self._alpha, beta=self._beta, sms=plan.sms,
                     progress=self._count_gpu_rows, cancelled=self._is_cancelled, shared=shared,
-                    copiers=copiers, begun=self._begun.set, final=self._final.tell_gpu,
+                    copiers=copiers, begun=self._begun.set, final=self._final.report_gpu,
                 )  # fmt: skip
         except BaseException:
             self._stop.set()
@@ -219,7 +218,7 @@ class Execution:
 
     def _compute_cpu_rows(self) -> float:
         threads = self._plan.share.threads if self._plan.gpu_rows else self._pool.threads
-        return self._multiply_on_cpu(self._row_queue.take_bottom, threads, self._final.tell_cpu)
+        return self._multiply_on_cpu(self._row_queue.take_bottom, threads, self._final.report_cpu)
 
     def _multiply_on_cpu(
         self,
@@ -243,7 +242,7 @@ class Execution:
 
 
 def _choose_schedule(plan: Plan) -> SelfSchedule | None:
-    """How both parts share the rows, where the boundary may move."""
+    """The rule of the moving boundary; None if it does not move."""
     if plan.pinned or plan.gpu_curve is None or not 0 < plan.f < plan.problem.m:
         return None
     problem = plan.problem
@@ -258,5 +257,5 @@ def _choose_schedule(plan: Plan) -> SelfSchedule | None:
 
 
 def _find_cause(failures: list[BaseException]) -> BaseException:
-    """The failure that counts: one outranks the stop that it caused."""
+    """The first failure that is not merely the stop caused by another."""
     return next((one for one in failures if not isinstance(one, CANCELLATIONS)), failures[0])

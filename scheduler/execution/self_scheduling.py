@@ -1,36 +1,32 @@
-"""How both parts share the rows of a product while they compute, by what was seen of their speeds.
+"""The rule of the moving boundary: both parts share the rows by their measured speeds.
 
 Weighted factoring (Hummel, Schmidt, Uma and Wein, 1996), a form of guided self-scheduling: of the
 rows that are left, each part is due a share in proportion to its speed. The CPU takes half of its
-share at a time, so one that takes twice as long as planned is found out when all was to be done.
+share at a time, so a CPU that is half as fast as planned has finished one piece at the planned end.
 The GPU takes panels until only the CPU's share is left. Simulated on 40 splits, this takes 1.00
-times as long as the planned F pinned where the plan is right, 0.71 where the CPU is half as fast.
+times as long as the pinned F if the plan is right, and 0.71 times if the CPU is half as fast.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 TRUST: Final = 0.2
-"""Share of the plan's time that counts as seen to be as planned, before anything is seen; between
-0.1 and 0.3 a simulation shows differences below 1%."""
-
-LEAST_SECONDS: Final = 200e-6
-LEAST_SHARE: Final = 0.03
-"""A piece is worth at least so much of the CPU's time, or such a share of the plan's; chosen."""
+"""Weight of the planned speeds against the measured ones, as a share of the plan's time; chosen. On
+30 simulated splits, 0.1 to 0.3 differ by less than 1%."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How far both parts are.
+class Progress:
+    """The progress of both parts.
 
     Attributes:
         top: Rows that the GPU has taken.
         bottom: Rows that the CPU has not taken, counted from the top.
-        gpu_rows: Rows that the GPU is known to have computed.
-        gpu_seconds: When it had, in seconds since it began.
-        elapsed_seconds: Seconds since it began.
-        cpu_rows: Rows that the CPU is known to have computed.
-        cpu_seconds: Seconds since it took its first rows.
+        gpu_rows: Rows that the GPU has computed, as far as known.
+        gpu_seconds: Time of that knowledge, in seconds since the GPU began.
+        elapsed_seconds: Seconds since the GPU began.
+        cpu_rows: Rows that the CPU has computed, as far as known.
+        cpu_seconds: Seconds since the CPU took its first rows.
     """
 
     top: int
@@ -44,15 +40,14 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class SelfSchedule:
-    """The rule, for one product. Pure.
+    """The rule for one product. Pure.
 
     Attributes:
         rows: M, the rows of C.
-        planned: Rows that are planned for the GPU, 1…M-1.
-        total_seconds: What the plan should take.
-        round_rows: Rows that occupy all threads of the CPU with blocks of the best size.
+        planned: Rows planned for the GPU, 1…M-1.
+        total_seconds: Predicted seconds of the plan.
+        round_rows: Rows with one block of the best size for each thread of the CPU.
         tile_rows: Rows of the kernel's tile.
-        least_rows: Rows of the smallest piece that is worth taking.
     """
 
     rows: int
@@ -60,63 +55,61 @@ class SelfSchedule:
     total_seconds: float
     round_rows: int
     tile_rows: int
-    least_rows: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        least_seconds = max(LEAST_SECONDS, LEAST_SHARE * self.total_seconds)
-        rows = round(least_seconds * (self.rows - self.planned) / self.total_seconds)
-        least = max(1, self.round_rows // 2, rows)
-        object.__setattr__(self, "least_rows", min(least, self.rows - self.planned))
+    @property
+    def least_rows(self) -> int:
+        """Rows of the smallest piece that is worth taking: half a round."""
+        return min(max(1, self.round_rows // 2), self.rows - self.planned)
 
-    def choose_piece(self, standing: Standing) -> int:
-        """How many rows the CPU takes from the bottom; 0 to leave all that are left to the GPU.
+    def choose_piece(self, progress: Progress) -> int:
+        """Rows that the CPU takes now; 0 to leave the rest to the GPU.
 
-        Half of its share, in rounds of all threads; all of it where little would be left, or the
-        GPU would be there first.
+        Half of its share, in rounds of all threads. All of its share if little would be left, or if
+        the GPU would reach that before the CPU comes back.
         """
-        share = self.find_share(standing)
+        share = self.find_share(progress)
         if share < self.least_rows / 2:
             return 0
         half = -(-round(share / 2) // self.round_rows) * self.round_rows
         piece = max(half, self.least_rows)
         if share < piece + max(self.round_rows / 2, self.least_rows):
             return share
-        gpu_speed, cpu_speed = self._find_speeds(standing)
-        gpu_comes = (standing.bottom - share - standing.top) / gpu_speed
-        begun = standing.bottom < self.rows
+        gpu_speed, cpu_speed = self._find_speeds(progress)
+        gpu_comes = (progress.bottom - share - progress.top) / gpu_speed
+        begun = progress.bottom < self.rows
         return share if begun and piece / cpu_speed >= gpu_comes else piece
 
-    def find_limit(self, standing: Standing) -> int:
-        """Where the GPU's rows end: after the planned ones, where the CPU is not due the next."""
-        planned = min(self.planned, standing.bottom)
-        share = self.find_share(standing)
+    def find_limit(self, progress: Progress) -> int:
+        """End of the rows that the GPU may take: all planned ones, and those the CPU is not due."""
+        planned = min(self.planned, progress.bottom)
+        share = self.find_share(progress)
         if share < self.least_rows / 2:
-            return standing.bottom
-        limit = standing.bottom - share
-        return max(planned, standing.top, limit - limit % self.tile_rows)
+            return progress.bottom
+        limit = progress.bottom - share
+        return max(planned, progress.top, limit - limit % self.tile_rows)
 
-    def find_share(self, standing: Standing) -> int:
-        """How many of the rows that nobody has taken the CPU should compute.
+    def find_share(self, progress: Progress) -> int:
+        """Number of rows, of those not taken, that the CPU should compute.
 
-        With them both parts end at the same time, or with the planned ones to within a piece.
+        Then both parts end at the same time. The planned number if that is nearly so.
         """
-        planned = standing.bottom - self.planned
-        rows = standing.bottom - standing.top
-        if standing.bottom == self.rows and standing.top <= self.planned:
-            return planned  # nothing has been seen of the CPU
-        gpu_speed, cpu_speed = self._find_speeds(standing)
-        gpu_late = standing.elapsed_seconds - standing.gpu_seconds
-        gpu_rows = max(0.0, standing.top - standing.gpu_rows - gpu_speed * gpu_late)
-        cpu_rows = max(0.0, self.rows - standing.bottom - standing.cpu_rows)
+        planned = progress.bottom - self.planned
+        rows = progress.bottom - progress.top
+        if progress.bottom == self.rows and progress.top <= self.planned:
+            return planned  # the CPU has not begun
+        gpu_speed, cpu_speed = self._find_speeds(progress)
+        gpu_late = progress.elapsed_seconds - progress.gpu_seconds
+        gpu_rows = max(0.0, progress.top - progress.gpu_rows - gpu_speed * gpu_late)
+        cpu_rows = max(0.0, self.rows - progress.bottom - progress.cpu_rows)
         both = cpu_speed * (gpu_rows + rows) - gpu_speed * cpu_rows
         share = min(rows, max(0, round(both / (gpu_speed + cpu_speed))))
         near = 0 <= planned <= rows and abs(share - planned) < self.least_rows / 2
         return planned if near else share
 
-    def _find_speeds(self, standing: Standing) -> tuple[float, float]:
-        """Rows a second of the GPU and of the CPU, each as planned before it is seen."""
+    def _find_speeds(self, progress: Progress) -> tuple[float, float]:
+        """Rows a second of GPU and CPU; each begins with its planned speed."""
         trust_seconds = TRUST * self.total_seconds
-        gpu_rows = standing.gpu_rows + TRUST * self.planned
-        cpu_rows = standing.cpu_rows + TRUST * (self.rows - self.planned)
-        gpu_speed = gpu_rows / (standing.gpu_seconds + trust_seconds)
-        return gpu_speed, cpu_rows / (standing.cpu_seconds + trust_seconds)
+        gpu_rows = progress.gpu_rows + TRUST * self.planned
+        cpu_rows = progress.cpu_rows + TRUST * (self.rows - self.planned)
+        gpu_speed = gpu_rows / (progress.gpu_seconds + trust_seconds)
+        return gpu_speed, cpu_rows / (progress.cpu_seconds + trust_seconds)

@@ -1,7 +1,8 @@
-"""Notices a GPU that makes no progress: a hung kernel answers nobody, and cannot be stopped.
+"""The watchdog: detects a GPU without progress.
 
-All that helps is to end the process. Its thread looks at a clock; the computing thread only notes
-the time, which costs nothing that could be measured.
+A hung kernel cannot be stopped; only the end of the process helps. A thread of the watchdog reads
+the clock now and then. The computing thread only stores the time of its progress, which costs
+nothing measurable.
 """
 
 import threading
@@ -11,16 +12,16 @@ from contextlib import contextmanager
 from typing import Final
 
 TIMES_EXPECTED: Final = 20.0
-"""So many times the seconds that a product was planned to take may pass without progress: a plan
-without calibration may be far off, another process may use the GPU, too; chosen, not measured."""
+"""Time without progress that is allowed, as a multiple of a product's predicted time; chosen. A
+plan without calibration may be far off, and another process may use the GPU, too."""
 
 
 class Watchdog:
     """Watches one product at a time.
 
     Args:
-        stall_seconds: So long any product may make no progress.
-        expire: Called, in a thread of the watchdog's, with the seconds that were without any.
+        stall_seconds: Time without progress that is allowed for any product.
+        expire: Called with the seconds without progress, in the watchdog's thread.
     """
 
     def __init__(self, stall_seconds: float, expire: Callable[[float], None]) -> None:
@@ -33,7 +34,7 @@ class Watchdog:
 
     @contextmanager
     def watch(self, expected_seconds: float) -> Iterator[None]:
-        """Watch a product that was planned to take so long."""
+        """Watch a product with this predicted time while the block runs."""
         self._noted = time.monotonic()
         self._limit_seconds = max(self._stall_seconds, TIMES_EXPECTED * expected_seconds)
         self._watching.set()
@@ -44,7 +45,7 @@ class Watchdog:
             self._watching.clear()
 
     def note_progress(self) -> None:
-        """The product has come further."""
+        """Record progress of the product."""
         self._noted = time.monotonic()
 
     def _look(self) -> None:

@@ -1,9 +1,9 @@
 """Products in a caller's own process: `wavetrim.matmul`, `plan` and `empty`.
 
-`matmul` reads `arrays` and `stacks` by NumPy's rules and runs them on the process's one `machine`,
-made, forked and ended in `process`; `plan` plans only; `empty` gives arrays that the GPU reads
-itself.
+`matmul` takes `arrays` and `stacks` by NumPy's rules and computes them on the process's only
+`machine`, which `process` creates, closes, and handles in forks. `plan` only plans. `empty` creates
+arrays that the GPU reads itself.
 
-Plans are kept by shape. BLAS has its threads back between products. Products that one thread
-computes best are NumPy's.
+Plans are cached by shape. BLAS gets its threads back between products. NumPy computes products that
+are too small for several threads.
 """

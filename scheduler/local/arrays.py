@@ -1,4 +1,4 @@
-"""Arrays as NumPy takes them: what of them can be multiplied, and as what."""
+"""Operands as NumPy takes them: their element types, factors and checks."""
 
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
@@ -14,20 +14,20 @@ from wavetrim.scheduler.problem import ITEM_BYTES
 Array: TypeAlias = NDArray[Any]
 
 DTYPE_NAMES: Final = {np.dtype(name): name for name in ITEM_BYTES}
-"""The element types that are multiplied."""
+"""Supported element types → their names."""
 
 
 def find_dtype(a: np.dtype[Any], b: np.dtype[Any], c: ArrayLike | None) -> np.dtype[Any]:
-    """The element type of the result: NumPy's for the operands, if products are computed in it.
+    """The element type of the result by NumPy's rules.
 
     Raises:
-        ProblemError: They are not.
+        ProblemError: It is not a supported one.
     """
     if a is b and c is None and a in DTYPE_NAMES:
         return a
     parts: list[Any] = [a, b]
     if c is not None:
-        # A number of Python's has no element type of its own.
+        # A Python number has no element type of its own.
         parts.append(c if isinstance(c, int | float) else np.asarray(c).dtype)
     try:
         dtype = np.result_type(*parts).newbyteorder("=")
@@ -40,7 +40,7 @@ def find_dtype(a: np.dtype[Any], b: np.dtype[Any], c: ArrayLike | None) -> np.dt
 
 
 def convert(array: Array, dtype: np.dtype[Any]) -> Array:
-    """The operand with aligned elements of a type; a copy only where it has none."""
+    """The operand with aligned elements of a type; a copy only if necessary."""
     if array.dtype is dtype and array.flags.aligned:
         return array
     if array.dtype == dtype and array.flags.aligned:
@@ -49,10 +49,10 @@ def convert(array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def read_factor(name: str, value: Any, dtype: np.dtype[Any]) -> float:
-    """A factor as a number of Python's; a whole one for integers.
+    """A factor as a Python number; a whole number for integers.
 
     Raises:
-        ProblemError: It is no real number, or no whole one for integers.
+        ProblemError: It is not a real number, or for integers not a whole number.
     """
     is_float = dtype.kind == "f"
     if is_float and type(value) is float:
@@ -63,17 +63,17 @@ def read_factor(name: str, value: Any, dtype: np.dtype[Any]) -> float:
             factor: float = float(number) if is_float else int(number)
             if is_float or factor == number:
                 return factor
-        except (ValueError, OverflowError):  # what is infinite is no whole number
+        except (ValueError, OverflowError):  # NaN and infinities are no whole numbers
             pass
     kind = "a real number" if is_float else f"a whole number for matrices of {dtype}"
     raise ProblemError(name, value, kind)
 
 
 def read_addend(c: ArrayLike | None, problem: StackProblem, beta: float) -> Array | None:
-    """C with the shape of the result, uncopied; None where it is not read.
+    """C broadcast to the shape of the result, without a copy; None if β is 0.
 
     Raises:
-        ProblemError: Its shape does not fit, or it is wanted and left out.
+        ProblemError: Its shape does not fit, or it is missing although β is not 0.
     """
     if c is None:
         if beta != 0:
@@ -90,10 +90,10 @@ def read_addend(c: ArrayLike | None, problem: StackProblem, beta: float) -> Arra
 
 
 def check_out(out: Array, problem: StackProblem, dtype: np.dtype[Any]) -> None:
-    """Refuse what the result cannot be written into.
+    """Check that the result can be written into an array.
 
     Raises:
-        ProblemError: It is no writable array of the result's shape and element type.
+        ProblemError: It is not a writable array of the result's shape and element type.
     """
     if not isinstance(out, np.ndarray):
         raise ProblemError("out", type(out).__name__, "a NumPy array")
@@ -106,9 +106,9 @@ def check_out(out: Array, problem: StackProblem, dtype: np.dtype[Any]) -> None:
 
 
 def can_write(out: Array, left: Array, right: Array, addend: Array | None) -> bool:
-    """Whether the product may be computed where it is wanted.
+    """Whether the product may be computed directly in `out`.
 
-    Not where that changes an operand that is still read, nor where BLAS could not write.
+    Not if `out` shares memory with an operand, or if BLAS cannot write its layout.
     """
     if np.may_share_memory(out, left) or np.may_share_memory(out, right):
         return False

@@ -1,4 +1,4 @@
-"""Arrays for products of the caller's own process: `wavetrim.empty`."""
+"""New arrays for products: `wavetrim.empty`."""
 
 import operator
 from typing import Any, TypeAlias
@@ -17,7 +17,7 @@ def make_array(machine: LocalMachine, shape: Any, dtype: DTypeLike) -> Array:
     """A new array; see `wavetrim.empty`.
 
     Raises:
-        ProblemError: The shape has a negative side or is none, or the element type is not one of
+        ProblemError: The shape is not one or has a negative side, or the element type is not one of
             `ITEM_BYTES`.
     """
     name = name_dtype(dtype)
@@ -27,7 +27,7 @@ def make_array(machine: LocalMachine, shape: Any, dtype: DTypeLike) -> Array:
 
 
 def name_dtype(dtype: DTypeLike) -> str:
-    """NumPy's name of an element type; what is no element type by the name that it has itself."""
+    """NumPy's name of an element type; `str` of anything else."""
     try:
         return np.dtype(dtype).name
     except TypeError:

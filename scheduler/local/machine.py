@@ -1,4 +1,4 @@
-"""This machine as a process of the caller's uses it: an executor, its profile, its plans."""
+"""The machine in a caller's own process: an executor, its profiles and plans."""
 
 import threading
 from collections.abc import Iterator
@@ -30,14 +30,15 @@ Matrix = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class LocalOptions:
-    """What the process may use, and where it keeps what it compiles.
+    """The devices, memory and folders that the process may use.
 
     Attributes:
-        cache_dir: Folder of compiled kernels, and of compiled C.
+        cache_dir: Folder of compiled kernels and compiled C.
         profile_dir: Folder of stored calibrations; None for none.
         devices: GPUs to use: "none", or indices such as "0,1"; None for all.
         cpu_threads: Threads of the CPU part; None for all usable cores.
-        gpu_memory_bytes: GPU memory to stay within; None for what is free.
+        gpu_memory_bytes: Limit of GPU memory; None for all free memory.
+        explore: Whether a few products may be trials.
     """
 
     cache_dir: Path
@@ -53,13 +54,13 @@ class LocalOptions:
 
 
 class LocalMachine:
-    """Plans and runs products. Safe to use from several threads.
+    """Plans and runs products. Thread-safe.
 
     Args:
-        options: What may be used.
+        options: Devices, memory and folders.
 
     Attributes:
-        has_gpu: Whether there is a GPU to use.
+        has_gpu: Whether there is a usable GPU.
     """
 
     has_gpu: bool
@@ -84,27 +85,27 @@ class LocalMachine:
         self._closing = threading.Event()
 
     def find_profile(self, *, cpu_only: bool = False) -> MachineProfile:
-        """What plans for this machine, or for its CPU alone, are decided from."""
+        """The profile of this machine, or of its CPU alone."""
         return self._profiles.find("cpu" if cpu_only else None)
 
     def make_array(self, shape: tuple[int, ...], dtype: str) -> Matrix:
-        """A new row-major array: in page-locked memory where there is a GPU.
+        """A new row-major array, in page-locked memory if there is a GPU.
 
         Raises:
-            DeviceFailure: There is not that much memory to lock.
+            DeviceFailure: The memory cannot be page-locked.
         """
         return pin_array(shape, dtype) if self.has_gpu else np.empty(shape, dtype)
 
     def choose_plan(self, problem: GemmProblem, options: PlanOptions, device: str | None) -> Plan:
-        """The plan of a product here.
+        """The plan of a product on this machine.
 
         Args:
             problem: The product.
-            options: What is not left to the planner.
-            device: "cpu" or "gpu" for all rows there, unless F is given; None for the best.
+            options: Options of the plan.
+            device: "cpu" or "gpu" to compute all rows there, unless F is given; None for the best.
 
         Raises:
-            PlanError: An option cannot be met, or there is no such device.
+            PlanError: An option cannot be met, or the device does not exist.
         """
         if device == "cpu" or not self.has_gpu:
             return self._plans.choose(problem, self._cpu_profile, options)
@@ -118,16 +119,16 @@ class LocalMachine:
 
     @cached_property
     def _cpu_profile(self) -> MachineProfile:
-        """Where the CPU computes every row, no plan depends on how fast it is."""
+        """An estimated profile: if the CPU computes all rows, no plan depends on its speed."""
         return find_profile(
             "cpu", devices=(), directory=None, cpu_threads=self._executor.pool.threads
         )
 
     def check_device(self, device: str | None) -> None:
-        """Refuse a device that is not this machine's.
+        """Check that a device belongs to this machine.
 
         Raises:
-            PlanError: It is none of None, "cpu" and "gpu", or there is no GPU.
+            PlanError: It is not None, "cpu" or "gpu", or there is no GPU.
         """
         if device not in (None, "cpu", "gpu"):
             limit = 'None, "cpu" or "gpu", of this machine; others can be planned for only'
@@ -155,12 +156,12 @@ class LocalMachine:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Let no product run: those that were asked for wait until the block ends."""
+        """Let no product run until the block ends."""
         with self._turn:
             yield
 
     def close(self) -> None:
-        """Stop the product that runs, and give back threads and memory."""
+        """Cancel the running product, end the threads and free memory."""
         self._closing.set()
         with self._turn:
             self._executor.close()
@@ -168,9 +169,9 @@ class LocalMachine:
 
 
 def end_with_interpreter() -> NoReturn:
-    """Refuse to begin a product when the machine has been closed, as the interpreter exits.
+    """Refuse a product after the machine was closed, because the interpreter exits.
 
-    A daemon thread stays here: it ends with the process, and has nobody to tell of an error.
+    A daemon thread waits here until the process ends, as nobody would handle its error.
 
     Raises:
         ExecutionError: In any other thread.

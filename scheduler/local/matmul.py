@@ -1,7 +1,7 @@
 """Products of NumPy arrays in this process: `wavetrim.matmul`.
 
-What is multiplied is read by NumPy's rules, each product is planned, and small ones that the CPU
-computes are left to NumPy, whose one thread is done before others would be awake.
+Operands follow NumPy's rules, and each product is planned. NumPy computes small products of the CPU
+in the calling thread, which is faster than waking others.
 """
 
 from collections.abc import Callable
@@ -35,14 +35,14 @@ FindMachine: TypeAlias = Callable[[bool], LocalMachine]
 
 
 class _Product(NamedTuple):
-    """What is to be computed, but for the arrays.
+    """A product without its arrays.
 
     Attributes:
         problem: Its sizes.
         dtype: Element type of the result.
         alpha: Factor of A·B.
-        beta: Factor of C; 0 where there is none.
-        options: What is not left to the planner.
+        beta: Factor of C; 0 without C.
+        options: Options of the plan.
         device: None, "cpu" or "gpu".
     """
 
@@ -71,14 +71,14 @@ def multiply(
     """αA·B + βC; see `wavetrim.matmul`.
 
     Args:
-        find_machine: Gives the machine, told whether its GPU may be used.
+        find_machine: Returns the machine, given whether its GPU may be used.
         a: The left operand.
         b: The right operand.
         alpha: Factor of the product.
         beta: Factor of C.
         c: Added to the product.
-        out: Where the result is written.
-        accuracy: How exact sums on the GPU are.
+        out: Array for the result.
+        accuracy: Accuracy of sums on the GPU.
         f: Rows of each matrix of the result that the CPU computes.
         device: None, "cpu" or "gpu".
         verify: Whether to check the result.
@@ -120,14 +120,14 @@ def _read_options(f: Any, accuracy: str | None) -> PlanOptions:
 def _compute(
     machine: LocalMachine, product: _Product, left: Array, right: Array, result: Array
 ) -> None:
-    """Write the product into the result, which holds C where β is not 0."""
+    """Write the product into the result, which holds C if β is not 0."""
     problem, options = product.problem, product.options
     if result.size == 0:
         return
     if problem.k == 0:
         scale(result, product.beta)
         return
-    fold = options.f == "auto"  # a given F counts in each matrix
+    fold = options.f == "auto"  # a given F applies to each matrix
     rows = problem.rows if fold and problem.shares_b else problem.m
     sizes = rows, problem.n, problem.k, DTYPE_NAMES[product.dtype]
     if machine.has_gpu and product.device != "cpu":
@@ -141,14 +141,14 @@ def _compute(
     if question.is_small and plan.gpu_rows == 0:
         multiply_alone(left, right, result, alpha=product.alpha, beta=product.beta)
         return
-    # The GPU reads any strides; BLAS does not, and what it does not read is slow.
+    # The GPU part takes any strides. The CPU part is slow if BLAS cannot read an operand.
     lay_out = _lay_out if plan.f and product.dtype.kind == "f" else np.asarray
     for a, b, c in split_stacks(left, right, result, problem, fold=fold):
         machine.run(plan, lay_out(a), lay_out(b), c, alpha=product.alpha, beta=product.beta)
 
 
 class _Question(NamedTuple):
-    """A product to plan, and whether NumPy is the fastest way to it on the CPU."""
+    """A product to plan, and whether it is small (`is_small`)."""
 
     problem: GemmProblem
     is_small: bool
@@ -160,17 +160,17 @@ def _ask(m: int, n: int, k: int, dtype: str, memory: Memory) -> _Question:
 
 
 def _lay_out(matrix: Array) -> Array:
-    """The matrix, or a copy where BLAS cannot take it as it lies."""
+    """The matrix, or a copy if BLAS cannot read its layout."""
     return matrix if find_blas_strides(matrix) is not None else np.ascontiguousarray(matrix)
 
 
 def _compute_and_verify(
     machine: LocalMachine, product: _Product, left: Array, right: Array, result: Array
 ) -> None:
-    """As `_compute`, and check the result, matrix by matrix.
+    """Compute as `_compute` does, and check each matrix of the result.
 
     Raises:
-        VerificationFailed: It is wrong.
+        VerificationFailed: The result is wrong.
     """
     problem, alpha, beta = product.problem, product.alpha, product.beta
     before = result.copy() if beta != 0 else None

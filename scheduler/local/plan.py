@@ -1,4 +1,4 @@
-"""Plans that the caller's own process asks for: `wavetrim.plan`."""
+"""Plans in a caller's own process: `wavetrim.plan`."""
 
 from collections.abc import Callable
 from typing import Any, SupportsIndex
@@ -31,25 +31,25 @@ def plan_locally(
     accuracy: str | None,
     sms: int | None,
 ) -> Plan:
-    """Choose the plan of a product here, or on a device that need not be here.
+    """Choose the plan of a product on this machine, on another local GPU, or on a preset.
 
     Args:
-        find_machine: Gives this machine, told whether its GPU may be used.
-        read_options: Tells what of this machine may be used.
+        find_machine: Returns this machine, given whether its GPU may be used.
+        read_options: Returns the options of this machine.
         m: Rows of A and C.
         n: Columns of B and C.
         k: Columns of A and rows of B.
         dtype: Element type, as NumPy takes it.
-        memory: Where the operands lie.
+        memory: Kind of host memory of the operands.
         device: None for this machine, "cpu", a local GPU or a preset.
         kernel: A name of the catalog, or "auto".
         tile: A tile of that kernel.
         f: Rows of C for the CPU, or "auto".
-        accuracy: How exact the GPU's sums must be.
-        sms: Multiprocessors that the GPU's kernels may use.
+        accuracy: Accuracy of the GPU's sums.
+        sms: Limit of multiprocessors.
 
     Raises:
-        FieldError: One of these cannot be met.
+        FieldError: An argument cannot be met.
     """
     for name, size in (("m", m), ("n", n), ("k", k)):
         if not isinstance(size, SupportsIndex):
@@ -73,7 +73,7 @@ def _find_profile(
     if device is None or device.casefold() == "cpu":
         return find_machine(device is None).find_profile(cpu_only=device is not None)
     options = read_options()
-    # Presets are planned for without a look at what is here.
+    # Presets need no local GPU, so none is looked for.
     devices = () if find_preset(device) else select_devices(options.devices)
     return find_profile(
         device,

@@ -1,6 +1,7 @@
-"""The machine of this process: made when it is first needed, closed as the interpreter exits.
+"""The machine of this process: created on first use, closed when the interpreter exits.
 
-A forked process makes one of its own, unless its parent used the GPU: CUDA does not survive a fork.
+A forked process creates its own, without the GPU if its parent used that: CUDA does not survive a
+fork.
 """
 
 import atexit
@@ -26,7 +27,7 @@ class _Process:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._machine: LocalMachine | None = None
-        self._inherited: list[LocalMachine] = []  # never closed here, and never collected
+        self._inherited: list[LocalMachine] = []  # kept, so that they are never finalized here
         self._is_ending = False
         self._paused = ExitStack()
 
@@ -48,7 +49,7 @@ class _Process:
             return self._machine
 
     def end(self) -> None:
-        """Close the machine, and make no other."""
+        """Close the machine, and create no other."""
         with self._lock:
             self._is_ending = True
             machine = self._machine
@@ -56,18 +57,18 @@ class _Process:
             machine.close()
 
     def begin_fork(self) -> None:
-        """Wait for the product that runs: OpenBLAS may never return from a fork in the middle."""
+        """Wait for the running product: a fork during it may hang OpenBLAS."""
         self._lock.acquire()
         if self._machine is not None:
             self._paused.enter_context(self._machine.pause())
 
     def end_fork(self) -> None:
-        """Go on in the parent."""
+        """Let products run again in the parent."""
         self._paused.close()
         self._lock.release()
 
     def begin_child(self) -> None:
-        """Begin anew in a forked process, which has none of the threads."""
+        """Drop the machine in a forked process, which has none of its threads."""
         self.end_fork()
         if self._machine is not None:
             self._inherited.append(self._machine)
@@ -86,14 +87,14 @@ os.register_at_fork(
 def find_machine(
     read_options: Callable[[], LocalOptions], *, needs_gpu: bool = True
 ) -> LocalMachine:
-    """The machine of this process, made by the first call.
+    """The machine of this process, created by the first call.
 
     Args:
-        read_options: Asked by that call.
-        needs_gpu: Whether the GPU may be wanted, if there is one.
+        read_options: Called by the first call.
+        needs_gpu: Whether the GPU may be used, if there is one.
 
     Raises:
-        ForkedProcess: It may, and this process was forked from one that used the GPU.
+        ForkedProcess: `needs_gpu` is set, and this process was forked from one that used the GPU.
         ExecutionError: The interpreter exits.
     """
     return _process.find(read_options, needs_gpu=needs_gpu)

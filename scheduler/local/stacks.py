@@ -1,7 +1,7 @@
-"""Shapes of products as NumPy has them: vectors, matrices, and stacks of matrices.
+"""Shapes of products by NumPy's rules: vectors, matrices, and stacks of matrices.
 
-The last two axes are the matrix, those before are the stack, and stacks are broadcast against each
-other. A vector is a row on the left and a column on the right, and its axis is not in the result.
+The last two axes are a matrix's, the others the stack's. Stacks are broadcast against each other. A
+vector is a row on the left and a column on the right; the result lacks its axis.
 """
 
 from collections.abc import Iterator
@@ -28,10 +28,10 @@ class StackProblem:
         m: Rows of each matrix of A.
         n: Columns of each matrix of B.
         k: Columns of each matrix of A, rows of each of B.
-        stack: Shape of the stack of results; empty for a single one.
+        stack: Shape of the stack of results; empty for a single matrix.
         a_is_vector: Whether A has one axis, K.
         b_is_vector: Whether B has one axis, K.
-        shares_b: Whether all matrices of A are multiplied by the same one.
+        shares_b: Whether all matrices of A are multiplied by the same matrix.
     """
 
     m: int
@@ -51,7 +51,7 @@ class StackProblem:
 
     @cached_property
     def rows(self) -> int:
-        """Rows of all matrices of the result."""
+        """Rows of all matrices of the result together."""
         return prod(self.stack) * self.m
 
 
@@ -60,8 +60,8 @@ def find_stack_problem(a_shape: Shape, b_shape: Shape) -> StackProblem:
     """The sizes of a product, by the rules of `numpy.matmul`.
 
     Raises:
-        ProblemError: A shape is that of a scalar, the columns of A are not the rows of B, or the
-            stacks cannot be broadcast against each other.
+        ProblemError: An operand is a scalar, A has another number of columns than B has rows, or
+            the stacks cannot be broadcast against each other.
     """
     for name, shape in (("a", a_shape), ("b", b_shape)):
         if not shape:
@@ -87,15 +87,15 @@ def find_stack_problem(a_shape: Shape, b_shape: Shape) -> StackProblem:
 def split_stacks(
     a: Array, b: Array, c: Array, problem: StackProblem, *, fold: bool
 ) -> Iterator[Matrices]:
-    """The products of single matrices: parts of A, B and C, in the order of C.
+    """Parts of A, B and C for each product of single matrices, in the order of C.
 
     Args:
         a: The left operand.
         b: The right operand.
         c: The result.
         problem: Their sizes.
-        fold: Whether matrices of A that share B may be one, their rows following each other. A is
-            copied where it does not lie so; C must.
+        fold: Whether matrices of A that share B are joined to one tall matrix. A is copied unless
+            its rows follow each other in memory; those of C must do so.
     """
     m, n, k = problem.m, problem.n, problem.k
     if fold and problem.shares_b:

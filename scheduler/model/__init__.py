@@ -1,25 +1,24 @@
-"""What rows of a product cost on each device.
+"""Predicts the time of a product's rows on each device.
 
-`waves` counts tiles and waves; `cost` is a curve of seconds over rows, never decreasing; `cpu`
-gives the CPU's, `gpu_curve` the GPU's, `curves` both for one product. `corrections` multiply a
-curve by what earlier runs of its class showed.
+`waves` counts tiles and waves. `cost` defines a curve: seconds over rows, never decreasing. `cpu`
+describes the CPU, `gpu_curve` is the GPU's curve, `curves` builds both for a product. `corrections`
+multiply a curve by the ratio of measured to predicted time in earlier runs of its class.
 
 - The GPU's curve is the time of a schedule: the list of steps that `kernels/pipeline/cuts.py` finds
-  fastest, timed by the recurrence of `kernels/pipeline/schedule.py` at the rates that calibration
-  measured, and a call's fixed cost. The pipeline runs the same list.
-- The wave is what the staircase shows, not what the occupancy calculator says: `slots` is measured,
-  since one block can already saturate a multiprocessor. A kernel that splits its last wave along K
-  pays for the filled share of it and a fix-up, by the rule by which it is launched
-  (`kernels/gemm/tails.py`). Held to some multiprocessors, a kernel has its slots on them only
-  (cuBLAS on multiples of 8: `kernels/gemm/partitions.py`).
-- The CPU's curve is a line: the call, B to be read, and for each row its arithmetic and its
-  elements of C, or their writing if that takes longer. BLAS copies A, which counts as some more
-  columns. A single row takes as long as B is read.
-- There is a link for each kind of memory. Pageable operands are staged by threads, which both ways
-  share; pinned ones are copied by the GPU, both ways at once. How much longer a copy takes while
-  the other way is busy (duplex) is measured for both, and so is what copies lose at their start.
-- Contention (`CpuShare`): how many threads compute and copy in a split, and what both parts take
-  from each other. The CPU part slows copies, and copies slow the CPU part while they are under way.
-  A short GPU part lasts as long as the CPU's threads take to start; from pageable memory these
-  start late.
+  fastest, timed by the recurrence of `kernels/pipeline/schedule.py` at calibrated rates, plus a
+  call's fixed cost. The pipeline runs the same list.
+- Slots are measured from a kernel's staircase of times, not taken from the occupancy calculator:
+  one block can already saturate a multiprocessor. A kernel that splits its last wave along K pays
+  for the filled share of it and for a fix-up, by the rule of its launch (`kernels/gemm/tails.py`).
+  A kernel held to some multiprocessors has slots on these only (cuBLAS on multiples of 8:
+  `kernels/gemm/partitions.py`).
+- The CPU's curve is a line: the call, reading B, and for each row its arithmetic and its elements
+  of C, or writing them if that takes longer. Packing A counts as additional columns. A single row
+  takes the time of reading B.
+- Each kind of memory has a link. Threads stage pageable operands, and both directions share them.
+  The GPU copies pinned operands itself, both ways at the same time. Calibration measures duplex for
+  both, and the time that copies lose at their start.
+- Contention (`CpuShare`) is what GPU part and CPU part take from each other in a split. The CPU
+  part slows copies, and copies slow the CPU part while they are under way. A GPU part takes at
+  least as long as the CPU's threads take to start. From pageable memory the CPU part starts late.
 """

@@ -1,9 +1,9 @@
-"""Corrections: what earlier runs say of a prediction, as a factor for each class of products.
+"""Corrections: factors on predicted times, learned from earlier runs of the same class.
 
-StarPU's performance models do the same for its tasks (Augonnet et al., 2011): a run's measured time
-over its predicted time is a sample of the run's class. A class is a path from wide to narrow: the
-device, then the memory and the size, then kernel and bottleneck. The factor of a path is the median
-of the narrowest class, drawn towards that of the wider ones by a weight of `PRIOR_RUNS`.
+As in StarPU's performance models (Augonnet et al., 2011), the ratio of a run's measured to its
+predicted time is a sample of the run's class. A class is a path from wide to narrow: device and
+memory, then size, then kernel and bottleneck. Its factor is the median of the narrowest class,
+drawn towards those of the wider ones, which weigh as much as `PRIOR_RUNS` runs.
 """
 
 import math
@@ -16,11 +16,11 @@ from wavetrim.kernels.pipeline.schedule import Rates
 from wavetrim.scheduler.problem import GemmProblem
 
 RunClass: TypeAlias = tuple[str, ...]
-"""The classes that a run belongs to, from wide to narrow."""
+"""A path of classes, from wide to narrow."""
 
 PRIOR_RUNS: Final = 2
-"""Runs that the wider class counts as, against those of the narrower one. With 1 to 3 the error on
-216 products of an H200 at 0e5a6d6 is the same within 0.4 points."""
+"""Weight of the wider class's factor, in runs of the narrower class; chosen. With 1 to 3 the error
+on 216 products of an H200 at 0e5a6d6 is the same within 0.4 points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Correction:
 
     Attributes:
         run_class: The class.
-        factor: Measured over predicted seconds; 1.0 where nothing was measured.
-        runs: Runs that the factor is from, of the narrowest class that has any.
+        factor: Measured over predicted seconds; 1.0 without runs.
+        runs: Runs of the narrowest class that has any.
     """
 
     run_class: RunClass = ()
@@ -42,7 +42,7 @@ UNCORRECTED: Final = Correction()
 
 
 class Corrections(Protocol):
-    """What is known from runs."""
+    """The corrections of one profile."""
 
     def find(self, run_class: RunClass) -> Correction:
         """The factor of a class."""
@@ -51,26 +51,26 @@ class Corrections(Protocol):
         """Whether a product of the narrowest class has run."""
 
     def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
-        """Count a run: what it should have taken uncorrected, and what it took."""
+        """Record a run: its uncorrected prediction, and its measured time."""
 
     def list_all(self) -> list[Correction]:
         """The factors of all classes that have runs; others have that of the one around them."""
 
 
 class NoCorrections:
-    """Nothing is known, and nothing is kept."""
+    """No corrections; runs are not recorded."""
 
     def find(self, run_class: RunClass) -> Correction:
         """No correction."""
         return Correction(run_class)
 
     def has_run(self, run_class: RunClass) -> bool:
-        """Never."""
+        """False."""
         del run_class
         return False
 
     def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     def list_all(self) -> list[Correction]:
         """None."""
@@ -99,8 +99,8 @@ def classify_gpu_run(
 
     Args:
         problem: The product.
-        panels: The same, as the pipeline cuts it.
-        rates: What link and kernel take.
+        panels: The same for the pipeline.
+        rates: Rates of link and kernel.
         spec: The kernel.
         shared: Whether the CPU computes other rows at the same time.
     """

@@ -14,14 +14,14 @@ class CostCurve(Protocol):
         """Seconds for `rows` rows: 0 without rows, and never less for more rows."""
 
     def estimate_rows(self, seconds: float) -> float:
-        """About how many rows take `seconds`: a place to begin a search, of any quality."""
+        """Rough number of rows that take `seconds`; searches begin there."""
 
 
 def rows_within(curve: CostCurve, seconds: float, limit: int) -> int:
-    """The most rows, at most `limit`, that the device finishes within `seconds`.
+    """Largest number of rows, at most `limit`, that the device finishes within `seconds`.
 
-    Exact for any non-decreasing curve: steps of doubling length lead from the curve's own estimate
-    to a bracket, which is then bisected.
+    Exact for any non-decreasing curve: from the curve's estimate, steps of doubling length find a
+    bracket, which is then bisected.
     """
     if curve.seconds(limit) <= seconds:
         return limit
@@ -52,17 +52,17 @@ def rows_within(curve: CostCurve, seconds: float, limit: int) -> int:
 class CpuCurve:
     """The CPU's curve: a line with a start-up cost, rising in steps of `row_quantum` rows.
 
-    The start-up stands for the pool's wake-up and for B, which few rows must read as well as
-    many: below `startup_rows` the product is bound by memory rather than by arithmetic.
+    The start-up cost is the wake-up of the pool and reading B, which takes the same time for few
+    rows and for many: below `startup_rows`, memory bounds the product, not arithmetic.
 
     Attributes:
-        row_seconds: Seconds for one more row at full rate, 2 N K / rate, and to write it.
-        startup_rows: Rows' worth of time that the first row costs on top.
+        row_seconds: Seconds of a further row: 2 N K / rate, and writing it.
+        startup_rows: Additional cost of the first row, in rows.
         call_seconds: Seconds to start and join the pool.
-        row_quantum: Rows that the blocks round up to.
-        vector_seconds: Seconds for one row, where it is less: a vector and a matrix are multiplied
-            as fast as memory is read. 0 where that was not measured.
-        correction: What earlier runs of its class say of these figures.
+        row_quantum: Blocks have a multiple of this number of rows.
+        vector_seconds: Seconds of a product of one row, if less: it takes the time of reading B. 0
+            if not measured.
+        correction: Factor from earlier runs of its class.
     """
 
     row_seconds: float
@@ -83,6 +83,6 @@ class CpuCurve:
         return self.correction.factor * seconds
 
     def estimate_rows(self, seconds: float) -> float:
-        """About how many rows take `seconds`."""
+        """Rough number of rows that take `seconds`."""
         rows_seconds = seconds / self.correction.factor - self.call_seconds
         return rows_seconds / self.row_seconds - self.startup_rows

@@ -1,12 +1,14 @@
-"""What the model knows of one machine's CPU: its rates, and what a GPU part leaves of them."""
+"""The CPU of a machine: its rates alone, and in splits with a GPU."""
 
 from dataclasses import dataclass
 from typing import Final
 
+from wavetrim.native.tuned import PACKING_WEIGHT
 from wavetrim.scheduler.problem import Memory
 
 NARROW: Final = 128
-"""Most columns and largest K of a narrow product: neither arithmetic nor writing C bounds it."""
+"""Most columns and largest K of a narrow product, which neither arithmetic nor writing C bounds:
+twice those of the product that calibration measures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,18 +18,16 @@ class CpuRate:
     Attributes:
         dtype: Element type.
         gflops: Rate of the arithmetic, with many rows and all threads.
-        startup_rows: Rows' worth of time that the first row costs on top.
+        startup_rows: Additional cost of the first row, in rows.
         call_seconds: Seconds to start and join the pool.
-        row_quantum: Rows that the blocks round up to.
+        row_quantum: Blocks have a multiple of this number of rows.
         source: Where the figures come from.
-        element_seconds: Seconds that each element of C costs in addition to its arithmetic.
-        write_seconds: Seconds that each takes at least, however short K is: memory must take it.
-        vector_seconds: Seconds for each element of B where there is but one row; 0 if not measured.
-        copy_columns: Columns' worth of arithmetic that it costs BLAS to read a row of A and copy it
-            into its own layout: little for many columns, much for few.
-        narrow_seconds: Seconds for each product of two elements where neither N nor K is above
-            NARROW, in place of arithmetic and elements; 0 if not measured. A must be read and C
-            written at least.
+        element_seconds: Seconds of an element of C in addition to its arithmetic.
+        write_seconds: Least seconds of an element of C for any K: the time to write it.
+        vector_seconds: Seconds of an element of B in products of one row; 0 if not measured.
+        copy_columns: Cost for BLAS to pack a row of A, in columns of arithmetic.
+        narrow_seconds: Seconds of a multiply-add in narrow products (neither N nor K above NARROW),
+            in place of arithmetic and elements; 0 if not measured.
     """
 
     dtype: str
@@ -39,7 +39,7 @@ class CpuRate:
     element_seconds: float = 0.0
     write_seconds: float = 0.0
     vector_seconds: float = 0.0
-    copy_columns: float = 48.0
+    copy_columns: float = PACKING_WEIGHT
     narrow_seconds: float = 0.0
 
 
@@ -49,11 +49,10 @@ class CpuShare:
 
     Attributes:
         memory: The kind of memory.
-        threads: Threads that the CPU part uses then.
-        copiers: Threads that share in each copy between pageable memory and page-locked slabs.
-        stretch: How many times as long the CPU part's arithmetic takes as without the GPU while
-            copies are under way.
-        link_stretch: How many times as long the GPU part's copies take as without the CPU part.
+        threads: Threads of the CPU part.
+        copiers: Threads of each copy between pageable memory and page-locked slabs.
+        stretch: Factor on the time of the CPU part's arithmetic while copies are under way.
+        link_stretch: Factor on the time of the GPU part's copies while the CPU part computes.
         start_seconds: Seconds that the GPU part loses while the CPU part's threads wake up.
     """
 
@@ -70,9 +69,9 @@ class CpuModel:
     """The CPU of the machine.
 
     Attributes:
-        threads: Threads the pool uses with the whole machine to itself.
-        rates: One entry an element type.
-        beside_gpu: At least one entry a kind of memory.
+        threads: Threads of the pool without a GPU part.
+        rates: One entry for each element type.
+        beside_gpu: At least one entry for each kind of memory.
     """
 
     threads: int
@@ -80,5 +79,5 @@ class CpuModel:
     beside_gpu: tuple[CpuShare, ...]
 
     def list_shares(self, memory: Memory) -> tuple[CpuShare, ...]:
-        """The ways to share it with a GPU that is fed from such memory."""
+        """The ways to share it with a GPU whose operands lie in this kind of memory."""
         return tuple(share for share in self.beside_gpu if share.memory == memory)

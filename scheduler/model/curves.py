@@ -9,27 +9,17 @@ from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.schedule import Rates
+from wavetrim.native.tuned import ALONE_SECONDS, LATE_SECONDS
 from wavetrim.scheduler.model.corrections import classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.cpu import NARROW, CpuRate, CpuShare
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
-from wavetrim.scheduler.problem import GemmProblem, Memory
-from wavetrim.scheduler.profile.machine import KernelModel, MachineProfile
-
-FILLED_BYTES: Final = 16 << 20
-"""Bytes of A and B after which copies have reached their rates. What copies lose until then grows
-as the root of their bytes: seen on an H200 from 0.3 to 1000 MB."""
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.machine import KernelModel, LinkModel, MachineProfile
 
 MEMORY_SHARE: Final = 0.9
-"""Share of the device memory that buffers may take; the pipeline asks the driver what is free."""
-
-LATE_SECONDS: Final[dict[Memory, float]] = {"pinned": 0.0, "pageable": 7e-4}
-"""Seconds by which the CPU part of a split starts late: it waits for the GPU's first copies. From
-pageable memory 0.6 to 1.1 ms on an H200."""
-
-ALONE_SECONDS: Final = 2e-5
-"""What a small product costs the calling thread on top of its arithmetic: 12 to 28 µs where the
-product before was up to half a millisecond ago, on an H200's host at 61ac23d."""
+"""Share of the device memory that buffers may take; chosen. The pipeline asks the driver what is
+free."""
 
 
 def build_cpu_curve(
@@ -43,8 +33,8 @@ def build_cpu_curve(
     Args:
         problem: The product.
         profile: The machine.
-        share: The CPU's part of the machine in a split; None for all of it.
-        copying: Share of the GPU part's time in which copies are under way.
+        share: How the CPU is shared in a split; None for the CPU alone.
+        copying: Share of the GPU part's time in which copies are under way, 0…1.
     """
     rate = profile.find_cpu_rate(problem.dtype)
     correction = profile.corrections.find(classify_cpu_run(problem, shared=share is not None))
@@ -59,12 +49,12 @@ def build_cpu_curve(
         slower = fewer * (1 + (share.stretch - 1) * copying)
         flop_seconds *= slower
         narrow_seconds *= slower
-        call_seconds += LATE_SECONDS[problem.memory]
+        call_seconds += find_late_seconds(problem)
         element_seconds *= fewer
     arithmetic_seconds = 2 * problem.k * (problem.n + rate.copy_columns) * flop_seconds
     row_seconds = arithmetic_seconds + problem.n * element_seconds
     if narrow_seconds and max(problem.n, problem.k) <= NARROW:
-        # A must be read at least.
+        # At least the time of reading A.
         row_seconds = problem.k * max(problem.n * narrow_seconds, rate.vector_seconds)
     return CpuCurve(
         row_seconds=max(row_seconds, problem.n * write_seconds),
@@ -77,7 +67,7 @@ def build_cpu_curve(
 
 
 def _build_alone_curve(problem: GemmProblem, rate: CpuRate, threads: int) -> CpuCurve:
-    """The curve of a product that one thread computes, at its part of the rate of all."""
+    """The curve of a product that one thread computes, at its share of the rate of all threads."""
     flops = 2 * problem.k * (problem.n + rate.copy_columns)
     return CpuCurve(row_seconds=flops * threads * 1e-9 / rate.gflops, call_seconds=ALONE_SECONDS)
 
@@ -89,15 +79,15 @@ def build_gpu_curve(
     model: KernelModel,
     sms: int | None = None,
 ) -> GpuCurve:
-    """The GPU's curve with one kernel, and with the machine to itself.
+    """The GPU's curve with one kernel, without a CPU part.
 
     Args:
         problem: The product.
         profile: The machine.
         spec: The kernel.
-        model: Its staircase there.
-        sms: Multiprocessors that it is held to; None for all. A wave then holds as many blocks
-            less, and takes as long.
+        model: The kernel's times on this machine.
+        sms: Limit of multiprocessors; None for all. It reduces the blocks of a wave in proportion,
+            not its time.
     """
     gpu = profile.gpu
     assert gpu is not None, "only a machine with a GPU runs kernels"
@@ -121,7 +111,7 @@ def build_gpu_curve(
 
 
 def build_rates(problem: GemmProblem, profile: MachineProfile, model: KernelModel) -> Rates:
-    """What a machine's link and one kernel take for a product with the machine to itself."""
+    """The rates of a machine's link and one kernel, without a CPU part."""
     gpu, link = profile.gpu, profile.find_link(problem.memory)
     assert gpu is not None, "only a machine with a GPU runs kernels"
     assert link is not None, "a GPU is at the end of a link"
@@ -131,7 +121,7 @@ def build_rates(problem: GemmProblem, profile: MachineProfile, model: KernelMode
         duplex=2 * link.together,
         copy_seconds=link.copy_seconds,
         enqueue_seconds=link.step_seconds,
-        call_seconds=link.call_seconds + find_filled_share(problem) * link.fill_seconds,
+        call_seconds=link.call_seconds + _find_lost_seconds(problem, link),
         launch_seconds=model.launch_seconds,
         wave_seconds=model.wave_seconds,
         depth_seconds=model.wave_k_seconds,
@@ -139,7 +129,17 @@ def build_rates(problem: GemmProblem, profile: MachineProfile, model: KernelMode
     )
 
 
-def find_filled_share(problem: GemmProblem) -> float:
-    """How much of a link's `fill_seconds` the copies of a product lose, 0…1."""
+def find_late_seconds(problem: GemmProblem) -> float:
+    """Seconds by which the CPU part of a split starts late."""
+    return LATE_SECONDS if problem.memory == "pageable" else 0.0
+
+
+def _find_lost_seconds(problem: GemmProblem, link: LinkModel) -> float:
+    """Seconds that copies of A and B lose until they run at their rates.
+
+    All of the link's `fill_seconds` where the link needs longer than that for their bytes, else a
+    share that grows as the root of their bytes: seen on an H200 from 0.3 to 1000 MB.
+    """
     moved_bytes = problem.b_bytes + problem.m * problem.a_row_bytes
-    return sqrt(min(1.0, moved_bytes / FILLED_BYTES))
+    moving_seconds = moved_bytes / (link.in_gbytes_per_second * 1e9)
+    return sqrt(link.fill_seconds * min(link.fill_seconds, moving_seconds))

@@ -1,7 +1,8 @@
 """The GPU's cost curve: the fastest schedule of a product, and of fewer of its rows.
 
-The schedule of all rows is searched for (`kernels/pipeline/cuts.py`); for some smaller numbers of
-rows the same cut is timed. Between these the curve rises in the steps of the kernel's waves.
+For all rows the fastest schedule is searched (`kernels/pipeline/cuts.py`). For a few smaller
+numbers of rows, the knots, the same cut is timed. Between knots the curve rises with the kernel's
+waves.
 """
 
 from bisect import bisect_left
@@ -18,24 +19,23 @@ from wavetrim.scheduler.model.corrections import UNCORRECTED, Correction
 from wavetrim.scheduler.model.waves import WaveGrid, divide_up
 
 _KNOTS: Final = 8
-"""Numbers of rows for which the schedule is timed, all rows among them."""
-
+"""Numbers of rows for which a schedule is timed, including all rows; chosen."""
 
 _PARTS: Final = 32
-"""Panels, and parts of K, that are timed of a product that has more."""
+"""Most panels, and most parts of K, of a schedule that is timed; chosen. Longer ones repeat."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuCurve:
-    """Rows of C → seconds on the GPU, from the caller's memory back into it.
+    """Rows of C → seconds on the GPU, copies from and to the caller's memory included.
 
     Attributes:
-        problem: The product, as the pipeline cuts it.
-        rates: What the link and the kernel take.
-        memory_bytes: Device memory for its buffers.
-        alone_rates: What they take with the machine to itself: by these the cut is chosen.
-        start_seconds: Seconds that are lost while the CPU part starts.
-        correction: What earlier runs of its class say of these figures.
+        problem: The product, for the pipeline.
+        rates: Rates of link and kernel.
+        memory_bytes: Device memory for buffers.
+        alone_rates: Rates without a CPU part, which decide the cut; None if these are `rates`.
+        start_seconds: Seconds lost while the CPU part starts.
+        correction: Factor from earlier runs of its class.
     """
 
     problem: PanelProblem
@@ -53,7 +53,7 @@ class GpuCurve:
 
     @property
     def split_steps(self) -> int | None:
-        """Steps of K in a tile where the kernel splits the last wave along K; else None."""
+        """Steps along K of a tile, if the kernel splits the last wave along K; else None."""
         problem = self.problem
         return divide_up(problem.k, problem.tile_k) if problem.splits_tail else None
 
@@ -64,7 +64,7 @@ class GpuCurve:
 
     @property
     def copying_share(self) -> float:
-        """For how much of their time copies of all rows are under way, 0…1."""
+        """Share of the time of all rows in which copies are under way, 0…1."""
         timeline = self.find_timeline(self.problem.m)
         return min(1.0, timeline.copying_seconds / timeline.seconds)
 
@@ -74,9 +74,9 @@ class GpuCurve:
         """The curve while the CPU part computes other rows.
 
         Args:
-            copy_stretch: How many times as long copies take.
-            start_seconds: What is lost while the CPU part starts.
-            correction: What earlier runs with a CPU part say.
+            copy_stretch: Factor on the time of copies.
+            start_seconds: Seconds lost while the CPU part starts.
+            correction: Factor from earlier runs with a CPU part.
         """
         return replace(
             self,
@@ -92,7 +92,7 @@ class GpuCurve:
         return plan.cut
 
     def find_timeline(self, rows: int) -> Timeline:
-        """When each step of that schedule begins and ends, uncorrected."""
+        """Begin and end of each step of that schedule, uncorrected."""
         outline, plan = self._plan_steps(rows)
         return time_schedule(outline, plan.steps, self.rates)
 
@@ -112,7 +112,7 @@ class GpuCurve:
         return self.rates.find_kernel_seconds(problem, rows, problem.n, problem.k)
 
     def find_least_seconds(self, rows: int) -> float:
-        """What no schedule can go below: the kernel, the copies in and the copies out alone."""
+        """Lower bound for all schedules: the longest of kernel, copies in and copies out."""
         problem, rates = self.problem, self.rates
         in_bytes = (rows + problem.n) * problem.k * problem.item_bytes
         out_bytes = rows * problem.n * problem.item_bytes
@@ -127,12 +127,12 @@ class GpuCurve:
         """Seconds for `rows` rows: 0 without rows, and never less for more rows."""
         if rows == 0:
             return 0.0
-        # What is enqueued before the CPU part starts keeps a longer part busy meanwhile.
+        # In a longer part, steps enqueued earlier keep the GPU busy while the CPU part starts.
         seconds = max(self._find_schedule_seconds(rows), self.start_seconds)
         return self.correction.factor * seconds
 
     def estimate_rows(self, seconds: float) -> float:
-        """About how many rows take `seconds`."""
+        """Rough number of rows that take `seconds`."""
         knots = _time_knots(self.problem, self.rates, self._cut_rates, self.memory_bytes)
         seconds /= self.correction.factor
         before = rows = knot_seconds = 0.0
@@ -179,7 +179,7 @@ def _time_all_rows(
 def _time_knots(
     problem: PanelProblem, rates: Rates, cut_rates: Rates, memory_bytes: int
 ) -> tuple[tuple[int, float], ...]:
-    """Some numbers of rows with their seconds, which never fall; the last are all rows."""
+    """The knots: numbers of rows and their seconds, both rising; the last has all rows."""
     outline, times = _outline(problem, memory_bytes)
     cut = plan_steps(outline, cut_rates, memory_bytes).cut
     all_seconds = _time_all_rows(problem, rates, cut_rates, memory_bytes)
@@ -193,7 +193,7 @@ def _time_knots(
 
 
 def _time_rows(problem: PanelProblem, cut: Cut, rates: Rates, memory_bytes: int) -> float:
-    """Seconds with a cut that was chosen for more rows, or in one step if that is faster."""
+    """Seconds of a cut chosen for more rows, or of a single step if that is faster."""
     whole = take_whole(problem)
     first_rows, panel_rows = min(problem.m, cut.first_rows), min(problem.m, cut.panel_rows)
     clipped = replace(cut, first_rows=first_rows, panel_rows=panel_rows)
@@ -203,10 +203,10 @@ def _time_rows(problem: PanelProblem, cut: Cut, rates: Rates, memory_bytes: int)
 
 @lru_cache(maxsize=256)
 def _outline(problem: PanelProblem, memory_bytes: int) -> tuple[PanelProblem, float]:
-    """A product of fewer steps, and how many times as long the whole one takes.
+    """A part of the product with fewer steps, and the whole product's time as a multiple of it.
 
-    Where memory makes so many steps that to time them all takes long, they repeat: a part of the
-    rows, of the groups of columns and of K stands for all.
+    With little memory a product has very many steps, which repeat. So some of the rows, of the
+    groups of columns and of K stand for all.
     """
     m, n, k = problem.m, problem.n, problem.k
     rows = max(problem.tile_m, divide_up(m, _PARTS))

@@ -1,17 +1,17 @@
 """From a problem to a plan: `candidates`, `split`, `plan`.
 
-- `candidates` are the kernels that run here, can be held to as many multiprocessors as are asked
-  for, and sum as exactly as is asked for: *strict* (IEEE, in the order of k), *library* (as NumPy
-  and cuBLAS, which sums float64 on tensor cores; the default), *float32* or *float64* (errors as of
-  that type, tensor cores allowed). What is only assumed of a kernel never outranks what was
-  measured of another. The fastest come first; ours are preferred to cuBLAS only where they are
-  faster.
-- `split` chooses F: the least T at which the rows that all devices finish within T add up to M.
+- `candidates` are the kernels that run on this GPU, can be held to the requested number of
+  multiprocessors, and have the requested accuracy: *strict* (IEEE, in the order of k), *library*
+  (as NumPy and cuBLAS, which sums float64 on tensor cores; the default), *float32* or *float64*
+  (errors as of sums in that type, tensor cores allowed). If any of them was measured, those whose
+  times are only assumed are left out. The fastest come first; ours come before cuBLAS only if they
+  are faster.
+- `split` chooses F: it finds the least time within which all devices together finish M rows.
   Exact, for any number of devices.
-- `plan` chooses. A split must promise a millisecond and 5% over the better single device, 10% where
-  copies are staged.
+- `plan` compares the GPU alone, the CPU alone and the best split of each kernel. A split must
+  promise 5% over the better single device, 10% where copies are staged.
 
-`cache` keeps plans by shape until runs correct them, `trial` lets one of 50 products run where none
-of its kind has run; `description` shows one as JSON. Each group of numbers in a profile
-names its source, and every plan shows it.
+`cache` keeps plans by shape until runs correct them. `trial` tries another device or kernel, which
+has not run such products yet, for one of 50 products. `description` is a plan as JSON. Each group
+of numbers in a profile names its source, and every plan shows it.
 """

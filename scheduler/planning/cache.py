@@ -1,4 +1,4 @@
-"""Plans that were made before: the same question has the same answer until runs correct it."""
+"""A cache of plans: the same question has the same answer until runs correct it."""
 
 import threading
 from typing import Final, TypeAlias
@@ -10,19 +10,20 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 CAPACITY: Final = 256
-"""Plans that are kept: the shapes that a program asks for over and over are few."""
+"""Plans that are kept; chosen. A program repeats few shapes."""
 
 _Question: TypeAlias = tuple[GemmProblem, PlanOptions, int]
 
 
 class PlanCache:
-    """The plans that were asked for last. Safe to use from several threads.
+    """The plans that were used last. Thread-safe.
 
-    Plans are of two generations. One that is found among the old ones becomes young; when half of
-    the capacity is young, the old ones go. So a plan that is found costs one look, without a lock.
+    Plans have two generations. An old plan that is used again becomes young; once half of the
+    capacity is young, all old plans are dropped. So finding a young plan is one lookup without a
+    lock.
 
     Args:
-        capacity: How many plans are kept at most, at least 2.
+        capacity: Largest number of plans, at least 2.
         explores: Whether one of `TRIAL_INTERVAL` products may be a trial.
     """
 
@@ -37,7 +38,7 @@ class PlanCache:
     def choose_next(
         self, problem: GemmProblem, profile: MachineProfile, options: PlanOptions = NO_OPTIONS
     ) -> Plan:
-        """The plan of a product that is about to run: `choose`, or now and then a trial."""
+        """The plan of a product that runs next: that of `choose`, or now and then a trial."""
         plan = self.choose(problem, profile, options)
         if not self._explores:
             return plan
@@ -50,17 +51,17 @@ class PlanCache:
     def choose(
         self, problem: GemmProblem, profile: MachineProfile, options: PlanOptions = NO_OPTIONS
     ) -> Plan:
-        """As `choose_plan`, which is asked once for each product, profile and options.
+        """The plan of `choose_plan`, which is called once for each product, profile and options.
 
         Args:
             problem: The product.
-            profile: The machine; another object is another profile.
-            options: What is not left to the planner.
+            profile: The machine; compared by identity.
+            options: Options of the plan.
 
         Raises:
-            PlanError: An option cannot be met; refusals are not kept.
+            PlanError: An option cannot be met. Refusals are not cached.
         """
-        # A plan holds its profile, so no other one has its id while the plan is here.
+        # A plan keeps its profile alive, so no other profile has the same id meanwhile.
         question = problem, options, id(profile)
         plan = self._young.get(question)
         if plan is None or not plan.is_current:

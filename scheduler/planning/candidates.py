@@ -1,6 +1,6 @@
-"""The kernels that may compute a product: those that exist, run here and are asked for, ranked.
+"""The kernels that may compute a product, by its options and the machine, ranked by time.
 
-Pure: reads the catalog and a profile. What cannot be met is refused with field, value and limit.
+Pure: reads the catalog and a profile. Refusals name field, value and limit.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,17 +22,17 @@ _LOOSER: Final[dict[str, tuple[str, ...]]] = {
     "float32": ("strict", "library", "float32"),
     "float64": ("strict", "library", "float64"),
 }
-"""Accuracies of the catalog that meet the one that is asked for. In float64, tensor cores are what
-libraries use, too: each product and sum is one of the element type."""
+"""Accuracies of the catalog that meet a requested accuracy. "library" allows tensor cores in
+float64, as libraries use them: they multiply and add in the element type."""
 
 CONSIDERED: Final = 2
-"""Kernels whose schedules are looked at. Each takes the planner some milliseconds, and a kernel
-that is slower by itself than two others seldom has the faster schedule."""
+"""Kernels whose schedules are compared; chosen. Each takes the planner some milliseconds, and a
+kernel that is slower by itself than two others seldom has the faster schedule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A kernel, and its staircase on the machine that is planned for."""
+    """A kernel and its times on the machine."""
 
     spec: KernelSpec
     model: KernelModel
@@ -44,7 +44,7 @@ class RankedKernel:
 
     Attributes:
         spec: The kernel.
-        curve: Rows → seconds with the machine to itself.
+        curve: Rows → seconds without a CPU part.
     """
 
     spec: KernelSpec
@@ -59,18 +59,18 @@ class RankedKernel:
 def find_candidates(
     problem: GemmProblem, profile: MachineProfile, options: PlanOptions
 ) -> tuple[Candidate, ...]:
-    """The kernels that may compute a product; none where the CPU must.
+    """The kernels that may compute a product; empty if only the CPU can.
 
-    Where some of them have been measured, those that are only assumed are left out.
+    If any of them was measured, those whose times are only assumed are left out.
 
     Args:
         problem: The product.
         profile: The machine.
-        options: What is asked of the plan.
+        options: Options of the plan.
 
     Raises:
-        PlanError: Kernel, tile, accuracy or multiprocessors are not what this product can have
-            here.
+        PlanError: The product cannot have this kernel, tile, accuracy or number of multiprocessors
+            on this machine.
     """
     _check_accuracy(problem, options)
     models = profile.index_kernels()
@@ -90,16 +90,16 @@ def find_candidates(
 def rank_kernels(
     problem: GemmProblem, profile: MachineProfile, candidates: Sequence[Candidate], sms: int | None
 ) -> list[RankedKernel]:
-    """The kernels by the seconds they take for all rows, the fastest first.
+    """The fastest kernels by their own time for all rows, without copies.
 
-    Behind a slow link every kernel ends at the same time; among equals the faster one is wanted.
-    Of equally fast ones the library's is: ours must be faster to be preferred.
+    With copies, all kernels take the same time on a slow link. Of equally fast kernels the
+    library's comes first: ours must be faster to be preferred.
 
     Args:
         problem: The product.
         profile: The machine.
-        candidates: The kernels that fit.
-        sms: Multiprocessors that they are held to; None for all.
+        candidates: The kernels to rank.
+        sms: Limit of multiprocessors; None for all.
     """
     kernels = []
     for one in candidates:
@@ -108,13 +108,14 @@ def rank_kernels(
 
     def rank(kernel: RankedKernel) -> tuple[float, bool]:
         seconds = kernel.curve.correction.factor * kernel.curve.kernel_seconds(problem.m)
-        return float(f"{seconds:.9g}"), kernel.spec.accuracy != "library"  # ties are ties
+        # Nine digits: times that differ by rounding are equal.
+        return float(f"{seconds:.9g}"), kernel.spec.accuracy != "library"
 
     return sorted(kernels, key=rank)[:CONSIDERED]
 
 
 def explain_no_kernel(problem: GemmProblem, profile: MachineProfile, options: PlanOptions) -> str:
-    """Why there is no candidate, and what follows."""
+    """Why there is no candidate."""
     if profile.gpu is None:
         reason = "there is no GPU"
     elif not list_kernels(dtype=problem.dtype):
@@ -126,7 +127,7 @@ def explain_no_kernel(problem: GemmProblem, profile: MachineProfile, options: Pl
 
 
 def _check_accuracy(problem: GemmProblem, options: PlanOptions) -> None:
-    """Refuse an accuracy that there is not, or that says nothing about this element type."""
+    """Refuse an unknown accuracy, and one for another element type."""
     accuracy = options.accuracy
     if accuracy is None or accuracy in ("strict", "library", problem.dtype):
         return
@@ -138,7 +139,7 @@ def _check_accuracy(problem: GemmProblem, options: PlanOptions) -> None:
 
 
 def _find_accurate(problem: GemmProblem, options: PlanOptions) -> list[KernelSpec]:
-    """The entries for the element type that are named, or all, as exact as is asked for."""
+    """The named entries, or all, that have the element type and the requested accuracy."""
     if options.kernel == "auto":
         if options.tile is not None:
             raise PlanError("tile", options.tile, 'left out while kernel is "auto"')
@@ -161,7 +162,7 @@ def _find_accurate(problem: GemmProblem, options: PlanOptions) -> list[KernelSpe
 
 
 def _find_named(problem: GemmProblem, options: PlanOptions) -> list[KernelSpec]:
-    """The entries of that name for the element type; one where the tile is named, too."""
+    """The entries of that name and element type; only one if the tile is named."""
     kernel, tile = options.kernel, options.tile
     named = [spec for spec in list_kernels() if spec.name == kernel]
     if not named:
@@ -181,7 +182,7 @@ def _find_named(problem: GemmProblem, options: PlanOptions) -> list[KernelSpec]:
 def _find_held(
     problem: GemmProblem, profile: MachineProfile, options: PlanOptions, candidates: list[Candidate]
 ) -> list[Candidate]:
-    """Those that can be held to some of the multiprocessors."""
+    """The candidates that can be held to the requested number of multiprocessors."""
     if profile.gpu is None:
         raise PlanError("sms", options.sms, "left out: there is no GPU")
     sms, count = options.sms or 0, profile.gpu.sm_count

@@ -1,4 +1,4 @@
-"""A plan as JSON: what the HTTP API, the command line and the engine's messages show of it."""
+"""A plan as JSON, for the HTTP API, the command line and the engine's messages."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,14 +7,15 @@ from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 _NEIGHBOURS = 32
+"""Values of F on each side of the plan's; chosen."""
 
 
 def describe_plan(plan: Plan) -> dict[str, Any]:
-    """The decision and what it promises.
+    """All of a plan: the decision and the prediction.
 
-    Kernel, tile, accuracy and sms are those of the GPU's part, and None when it has no rows.
-    Speed-ups compare the predicted total with the predicted time of one device alone;
-    `speedup_over_gpu` is None where no GPU runs this product.
+    Kernel, tile, accuracy and sms are those of the GPU part; None if it has no rows. Speed-ups are
+    the predicted time of one device alone over the predicted total; `speedup_over_gpu` is None if
+    no GPU can compute the product.
     """
     total = plan.predicted.total_seconds
     gpu_only = plan.gpu_only_seconds
@@ -43,7 +44,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
 
 
 def describe_choice(plan: Plan) -> dict[str, Any]:
-    """What a caller who asked for the product alone is told of its plan."""
+    """The few fields of a plan that are returned with a product."""
     return {
         "f": plan.f,
         "kernel": plan.spec.name if plan.spec else None,
@@ -53,7 +54,7 @@ def describe_choice(plan: Plan) -> dict[str, Any]:
 
 
 def describe_profile(plan: Plan) -> dict[str, Any]:
-    """The figures that this plan was decided from, each with its source."""
+    """The figures of the profile that decided this plan, each with its source."""
     profile: MachineProfile = plan.profile
     rate = profile.find_cpu_rate(plan.problem.dtype)
     model = profile.find_kernel_model(plan.spec) if plan.spec else None
@@ -95,15 +96,15 @@ def describe_profile(plan: Plan) -> dict[str, Any]:
 
 
 def describe_curve(plan: Plan, points: int = 512) -> list[dict[str, float]]:
-    """Seconds over F: every wave boundary, and densely around the chosen F.
+    """Predicted seconds over F, at wave boundaries and densely around the plan's F.
 
     Args:
-        plan: The plan whose curves are drawn.
-        points: The most points to return; wave boundaries are thinned evenly to it.
+        plan: The plan.
+        points: Largest number of points; wave boundaries are thinned evenly.
 
     Returns:
-        Points `{f, gpu_seconds, cpu_seconds, total_seconds}` by rising F; F = 0 is among them
-        when a GPU runs the product, F = M and the plan's own F always.
+        Points `{f, gpu_seconds, cpu_seconds, total_seconds}` by rising F, among them F = M, the
+        plan's F, and F = 0 if a GPU can compute the product.
     """
     problem = plan.problem
     if plan.gpu_curve is None:
@@ -124,7 +125,7 @@ def _describe_point(plan: Plan, f: int) -> dict[str, float]:
 
 
 def _list_boundaries(plan: Plan, room: int) -> Iterable[int]:
-    """F values at which one wave less is needed than for one row less of F, at most `room`."""
+    """At most `room` values of F with which a wave just becomes unnecessary."""
     assert plan.gpu_curve is not None, "only a GPU has waves"
     grid, m = plan.gpu_curve.grid, plan.problem.m
     waves = range(1, grid.count_waves(m))
@@ -133,7 +134,7 @@ def _list_boundaries(plan: Plan, room: int) -> Iterable[int]:
 
 
 def _list_neighbours(plan: Plan) -> set[int]:
-    """F values around the chosen one, in steps of about a thousandth of M."""
+    """Values of F around the plan's, in steps of about a thousandth of M."""
     m, f = plan.problem.m, plan.f
     step = max(1, m // 1024)
     around = range(f - _NEIGHBOURS * step, f + _NEIGHBOURS * step + 1, step)

@@ -1,8 +1,7 @@
-"""The plan: which rows the GPU takes, with which kernel, and how long it should take.
+"""The plan: F, the kernel of the GPU part, and predicted times.
 
-Candidates (the kernels that fit, each with its best F, and the CPU alone) are scored by their
-predicted seconds; the fastest is the choice. Pure: nothing here touches an array
-or a device.
+The CPU alone and each candidate kernel with its best F are compared by predicted seconds, and the
+fastest is chosen. Pure: no array or device is touched.
 """
 
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Final, NamedTuple
 
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.native.tuned import SPLIT_GAIN
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.model.corrections import Correction, classify_gpu_run
 from wavetrim.scheduler.model.cost import CpuCurve, rows_within
@@ -28,34 +28,25 @@ from wavetrim.scheduler.planning.split import split_rows
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 
-WORTHWHILE_GAIN: Final = 0.02
-"""A kernel must promise at least this gain over one that is faster by itself; chosen."""
-
-SPLIT_GAINS: Final[dict[Memory, float]] = {"pinned": 0.05, "pageable": 0.1}
-SPLIT_GAIN_SECONDS: Final = 1e-3
-"""A split must promise both over the better single device, which is the steadier choice: staged
-copies want the CPU's cores as well. On 148 sweeps of an H200 at 0e5a6d6 half of these shares cost
-0.5% in the mean, and 0 to 1 ms make no difference."""
-
 LEAST_CHANGE: Final = 0.02
-"""Smallest relative change of a correction by which a plan is chosen anew; chosen, not measured."""
+"""Smallest relative change of a correction for which a plan is chosen anew; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Seconds that a plan should take: each part, and the longer of the two."""
+    """Predicted seconds of both parts."""
 
     gpu_seconds: float
     cpu_seconds: float
 
     @property
     def total_seconds(self) -> float:
-        """The two parts run at the same time, so the longer one counts."""
+        """Seconds of the longer part: both run at the same time."""
         return max(self.gpu_seconds, self.cpu_seconds)
 
 
 class Span(NamedTuple):
-    """Begin and end of something, in seconds from the call."""
+    """Begin and end in seconds from the call."""
 
     begin: float
     end: float
@@ -68,18 +59,18 @@ class Plan:
     Attributes:
         problem: The product.
         f: Rows of C that the CPU computes, 0…M.
-        spec: The GPU's kernel; None when f is M and no kernel is launched.
-        sms: Multiprocessors that the kernel is held to; None for all.
-        profile: What the decision was made from.
-        predicted: Seconds of the two parts.
-        gpu_curve: Rows → seconds on the GPU in a split with `spec` (or with the kernel it was
-            compared with, when f is M); None when no GPU runs this product.
-        gpu_alone_curve: The same with the machine to itself.
-        share: How the CPU is shared while both compute.
+        spec: The GPU's kernel; None if f is M.
+        sms: Limit of multiprocessors for the kernel; None for all.
+        profile: The machine.
+        predicted: Predicted seconds of both parts.
+        gpu_curve: Rows → seconds on the GPU in a split with `spec`; if f is M, with the kernel that
+            the CPU was compared with. None if no GPU can compute the product.
+        gpu_alone_curve: The same without a CPU part.
+        share: How the CPU is shared in a split.
         cpu_curve: Rows → seconds on the CPU in a split.
-        cpu_alone_curve: Rows → seconds on the CPU with the machine to itself.
-        no_gpu_reason: Why no GPU runs this product; None where one does.
-        pinned: Whether F was given, and the boundary must not move while the plan is run.
+        cpu_alone_curve: Rows → seconds on the CPU without a GPU part.
+        no_gpu_reason: Why no GPU can compute the product; None if one can.
+        pinned: Whether F was given, so that the boundary must not move.
     """
 
     problem: GemmProblem
@@ -102,7 +93,7 @@ class Plan:
         return self.problem.m - self.f
 
     def find_cut(self) -> Cut:
-        """How the GPU part is cut into steps; found once for a shape."""
+        """The cut of the GPU part into steps; cached by shape."""
         curve = self.gpu_curve if self.f else self.gpu_alone_curve
         assert curve is not None, "asked for where rows are left to a GPU"
         return curve.find_cut(self.gpu_rows)
@@ -110,7 +101,7 @@ class Plan:
     def list_queues(self) -> dict[str, tuple[Span, ...]]:
         """What each queue should do when: copies in, kernels, copies out, and the CPU.
 
-        They are those of the schedule's list of steps, stretched to what the plan predicts.
+        From the schedule's list of steps, scaled to the plan's predicted seconds.
         """
         queues: dict[str, tuple[Span, ...]] = {}
         curve = self.gpu_curve if self.f else self.gpu_alone_curve
@@ -126,7 +117,7 @@ class Plan:
 
     @property
     def corrections(self) -> tuple[Correction, ...]:
-        """What earlier runs said of the parts that this plan has, the GPU's first."""
+        """The corrections of the plan's parts, the GPU's first."""
         parts: list[GpuCurve | CpuCurve | None] = [self.gpu_curve, self.cpu_curve]
         if self.f in (0, self.problem.m):
             parts = [self.gpu_alone_curve if self.f == 0 else self.cpu_alone_curve]
@@ -134,7 +125,7 @@ class Plan:
 
     @property
     def is_current(self) -> bool:
-        """Whether runs since have left the corrections about as they were."""
+        """Whether the corrections are still about the same after later runs."""
         find = self.profile.corrections.find
         return all(
             abs(find(one.run_class).factor - one.factor) <= LEAST_CHANGE * one.factor
@@ -148,7 +139,7 @@ class Plan:
 
     @property
     def waves_gpu_only(self) -> int:
-        """Waves if the GPU computed every row."""
+        """Waves if the GPU computed all rows."""
         return self.gpu_curve.grid.count_waves(self.problem.m) if self.gpu_curve else 0
 
     @property
@@ -158,7 +149,7 @@ class Plan:
 
     @property
     def tail_split(self) -> bool:
-        """Whether that wave is to be split along K, and so costs about its filled share."""
+        """Whether that wave will be split along K, so that it costs about its filled share."""
         curve, rows = self.gpu_curve, self.gpu_rows
         if curve is None or curve.split_steps is None or rows == 0:
             return False
@@ -166,7 +157,7 @@ class Plan:
 
     @property
     def gpu_only_seconds(self) -> float | None:
-        """Predicted seconds of the GPU alone; None where no GPU runs this product."""
+        """Predicted seconds of the GPU alone; None if no GPU can compute the product."""
         return self.gpu_alone_curve.seconds(self.problem.m) if self.gpu_alone_curve else None
 
     @property
@@ -175,7 +166,7 @@ class Plan:
         return self.cpu_alone_curve.seconds(self.problem.m)
 
     def predict(self, f: int) -> Prediction:
-        """What another F would take."""
+        """Predicted seconds with another F."""
         if f == self.problem.m:
             return Prediction(0.0, self.cpu_alone_curve.seconds(f))
         gpu = self.gpu_curve if f else self.gpu_alone_curve
@@ -183,7 +174,7 @@ class Plan:
         return Prediction(gpu.seconds(self.problem.m - f), self.cpu_curve.seconds(f))
 
     def move(self, f: int, spec: KernelSpec) -> "Plan":
-        """The same plan with another F, the kernel taking the other rows; without it at F = M."""
+        """The same plan with another F and this kernel, which is dropped if F is M."""
         kernel = spec if f < self.problem.m else None
         return replace(self, f=f, spec=kernel, predicted=self.predict(f))
 
@@ -196,75 +187,80 @@ def choose_plan(
     Args:
         problem: The product.
         profile: The machine.
-        options: What is not left to this choice.
+        options: Options of the plan.
 
     Raises:
-        PlanError: An option cannot be met: the kernel or tile is unknown, cannot run this product
-            here or is not as exact as is asked for, f is outside 0…M, or the GPU's kernels
-            cannot be held to `sms` multiprocessors.
+        PlanError: An option cannot be met: the kernel or tile is unknown, cannot compute this
+            product here or has another accuracy, f is outside 0…M, or kernels cannot be held to
+            `sms` multiprocessors.
     """
     m, f = problem.m, options.f
     if f != "auto" and not 0 <= f <= m:
         raise PlanError("f", f, f'"auto" or 0…{m}, the rows of C')
     candidates = find_candidates(problem, profile, options)
     kernels = rank_kernels(problem, profile, candidates, options.sms)
-    # All that can be the best end about as soon as the fastest.
+    # All plans that can be the best take about as long as that of the first kernel.
     copying = kernels[0].curve.copying_share if kernels else 1.0
-    ways = _list_ways(problem, profile, copying)
+    cpu_plans = _list_cpu_plans(problem, profile, copying)
     if not candidates:
         reason = explain_no_kernel(problem, profile, options)
         if f not in ("auto", m):
             raise PlanError("f", f, f'"auto" or {m}: {reason}')
-        return replace(ways[0], no_gpu_reason=reason)
+        return replace(cpu_plans[0], no_gpu_reason=reason)
     alone_seconds = min(kernel.alone_seconds for kernel in kernels)
-    alone_seconds = min(alone_seconds, ways[0].predicted.total_seconds)
+    alone_seconds = min(alone_seconds, cpu_plans[0].predicted.total_seconds)
     best: Plan | None = None
     for kernel in kernels:
-        # Most kernels need no search for their best F.
-        if best is None or f != "auto" or _can_beat(best, ways, kernel, alone_seconds):
-            plan = _choose_rows(ways, kernel, options, alone_seconds)
-            if best is None or plan.predicted.total_seconds <= _limit_other(best):
+        # The search for the best F is skipped for kernels that cannot win.
+        if best is None or f != "auto" or _can_beat(best, cpu_plans, kernel, alone_seconds):
+            plan = _choose_rows(cpu_plans, kernel, options, alone_seconds)
+            if best is None or _get_total_seconds(plan) < _get_total_seconds(best):
                 best = plan
     assert best is not None, "there is a candidate"
     return best
 
 
-def _can_beat(plan: Plan, ways: Sequence[Plan], kernel: RankedKernel, alone_seconds: float) -> bool:
-    """Whether another kernel, alone or with a split that is worthwhile, may be faster.
+def _can_beat(
+    plan: Plan, cpu_plans: Sequence[Plan], kernel: RankedKernel, alone_seconds: float
+) -> bool:
+    """Whether another kernel may be faster, alone or in a split that promises enough.
 
     Args:
-        plan: The best so far.
-        ways: The plan of the CPU alone, for each way to share it.
-        kernel: The other one.
-        alone_seconds: What the best single device takes, with whichever kernel.
+        plan: The best plan so far.
+        cpu_plans: The plan of the CPU alone, for each way to share the CPU.
+        kernel: The other kernel.
+        alone_seconds: Seconds of the best single device with any kernel.
     """
-    sooner = _limit_other(plan)
+    sooner = _get_total_seconds(plan)
     least_seconds = kernel.curve.find_least_seconds(plan.problem.m)
     if least_seconds <= sooner and kernel.alone_seconds <= sooner:
         return True
-    limit = min(sooner, _limit_split(alone_seconds, plan.problem.memory))
-    return any(_can_end_within(limit, way, kernel) for way in ways)
+    limit = min(sooner, _limit_split(alone_seconds, cpu_plans[0].problem.memory))
+    return any(_can_end_within(limit, cpu_plan, kernel) for cpu_plan in cpu_plans)
 
 
 def _choose_rows(
-    ways: Sequence[Plan], kernel: RankedKernel, options: PlanOptions, alone_seconds: float
+    cpu_plans: Sequence[Plan], kernel: RankedKernel, options: PlanOptions, alone_seconds: float
 ) -> Plan:
-    """The best plan with one kernel, or the one with F as it is given.
+    """The best plan with one kernel, or the plan with the given F.
 
-    A split must be worthwhile against the best single device, which may have another kernel.
+    A split must promise its gain over the best single device, which may use another kernel.
     """
-    m = ways[0].problem.m
+    m = cpu_plans[0].problem.m
     if options.f != "auto":
-        given = [_take_way(way, kernel, options).move(options.f, kernel.spec) for way in ways]
-        return replace(min(given, key=_tell_total_seconds), pinned=True)
-    first = _take_way(ways[0], kernel, options)
-    alone, memory = first.move(0, kernel.spec), first.problem.memory
-    chosen = min(alone, first, key=_tell_total_seconds)
-    limit = _limit_split(alone_seconds, memory)
-    for way in ways:
-        if not _can_end_within(limit, way, kernel):
+        given = [
+            _add_kernel(cpu_plan, kernel, options).move(options.f, kernel.spec)
+            for cpu_plan in cpu_plans
+        ]
+        return replace(min(given, key=_get_total_seconds), pinned=True)
+    first = _add_kernel(cpu_plans[0], kernel, options)
+    alone = first.move(0, kernel.spec)
+    chosen = min(alone, first, key=_get_total_seconds)
+    limit = _limit_split(alone_seconds, cpu_plans[0].problem.memory)
+    for cpu_plan in cpu_plans:
+        if not _can_end_within(limit, cpu_plan, kernel):
             continue
-        plan = _take_way(way, kernel, options)
+        plan = _add_kernel(cpu_plan, kernel, options)
         assert plan.gpu_curve is not None, "a kernel has been taken"
         plan = plan.move(split_rows(m, [plan.gpu_curve, plan.cpu_curve])[1], kernel.spec)
         if plan.predicted.total_seconds <= limit:
@@ -272,53 +268,53 @@ def _choose_rows(
     return chosen
 
 
-def _can_end_within(seconds: float, way: Plan, kernel: RankedKernel) -> bool:
-    """Whether a split may end so soon; most kernels need no search for their best F."""
-    m = way.problem.m
-    rows = m - rows_within(way.cpu_curve, seconds, m)
+def _can_end_within(seconds: float, cpu_plan: Plan, kernel: RankedKernel) -> bool:
+    """Whether a split may end within `seconds`; cheaper than the search for the best F."""
+    m = cpu_plan.problem.m
+    rows = m - rows_within(cpu_plan.cpu_curve, seconds, m)
     if rows == m or kernel.curve.find_least_seconds(rows) > seconds:
         return False
-    return _share_with_cpu(way, kernel).seconds(rows) <= seconds
+    return _share_with_cpu(cpu_plan, kernel).seconds(rows) <= seconds
 
 
-def _share_with_cpu(way: Plan, kernel: RankedKernel) -> GpuCurve:
+def _share_with_cpu(cpu_plan: Plan, kernel: RankedKernel) -> GpuCurve:
     """The kernel's curve while the CPU part computes other rows."""
-    curve, share, problem = kernel.curve, way.share, way.problem
+    curve, share, problem = kernel.curve, cpu_plan.share, cpu_plan.problem
     run_class = classify_gpu_run(problem, curve.problem, curve.rates, kernel.spec, shared=True)
     return curve.disturb(
         copy_stretch=share.link_stretch,
         start_seconds=share.start_seconds,
-        correction=way.profile.corrections.find(run_class),
+        correction=cpu_plan.profile.corrections.find(run_class),
     )
 
 
-def _take_way(way: Plan, kernel: RankedKernel, options: PlanOptions) -> Plan:
-    """The plan of the CPU alone that can be moved to rows for this kernel."""
-    shared = _share_with_cpu(way, kernel)
-    return replace(way, gpu_curve=shared, gpu_alone_curve=kernel.curve, sms=options.sms)
+def _add_kernel(cpu_plan: Plan, kernel: RankedKernel, options: PlanOptions) -> Plan:
+    """The plan of the CPU alone with this kernel's curves, to be moved to another F."""
+    shared = _share_with_cpu(cpu_plan, kernel)
+    return replace(cpu_plan, gpu_curve=shared, gpu_alone_curve=kernel.curve, sms=options.sms)
+
+
+def find_split_gain(memory: Memory) -> float:
+    """Share of the better single device's time that a split must promise to save."""
+    return SPLIT_GAIN * (2 if memory == "pageable" else 1)
 
 
 def _limit_split(alone_seconds: float, memory: Memory) -> float:
-    """What a split may take at most where a single device takes so long."""
-    return min(alone_seconds * (1 - SPLIT_GAINS[memory]), alone_seconds - SPLIT_GAIN_SECONDS)
+    """Longest time of a split if the better single device takes `alone_seconds`."""
+    return alone_seconds * (1 - find_split_gain(memory))
 
 
-def _limit_other(plan: Plan) -> float:
-    """What a plan with a kernel that is slower by itself may take at most to be preferred."""
-    return plan.predicted.total_seconds * (1 - WORTHWHILE_GAIN)
-
-
-def _tell_total_seconds(plan: Plan) -> float:
+def _get_total_seconds(plan: Plan) -> float:
     return plan.predicted.total_seconds
 
 
-def _list_ways(problem: GemmProblem, profile: MachineProfile, copying: float) -> list[Plan]:
-    """The plan of the CPU alone, once for each way to share it with the GPU.
+def _list_cpu_plans(problem: GemmProblem, profile: MachineProfile, copying: float) -> list[Plan]:
+    """The plan of the CPU alone, once for each way to share the CPU with the GPU.
 
     Args:
         problem: The product.
         profile: The machine.
-        copying: For how much of its time the GPU copies.
+        copying: Share of the GPU part's time in which copies are under way.
     """
     alone = build_cpu_curve(problem, profile)
     return [

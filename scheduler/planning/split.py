@@ -1,4 +1,4 @@
-"""Who computes how many rows: the split that finishes first."""
+"""The split that finishes first: the number of rows for each device."""
 
 import math
 from collections.abc import Sequence
@@ -7,21 +7,21 @@ from wavetrim.scheduler.model.cost import CostCurve, rows_within
 
 
 def split_rows(m: int, curves: Sequence[CostCurve]) -> tuple[int, ...]:
-    """Divide `m` rows over devices so that the last one to finish finishes as early as possible.
+    """Divide `m` rows among devices so that the last one finishes as early as possible.
 
-    The answer is exact for any non-decreasing curves. The smallest feasible time T is a value
-    that some curve takes, T being feasible when the rows that all devices finish within T reach
-    `m`; on each curve the least such value is found by bisection over its rows. Two devices need
-    one bisection: where they end at the same time. The devices then
-    take, in order, all that they finish within T, so among equally fast splits the one that
-    leaves the fewest rows to the last device (the CPU, hence the smallest F) is returned.
+    Exact for any non-decreasing curves. A time T is feasible if all devices together finish `m`
+    rows within T. The least feasible T is a value of one of the curves, so it is found by bisection
+    over the rows of each curve. Two devices need a single bisection, for the rows with which they
+    finish at the same time. Each device, in order, then takes all rows that it finishes within T.
+    So of equally fast splits the one with the fewest rows for the last device, the CPU, is
+    returned: the smallest F.
 
     Args:
         m: Rows to divide, at least 0.
-        curves: One curve a device, at least one; GPUs first, the CPU last.
+        curves: A curve for each device, at least one; GPUs first, the CPU last.
 
     Returns:
-        Rows for each device, in the order of `curves`; they add up to `m`.
+        Rows for each device, in the order of `curves`; their sum is `m`.
     """
     if len(curves) == 2:
         best = _find_meeting(m, *curves)
@@ -40,7 +40,7 @@ def split_rows(m: int, curves: Sequence[CostCurve]) -> tuple[int, ...]:
 
 
 def _find_meeting(m: int, first: CostCurve, second: CostCurve) -> float:
-    """The least time of two devices: where the one curve falls below the other, or just before."""
+    """The least time of two devices: at the rows where their curves cross, or just before."""
     before, after = -1, m
     while after - before > 1:
         middle = (before + after) // 2
@@ -57,9 +57,9 @@ def _find_meeting(m: int, first: CostCurve, second: CostCurve) -> float:
 def _find_least_feasible(
     m: int, curve: CostCurve, curves: Sequence[CostCurve], bound: float
 ) -> float:
-    """The least value of `curve` within which all of `curves` finish `m` rows together.
+    """The least value of `curve` that is feasible for `curves` together.
 
-    Only values below `bound` are looked for: infinity when there is none.
+    Infinity if no value below `bound` is.
     """
     infeasible, feasible = -1, rows_within(curve, math.nextafter(bound, 0.0), m)
     if not _is_feasible(m, curves, curve.seconds(feasible)):

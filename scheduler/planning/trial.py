@@ -1,7 +1,7 @@
-"""A trial: a plan that should be about as fast, on what has not run for such products yet.
+"""Trials: plans that should be about as fast, with a kernel or device that has not run yet.
 
-A prediction that nothing has corrected may be too high, and then what it speaks of never runs. So
-now and then a product goes there instead.
+A prediction without runs may be too high; then its kernel or device is never chosen, and the
+prediction never corrected. So now and then a product runs there.
 """
 
 from dataclasses import replace
@@ -12,18 +12,18 @@ from wavetrim.scheduler.planning.candidates import find_candidates, rank_kernels
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
 
 TRIAL_EXCESS: Final = 0.1
-"""Share by which a trial may be predicted to take longer than the best plan; chosen."""
+"""Largest predicted excess of a trial over the best plan, as a share of its time; chosen."""
 
 TRIAL_INTERVAL: Final = 50
-"""One of this number of products may be a trial: 0.2% of all time if predictions hold; chosen."""
+"""Products for each trial: trials cost at most 0.2% of the time if predictions hold; chosen."""
 
 
 def find_trial(plan: Plan, options: PlanOptions) -> Plan | None:
-    """The trial in place of a plan; None where all that comes close has run.
+    """A trial in place of a plan; None if all kernels and devices that come close have run.
 
     Args:
         plan: The best plan.
-        options: What it was chosen with.
+        options: The options that it was chosen with.
     """
     if options.f != "auto":
         return None

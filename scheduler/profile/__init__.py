@@ -1,7 +1,6 @@
-"""What is known of a machine: `machine`, from a calibration, from `presets`, or by `estimate`.
+"""The profile of a machine: `machine`, from a calibration, from `presets`, or by `estimate`.
 
-`store` finds and keeps the profile that holds, `history` the runs that correct it; `provider` is
-the one place that both are asked from.
-Each group of its numbers names its source: measured here (`wavetrim calibrate`), taken from a data
-sheet, or estimated by a stated rule.
+`store` finds and stores profiles, `history` keeps the runs that correct them, and `provider` gives
+all others the current profile with its corrections. Each group of numbers names its source:
+measured here (`wavetrim calibrate`), from a data sheet, or estimated by a stated rule.
 """

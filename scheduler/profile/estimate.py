@@ -1,9 +1,13 @@
-"""Figures for what was not measured, each by a stated rule, so that a plan can always be made."""
+"""The machine that is assumed: figures for what was not measured, each by a stated rule.
+
+With them a plan can always be made. A calibration takes their place, and runs correct them, so they
+are no tuned numbers (`native/tuned.py`).
+"""
 
 from typing import Final
 
 from wavetrim.kernels.catalog import KernelSpec, list_kernels
-from wavetrim.kernels.transfer.host_library import STAGING_THREADS
+from wavetrim.native.tuned import STAGING_THREADS
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate, CpuShare
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, Memory
 from wavetrim.scheduler.profile.machine import GpuModel, KernelModel, LinkModel
@@ -26,53 +30,55 @@ PEAK_SHARE: Final[dict[tuple[str, str], float]] = {
     ("cublas", "float64"): 0.90,
     ("cublas", "float16"): 0.73,
 }
-"""Share of the data sheet's peak that a kernel reaches, as measured on an H200. In float32 the
-tensor kernel passes the peak of float32 arithmetic: it multiplies in bfloat16."""
+"""Share of the data sheet's peak that each kernel reached on an H200. The float32 tensor kernel
+exceeds the peak of float32 arithmetic because it multiplies in bfloat16."""
 
 TILE_SHARE: Final = {("bulk", "float32", "128x128x16"): 0.75}
-"""Where a tile reaches another share than the kernel's first one."""
+"""Share of tiles that differ from their kernel's first tile."""
 
 LAUNCH_SECONDS: Final = 5e-6
+"""Latency of a kernel launch."""
+
 LINK_SHARE: Final[dict[Memory, float]] = {"pageable": 0.75, "pinned": 0.85}
-"""Share of the rate of the link's standard that copies keep up, seen on an H200 with 16 cores."""
+"""Rate of copies as a share of the link standard's, seen on an H200 with 16 cores."""
 
 CALL_SECONDS: Final[dict[Memory, float]] = {"pageable": 300e-6, "pinned": 50e-6}
 STEP_SECONDS: Final[dict[Memory, float]] = {"pageable": 30e-6, "pinned": 10e-6}
 COPY_SECONDS: Final[dict[Memory, float]] = {"pageable": 40e-6, "pinned": 8e-6}
-"""Seconds that the calling thread takes for a step, and that pass until a copy's first byte moves.
-Chosen, not fitted: with them, and a fixed cost of a call that was fitted, the recurrence is off by
-2.8% (pinned) and 7.6% (pageable) in the median of 104 products of an H200 at 0e5a6d6; 10 to 60 µs a
-step make no difference there."""
+"""Fixed cost of a call, time of the calling thread for a step, and latency of a copy. The last two
+are chosen: with them, and a fitted fixed cost of a call, the recurrence is off by 2.8% (pinned) and
+7.6% (pageable) in the median of 104 products of an H200 at 0e5a6d6; 10 to 60 µs a step make no
+difference there."""
 
 CPU_THREAD_GFLOPS: Final = 60.0
-"""float32 on one thread: 16 lanes, 2 operations, 2.5 GHz, three quarters of it kept up."""
+"""Rate of float32 on one thread: three quarters of 16 lanes x 2 operations x 2.5 GHz."""
 
 PINNED_STRETCH: Final = 1.02
-"""How many times as long copies take in a split: those of page-locked memory need no core,
-and share only the memory."""
+"""Factor on the time of page-locked copies in a split: they need no core and share only memory."""
 
 START_SECONDS: Final = 5e-4
-"""What the GPU part loses while threads of the CPU part wake up."""
+"""Time that the GPU part loses while threads of the CPU part wake up."""
 
 COPIER_GBYTES_PER_SECOND: Final = 8.0
-"""What a thread adds to each of both ways between pageable memory and page-locked slabs."""
+"""Rate of one thread between pageable memory and page-locked slabs, in each direction."""
 
 STAGED_STRETCH: Final = 1.4
-"""How many times as long staged copies take in a split, with any number of copying threads."""
+"""Least factor on the time of staged copies in a split, for any number of copy threads."""
 
 CPU_WRITE_GBYTES_PER_SECOND: Final = 4.0
-"""What one thread writes of C where K is short."""
+"""Rate at which one thread writes C if K is short."""
 
 TOGETHER: Final[dict[Memory, float]] = {"pageable": 0.7, "pinned": 0.59}
-"""Copies both ways at once, as on an H200: staged ones share threads, which keep up with most of
-both; of page-locked memory the link carries 93 GB/s both ways, and 55 one way."""
+"""Time of copies both ways at once over that of one after the other, as on an H200: staged copies
+share threads; page-locked ones reach 93 GB/s both ways and 55 one way."""
 
 _THREADS_AN_SM: Final = 1024
 _BLOCKS_AN_SM: Final = 16
+"""Threads and blocks that are assumed to fill a multiprocessor."""
 
 
 def estimate_kernels(gpu: GpuModel) -> tuple[KernelModel, ...]:
-    """Staircases of every kernel that a GPU can run, from its data sheet."""
+    """Times of all kernels that a GPU can run, from its data sheet."""
     return tuple(
         estimate_kernel(gpu, spec)
         for spec in list_kernels(compute_capability=gpu.compute_capability)
@@ -80,10 +86,10 @@ def estimate_kernels(gpu: GpuModel) -> tuple[KernelModel, ...]:
 
 
 def estimate_kernel(gpu: GpuModel, spec: KernelSpec) -> KernelModel:
-    """The staircase of one kernel: a wave's operations over the kernel's share of the peak.
+    """Times of one kernel: a wave's operations over the kernel's share of the peak.
 
-    A block of a small tile does not fill a multiprocessor, so as many are taken to run there as
-    its threads allow; from 1024 threads, or with register tiles, one block fills it.
+    A block of 1024 threads, or with register tiles, fills a multiprocessor. Of smaller blocks as
+    many run there as their threads allow.
     """
     blocks = min(_BLOCKS_AN_SM, max(1, _THREADS_AN_SM // spec.threads))
     slots = gpu.sm_count * (1 if spec.tiling or spec.source is None else blocks)
@@ -114,7 +120,7 @@ def _find_peak_gflops(gpu: GpuModel, spec: KernelSpec) -> float:
 
 
 def estimate_links(gpu: GpuModel) -> tuple[LinkModel, ...]:
-    """The link at the share of its standard's rate that copies keep up, by kind of memory."""
+    """The links for each kind of memory, from the rate of the GPU's link standard."""
     standard = gpu.link_gbytes_per_second
     return tuple(
         LinkModel(
@@ -132,7 +138,7 @@ def estimate_links(gpu: GpuModel) -> tuple[LinkModel, ...]:
 
 
 def estimate_cpu(threads: int, gpu: GpuModel | None = None) -> CpuModel:
-    """A CPU of which only the number of usable threads is known, and the GPU that it feeds."""
+    """A CPU with this number of usable threads, and the GPU that it feeds."""
     rates = tuple(
         CpuRate(
             dtype=dtype,
@@ -150,17 +156,16 @@ def estimate_cpu(threads: int, gpu: GpuModel | None = None) -> CpuModel:
 
 
 def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuShare, ...]:
-    """How the CPU is shared with a GPU that is fed from either kind of memory.
+    """How the CPU is shared in a split, for each kind of memory.
 
-    One core is left to the thread that launches. Copies of pageable memory need cores, too, but
-    not for long: another one is left to them where there are 16, and all that copy take more when
-    they want them. On an H200 with 16 cores fewer threads that compute, 11 to 13, or fewer that
-    copy, 2 to 6, were slower at nearly all of eight products that a GPU held to 4 or 8
-    multiprocessors shared with them.
+    One core is left for the launching thread, and from 16 cores on another for staged copies, whose
+    threads preempt computing threads when they need more. On an H200 with 16 cores fewer computing
+    threads (11 to 13) or fewer copy threads (2 to 6) were slower at nearly all of eight products,
+    with the GPU held to 4 or 8 multiprocessors.
 
     Args:
-        threads: Cores that there are.
-        link_gbytes_per_second: What the link transfers one way; 0 where there is none.
+        threads: Usable cores.
+        link_gbytes_per_second: Rate of the link in one direction; 0 without a GPU.
     """
     left = max(1, threads - max(1, threads // 8))
     copiers = min(STAGING_THREADS, threads)
@@ -179,10 +184,9 @@ def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuSha
 
 
 def _compare_with_float32(dtype: str) -> float:
-    """Rate of an element type on the CPU path as a multiple of float32's.
+    """Rate of an element type on the CPU, as a multiple of float32's.
 
-    Small integers and float16 are multiplied as floats after a conversion; the larger integers
-    have no BLAS.
+    float16 and integers of 8 and 16 bits are converted to floats. Larger integers have no BLAS.
     """
     if dtype in ("float32", "float16"):
         return 1.0

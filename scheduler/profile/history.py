@@ -1,8 +1,8 @@
-"""The runs of a machine: measured against predicted seconds, kept next to its profile.
+"""The runs of a machine: ratios of measured to predicted seconds, stored next to its profile.
 
-A history belongs to a file that is named for GPU, driver, libraries and threads, and to the profile
-that the predictions came from. Where either is another, it begins anew. Several processes may share
-the file: each adds its own runs to what the file holds.
+A history belongs to one profile. Its file is named for GPU, driver, libraries and threads; with
+another file or another profile, an empty history begins. Several processes may share the file: each
+adds its own runs.
 """
 
 import contextlib
@@ -25,21 +25,21 @@ logger = logging.getLogger(__name__)
 FORMAT_VERSION: Final = 1
 
 KEPT_RUNS: Final = 15
-"""Newest runs of a class that its median is from."""
+"""Runs of a class that are kept, the newest, for its median; chosen."""
 
 KEPT_CLASSES: Final = 256
-"""Classes that are kept; the one that ran longest ago goes first."""
+"""Classes that are kept; the one that ran longest ago is dropped first. Chosen."""
 
 SAVE_SECONDS: Final = 5.0
-"""Least time from one writing of the file to the next."""
+"""Least time between two writes of the file; chosen."""
 
 
 class RunHistory:
-    """Runs by class, and the factors that follow from them. Safe to use from several threads.
+    """Runs by class, and the factors that follow from them. Thread-safe.
 
     Args:
-        path: The file, kept if its folder is there; None to keep the runs for this process only.
-        basis: What predictions are made from: runs on another basis are forgotten.
+        path: The file, written if its folder exists; None to keep runs for this process only.
+        basis: Identifies the profile of the predictions; runs of another basis are ignored.
         clock: Monotonic seconds.
     """
 
@@ -70,7 +70,7 @@ class RunHistory:
         return run_class in self._runs
 
     def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
-        """Count a run: what it should have taken uncorrected, and what it took."""
+        """Record a run: its uncorrected prediction, and its measured time."""
         if predicted_seconds <= 0 or measured_seconds <= 0:
             return
         ratio = round(math.log(measured_seconds / predicted_seconds), 4)
@@ -95,7 +95,7 @@ class RunHistory:
         return [self.find(one) for one in classes]
 
     def refresh(self) -> None:
-        """Take what other processes have written, looked for once a second at most."""
+        """Read what other processes have written; at most once a second."""
         if self._path is None or self._clock() < self._refreshed_seconds + 1:
             return
         with self._lock:
@@ -103,7 +103,7 @@ class RunHistory:
             self._merge()
 
     def save(self) -> None:
-        """Write the runs, with those that other processes have written meanwhile."""
+        """Write all runs, including those that other processes have written meanwhile."""
         if self._path is None:
             return
         with self._lock:
@@ -133,7 +133,7 @@ class RunHistory:
         return Correction(run_class, estimate_factor(samples), runs=samples[-1][0])
 
     def _merge(self) -> None:
-        """Begin again with what the file holds, if others have written it, and add what is new."""
+        """If another process has written the file, read it and add the unsaved runs."""
         stamp = self._read_stamp()
         if stamp is None or stamp == self._seen_stamp:
             return
@@ -147,7 +147,7 @@ class RunHistory:
             self._add(run_class, ratio)
 
     def _load(self) -> list[tuple[RunClass, list[float]]] | None:
-        """What the file holds; None where it is of another basis, or cannot be read."""
+        """The runs in the file; None if it has another basis or cannot be read."""
         assert self._path is not None, "there is a file"
         try:
             document: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))

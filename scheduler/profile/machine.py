@@ -1,7 +1,7 @@
-"""What the model knows of one machine: its GPU, the link to it, the kernels on it, its CPU.
+"""The profile of a machine: GPU, links, kernels and CPU.
 
-Every group of numbers carries a `source`: the data sheet it was taken from, the rule it was
-derived by, or when it was measured here.
+Each group of numbers has a `source`: the data sheet, the rule of its estimate, or the time of its
+measurement on this machine.
 """
 
 from collections.abc import Mapping
@@ -19,20 +19,19 @@ FORMAT_VERSION = 4
 
 @dataclass(frozen=True, slots=True)
 class GpuModel:
-    """A GPU as a data sheet gives it.
+    """The data sheet of a GPU.
 
     Attributes:
-        name: Name a user asks for it by.
+        name: Name, also for options.
         sm_count: Streaming multiprocessors.
         compute_capability: Major and minor number.
         clock_mhz: Boost clock of the multiprocessors.
         memory_bytes: Device memory.
         memory_gbytes_per_second: Device memory bandwidth, 1e9 bytes a second.
-        link_gbytes_per_second: Host link, each way, 1e9 bytes a second, as its standard gives it.
+        link_gbytes_per_second: Host link in each direction by its standard, 1e9 bytes a second.
         float32_gflops: Peak of the float32 units (no tensor cores).
         float64_gflops: Peak of the float64 units (no tensor cores).
-        float64_tensor_gflops: Peak of float64 on tensor cores; the same as `float64_gflops`
-            where they have none.
+        float64_tensor_gflops: Peak of float64 on tensor cores; `float64_gflops` without them.
         float16_tensor_gflops: Peak of dense float16 on tensor cores, accumulated in float32.
         source: Where the figures come from.
     """
@@ -53,18 +52,18 @@ class GpuModel:
 
 @dataclass(frozen=True, slots=True)
 class KernelModel:
-    """The staircase of one kernel on one GPU.
+    """Times of one kernel on one GPU: a staircase over waves.
 
     Attributes:
         kernel: Name in the catalog.
         dtype: Element type.
-        tile: The spec's tile as text, rows x columns x K step.
-        slots: Blocks a wave holds on the whole GPU, as the staircase shows it.
-        launch_seconds: Seconds until the first wave runs.
+        tile: Its tile as text, rows x columns x step along K.
+        slots: Blocks of a wave on the whole GPU, as the staircase shows them.
+        launch_seconds: Latency of a launch.
         wave_seconds: Seconds of one wave that do not depend on K.
         wave_k_seconds: Seconds of one wave for each unit of K.
         source: Where the figures come from.
-        assumed: Whether they were derived from a data sheet rather than measured.
+        assumed: Whether they were estimated from a data sheet, not measured.
     """
 
     kernel: str
@@ -84,20 +83,19 @@ class KernelModel:
 
 @dataclass(frozen=True, slots=True)
 class LinkModel:
-    """The way between one kind of host memory and the GPU's, as the pipeline goes it.
+    """The link between one kind of host memory and the GPU, staging included.
 
     Attributes:
         memory: The kind of host memory.
-        in_gbytes_per_second: Caller's memory to GPU, staging included, 1e9 bytes a second.
-        out_gbytes_per_second: GPU to caller's memory, staging included.
-        call_seconds: Seconds that one call of the pipeline costs beyond its bytes and steps.
+        in_gbytes_per_second: Rate to the GPU, 1e9 bytes a second.
+        out_gbytes_per_second: Rate from the GPU.
+        call_seconds: Fixed cost of a call of the pipeline, without steps and bytes.
         source: Where the figures come from.
-        step_seconds: Seconds that the calling thread takes to enqueue a step of the pipeline.
-        copy_seconds: Seconds until a copy's first byte moves.
-        together: What copies in and out take at the same time, as a share of what they take one
-            after the other: 0.5 where neither way holds up the other, 1 where they take turns.
-        fill_seconds: Seconds that copies lose until they run at their rates; less of it where they
-            are too small to get there.
+        step_seconds: Time of the calling thread to enqueue a step.
+        copy_seconds: Latency of a copy.
+        together: Time of copies in and out at the same time over that of one after the other: 0.5
+            if the directions are independent, 1 if they take turns.
+        fill_seconds: Most seconds that copies lose until they run at their rates.
     """
 
     memory: Memory
@@ -113,18 +111,18 @@ class LinkModel:
 
 @dataclass(frozen=True, slots=True)
 class MachineProfile:
-    """All that a plan is decided from.
+    """All figures of a machine that decide plans.
 
     Attributes:
         device: Name of the GPU, or "cpu".
-        source: One line that says where the profile as a whole comes from.
+        source: One line on the origin of the whole profile.
         cpu: The CPU.
-        gpu: The GPU; None where there is none.
-        links: The ways to it, one a kind of memory; none where there is no GPU.
-        kernels: Staircases, one a kernel, element type and tile.
-        key: What a measured profile was measured on (GPU UUID, driver, libraries).
-        measured_at: ISO 8601 time of the measurement; None for a preset.
-        corrections: What earlier runs say of its predictions; no part of the document.
+        gpu: The GPU; None without one.
+        links: A link for each kind of memory; none without a GPU.
+        kernels: Times of each kernel, element type and tile.
+        key: GPU UUID, driver, libraries and threads of a measured profile.
+        measured_at: ISO 8601 time of the measurement; None if it was not measured.
+        corrections: Corrections of its predictions from earlier runs; not in the document.
     """
 
     device: str
@@ -138,15 +136,15 @@ class MachineProfile:
     corrections: Corrections = field(default=NO_CORRECTIONS, compare=False, repr=False)
 
     def find_kernel_model(self, spec: KernelSpec) -> KernelModel | None:
-        """The staircase of `spec`; None when this machine does not run it."""
+        """The times of a kernel; None if this machine cannot run it."""
         return next((model for model in self.kernels if model.fits(spec)), None)
 
     def index_kernels(self) -> dict[tuple[str, str, str], KernelModel]:
-        """The staircases by kernel, element type and tile: to look many up at once."""
+        """The times of all kernels, by name, element type and tile."""
         return {(model.kernel, model.dtype, model.tile): model for model in self.kernels}
 
     def find_link(self, memory: Memory) -> LinkModel | None:
-        """The way from such memory to the GPU; None where there is no GPU."""
+        """The link for a kind of memory; None without a GPU."""
         return next((link for link in self.links if link.memory == memory), None)
 
     def find_cpu_rate(self, dtype: str) -> CpuRate:
@@ -164,7 +162,7 @@ class MachineProfile:
         """Read a profile that `as_dict` wrote.
 
         Raises:
-            ProfileError: The document has another format, or lacks something.
+            ProfileError: The document has another format, or a field is missing.
         """
         try:
             return _read_profile(document)
@@ -194,6 +192,6 @@ def _read_profile(document: Mapping[str, Any]) -> MachineProfile:
 
 
 def _pick(document: Mapping[str, Any], kind: type) -> dict[str, Any]:
-    """What a dataclass has of a document; earlier versions measured more."""
+    """The fields of a dataclass in a document, which may have more of them."""
     names = {one.name for one in fields(kind)}
     return {name: value for name, value in document.items() if name in names}

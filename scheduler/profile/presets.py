@@ -1,8 +1,8 @@
-"""GPUs that can be planned for without being there, from their makers' data sheets.
+"""Data sheets of GPUs, to plan for them on any machine.
 
-Peaks are those of the plain float32 and float64 units unless a field says tensor; they equal
-multiprocessors x lanes x 2 x boost clock. Link figures are the PCIe standard's for sixteen lanes
-in one direction (15.8, 31.5 and 63 GB/s for generations 3, 4 and 5).
+Peaks are multiprocessors x lanes x 2 x boost clock of the plain float32 and float64 units, unless
+a field says tensor. Links have the PCIe standard's rate for sixteen lanes in one direction (15.8,
+31.5 and 63 GB/s for generations 3, 4 and 5).
 """
 
 from typing import Final
@@ -72,7 +72,7 @@ PRESETS: Final[tuple[GpuModel, ...]] = (
         " CUDA runtime reports them",
     ),
 )  # fmt: skip
-"""One entry a GPU, in the order a list shows them."""
+"""One entry for each GPU, in the order of lists."""
 
 CUDA_NAMES: Final[dict[str, str]] = {
     "NVIDIA H200": "H200",
@@ -89,11 +89,11 @@ CUDA_NAMES: Final[dict[str, str]] = {
     "NVIDIA GeForce RTX 5090": "RTX 5090",
     "NVIDIA B200": "B200",
 }
-"""The names under which the CUDA runtime reports these GPUs."""
+"""Name by the CUDA runtime → name of the preset."""
 
 
 def find_preset(name: str) -> GpuModel | None:
-    """The preset of that name, or of that CUDA device name; letter case and spaces are free."""
+    """The preset of a name, or of a CUDA device name; case, spaces, hyphens and _ are ignored."""
     wanted = _fold(name)
     for cuda_name, preset_name in CUDA_NAMES.items():
         if _fold(cuda_name) == wanted:

@@ -1,7 +1,7 @@
-"""The one provider of the profile that products are planned with.
+"""The provider of profiles for engine, plan routes, job checks and command line.
 
-Engine, plan routes, job checks and command line ask it, so all of them see a new calibration at
-once: the stored profile's file is looked at each time, which takes a microsecond or two.
+All of them see a new calibration at once: the stored file's status is read each time, which takes a
+microsecond or two.
 """
 
 import os
@@ -21,14 +21,14 @@ _Stamp = tuple[int, int, int]
 
 
 class ProfileProvider:
-    """Finds profiles, and remembers each until its calibration changes. Thread-safe.
+    """Finds profiles, and caches each until its calibration changes. Thread-safe.
 
     Args:
-        directory: Folder of stored calibrations; None when there is none.
+        directory: Folder of stored calibrations; None for none.
         devices: The local GPUs.
-        cpu_threads: Threads that the CPU path may use.
-        measure_cpu: Measures the CPU briefly, for a machine that was not calibrated; None to
-            leave it estimated.
+        cpu_threads: Threads of the CPU path.
+        measure_cpu: Measures the CPU briefly if the machine was not calibrated; None to estimate
+            it.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class ProfileProvider:
         """The profile of a device, the same object until a calibration changes it.
 
         Args:
-            device: A local GPU ("cuda:0", its UUID or name), a preset, or "cpu"; None means this
-                machine: its first GPU, or its CPU where there is none.
+            device: A local GPU ("cuda:0", its UUID or name), a preset, or "cpu"; None for this
+                machine's first GPU, or its CPU if it has none.
 
         Raises:
-            PlanError: `device` is neither here nor a preset.
+            PlanError: `device` is neither local nor a preset.
         """
         name = None if device is None else device.casefold()
         stamp = self._read_stamp(name)
@@ -72,12 +72,12 @@ class ProfileProvider:
         return found[1]
 
     def list_corrections(self) -> list[Correction]:
-        """What the runs of this machine say of the widest classes."""
+        """The corrections of the widest classes from runs of this machine."""
         self.find()
         return self._histories[None].list_factors()
 
     def save_runs(self) -> None:
-        """Write the runs that were not written yet."""
+        """Write all unsaved runs."""
         for history in self._histories.values():
             history.save()
 
@@ -90,14 +90,14 @@ class ProfileProvider:
         )
         is_here = device is None or device.casefold() == "cpu"
         if is_here and profile.measured_at is None and self._measure_cpu is not None:
-            # Measured when it is first needed: a calibrated machine starts without it.
+            # Measured on first use: a calibrated machine starts without it.
             if self._cpu is None:
                 self._cpu = self._measure_cpu()
             profile = replace(profile, cpu=self._cpu)
         return self._add_history(device, profile)
 
     def _add_history(self, device: str | None, profile: MachineProfile) -> MachineProfile:
-        """The profile with the runs that were predicted from it; none run on a preset."""
+        """The profile with its history of runs; presets have none."""
         name = None if device is None else device.casefold()
         calibration = self._locate(name)
         if not calibration and name not in (None, "cpu"):
@@ -108,7 +108,7 @@ class ProfileProvider:
         return replace(profile, corrections=history)
 
     def _read_stamp(self, name: str | None) -> _Stamp | None:
-        """What tells a stored calibration from the next; None where there is none."""
+        """Identifies the version of a stored calibration; None without one."""
         path = self._paths.get(name)
         if path is None:
             path = self._paths[name] = self._locate(name)
@@ -121,7 +121,7 @@ class ProfileProvider:
         return status.st_mtime_ns, status.st_ino, status.st_size
 
     def _locate(self, name: str | None) -> str:
-        """The file of a local device's calibration; empty for others."""
+        """The file of a local device's calibration; empty for other devices."""
         info = None if name == "cpu" else find_device(name, self._devices)
         if self._directory is None or (info is None and name not in (None, "cpu")):
             return ""

@@ -1,7 +1,7 @@
-"""Which profile holds: a calibration of this very machine, a preset, or an estimate.
+"""Finds profiles: a calibration of this machine, a preset, or an estimate. Stores calibrations.
 
-Calibrations are JSON files, one a GPU (or CPU-only machine), driver and set of libraries, so a
-new driver or library never runs on old figures.
+Calibrations are JSON files. Each is for one GPU (or CPU-only machine), driver and set of libraries,
+so old figures are never used with a new driver or library.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _LIBRARIES: Final = ("wavetrim", "numpy", "cupy-cuda13x", "nvidia-cublas")
 
 
 def list_presets() -> tuple[GpuModel, ...]:
-    """The GPUs that can be planned for without being there."""
+    """The GPUs that can be planned for on any machine."""
     return PRESETS
 
 
@@ -41,14 +41,14 @@ def find_profile(
     """The profile to plan with.
 
     Args:
-        device: A local GPU ("cuda:0", its UUID or name), a preset, or "cpu"; None means this
-            machine: its first GPU, or its CPU where there is none.
+        device: A local GPU ("cuda:0", its UUID or name), a preset, or "cpu"; None for this
+            machine's first GPU, or its CPU if it has none.
         devices: The local GPUs.
-        directory: Folder of stored calibrations; None when there is none.
-        cpu_threads: Threads that the CPU path may use.
+        directory: Folder of stored calibrations; None for none.
+        cpu_threads: Threads of the CPU path.
 
     Raises:
-        PlanError: `device` is neither here nor a preset.
+        PlanError: `device` is neither local nor a preset.
     """
     if device is not None and device.casefold() == "cpu":
         return _find_local(None, directory, cpu_threads)
@@ -64,7 +64,7 @@ def find_profile(
 
 
 def build_preset_profile(gpu: GpuModel, source: str, cpu_threads: int) -> MachineProfile:
-    """A profile of a GPU from its data sheet, with this machine's number of CPU threads."""
+    """A profile from a GPU's data sheet and the number of CPU threads."""
     return MachineProfile(
         device=gpu.name,
         source=source,
@@ -76,7 +76,7 @@ def build_preset_profile(gpu: GpuModel, source: str, cpu_threads: int) -> Machin
 
 
 def complete_kernels(profile: MachineProfile) -> MachineProfile:
-    """The profile with an assumed staircase for every kernel of its GPU that was not measured."""
+    """The profile with estimated times for the kernels of its GPU that were not measured."""
     if profile.gpu is None:
         return profile
     measured = profile.index_kernels()
@@ -89,7 +89,7 @@ def complete_kernels(profile: MachineProfile) -> MachineProfile:
 
 
 def describe_gpu(info: DeviceInfo) -> GpuModel:
-    """The data sheet of a local GPU, or what its own properties tell where there is no preset."""
+    """The data sheet of a local GPU: its preset, else derived from its properties."""
     preset = find_preset(info.name)
     if preset is not None:
         return preset
@@ -113,7 +113,7 @@ def describe_gpu(info: DeviceInfo) -> GpuModel:
 
 
 def read_key(info: DeviceInfo | None, cpu_threads: int) -> dict[str, str]:
-    """What a calibration holds for: GPU, driver, libraries and CPU threads."""
+    """The key of a calibration: GPU, driver, libraries and CPU threads."""
     key = {name: _find_version(name) for name in _LIBRARIES}
     key["cpu_threads"] = str(cpu_threads)
     key["gpu_uuid"] = info.uuid if info else "none"
@@ -122,12 +122,12 @@ def read_key(info: DeviceInfo | None, cpu_threads: int) -> dict[str, str]:
 
 
 def find_calibration(info: DeviceInfo | None, directory: Path, cpu_threads: int) -> Path:
-    """The file that a calibration is kept in, whether it is there or not."""
+    """The file of a calibration, whether it exists or not."""
     return directory / _name_file(read_key(info, cpu_threads))
 
 
 def store_profile(profile: MachineProfile, directory: Path) -> Path:
-    """Write a calibration atomically under its key's name; returns the file."""
+    """Write a calibration atomically, named by its key; returns the file."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / _name_file(profile.key)
     part = path.with_suffix(f".{os.getpid()}.part")
@@ -169,7 +169,7 @@ def _find_local(
 
 
 def find_device(device: str | None, devices: Sequence[DeviceInfo]) -> DeviceInfo | None:
-    """The local GPU of that name; the first one for None. None where there is none."""
+    """The local GPU of that name, or the first one for None; None if there is none."""
     if device is None:
         return devices[0] if devices else None
     wanted = device.casefold()

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from wavetrim.scheduler.engine.mapping import HUGE_PAGE_BYTES
+from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
 from wavetrim.service.errors import LeaseNotFound, StorageFull
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.placement import round_up

@@ -142,7 +142,7 @@ static void call_once(Pool* pool, Caller* caller, int64_t key, int is_deep, int 
     int64_t terms = 0;
     int state = ON, failed = 0;
     for (int step = 0; state != OVER && !failed && step != steps; ++step) {
-        state = compute_blocks(caller->call, 50000, step % 2, &report);
+        state = compute_next(caller->call, &report);
         terms += report.terms;
         if (state == TAKE) failed = !taker(key, report.rows_in_progress);
     }
@@ -204,7 +204,7 @@ static void close_early(int threads)
     pthread_create(&closer, NULL, close_it, closing);
     Report report;
     for (int state = ON; state != OVER;) {
-        state = compute_blocks(caller->call, 1000000, 0, &report);
+        state = compute_next(caller->call, &report);
         if (state == TAKE) take(0, report.rows_in_progress);
     }
     check_result(caller, 0);

@@ -14,11 +14,8 @@
 #include <emmintrin.h>
 #endif
 
-enum {
-    CHUNK_BYTES = 128 << 10,  // part that a thread takes at a time; chosen
-    SQUARE = 32,  // elements, each way; chosen
-    SHORT_ROW = 4096,  // bytes; longer rows memcpy itself keeps out of the caches (H200's host)
-};
+// PART_BYTES and SHORT_ROW_BYTES are macros from native/tuned.py.
+enum { LINE_BYTES = 64 };  // of the caches
 
 typedef struct {
     Task task;  // first, because helpers get its address
@@ -84,6 +81,9 @@ static void finish_streaming(void) {}
 
 static void copy_plain(char* target, const char* source, int64_t bytes) { memcpy(target, source, bytes); }
 
+// Elements of a square each way: a cache line.
+static int64_t find_side(const Copy* copy) { return LINE_BYTES / copy->item; }
+
 static void copy_chunk(const Copy* copy, int64_t chunk)
 {
     const int64_t top = chunk / copy->chunks_across * copy->chunk_rows;
@@ -93,7 +93,7 @@ static void copy_chunk(const Copy* copy, int64_t chunk)
     char* target = copy->target + top * copy->target_row + left * copy->target_column;
     const char* source = copy->source + top * copy->source_row + left * copy->source_column;
     if (copy->target_column == copy->item && copy->source_column == copy->item) {
-        const int streams = copy->streams && rows > 1 && columns * copy->item <= SHORT_ROW;
+        const int streams = copy->streams && rows > 1 && columns * copy->item <= SHORT_ROW_BYTES;
         void (*copy_row)(char*, const char*, int64_t) = streams ? stream_row : copy_plain;
         for (int64_t i = 0; i < rows; ++i) {
             copy_row(target + i * copy->target_row, source + i * copy->source_row, columns * copy->item);
@@ -101,12 +101,13 @@ static void copy_chunk(const Copy* copy, int64_t chunk)
         if (streams) finish_streaming();
         return;
     }
-    for (int64_t i = 0; i < rows; i += SQUARE) {
-        for (int64_t j = 0; j < columns; j += SQUARE) {
+    const int64_t side = find_side(copy);
+    for (int64_t i = 0; i < rows; i += side) {
+        for (int64_t j = 0; j < columns; j += side) {
             copy_square(
                 copy, target + i * copy->target_row + j * copy->target_column,
-                source + i * copy->source_row + j * copy->source_column, least(SQUARE, rows - i),
-                least(SQUARE, columns - j));
+                source + i * copy->source_row + j * copy->source_column, least(side, rows - i),
+                least(side, columns - j));
         }
     }
 }
@@ -137,14 +138,16 @@ static void cut(Copy* copy)
         swap(&copy->target_row, &copy->target_column);
         swap(&copy->source_row, &copy->source_column);
     }
-    const int64_t chunk_items = CHUNK_BYTES / copy->item;
+    const int64_t chunk_items = PART_BYTES / copy->item;
     const int plain = copy->target_column == copy->item && copy->source_column == copy->item;
     if (plain && copy->target_row == copy->columns * copy->item && copy->source_row == copy->target_row) {
         copy->columns *= copy->rows;
         copy->rows = 1;
     }
     // Between a row-major and another layout chunks are about square.
-    const int64_t height = plain ? 1 : least(copy->rows, 8 * SQUARE);
+    int64_t height = plain ? 1 : find_side(copy);
+    while (!plain && 4 * height * height <= chunk_items) height *= 2;
+    height = least(copy->rows, height);
     copy->chunk_columns = least(copy->columns, chunk_items / height);
     copy->chunk_rows = least(copy->rows, chunk_items / copy->chunk_columns);
     copy->chunks_across = divide_up(copy->columns, copy->chunk_columns);

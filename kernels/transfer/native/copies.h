@@ -5,8 +5,6 @@
 
 #include <stdint.h>
 
-enum { PAUSES = 32 };  // pause instructions between two polls of the device; chosen
-
 // Copy a matrix with at most `helpers` threads of the pool, and wait for the end. Strides are in bytes;
 // items have 1, 2, 4 or 8 bytes. Thread-safe.
 EXPORTED void copy_matrix(

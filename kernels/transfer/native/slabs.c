@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-enum { LINE_BYTES = 128 };
+enum { LINE_BYTES = 128 };  // of the device's caches
 
 // The part of a matrix that is copied at a time, in rows and columns.
 typedef struct {

@@ -9,10 +9,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-// Piece of a copy by the calling thread: smaller than a slab, because a small product waits for its first
-// transfer and its last copy. Chosen.
-enum { SMALL_PIECE_BYTES = 2 << 20 };
-
 // A matrix to copy, and the events around its transfers.
 typedef struct Request {
     MatrixCopy copy;
@@ -181,7 +177,8 @@ static int64_t append_request(Stage* stage, Request* request)
 // Queue a copy; returns its number, from 1, or 0 without memory. To the device it is done when all
 // transfers are enqueued, to the host when all bytes have arrived. Matrix and events must live until then.
 //
-// alone: the calling thread copies at once, in small pieces; no other request may be under way.
+// alone: the calling thread copies at once, in pieces of half a slab, because a small product waits for its
+// first transfer and its last copy; no other request may be under way.
 EXPORTED int64_t request_copy(
     Stage* stage, int inwards, int alone, void* after, void* start, void* end, char* host,
     int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t rows,
@@ -195,7 +192,7 @@ EXPORTED int64_t request_copy(
         .inwards = inwards, .after = after, .start = start, .end = end,
     };
     const int64_t slab_bytes = stage->slabs->slab_bytes;
-    cut_matrix(&request.copy, alone ? least(slab_bytes, SMALL_PIECE_BYTES) : slab_bytes);
+    cut_matrix(&request.copy, alone ? slab_bytes / 2 : slab_bytes);
     if (alone) return run_alone(stage, &request);
     Request* kept = malloc(sizeof(Request));
     if (kept == NULL) return 0;

@@ -4,7 +4,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from wavetrim.scheduler.engine.mapping import HUGE_PAGE_BYTES
+from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
 from wavetrim.service.storage.arena.credit import Credit
 from wavetrim.service.storage.arena.errors import ArenaFull
 from wavetrim.service.storage.arena.extent import ExtentTable, Hold

@@ -12,8 +12,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.scheduler.engine.mapping import HUGE_PAGE_BYTES, map_shared
-from wavetrim.scheduler.execution.pages import cut_range, populate_range, touch_range
+from wavetrim.scheduler.engine.mapping import map_shared
+from wavetrim.scheduler.execution.pages import (
+    HUGE_PAGE_BYTES,
+    cut_range,
+    populate_range,
+    touch_range,
+)
 from wavetrim.service.storage.arena.errors import NoRoom
 
 logger = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from wavetrim.scheduler.engine.mapping import HUGE_PAGE_BYTES
+from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
 from wavetrim.service.storage.arena.placement import (
     CHUNK_BYTES,
     SMALL_BYTES,

@@ -11,7 +11,8 @@ from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.resident import multiply_on_device
-from wavetrim.kernels.gemm.tails import FIX_UP_STEPS, divide_tiles
+from wavetrim.kernels.gemm.tails import divide_tiles
+from wavetrim.native.tuned import FIX_UP_STEPS
 
 HERE = {device.compute_capability for device in list_devices()[:1]} or {(9, 0)}
 SPECS = [spec for spec in list_kernels() if all(map(spec.runs_on, HERE))]

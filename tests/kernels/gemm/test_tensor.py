@@ -26,7 +26,8 @@ from wavetrim.kernels.gemm.splits import (
 from wavetrim.kernels.gemm.tensor import SHORT, SHORT_HELD
 from wavetrim.kernels.pipeline.cuts import plan_steps
 from wavetrim.kernels.pipeline.panels import PanelProblem
-from wavetrim.kernels.tiling import LEAST_SPLIT_K, RegisterTiling
+from wavetrim.kernels.tiling import RegisterTiling
+from wavetrim.native.tuned import LEAST_SPLIT_K
 
 TENSOR = find_kernel("tensor", "float32")
 CUBLAS = find_kernel("cublas", "float32")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from wavetrim.cpu.blocks import cut_strips
 from wavetrim.kernels.pipeline.cuts import plan_steps
-from wavetrim.kernels.pipeline.flow import PANELS_AHEAD
+from wavetrim.native.tuned import PANELS_AHEAD
 from wavetrim.scheduler.execution.row_queue import RowQueue
-from wavetrim.scheduler.execution.self_scheduling import SelfSchedule, Standing
+from wavetrim.scheduler.execution.self_scheduling import Progress, SelfSchedule
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
 from wavetrim.scheduler.problem import GemmProblem
@@ -25,7 +25,7 @@ H200 = build_preset_profile(PRESET, "test", 16)
 
 
 @st.composite
-def schedules_under_way(draw: st.DrawFn) -> tuple[SelfSchedule, Standing]:
+def schedules_under_way(draw: st.DrawFn) -> tuple[SelfSchedule, Progress]:
     """A schedule, and how far its parts are."""
     rows = draw(st.integers(2, 20_000))
     schedule = SelfSchedule(
@@ -38,7 +38,7 @@ def schedules_under_way(draw: st.DrawFn) -> tuple[SelfSchedule, Standing]:
     top = draw(st.integers(0, rows))
     bottom = draw(st.integers(top, rows))
     elapsed_seconds = draw(st.floats(0, 2))
-    standing = Standing(
+    progress = Progress(
         top,
         bottom,
         gpu_rows=draw(st.integers(0, top)),
@@ -47,20 +47,20 @@ def schedules_under_way(draw: st.DrawFn) -> tuple[SelfSchedule, Standing]:
         cpu_rows=draw(st.floats(0, rows - bottom)),
         cpu_seconds=draw(st.floats(0, elapsed_seconds)),
     )
-    return schedule, standing
+    return schedule, progress
 
 
 @given(schedules_under_way())
 def test_shares_pieces_and_limits_are_of_rows_that_no_part_has_taken(
-    product: tuple[SelfSchedule, Standing],
+    product: tuple[SelfSchedule, Progress],
 ) -> None:
-    schedule, standing = product
-    if standing.bottom == schedule.rows and standing.top <= schedule.planned:
-        assert schedule.find_share(standing) == schedule.rows - schedule.planned
-    rows = standing.bottom - standing.top
-    assert 0 <= schedule.find_share(standing) <= rows
-    assert 0 <= schedule.choose_piece(standing) <= max(rows, 0)
-    assert standing.top <= schedule.find_limit(standing) <= standing.bottom
+    schedule, progress = product
+    if progress.bottom == schedule.rows and progress.top <= schedule.planned:
+        assert schedule.find_share(progress) == schedule.rows - schedule.planned
+    rows = progress.bottom - progress.top
+    assert 0 <= schedule.find_share(progress) <= rows
+    assert 0 <= schedule.choose_piece(progress) <= max(rows, 0)
+    assert progress.top <= schedule.find_limit(progress) <= progress.bottom
 
 
 @given(st.integers(2, 20_000), st.floats(1e-4, 1), st.floats(0.0, 0.9), st.data())
@@ -70,7 +70,7 @@ def test_parts_that_are_as_fast_as_planned_keep_the_planned_boundary(
     planned = data.draw(st.integers(1, rows - 1))
     schedule = SelfSchedule(rows, planned, total_seconds, round_rows=1, tile_rows=1)
     f = rows - planned
-    standing = Standing(
+    progress = Progress(
         top=int(done * planned),
         bottom=rows - int(done * f),
         gpu_rows=done * planned,
@@ -79,7 +79,7 @@ def test_parts_that_are_as_fast_as_planned_keep_the_planned_boundary(
         cpu_rows=done * f,
         cpu_seconds=done * total_seconds,
     )
-    assert abs(standing.bottom - schedule.find_share(standing) - planned) <= 1
+    assert abs(progress.bottom - schedule.find_share(progress) - planned) <= 1
 
 
 @pytest.mark.parametrize("times", [0.25, 0.5, 2.0, 4.0])
@@ -87,7 +87,7 @@ def test_a_cpu_that_takes_longer_is_due_fewer_rows(times: float) -> None:
     schedule = SelfSchedule(10_000, 6000, 0.1, round_rows=1, tile_rows=1)
     shares = [
         schedule.find_share(
-            Standing(
+            Progress(
                 top=3000, bottom=8000, gpu_rows=3000, gpu_seconds=0.05, elapsed_seconds=0.05,
                 cpu_rows=2000 / slowness, cpu_seconds=0.05,
             )
@@ -100,7 +100,7 @@ def test_a_cpu_that_takes_longer_is_due_fewer_rows(times: float) -> None:
 
 def test_the_first_piece_is_half_of_the_cpus_part_in_whole_rounds() -> None:
     schedule = SelfSchedule(10_000, 6000, 0.1, round_rows=300, tile_rows=128)
-    assert schedule.choose_piece(Standing(0, 10_000)) == 2100
+    assert schedule.choose_piece(Progress(0, 10_000)) == 2100
 
 
 def choose_splits() -> list[Plan]:

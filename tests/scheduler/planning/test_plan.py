@@ -17,7 +17,7 @@ from wavetrim.scheduler.model.cpu import NARROW, CpuShare
 from wavetrim.scheduler.model.curves import build_cpu_curve
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.description import describe_curve, describe_plan
-from wavetrim.scheduler.planning.plan import SPLIT_GAIN_SECONDS, SPLIT_GAINS, choose_plan
+from wavetrim.scheduler.planning.plan import choose_plan, find_split_gain
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS, find_preset
@@ -88,8 +88,7 @@ def test_a_plan_is_never_slower_than_one_device_alone(m, n, k, dtype, memory, pr
             problem, profile, PlanOptions(f=0, sms=sms)
         )  # with the best kernel for it
         alone = min(plan.cpu_only_seconds, plan.gpu_only_seconds, gpu_only.predicted.gpu_seconds)
-        assert total <= alone * (1 - SPLIT_GAINS[memory])
-        assert total <= alone - SPLIT_GAIN_SECONDS
+        assert total <= alone * (1 - find_split_gain(memory))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -103,14 +102,13 @@ def test_splits_promise_their_gain_over_the_best_kernel_alone_on_a_measured_mach
     assert len(splits) >= 2
     for problem, plan in splits:
         alone = choose_plan(problem, profile, PlanOptions(f=0, sms=sms)).predicted.gpu_seconds
-        promised = alone * (1 - SPLIT_GAINS[problem.memory])
+        promised = alone * (1 - find_split_gain(problem.memory))
         assert plan.predicted.total_seconds <= promised, problem
 
 
 def allow_for_splits(seconds):
     """What a plan may take where the best split takes so long, and does not promise enough."""
-    share, gain_seconds = SPLIT_GAINS["pageable"], SPLIT_GAIN_SECONDS
-    return max(seconds / (1 - share), seconds + gain_seconds) * (1 + 1e-9)
+    return seconds / (1 - find_split_gain("pageable")) * (1 + 1e-9)
 
 
 @settings(max_examples=100, deadline=None)

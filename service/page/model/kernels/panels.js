@@ -3,7 +3,7 @@
 import { divideDown, divideUp, roundHundredths } from "../arithmetic.js";
 import { TABLES } from "../tables.js";
 
-const { FAR_BYTES, NEAR_BYTES } = TABLES.constants;
+const { ROW_PART_BYTES } = TABLES.constants;
 
 /** Everything that decides how a product is cut. Frozen; `vary` makes another one. */
 export class PanelProblem {
@@ -39,8 +39,8 @@ export class PanelProblem {
   }
 
   findQuantum(columns) {
-    const far = !this.staged && columns * this.itemBytes >= FAR_BYTES;
-    return far ? divideDown(NEAR_BYTES, this.itemBytes) : 1;
+    const slow = !this.staged && columns * this.itemBytes >= 2 * ROW_PART_BYTES;
+    return slow ? divideDown(ROW_PART_BYTES, this.itemBytes) : 1;
   }
 }
 

@@ -10,7 +10,7 @@ import { CpuCurve } from "./cost.js";
 import { GpuCurve } from "./gpu_curve.js";
 import { isSmall } from "./problem.js";
 
-const { FILLED_BYTES, MEMORY_SHARE, LATE_SECONDS, ALONE_SECONDS, NARROW } = TABLES.constants;
+const { MEMORY_SHARE, LATE_SECONDS, ALONE_SECONDS, NARROW } = TABLES.constants;
 
 /** The CPU's curve; `share` is its part of the machine in a split, null for all of it. */
 export function buildCpuCurve(problem, profile, share = null, copying = 1) {
@@ -31,7 +31,7 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
     const slower = fewer * (1 + (share.stretch - 1) * copying);
     flopSeconds *= slower;
     narrowSeconds *= slower;
-    callSeconds += LATE_SECONDS[problem.memory];
+    callSeconds += problem.memory === "pageable" ? LATE_SECONDS : 0;
     elementSeconds *= fewer;
   }
   const arithmeticSeconds = 2 * problem.k * (problem.n + rate.copy_columns) * flopSeconds;
@@ -80,7 +80,7 @@ function buildRates(problem, profile, model) {
     duplex: 2 * link.together,
     copySeconds: link.copy_seconds,
     enqueueSeconds: link.step_seconds,
-    callSeconds: link.call_seconds + findFilledShare(problem) * link.fill_seconds,
+    callSeconds: link.call_seconds + findLostSeconds(problem, link),
     launchSeconds: model.launch_seconds,
     waveSeconds: model.wave_seconds,
     depthSeconds: model.wave_k_seconds,
@@ -88,7 +88,9 @@ function buildRates(problem, profile, model) {
   });
 }
 
-function findFilledShare(problem) {
+/** What copies lose until they have reached their rates. */
+function findLostSeconds(problem, link) {
   const movedBytes = problem.bBytes + problem.m * problem.aRowBytes;
-  return Math.sqrt(Math.min(1, movedBytes / FILLED_BYTES));
+  const movingSeconds = movedBytes / (link.in_gbytes_per_second * 1e9);
+  return Math.sqrt(link.fill_seconds * Math.min(link.fill_seconds, movingSeconds));
 }

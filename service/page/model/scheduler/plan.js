@@ -8,7 +8,7 @@ import { findRowsWithin } from "./cost.js";
 import { buildCpuCurve } from "./curves.js";
 import { splitRows } from "./split.js";
 
-const { WORTHWHILE_GAIN, SPLIT_GAINS, SPLIT_GAIN_SECONDS } = TABLES.constants;
+const { SPLIT_GAIN } = TABLES.constants;
 
 /** What is left to the planner. */
 export const NO_OPTIONS = Object.freeze({
@@ -132,14 +132,14 @@ export function choosePlan(problem, profile, options = NO_OPTIONS) {
   for (const kernel of kernels) {
     if (best === null || f !== "auto" || canBeat(best, ways, kernel, aloneSeconds)) {
       const plan = chooseRows(ways, kernel, options, aloneSeconds);
-      if (best === null || plan.totalSeconds <= limitOther(best)) best = plan;
+      if (best === null || plan.totalSeconds < best.totalSeconds) best = plan;
     }
   }
   return best;
 }
 
 function canBeat(plan, ways, kernel, aloneSeconds) {
-  const sooner = limitOther(plan);
+  const sooner = plan.totalSeconds;
   const leastSeconds = kernel.curve.findLeastSeconds(plan.problem.m);
   if (leastSeconds <= sooner && kernel.aloneSeconds <= sooner) return true;
   const limit = Math.min(sooner, limitSplit(aloneSeconds, plan.problem.memory));
@@ -194,11 +194,7 @@ function takeFastest(plans) {
 }
 
 function limitSplit(aloneSeconds, memory) {
-  return Math.min(aloneSeconds * (1 - SPLIT_GAINS[memory]), aloneSeconds - SPLIT_GAIN_SECONDS);
-}
-
-function limitOther(plan) {
-  return plan.totalSeconds * (1 - WORTHWHILE_GAIN);
+  return aloneSeconds * (1 - SPLIT_GAIN * (memory === "pageable" ? 2 : 1));
 }
 
 /** The plan of the CPU alone, once for each way to share it with the GPU. */

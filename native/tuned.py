@@ -1,0 +1,121 @@
+"""Tuned numbers: those whose best value depends on the machine. All of them are here.
+
+Each has a line of meaning, its unit, and the machine and the commit that it was measured at, or
+"chosen" where no measurement is recorded. C gets those that it needs as macros (`library`).
+
+What is elsewhere, and why:
+
+- `scheduler/profile/estimate.py`: the machine that is assumed until `wavetrim calibrate` has
+  measured this one.
+- `kernels/catalog.py` and `kernels/pipeline/cuts.py`: candidates, among which times decide.
+- What was simply chosen, and does not depend on the machine: limits of memory, capacities of
+  caches, weights and thresholds of what is learned from runs. Each says so where it is used.
+"""
+
+from typing import Final
+
+# Waiting
+
+AWAKE_SECONDS: Final = 200e-6  # seconds; chosen
+"""Time that a waiting thread polls before it sleeps; the next task mostly follows soon."""
+
+NAP_SECONDS: Final = 20e-6  # seconds; chosen
+"""Sleep between two polls of what no thread signals; the system makes about 80 µs of it."""
+
+PAUSES: Final = 32  # pause instructions; chosen
+"""Pauses between two polls of the device, and between two looks at the clock."""
+
+# Copies in host memory, and to a GPU
+
+PART_BYTES: Final = 128 << 10  # bytes; chosen
+"""Part of a copy, or of rows to be summed, that a thread takes at a time."""
+
+SHORT_ROW_BYTES: Final = 4096  # bytes; H200, 16 cores; d0870be
+"""Longest row that is stored past the caches on its way to a GPU; memcpy itself does so with longer
+ones."""
+
+STAGING_THREADS: Final = 12  # threads; H200, 16 cores; 00c1096
+"""Most threads that copy to and from slabs, the caller included; eight copy as fast as a link of
+55 GB/s transfers one way."""
+
+SLAB_BYTES: Final = 4 << 20  # bytes; chosen
+"""Size of a page-locked slab, through which pageable memory is copied."""
+
+SLABS: Final = 6  # slabs; chosen
+"""Slabs of each direction."""
+
+ROW_PART_BYTES: Final = 32 << 10  # bytes; H200, 16 cores; e051abf
+"""Parts of page-locked rows that are copied at full rate are multiples of this, where a row has two
+or more."""
+
+SMALL_PRODUCT_BYTES: Final = 12 << 20  # bytes; chosen
+"""Largest A, B and C together whose staged copies the calling thread makes itself."""
+
+AWAKE_PRODUCT_BYTES: Final = 64 << 20  # bytes; chosen
+"""Largest A, B and C together for which the calling thread awaits transfers without naps: these
+take about 1 ms, a nap 0.1 ms."""
+
+# The GPU's part
+
+PANELS_AHEAD: Final = 3  # panels; chosen
+"""Most panels that are taken from a row queue and not computed: one is computed, one copied in."""
+
+MIN_DEPTH: Final = 256  # columns of A; chosen
+"""Shortest part of K that is preferred where GPU memory is short: each reads and writes C again."""
+
+FIX_UP_STEPS: Final = 5  # steps of 16 along K; H200; cd73791
+"""Cost of splitting a last wave along K, as partial sums go through memory: 3 to 7 steps at
+1024³…8192³, once 12, with tiles of 128x256x16."""
+
+LEAST_SPLIT_K: Final = 128  # columns of A; chosen
+"""Smallest K that is computed from bfloat16 splits. Below it memory bandwidth is the limit, so sums
+in float64 cost no time and are more accurate."""
+
+# The CPU's part
+
+MAX_BLOCK_FLOPS: Final = 1 << 33  # operations; chosen
+"""Largest block: about a tenth of a second, so that a product can be cancelled."""
+
+MIN_BLOCK_FLOPS: Final = 1 << 25  # operations; chosen
+"""Smallest block worth a thread, by its operations."""
+
+MIN_BLOCK_ELEMENTS: Final = 1 << 20  # elements; chosen
+"""Smallest block worth a thread, by the elements of A and B to read or of C to write."""
+
+BLOCKS_PER_THREAD: Final = 4  # blocks; chosen
+"""Most blocks for each thread, where they stay as many times as large as the smallest: more than
+one, because cores differ in speed."""
+
+PACKING_WEIGHT: Final = 48  # rows or columns; chosen
+"""Cost for BLAS to pack a block's part of B (or A), in rows (or columns) of arithmetic: 32 on an
+H200's host by calibration, 4 to 12 on an EPYC with AVX-512."""
+
+TEMPORARY_ELEMENTS: Final = 1 << 18  # elements; chosen
+"""Largest temporary of a block without BLAS of its type: of its C, and of the parts of A and B that
+are converted at a time."""
+
+MOST_TERMS: Final = 1 << 16  # terms, M N K; chosen
+"""Largest product without BLAS of its type that the calling thread computes alone."""
+
+# Plans
+
+SPLIT_GAIN: Final = 0.05  # share of seconds; H200, 16 cores; 0e5a6d6
+"""Least gain that a split must promise over the better single device, which is the steadier choice;
+twice this where copies are staged, as they want the CPU's cores as well."""
+
+LATE_SECONDS: Final = 7e-4  # seconds; H200, 16 cores; 0e5a6d6
+"""Time by which the CPU part of a split from pageable memory starts late, as it waits for the GPU's
+first copies: 0.6 to 1.1 ms."""
+
+ALONE_SECONDS: Final = 2e-5  # seconds; H200, 16 cores; 61ac23d
+"""Cost of a small product to the calling thread on top of its arithmetic: 12 to 28 µs where the
+product before was up to half a millisecond ago."""
+
+MACROS: Final = {
+    "AWAKE_NANOSECONDS": round(AWAKE_SECONDS * 1e9),
+    "NAP_NANOSECONDS": round(NAP_SECONDS * 1e9),
+    "PAUSES": PAUSES,
+    "PART_BYTES": PART_BYTES,
+    "SHORT_ROW_BYTES": SHORT_ROW_BYTES,
+}
+"""The numbers that the C of all libraries is compiled with."""

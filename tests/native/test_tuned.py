@@ -1,0 +1,46 @@
+"""The tuned numbers are few, in one file, and each says where it comes from."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from wavetrim.native import library, tuned
+from wavetrim.native.library import Library, name_library
+
+SOURCE = Path(tuned.__file__).read_text(encoding="utf-8")
+ORIGIN = re.compile(r"(?P<unit>[^;]+); (chosen|(?P<machine>[^;]+); (?P<commit>[0-9a-f]{7}))")
+
+
+def list_numbers() -> dict[str, str]:
+    """Each number with the comment on its line."""
+    lines = SOURCE.splitlines()
+    assigned = [node for node in ast.parse(SOURCE).body if isinstance(node, ast.AnnAssign)]
+    return {
+        node.target.id: lines[node.lineno - 1].partition("  # ")[2]
+        for node in assigned
+        if isinstance(node.target, ast.Name) and node.target.id != "MACROS"
+    }
+
+
+def test_at_most_25_numbers_are_tuned() -> None:
+    assert 0 < len(list_numbers()) <= 25
+
+
+@pytest.mark.parametrize(("name", "origin"), list_numbers().items())
+def test_a_tuned_number_has_unit_machine_and_commit_or_was_chosen(name: str, origin: str) -> None:
+    assert isinstance(getattr(tuned, name), int | float)
+    assert ORIGIN.fullmatch(origin), f"{name}: {origin!r}"
+
+
+def test_a_library_is_another_when_a_number_in_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    example = Library("example", Path(tuned.__file__).parent, (), (), otherwise="")
+    name = name_library(example)
+    pauses = f"-DPAUSES={tuned.PAUSES}"
+    assert pauses in library.FLAGS
+    others = (flag.replace(pauses, pauses + "1") for flag in library.FLAGS)
+    monkeypatch.setattr(library, "FLAGS", tuple(others))
+    name_library.cache_clear()
+    assert name_library(example) != name
+    name_library.cache_clear()
