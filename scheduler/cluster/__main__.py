@@ -20,10 +20,10 @@ import ray
 
 from wavetrim.scheduler.cluster.membership import Membership
 from wavetrim.scheduler.cluster.product import NodeProduct, SharedParts
-from wavetrim.scheduler.engine.__main__ import prepare_process
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
-from wavetrim.scheduler.engine.messages import MessageError, RunRequest
+from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
+from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.run import describe_failure, open_operand
 from wavetrim.scheduler.errors import NodeLost, SlabError
 
@@ -41,53 +41,24 @@ class Head:
     """Takes runs from the service and brings each to its node.
 
     Args:
-        work: The socket of work.
-        control: The socket of control.
+        service: Whom it works for.
         slabs: The memory that the service shares.
         stall_seconds: How long a block may take at least.
     """
 
-    def __init__(
-        self, work: Channel, control: Channel, slabs: MappedSlabs, *, stall_seconds: float
-    ) -> None:
-        self._work = work
-        self._control = control
+    def __init__(self, service: Conversation, slabs: MappedSlabs, *, stall_seconds: float) -> None:
+        self._service = service
         self._slabs = slabs
         self._stall_seconds = stall_seconds
-        self._membership = Membership(work.send)
+        self._membership = Membership(service.send)
         self._threads = ThreadPoolExecutor(_MOST_NODES, thread_name_prefix="node-run")
         self._parts = SharedParts()
-        self._cancelled: set[str] = set()
-        self._stopping = False
 
     def serve(self) -> None:
         """Say that there is somebody, then work until the service says shutdown."""
-        self._work.send({"type": "ready", "pid": os.getpid()})
-        for name, target in (("control", self._listen), ("membership", self._membership.watch)):
-            threading.Thread(target=target, name=name, daemon=True).start()
-        while not self._stopping:
-            try:
-                message, files = self._work.receive()
-                try:
-                    self._take(message, files)
-                finally:
-                    for file in files:  # what is mapped needs no descriptor
-                        os.close(file)
-            except (MessageError, KeyError):
-                logger.exception("a message from the service could not be read")
-
-    def _listen(self) -> None:
-        while True:
-            try:
-                message, _ = self._control.receive()
-                if message["type"] == "ping":
-                    self._control.send({"type": "pong"})
-                elif message["type"] == "cancel":
-                    self._cancelled.add(message["job"])
-                elif message["type"] == "shutdown":
-                    self._stopping = True
-            except (MessageError, KeyError):
-                logger.exception("a message from the service could not be read")
+        self._service.send({"type": "ready", "pid": os.getpid()})
+        threading.Thread(target=self._membership.watch, name="membership", daemon=True).start()
+        self._service.serve(self._take)
 
     def _take(self, message: Mapping[str, Any], files: list[int]) -> None:
         match message["type"]:
@@ -99,8 +70,6 @@ class Head:
                 self._drop(message["slab"])
             case "end":
                 self._membership.end(message["node"], message["reason"])
-            case "shutdown":
-                self._stopping = True
 
     def _drop(self, slab: int) -> None:
         """Unmap a slab. A thread may still be about to forget the product that it has answered."""
@@ -110,7 +79,7 @@ class Head:
             except SlabError:
                 time.sleep(_DROP_PAUSE_SECONDS)
                 continue
-            self._work.send({"type": "dropped", "slab": slab})
+            self._service.send({"type": "dropped", "slab": slab})
             return
         logger.error("slab %d is still in use: this process ends, and lets go of it", slab)
         os._exit(1)
@@ -129,8 +98,7 @@ class Head:
             }  # fmt: skip
         except Exception as error:  # whatever goes wrong is an answer, not this process's end
             event = describe_failure(error)
-        self._cancelled.discard(job)
-        self._work.send({**event, "job": job})
+        self._service.end({**event, "job": job})
 
     def _multiply(
         self, request: RunRequest, node_id: str, expected_seconds: float
@@ -143,8 +111,8 @@ class Head:
         a, b, c = (None if one is None else open_operand(one, self._slabs) for one in named)
         assert a is not None
         assert b is not None
-        rows_report = RowsReport(self._work, request.job, step_rows=1)
-        progress = ProgressReport(self._work, request.job)
+        rows_report = RowsReport(self._service.send, request.job, step_rows=1)
+        progress = ProgressReport(self._service.send, request.job)
 
         def tell(rows: int) -> None:
             rows_report([range(rows)])
@@ -155,7 +123,7 @@ class Head:
             request, a=a, b=b, c=c, out=out, node=node, parts=self._parts,
             expected_seconds=expected_seconds,
             stall_seconds=self._stall_seconds, final=tell,
-            cancelled=lambda: self._stopping or request.job in self._cancelled,
+            cancelled=lambda: self._service.is_cancelled(request.job),
         ).run()  # fmt: skip
 
 
@@ -174,7 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         address=options.address, namespace="wavetrim", log_to_driver=False,
         logging_level=logging.WARNING,
     )  # fmt: skip
-    Head(work, control, slabs, stall_seconds=options.stall_seconds).serve()
+    service = Conversation(work, control)
+    Head(service, slabs, stall_seconds=options.stall_seconds).serve()
     ray.shutdown()
     return 0
 

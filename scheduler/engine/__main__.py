@@ -6,14 +6,10 @@ runs. The process ends when a socket closes: no engine outlives its service.
 """
 
 import argparse
-import ctypes
-import faulthandler
 import logging
 import os
-import signal
 import socket
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +20,8 @@ from wavetrim.kernels.device import select_devices
 from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
-from wavetrim.scheduler.engine.messages import MessageError, RunRequest
+from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
+from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.run import describe_failure, run_request
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.watchdog import Watchdog
@@ -39,15 +36,12 @@ POISONED_EXIT: Final = 70
 STALLED_EXIT: Final = 71
 """Exit status after a GPU made no progress for too long."""
 
-_PR_SET_PDEATHSIG: Final = 1
-
 
 class Worker:
     """Does the work that comes through a channel.
 
     Args:
-        work: The work socket.
-        control: The control socket.
+        service: Whom it works for.
         executor: Runs plans.
         profiles: Profiles of this machine.
         slabs: Memory shared with the service.
@@ -56,26 +50,22 @@ class Worker:
 
     def __init__(
         self,
-        work: Channel,
-        control: Channel,
+        service: Conversation,
         executor: Executor,
         profiles: ProfileProvider,
         slabs: MappedSlabs,
         *,
         explores: bool,
     ) -> None:
-        self._work = work
-        self._control = control
+        self._service = service
         self._executor = executor
         self._profiles = profiles
         self._slabs = slabs
         self._plans = PlanCache(explores=explores)
-        self._cancelled: set[str] = set()
-        self._stopping = False
 
     def serve(self) -> None:
         """Send `ready`, then work until the service sends `shutdown`."""
-        self._work.send(
+        self._service.send(
             {
                 "type": "ready",
                 "pid": os.getpid(),
@@ -84,30 +74,7 @@ class Worker:
                 "profile": self._profiles.find().as_dict(),
             }
         )
-        threading.Thread(target=self._listen, name="control", daemon=True).start()
-        while not self._stopping:
-            try:
-                message, files = self._work.receive()
-                try:
-                    self._take(message, files)
-                finally:
-                    for file in files:  # a mapping needs no descriptor
-                        os.close(file)
-            except (MessageError, KeyError):
-                logger.exception("a message from the service could not be read")
-
-    def _listen(self) -> None:
-        while True:
-            try:
-                message, _ = self._control.receive()
-                if message["type"] == "ping":
-                    self._control.send({"type": "pong"})
-                elif message["type"] == "cancel":
-                    self._cancelled.add(message["job"])
-                elif message["type"] == "shutdown":
-                    self._stopping = True
-            except (MessageError, KeyError):
-                logger.exception("a message from the service could not be read")
+        self._service.serve(self._take)
 
     def _take(self, message: Mapping[str, Any], files: list[int]) -> None:
         match message["type"]:
@@ -117,9 +84,7 @@ class Worker:
                 self._slabs.add(message["slab"], files[0], message["size_bytes"])
             case "drop":
                 self._slabs.remove(message["slab"])
-                self._work.send({"type": "dropped", "slab": message["slab"]})
-            case "shutdown":
-                self._stopping = True
+                self._service.send({"type": "dropped", "slab": message["slab"]})
 
     def _run(self, message: Mapping[str, Any]) -> None:
         job = message["job"]
@@ -128,8 +93,7 @@ class Worker:
         except Exception as error:  # an error is an answer, and does not end the engine
             event = describe_failure(error)
         event["job"] = job
-        self._work.send(event)
-        self._cancelled.discard(job)
+        self._service.end(event)
         if event.get("poisoned"):
             # An orderly end of a lost CUDA context may hang.
             os._exit(POISONED_EXIT)
@@ -138,10 +102,10 @@ class Worker:
         job = request.job
 
         def tell_plan(plan: Mapping[str, Any]) -> None:
-            self._work.send({"type": "planned", "job": job, "plan": plan})
+            self._service.send({"type": "planned", "job": job, "plan": plan})
 
         def tell_changes() -> None:
-            self._work.send({"type": "again", "job": job})
+            self._service.send({"type": "again", "job": job})
 
         return run_request(
             request,
@@ -150,10 +114,12 @@ class Worker:
             slabs=self._slabs,
             plans=self._plans,
             planned=tell_plan if request.reports else None,
-            progress=ProgressReport(self._work, job) if request.reports else None,
-            final=RowsReport(self._work, job, request.row_step) if request.row_step else None,
+            progress=ProgressReport(self._service.send, job) if request.reports else None,
+            final=RowsReport(self._service.send, job, request.row_step)
+            if request.row_step
+            else None,
             changes=tell_changes if request.row_step else None,
-            cancelled=lambda: self._stopping or job in self._cancelled,
+            cancelled=lambda: self._service.is_cancelled(job),
         )
 
 
@@ -184,7 +150,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cpu_threads=executor.pool.threads,
             measure_cpu=lambda: measure_cpu_briefly(executor.pool),
         )
-        Worker(work, control, executor, profiles, slabs, explores=options.explore).serve()
+        service = Conversation(work, control)
+        Worker(service, executor, profiles, slabs, explores=options.explore).serve()
         slabs.close()
         profiles.save_runs()
     return 0
@@ -219,22 +186,6 @@ def _end_stalled(seconds: float) -> None:
     """End the process: a thread that waits for the GPU cannot end."""
     logger.error("the GPU has made no progress for %.0f s; the engine ends", seconds)
     os._exit(STALLED_EXIT)
-
-
-def prepare_process() -> None:
-    """Let this process outlive Ctrl-C in the service's terminal, and never the service itself."""
-    faulthandler.enable()
-    # The service decides when the engine ends. Ctrl-C in its terminal, or SIGTERM to the whole
-    # control group, must not end a running product.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    # The end of a socket ends the process; this does so even if no thread reads it.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    try:
-        # If memory runs out, the system should end the engine, which the service starts again.
-        Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
-    except OSError:
-        logger.debug("the out-of-memory score cannot be changed here")
 
 
 if __name__ == "__main__":

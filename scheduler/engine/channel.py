@@ -4,10 +4,13 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from wavetrim.scheduler.engine.messages import PACKET_BYTES, decode_message, encode_message
+
+Send = Callable[[Mapping[str, Any]], None]
+"""Sends a message."""
 
 _PROGRESS_SECONDS: Final = 0.05
 """Least time between two reports of progress; chosen."""
@@ -51,8 +54,8 @@ class Channel:
 class ProgressReport:
     """Sends a run's progress, at most every 50 ms. Thread-safe."""
 
-    def __init__(self, channel: Channel, job: str) -> None:
-        self._channel = channel
+    def __init__(self, send: Send, job: str) -> None:
+        self._send = send
         self._job = job
         self._lock = threading.Lock()
         self._sent = 0.0
@@ -64,20 +67,20 @@ class ProgressReport:
             if now - self._sent < _PROGRESS_SECONDS:
                 return
             self._sent = now
-        self._channel.send({"type": "progress", "job": self._job, "progress": progress})
+        self._send({"type": "progress", "job": self._job, "progress": progress})
 
 
 class RowsReport:
     """Sends the final rows of a run's result, all of them each time. Thread-safe.
 
     Args:
-        channel: The channel.
+        send: Sends a message.
         job: The run.
         step_rows: Least number of additional rows for a message.
     """
 
-    def __init__(self, channel: Channel, job: str, step_rows: int) -> None:
-        self._channel = channel
+    def __init__(self, send: Send, job: str, step_rows: int) -> None:
+        self._send = send
         self._job = job
         self._step_rows = step_rows
         self._lock = threading.Lock()
@@ -91,4 +94,4 @@ class RowsReport:
                 return
             self._sent_rows = rows
         ranges = [[one.start, one.stop] for one in final]
-        self._channel.send({"type": "rows", "job": self._job, "final": ranges})
+        self._send({"type": "rows", "job": self._job, "final": ranges})

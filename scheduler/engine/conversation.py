@@ -1,0 +1,100 @@
+"""A process's side of the conversation with the service: work in order, control at any time."""
+
+import ctypes
+import faulthandler
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from wavetrim.scheduler.engine.channel import Channel
+from wavetrim.scheduler.engine.messages import MessageError
+
+logger = logging.getLogger(__name__)
+
+Message = Mapping[str, Any]
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class Conversation:
+    """Reads both sockets until the service says shutdown.
+
+    Work is taken by the calling thread, one message after the other. Another thread answers pings
+    and hears of cancellations meanwhile.
+
+    Args:
+        work: The work socket.
+        control: The control socket.
+
+    Attributes:
+        stopping: Whether the service has said shutdown.
+    """
+
+    def __init__(self, work: Channel, control: Channel) -> None:
+        self._work = work
+        self._control = control
+        self._cancelled: set[str] = set()
+        self.stopping = False
+
+    def send(self, message: Message) -> None:
+        """Send a message, from any thread."""
+        self._work.send(message)
+
+    def is_cancelled(self, job: str) -> bool:
+        """Whether a run is to stop: it was cancelled, or the process ends."""
+        return self.stopping or job in self._cancelled
+
+    def end(self, event: Message) -> None:
+        """Send the message that ends a run."""
+        self._work.send(event)
+        self._cancelled.discard(event["job"])
+
+    def serve(self, take: Callable[[Message, list[int]], None]) -> None:
+        """Have each message of work taken, with its descriptors, which are closed afterwards."""
+        threading.Thread(target=self._listen, name="control", daemon=True).start()
+        while not self.stopping:
+            try:
+                message, files = self._work.receive()
+                try:
+                    if message["type"] == "shutdown":
+                        self.stopping = True
+                    else:
+                        take(message, files)
+                finally:
+                    for file in files:  # a mapping needs no descriptor
+                        os.close(file)
+            except (MessageError, KeyError):
+                logger.exception("a message from the service could not be read")
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                message, _ = self._control.receive()
+                if message["type"] == "ping":
+                    self._control.send({"type": "pong"})
+                elif message["type"] == "cancel":
+                    self._cancelled.add(message["job"])
+                elif message["type"] == "shutdown":
+                    self.stopping = True
+            except (MessageError, KeyError):
+                logger.exception("a message from the service could not be read")
+
+
+def prepare_process() -> None:
+    """Let this process outlive Ctrl-C in the service's terminal, and never the service itself."""
+    faulthandler.enable()
+    # The service decides when the engine ends. Ctrl-C in its terminal, or SIGTERM to the whole
+    # control group, must not end a running product.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # The end of a socket ends the process; this does so even if no thread reads it.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    try:
+        # If memory runs out, the system should end the engine, which the service starts again.
+        Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
+    except OSError:
+        logger.debug("the out-of-memory score cannot be changed here")
