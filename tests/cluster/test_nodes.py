@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.cluster.local_cluster import LocalCluster, start_cluster
+from tests.command import invoke_command
 from tests.matrices import Array, make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer
@@ -63,7 +64,7 @@ def find_parts(client: Client) -> list[dict[str, Any]]:
     return parts
 
 
-def test_the_devices_of_all_nodes_are_listed(server: RunningServer) -> None:
+def test_the_devices_of_all_nodes_are_listed(server: RunningServer, tmp_path: Path) -> None:
     nodes = list_nodes(server)
     assert len({node["id"] for node in nodes}) == 4
     for node in nodes:
@@ -71,6 +72,8 @@ def test_the_devices_of_all_nodes_are_listed(server: RunningServer) -> None:
         assert node["devices"] == []
         assert node["network"]["in_bytes_per_second"] > 0
         assert node["profile"]["source"]
+    shown = invoke_command("devices", "--url", server.url, folder=tmp_path).stdout
+    assert all(node["id"][:12] in shown for node in nodes)
 
 
 def test_a_large_product_is_split_over_engines_that_are_idle(client: Client) -> None:

@@ -1,8 +1,8 @@
-"""`wavetrim devices`: the GPUs that can be planned for."""
+"""`wavetrim devices`: the GPUs that can be planned for, and a service's nodes."""
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -19,11 +19,26 @@ EXAMPLES: Final = """[bold]Examples[/]
 
 wavetrim devices
 wavetrim devices --json
+wavetrim devices --url http://127.0.0.1:8000
 """
 
 
-def devices(*, as_json: options.Json = False) -> None:
-    """List this machine's GPUs and CPU threads, and the presets that `plan --device` takes."""
+def devices(
+    *,
+    url: Annotated[
+        str | None,
+        typer.Option(help="A service: list its devices, and its cluster's nodes.", metavar="URL"),
+    ] = None,
+    api_key: options.ApiKey = None,
+    as_json: options.Json = False,
+) -> None:
+    """List this machine's GPUs and CPU threads, and the presets that `plan --device` takes.
+
+    With --url, the devices of that service and of the nodes of its cluster.
+    """
+    if url is not None:
+        _list_service(url, api_key, as_json=as_json)
+        return
     from wavetrim.scheduler.profile.store import describe_gpu, find_profile, list_presets
     from wavetrim.service.cli.display import open_output
     from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
@@ -56,6 +71,40 @@ def devices(*, as_json: options.Json = False) -> None:
     output.print(f"profile: {profile.device}: {profile.source}", markup=False, soft_wrap=True)
     presets = [(preset.name, preset) for preset in list_presets()]
     output.print(_make_table("Presets", presets))
+
+
+def _list_service(url: str, api_key: str | None, *, as_json: bool) -> None:
+    from rich.table import Table
+
+    from wavetrim.service.cli.display import open_output
+    from wavetrim.service.cli.jobs import open_client
+    from wavetrim.service.units import format_seconds
+
+    with open_client(url, api_key) as client:
+        found = client.devices()
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for head in ("engine", "host", "GPUs", "CPU threads", "call", "GB/s in", "GB/s out", "profile"):
+        table.add_column(head)
+    gpus = ", ".join(gpu["name"] for gpu in found["devices"]) or "none"
+    source = found["profile"]["source"]
+    table.add_row("here", url, gpus, str(found["cpu_threads"]), "", "", "", source)
+    for node in found["nodes"]:
+        gpus = ", ".join(gpu["name"] for gpu in node["devices"]) or "none"
+        network = node["network"]
+        table.add_row(
+            node["id"][:12],
+            node["host"],
+            gpus,
+            str(node["cpu_threads"]),
+            format_seconds(network["call_seconds"]),
+            f"{network['in_bytes_per_second'] / 1e9:.2f}",
+            f"{network['out_bytes_per_second'] / 1e9:.2f}",
+            node["profile"]["source"],
+        )
+    open_output().print(table)
 
 
 def _make_table(title: str, named: "Iterable[tuple[str, GpuModel]]") -> "Table":
