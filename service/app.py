@@ -27,6 +27,9 @@ from wavetrim.service.api.problems import (
     answer_validation,
 )
 from wavetrim.service.api.request_log import RequestLog
+from wavetrim.service.api.v2 import infer, model, shared_memory
+from wavetrim.service.api.v2.errors import ErrorMember
+from wavetrim.service.api.v2.inference import Inference
 from wavetrim.service.api.wire.bodies import Bodies
 from wavetrim.service.engine.slabs import SharedSlabs
 from wavetrim.service.engine.supervisor import Engine
@@ -49,6 +52,7 @@ from wavetrim.service.storage.identity import pair
 from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.leases import Leases
 from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.named_regions import NamedRegions
 from wavetrim.service.storage.residents import Residents
 from wavetrim.service.storage.room import Rooms
 from wavetrim.service.storage.write_record import WriteRecord, watch_writes
@@ -95,17 +99,18 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.metrics = Metrics()
     app.state.keys = KeyRing()
     app.state.tokens = make_tokens(settings)
-    body_routes = (*matmul.routes, *matrices.routes, *jobs.routes)
+    body_routes = (*matmul.routes, *infer.routes, *matrices.routes, *jobs.routes)
     app.add_middleware(BodyLimit)
     app.add_middleware(BodyRoutes, routes=body_routes)
     app.add_middleware(HostCheck, settings=settings)
     app.add_middleware(RequestLog, metrics=app.state.metrics)
+    app.add_middleware(ErrorMember)
     for error in (ServiceError, FieldError, *DATABASE_AWAY):
         app.add_exception_handler(error, answer_error)
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_exception_handler(HTTPException, answer_http)
     app.router.routes += body_routes
-    for module in (matrices, jobs, plan, devices, leases, matmul, me):
+    for module in (matrices, jobs, plan, devices, leases, matmul, me, model, infer, shared_memory):
         app.include_router(module.router, dependencies=[Depends(bearer)])
     foreign: dict[int | str, dict[str, Any]] = {s: describe_refusal(s) for s in (400, 403)}
     app.include_router(health.router, responses=foreign)
@@ -164,6 +169,7 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
             await run_to_end(parts.writer.close)
             parts.residents.clear()
             await making
+            state.inference.regions.unregister()
             if state.arena is not None:
                 await state.arena.close()
             database.dispose()
@@ -216,6 +222,10 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
         engine.on_gone = slabs.forget
     state.bodies = Bodies(settings.max_bodies)
     state.products = Products(lane, engine, settings, counters)
+    state.inference = Inference(
+        state.products, engine, state.rooms, state.in_flight,
+        NamedRegions(settings.v2_shared_memory), limit_bytes=int(settings.max_matrix_bytes),
+    )  # fmt: skip
     state.dispatcher = Dispatcher(
         state.jobs, store, engine, lane=lane, products=state.products, kept=state.kept,
         settings=settings, metrics=counters,

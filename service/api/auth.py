@@ -1,4 +1,4 @@
-"""Who may call /v1: whoever has the service's key, or a key or token with the scope for it.
+"""Who may call /v1 and /v2: whoever has the service's key, or a key or token with the scope for it.
 
 Without any key only this machine reaches the service, under loopback's names (`host_check.py`).
 """
@@ -14,8 +14,8 @@ from wavetrim.service.errors import ScopeMissing, Unauthorized
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 
 bearer: Final = HTTPBearer(auto_error=False, description="An API key or a token.")
-"""FastAPI's dependency of every /v1 call: it describes in the OpenAPI document what `check_access`
-has looked at, before any byte of a body was taken."""
+"""FastAPI's dependency of every /v1 and /v2 call: it describes in the OpenAPI document what
+`check_access` has looked at, before any byte of a body was taken."""
 
 
 _TENANT: Final = "wavetrim.tenant"
@@ -26,7 +26,8 @@ def find_scope(method: str, path: str) -> str:
     """The scope that a call needs (pure); /metrics tells of all callers."""
     if path == "/metrics":
         return "admin"
-    return "read" if method in ("GET", "HEAD") else "compute"
+    only_looks = method in ("GET", "HEAD") or path == "/v2/repository/index"
+    return "read" if only_looks else "compute"
 
 
 async def check_access(scope: Scope, headers: Headers) -> None:
