@@ -7,7 +7,7 @@ import time
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Depends, Response
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
@@ -19,7 +19,7 @@ from wavetrim.service.api.v2.answer import make_views, send_answer
 from wavetrim.service.api.v2.body import HEAD_LENGTH, MOST_HEAD_BYTES, InferBody
 from wavetrim.service.api.v2.compression import choose_coding
 from wavetrim.service.api.v2.inference import Inference
-from wavetrim.service.api.v2.model import ModelName, Version, check_model
+from wavetrim.service.api.v2.model import check_model, require_model, require_version
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
 from wavetrim.service.api.v2.statistics import Stopwatch
 
@@ -69,14 +69,14 @@ def _describe() -> dict[str, Any]:
 _STATUSES: Final = (404, 408, 409, 413, 415, 422, 429, 500, 504, 507)
 
 
-@router.post(_PATH, **_describe())
-async def infer(_model_name: ModelName) -> Response:
+@router.post(_PATH, dependencies=[Depends(require_model)], **_describe())
+async def infer() -> Response:
     """Compute the product of A and B, or those of stacks of matrices."""
     raise AssertionError(DESCRIBES)
 
 
-@router.post(_VERSION_PATH, **_describe())
-async def infer_with_version(_model_name: ModelName, _version: Version) -> Response:
+@router.post(_VERSION_PATH, dependencies=[Depends(require_version)], **_describe())
+async def infer_with_version() -> Response:
     """Compute the product of A and B; the only version is 1."""
     raise AssertionError(DESCRIBES)
 

@@ -22,8 +22,14 @@ from wavetrim.service.errors import ModelNotFound
 from wavetrim.service.tenants.tenant import Tenant
 from wavetrim.service.version import find_version
 
-ModelName = Annotated[str, Path(description="`matmul`, the only model.", examples=[MODEL_NAME])]
-Version = Annotated[str, Path(description="`1`, the only version.", examples=[MODEL_VERSION])]
+ModelName = Annotated[
+    str,
+    Path(description="`matmul`, the only model.", json_schema_extra={"enum": [MODEL_NAME]}),
+]
+Version = Annotated[
+    str,
+    Path(description="`1`, the only version.", json_schema_extra={"enum": [MODEL_VERSION]}),
+]
 
 EXTENSIONS: Final = ("binary_tensor_data", "model_configuration", "statistics")
 
@@ -119,11 +125,13 @@ def describe_statistics(inference: Inference, tenant: Tenant) -> dict[str, Any]:
     return {"model_stats": [inference.statistics.describe(tenant)]}
 
 
-async def _require_model(model_name: ModelName) -> None:
+async def require_model(model_name: ModelName) -> None:
+    """FastAPI's dependency of calls of a model."""
     check_model(model_name)
 
 
-async def _require_version(model_name: ModelName, version: Version) -> None:
+async def require_version(model_name: ModelName, version: Version) -> None:
+    """FastAPI's dependency of calls of a model's version."""
     check_model(model_name, version)
 
 
@@ -156,7 +164,7 @@ async def tell_statistics(inference: InferencePart, tenant: TenantPart) -> Model
     return ModelStatistics.model_validate(describe_statistics(inference, tenant))
 
 
-for _prefix, _check in (("", _require_model), ("/versions/{version}", _require_version)):
+for _prefix, _check in (("", require_model), ("/versions/{version}", require_version)):
     router.include_router(
         _model, prefix=f"/models/{{model_name}}{_prefix}", dependencies=[Depends(_check)]
     )

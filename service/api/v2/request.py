@@ -163,7 +163,7 @@ def _read_input(field: str, head: InputHead) -> InputTensor:
     dtype, shape = DATATYPES[head.datatype], tuple(head.shape)
     size_bytes = prod(shape) * ITEM_BYTES[dtype]
     found = f"{size_bytes}, the bytes of {shape} {NAMES[dtype]}"
-    announced = head.parameters.binary_data_size
+    announced = head.parameters.binary_data_size or None
     part = _read_place(field, head.parameters, f"exactly {found}")
     ways = [announced is not None, part is not None, head.data is not None]
     if sum(ways) != 1:
@@ -187,8 +187,8 @@ def _read_output(head: InferHead, stack: Stack) -> tuple[bool, RegionPart | None
         binary, part = head.parameters.binary_data_output, None
     else:
         asked = head.outputs[0].parameters
-        said = asked.binary_data
-        binary = head.parameters.binary_data_output if said is None else said
+        says = "binary_data" in asked.model_fields_set
+        binary = asked.binary_data if says else head.parameters.binary_data_output
         least = f"at least {stack.result_bytes}, the bytes of the result"
         part = _read_place("outputs[0]", asked, least)
         if part is not None and part.size_bytes < stack.result_bytes:
@@ -202,12 +202,12 @@ def _read_output(head: InferHead, stack: Stack) -> tuple[bool, RegionPart | None
 
 
 def _read_place(field: str, place: RegionPlace, size: str) -> RegionPart | None:
-    if place.shared_memory_region is None:
-        if place.shared_memory_byte_size is not None or place.shared_memory_offset:
+    if not place.shared_memory_region:
+        if place.shared_memory_byte_size or place.shared_memory_offset:
             limit = "named, where an offset or a size in it is"
             raise FieldProblem(f"{field}.parameters.shared_memory_region", None, limit)
         return None
-    if place.shared_memory_byte_size is None:
+    if not place.shared_memory_byte_size:
         raise FieldProblem(f"{field}.parameters.shared_memory_byte_size", None, size)
     return RegionPart(
         place.shared_memory_region, place.shared_memory_offset, place.shared_memory_byte_size

@@ -30,29 +30,28 @@ class RegionPlace(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    shared_memory_region: str | None = Field(
-        default=None, description="Name of a registered region."
-    )
+    shared_memory_region: str = Field(default="", description="Name of a registered region.")
     shared_memory_offset: int = Field(default=0, ge=0, description="Where the tensor begins there.")
-    shared_memory_byte_size: int | None = Field(
-        default=None, ge=1, description="Bytes of the tensor, or for it."
+    shared_memory_byte_size: int = Field(
+        default=0, ge=1, description="Bytes of the tensor, or for it."
     )
 
 
 class InputParameters(RegionPlace):
     """How an input comes: as binary data behind the head, in a region, or else in `data`."""
 
-    binary_data_size: int | None = Field(
-        default=None, ge=0, description="Bytes of the tensor behind the head."
+    binary_data_size: int = Field(
+        default=0, ge=1, description="Bytes of the tensor behind the head."
     )
 
 
 class OutputParameters(RegionPlace):
     """How the output is wanted."""
 
-    binary_data: bool | None = Field(
-        default=None,
-        description="Whether it comes as binary data behind the head, and not as JSON.",
+    binary_data: bool = Field(
+        default=False,
+        description="Whether it comes as binary data behind the head, and not as JSON; left "
+        "out, as `binary_data_output` says.",
     )
 
 

@@ -191,7 +191,7 @@ REFUSED_JSON: list[tuple[dict[str, Any], int, str]] = [
     (ask(a={"parameters": {"binary_size": 4}}), 422, "inputs.0.parameters.binary_size"),
     (ask(a=place()), 404, "shared_memory_region"),
     (ask(a=place(shared_memory_byte_size=5)), 422, "inputs[0].parameters.shared_memory_byte_size"),
-    (ask(a=place(shared_memory_region=None)), 422, "inputs[0].parameters.shared_memory_region"),
+    (ask(a=place(shared_memory_region="")), 422, "inputs[0].parameters.shared_memory_region"),
     (ask(outputs=[{"name": "A"}]), 422, "outputs.0.name"),
     (
         ask(outputs=[{"name": "C", "parameters": {"classification": 1}}]),
