@@ -34,6 +34,7 @@ from wavetrim.service.api.wire.bodies import Bodies
 from wavetrim.service.engine.slabs import SharedSlabs
 from wavetrim.service.engine.supervisor import Engine
 from wavetrim.service.errors import ServiceError, SettingRefused
+from wavetrim.service.grpc.server import check_grpc, serve_grpc
 from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
@@ -85,6 +86,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """
     settings = settings or Settings()
     check_exposure(settings)
+    check_grpc(settings)
     app = FastAPI(
         title="wavetrim",
         version=find_version(),
@@ -156,7 +158,8 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
             await state.dispatcher.start()
             parts.housekeeping.start()
             with _hand_out_leases(settings, state.leases):
-                yield
+                async with serve_grpc(state):
+                    yield
                 if not state.dispatcher.draining:
                     await state.dispatcher.drain(settings.drain_seconds)
         finally:

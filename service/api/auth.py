@@ -42,11 +42,27 @@ async def check_access(scope: Scope, headers: Headers) -> None:
         ScopeMissing: Its key or token is not for such calls.
         IssuerAway: Its token cannot be looked at now.
     """
-    tenant = await _read_tenant(headers, scope["app"].state)
     needed = find_scope(scope["method"], scope["path"])
+    scope[_TENANT] = await authenticate(headers, scope["app"].state, needed)
+
+
+async def authenticate(headers: Headers, state: Any, needed: str) -> Tenant:
+    """Who makes a call, by its headers.
+
+    Args:
+        headers: The call's headers, or metadata.
+        state: The parts of the service.
+        needed: The scope that the call needs.
+
+    Raises:
+        Unauthorized: There are keys, and the call has none of them, and no token.
+        ScopeMissing: Its key or token is not for such calls.
+        IssuerAway: Its token cannot be looked at now.
+    """
+    tenant = await _read_tenant(headers, state)
     if not tenant.allows(needed):
         raise ScopeMissing("scope", ",".join(sorted(tenant.scopes)), f"{needed} or admin")
-    scope[_TENANT] = tenant
+    return tenant
 
 
 def find_tenant(scope: Scope) -> Tenant:
