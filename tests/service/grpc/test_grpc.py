@@ -7,6 +7,7 @@ import queue
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -26,6 +27,7 @@ from tests.environment import ROOT
 from tests.matrices import Array, assert_product, make_matrix
 from tests.server import RunningServer, Start, find_free_port
 from tests.service.tenants.tenants import OWN_KEY
+from tests.service.wire.wire_server import make_certificate
 from wavetrim.service.api.v2.datatypes import DATATYPES, NAMES
 from wavetrim.service.grpc.messages import SERVICE
 
@@ -277,9 +279,9 @@ def test_what_cannot_be_is_refused_by_its_status(client: InferenceServerClient) 
 
 
 def test_a_key_is_asked_for_and_connections_are_encrypted(
-    start_server: Start, certificate: tuple[Path, Path]
+    start_server: Start, tmp_path: Path
 ) -> None:
-    port, (chain, key) = find_free_port(), certificate
+    port, (chain, key) = find_free_port(), make_certificate(tmp_path)
     settings = {"api_key": OWN_KEY, "tls_certificate": chain, "tls_key": key}
     start_server(grpc_port=port, **settings).wait_ready()
     a, b, _ = draw()
