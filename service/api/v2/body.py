@@ -1,9 +1,9 @@
 """The body of a request for products: a JSON head, and the binary data of tensors behind it."""
 
 import asyncio
+from collections.abc import Collection
 from typing import Final, Protocol
 
-from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from wavetrim.service.api.v2.compression import CODINGS, InflatedBody
@@ -15,6 +15,8 @@ from wavetrim.service.threads import run_to_end
 
 HEAD_LENGTH: Final = "Inference-Header-Content-Length"
 """The header that says how long the JSON head is; without it, all of the body is JSON."""
+
+_HEAD_LENGTH: Final = HEAD_LENGTH.lower().encode()
 
 MOST_HEAD_BYTES: Final = 8 * 2**20
 """The longest JSON head: two matrices of 400 rows and columns. Read, its numbers take up to 128 MiB
@@ -58,16 +60,14 @@ class InferBody:
     def __init__(
         self, scope: Scope, receive: Receive, *, limit_bytes: int, idle_seconds: float
     ) -> None:
-        headers = Headers(scope=scope)
-        check_page(headers)
+        fields: dict[bytes, bytes] = dict(scope["headers"])
+        check_page(fields)
         self.reader = BodyReader(
             scope, receive, limit_bytes=limit_bytes, idle_seconds=idle_seconds,
             media_types=_MEDIA_TYPES, codings=CODINGS, head="JSON head",
         )  # fmt: skip
-        self._head_bytes = _read_head_length(headers.get(HEAD_LENGTH))
-        self._is_compressed = "content-encoding" in headers and (
-            headers["content-encoding"].strip().lower() != "identity"
-        )
+        self._head_bytes = _read_head_length(fields.get(_HEAD_LENGTH))
+        self._is_compressed = self.reader.coding != "identity"
         self._bytes: Bytes
 
     async def read_request(self, long_heads: asyncio.Lock) -> InferRequest:
@@ -121,13 +121,16 @@ class InferBody:
         return rest
 
 
-def check_page(headers: Headers) -> None:
+def check_page(fields: Collection[bytes]) -> None:
     """Refuse what any web page can make a browser send: a body of no type, to another origin.
+
+    Args:
+        fields: Names of the request's headers, in lower case.
 
     Raises:
         ContentRefused: The call is such a one.
     """
-    if "origin" in headers and "content-type" not in headers:
+    if b"origin" in fields and b"content-type" not in fields:
         raise ContentRefused("Content-Type", None, "named where a web page calls")
 
 
@@ -176,11 +179,11 @@ class _StreamedBody:
         await self._reader.finish(expected_bytes)
 
 
-def _read_head_length(text: str | None) -> int | None:
+def _read_head_length(text: bytes | None) -> int | None:
     if text is None:
         return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= 20):
-        raise FieldProblem(HEAD_LENGTH, text, "a number of bytes")
+    if not (text.isdigit() and len(text) <= 20):
+        raise FieldProblem(HEAD_LENGTH, text.decode("latin-1"), "a number of bytes")
     length = int(text)
     if length > MOST_HEAD_BYTES:
         limit = f"at most {MOST_HEAD_BYTES} bytes; send tensors as binary data"

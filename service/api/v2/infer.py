@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from fastapi import APIRouter, Depends, Response
-from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from wavetrim.service.api.auth import find_tenant
@@ -116,7 +115,8 @@ async def _answer(scope: Scope, receive: Receive, send: Send, stopwatch: Stopwat
         ended = time.perf_counter()
         views = await make_views(computed)
         stopwatch.compute_output = time.perf_counter() - ended
-        coding = choose_coding(Headers(scope=scope).get("accept-encoding", ""))
+        accepted = dict(scope["headers"]).get(b"accept-encoding", b"").decode("latin-1")
+        coding = choose_coding(accepted)
         await send_answer(
             scope, receive, send, computed, views, coding=coding, idle_seconds=idle_seconds
         )

@@ -111,7 +111,7 @@ class Inference:
             QuotaReached: The caller may not have so much at once.
             StorageFull: There is no memory for them.
         """
-        if request.part is not None or any(one.part is not None for one in request.inputs):
+        if request.parts:
             check_regions(tenant)
         memory = RequestMemory(self._rooms, stack, partial(self._in_flight.take, tenant))
         return await place_tensors(

@@ -113,15 +113,11 @@ async def place_tensors(
         QuotaReached: The caller may not have so much at once.
         StorageFull: There is no memory for them.
     """
-    sizes = [tensor.size_bytes for tensor in request.inputs]
-    result_bytes = request.stack.result_bytes
-    names = (*(f"size of {tensor.name}" for tensor in request.inputs), "result size")
-    for name, size_bytes in zip(names, (*sizes, result_bytes), strict=True):
-        if size_bytes > limit_bytes:
-            raise BodyTooLarge(name, size_bytes, f"at most {limit_bytes} bytes (max_matrix_bytes)")
-    for part in (*(tensor.part for tensor in request.inputs), request.part):
-        if part is not None:
-            regions.check(part)
+    sizes, result_bytes = request.sizes_bytes, request.stack.result_bytes
+    if max(*sizes, result_bytes) > limit_bytes:
+        raise _describe_largest(request, limit_bytes)
+    for part in request.parts:
+        regions.check(part)
     filler = _Filler(read_into, regions)
     if sum(sizes) + result_bytes <= _SMALL_BYTES:
         begins, total_bytes = lay_out([*sizes, result_bytes])
@@ -141,6 +137,15 @@ async def place_tensors(
         places.append(Place(await memory.obtain(result_bytes), 0))
     tensors = {one.name: place for one, place in zip(request.inputs, places, strict=False)}
     return Placed(request, tensors, places[-1])
+
+
+def _describe_largest(request: InferRequest, limit_bytes: int) -> BodyTooLarge:
+    """The refusal of a request's largest tensor."""
+    sizes = {f"size of {one.name}": one.size_bytes for one in request.inputs}
+    sizes["result size"] = request.stack.result_bytes
+    name = max(sizes, key=lambda name: sizes[name])
+    limit = f"at most {limit_bytes} bytes (max_matrix_bytes)"
+    return BodyTooLarge(name, sizes[name], limit)
 
 
 class _Filler:

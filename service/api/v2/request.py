@@ -82,6 +82,8 @@ class InferRequest:
     Attributes:
         id: The caller's name for it; empty for none.
         inputs: In the order of the head, which is that of the binary data.
+        sizes_bytes: Bytes of each input.
+        parts: Bytes of regions that inputs lie in, or the result is written to.
         stack: The products.
         alpha: Factor of the products.
         beta: Factor of C.
@@ -93,6 +95,8 @@ class InferRequest:
 
     id: str
     inputs: tuple[InputTensor, ...]
+    sizes_bytes: tuple[int, ...]
+    parts: tuple[RegionPart, ...]
     stack: Stack
     alpha: float
     beta: float
@@ -146,9 +150,12 @@ def check_request(document: object) -> InferRequest:
     stack = fit_stack(inputs, alpha=asked.alpha, beta=asked.beta, f=asked.f)
     binary, part = _read_output(head, stack)
     options = asked.options
+    named = (*(tensor.part for tensor in inputs), part)
     return InferRequest(
         id=head.id,
         inputs=inputs,
+        sizes_bytes=tuple(tensor.size_bytes for tensor in inputs),
+        parts=tuple(one for one in named if one is not None),
         stack=stack,
         alpha=asked.alpha,
         beta=asked.beta,

@@ -44,6 +44,7 @@ class BodyReader:
 
     Attributes:
         length_bytes: The body's length by its Content-Length; None where the sender does not say.
+        coding: The body's content coding.
 
     Raises:
         BodyTooLarge: The body's length is known and too large.
@@ -64,7 +65,7 @@ class BodyReader:
         head: str = ".npy header",
     ) -> None:
         headers = Headers(scope=scope)
-        _check_content(headers, media_types, codings)
+        self.coding = _check_content(headers, media_types, codings)
         self._head = head
         self.length_bytes = _read_length(headers, limit_bytes, head)
         self._expected = parse_digest(", ".join(digests)) if digests else None
@@ -224,15 +225,15 @@ class BodyReader:
             one.update(piece)
 
 
-def _check_content(
-    headers: Headers, media_types: Collection[str], codings: Collection[str]
-) -> None:
+def _check_content(headers: Headers, media_types: Collection[str], codings: Collection[str]) -> str:
+    """Refuse what is not taken; returns the content coding."""
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in media_types:
         raise ContentRefused("Content-Type", media_type, " or ".join(filter(None, media_types)))
     coding = headers.get("content-encoding", "identity").strip().lower()
     if coding not in codings:
         raise ContentRefused("Content-Encoding", coding, " or ".join(codings))
+    return coding
 
 
 def _read_length(headers: Headers, limit_bytes: int, head: str) -> int | None:
