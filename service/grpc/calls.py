@@ -20,6 +20,7 @@ from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION
 from wavetrim.service.errors import BodyTooLarge
 from wavetrim.service.grpc.conversion import RawContents, make_document, make_response
 from wavetrim.service.grpc.messages import find_message, parse_message
+from wavetrim.service.metrics import Metrics
 from wavetrim.service.storage.named_regions import NamedRegion
 from wavetrim.service.tenants.tenant import Tenant
 from wavetrim.service.threads import run_to_end
@@ -46,7 +47,7 @@ class Calls:
     """
 
     def __init__(
-        self, inference: Inference, metrics: Any, *, shared_memory: bool, most_bytes: int
+        self, inference: Inference, metrics: Metrics, *, shared_memory: bool, most_bytes: int
     ) -> None:
         self._inference = inference
         self._metrics = metrics

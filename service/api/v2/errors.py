@@ -52,10 +52,15 @@ def is_protocols(path: str) -> bool:
     return path == PREFIX or path.startswith(f"{PREFIX}/")
 
 
+def add_error(content: bytes) -> bytes:
+    """A problem document with the protocol's member."""
+    document = json.loads(content)
+    return json.dumps({**document, "error": document["detail"]}, allow_nan=False).encode()
+
+
 async def _send_begin(send: Send, begin: Message, content: bytes) -> Message:
     """Send an answer's begin with the length that its body has now; returns the body."""
-    document = json.loads(content)
-    changed = json.dumps({**document, "error": document["detail"]}, allow_nan=False).encode()
+    changed = add_error(content)
     kept = [field for field in begin["headers"] if field[0] != b"content-length"]
     length = (b"content-length", b"%d" % len(changed))
     await send({**begin, "headers": [*kept, length]})

@@ -119,8 +119,11 @@ class InferStatistics:
         }
 
     def _find(self, caller: str) -> Figures:
-        figures = self._callers.setdefault(caller, Figures())
-        self._callers.move_to_end(caller)
-        if len(self._callers) > MOST_CALLERS:
-            self._callers.popitem(last=False)
+        figures = self._callers.get(caller)
+        if figures is None:
+            figures = self._callers[caller] = Figures()
+            if len(self._callers) > MOST_CALLERS:
+                self._callers.popitem(last=False)
+        else:
+            self._callers.move_to_end(caller)
         return figures

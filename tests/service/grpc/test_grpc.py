@@ -29,7 +29,10 @@ from tests.server import RunningServer, Start, find_free_port
 from tests.service.tenants.tenants import OWN_KEY
 from tests.service.wire.wire_server import make_certificate
 from wavetrim.service.api.v2.datatypes import DATATYPES, NAMES
+from wavetrim.service.app import create_app
+from wavetrim.service.errors import SettingRefused
 from wavetrim.service.grpc.messages import SERVICE
+from wavetrim.service.settings import Settings
 
 PREFIX = f"/wavetrim-test-{os.getpid()}-g"
 MESSAGE_BYTES = 2**20
@@ -293,6 +296,16 @@ def test_a_key_is_asked_for_and_connections_are_encrypted(
             with pytest.raises(InferenceServerException, match="API key") as refused:
                 call()
             assert refused.value.status() == "StatusCode.UNAUTHENTICATED"
+        answers: queue.Queue[Any] = queue.Queue()
+        client.start_stream(lambda result, error: answers.put((result, error)))
+        assert "UNAUTHENTICATED" in str(answers.get(timeout=60)[1])
+        client.stop_stream()
         headers = {"authorization": f"Bearer {OWN_KEY}"}
         found = client.infer("matmul", make_inputs(a, b), headers=headers).as_numpy("C")
         assert_product(found, a, b)
+
+
+def test_it_is_refused_where_there_is_no_port_to_have() -> None:
+    settings = Settings(grpc_port=0, tcp="off", unix_socket=Path("socket"))
+    with pytest.raises(SettingRefused, match="grpc_port is 0"):
+        create_app(settings)
