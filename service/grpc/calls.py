@@ -15,7 +15,7 @@ from wavetrim.service.api.v2.model import (
     describe_statistics,
     list_extensions,
 )
-from wavetrim.service.api.v2.request import check_request
+from wavetrim.service.api.v2.request import InferRequest, check_request
 from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION
 from wavetrim.service.errors import BodyTooLarge
 from wavetrim.service.grpc.conversion import RawContents, make_document, make_response
@@ -30,7 +30,7 @@ Call = Callable[[Any, Tenant], Awaitable[Any]]
 """Answers a message of a caller."""
 
 MARGIN_BYTES: Final = 2**16
-"""What a message may have beside its tensors."""
+"""What a message may have besides its tensors."""
 
 _THREAD_BYTES: Final = 2**20
 """Longer messages are taken apart, and made, in a thread."""
@@ -113,33 +113,44 @@ class Calls:
         """Compute products: from the bytes of a request to the message of its response."""
         with self._inference.statistics.count(tenant) as stopwatch:
             began = time.perf_counter()
-            long = len(content) > _THREAD_BYTES
-            name = "ModelInferRequest"
-            if long:
-                message = await run_to_end(parse_message, name, content)
-            else:
-                message = parse_message(name, content)
-            self._metrics.received_bytes.inc(len(content))
-            del content  # the message has a copy
-            check_model(message.model_name, message.model_version)
-            request = check_request(make_document(message))
-            result_bytes = request.stack.result_bytes
-            if request.part is None and result_bytes > self._most_bytes - MARGIN_BYTES:
-                limit = f"at most {self._most_bytes - MARGIN_BYTES} (grpc_max_message_bytes)"
-                raise BodyTooLarge("result size", result_bytes, limit)
+            message, request = await self._read(content)
             async with AsyncExitStack() as stack:
                 raw = RawContents(message.raw_input_contents)
                 placed = await self._inference.place(request, tenant, stack, raw.read_into)
                 stopwatch.compute_input = time.perf_counter() - began
                 computed = await self._inference.compute(placed, _wait_for_ever, stopwatch)
                 ended = time.perf_counter()
-                if result_bytes > _THREAD_BYTES:
-                    response = await run_to_end(make_response, computed)
-                else:
-                    response = make_response(computed)
+                response = await _run(
+                    make_response, computed, size_bytes=request.stack.result_bytes
+                )
                 stopwatch.compute_output = time.perf_counter() - ended
-            self._metrics.sent_bytes.inc(result_bytes)
+            self._metrics.sent_bytes.inc(request.stack.result_bytes)
             return response
+
+    async def _read(self, content: bytes) -> tuple[Any, InferRequest]:
+        """The message of a request, and what it asks for.
+
+        Raises:
+            FieldProblem: It is no such message, for another model, or its response is too long.
+            RequestValidationError: It breaks the schema.
+        """
+        self._metrics.received_bytes.inc(len(content))
+        name = "ModelInferRequest"
+        message = await _run(parse_message, name, content, size_bytes=len(content))
+        check_model(message.model_name, message.model_version)
+        request = check_request(make_document(message))
+        most_bytes = self._most_bytes - MARGIN_BYTES
+        if request.part is None and request.stack.result_bytes > most_bytes:
+            limit = f"at most {most_bytes} (grpc_max_message_bytes)"
+            raise BodyTooLarge("result size", request.stack.result_bytes, limit)
+        return message, request
+
+
+async def _run(function: Callable[..., Any], *args: Any, size_bytes: int) -> Any:
+    """Call a function that copies some bytes: in a thread where they are many."""
+    if size_bytes > _THREAD_BYTES:
+        return await run_to_end(function, *args)
+    return function(*args)
 
 
 async def _wait_for_ever() -> None:

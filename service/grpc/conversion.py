@@ -53,7 +53,7 @@ def make_document(request: Any) -> dict[str, Any]:
 
 
 class RawContents:
-    """Reads the raw bytes of inputs, one input behind the other."""
+    """Reads the raw bytes of inputs, one input after the other."""
 
     def __init__(self, contents: Sequence[bytes]) -> None:
         self._contents = [memoryview(content) for content in contents]

@@ -1,7 +1,7 @@
 """Regions of POSIX shared memory that callers name: their files are read and written, not mapped.
 
-Whoever made a region may cut it off at any time, and to touch mapped memory behind its end is to be
-killed (SIGBUS). To read or write a file there is to be told. The price is one copy.
+The owner of a region can cut it off at any time. A process that touches mapped memory past the new
+end is killed (SIGBUS); one that reads or writes the file there is told. The price is one copy.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Answers of a request for products over HTTP: a JSON head, and the result's bytes behind it."""
+"""Answers of a request for products over HTTP: a JSON head, and the result's bytes after it."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""The body of a request for products: a JSON head, and the binary data of tensors behind it."""
+"""The body of a request for products: a JSON head, and the binary data of tensors after it."""
 
 import asyncio
 from collections.abc import Collection
@@ -19,8 +19,8 @@ HEAD_LENGTH: Final = "Inference-Header-Content-Length"
 _HEAD_LENGTH: Final = HEAD_LENGTH.lower().encode()
 
 MOST_HEAD_BYTES: Final = 8 * 2**20
-"""The longest JSON head: two matrices of 400 rows and columns. Read, its numbers take up to 128 MiB
-for a moment, so one is read at a time."""
+"""The longest JSON head: two matrices of 400 rows and columns. Its values take up to 25 times as
+much for a moment, so one is read at a time."""
 
 _MEDIA_TYPES: Final = ("application/json", "application/octet-stream", "")
 """The public clients say nothing, too."""
@@ -33,7 +33,7 @@ class Bytes(Protocol):
         """Read the next bytes into memory of the caller's, until it is full."""
 
     async def read_rest(self, most: int) -> bytes:
-        """Read all that is left, but at most so many bytes."""
+        """Read all that is left, but at most `most` bytes."""
 
     async def finish(self, expected_bytes: int) -> None:
         """Make sure that the body ends here."""

@@ -64,7 +64,7 @@ class InflatedBody:
             filled += len(chunk)
 
     async def read_rest(self, most: int) -> bytes:
-        """Inflate all that is left, but at most so many bytes.
+        """Inflate all that is left, but at most `most` bytes.
 
         Raises:
             As read_into.
@@ -81,11 +81,11 @@ class InflatedBody:
             BodyLengthWrong: There is more, compressed or not.
         """
         if await self._inflate(1) or self._inflater.unused_data or await self._reader.read_some(1):
-            limit = f"{expected_bytes} bytes, inflated, by its head, and nothing behind them"
+            limit = f"{expected_bytes} bytes, inflated, by its head, and nothing after them"
             raise BodyLengthWrong("body", f"more than {expected_bytes} bytes", limit)
 
     async def _inflate(self, most: int) -> bytes:
-        """The next bytes, at least one and at most so many; none at the end.
+        """The next bytes, at least one and at most `most`; none at the end.
 
         Raises:
             BodyLengthWrong: The body is cut off.
@@ -115,15 +115,15 @@ class InflatedBody:
 def choose_coding(accepted: str) -> str | None:
     """The coding of an answer, by the request's Accept-Encoding; None for none.
 
-    Only who names one coding asks for it. Libraries name all that they know without being asked,
-    and to compress a matrix takes longer than to send it.
+    A caller that names one coding asks for it. Libraries name all codings that they know, without
+    being asked, and to compress a matrix takes longer than to send it.
     """
     name = accepted.partition(";")[0].strip().lower()
     return name if name in _WINDOWS and "," not in accepted else None
 
 
 async def compress(coding: str, views: Sequence[memoryview]) -> AsyncGenerator[bytes]:
-    """The bytes of some views, one behind the other, compressed in pieces."""
+    """The bytes of some views, one after the other, compressed in pieces."""
     deflater = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOWS[coding])
     for view in views:
         for begin in range(0, len(view), _PIECE_BYTES):

@@ -35,7 +35,7 @@ def _describe() -> dict[str, Any]:
     described = "Milliseconds and rows, as of `/v1/matmul`; of a stack, sums."
     text = {"schema": {"type": "string"}}
     answer = {
-        "description": "The product: JSON, or a JSON head with binary data behind it.",
+        "description": "The product: JSON, or a JSON head with binary data after it.",
         "content": {
             "application/json": {"schema": inline_schema(InferAnswer)},
             "application/octet-stream": _BINARY,
@@ -50,7 +50,7 @@ def _describe() -> dict[str, Any]:
     }
     body = {
         "required": True,
-        "description": "A JSON head, and behind it the binary data of the inputs that announce it "
+        "description": "A JSON head, and after it the binary data of the inputs that announce it "
         f"(`binary_data_size`), in their order; {HEAD_LENGTH} is the head's length then. In gzip "
         "or deflate, too.",
         "content": {

@@ -108,7 +108,7 @@ class Inference:
         Raises:
             ScopeMissing: It names regions, and is not of a caller that may.
             FieldProblem: A tensor is too large, or not in its region.
-            QuotaReached: The caller may not have so much at once.
+            QuotaReached: The caller may not have as much at once.
             StorageFull: There is no memory for them.
         """
         if request.parts:
@@ -170,7 +170,7 @@ class Inference:
 
 
 def check_regions(tenant: Tenant) -> None:
-    """Make sure that a caller may name regions: nothing tells whose shared memory is.
+    """Make sure that a caller may name regions: shared memory has no owner that we know.
 
     Raises:
         ScopeMissing: Others' matrices are not for it.

@@ -87,7 +87,7 @@ class Placed:
 
 
 ReadInto = Callable[[memoryview], Awaitable[None]]
-"""Reads the next bytes behind the head into a view, until it is full."""
+"""Reads the next bytes after the head into a view, until it is full."""
 
 
 async def place_tensors(
@@ -110,7 +110,7 @@ async def place_tensors(
     Raises:
         BodyTooLarge: A tensor or the result is too large.
         FieldProblem: A region is not there, or not as large.
-        QuotaReached: The caller may not have so much at once.
+        QuotaReached: The caller may not have as much at once.
         StorageFull: There is no memory for them.
     """
     sizes, result_bytes = request.sizes_bytes, request.stack.result_bytes
@@ -120,23 +120,38 @@ async def place_tensors(
         regions.check(part)
     filler = _Filler(read_into, regions)
     if sum(sizes) + result_bytes <= _SMALL_BYTES:
-        begins, total_bytes = lay_out([*sizes, result_bytes])
-        room = await memory.obtain(total_bytes)
-        places = [Place(room, begin) for begin in begins]
-        for tensor, begin, size_bytes in zip(request.inputs, begins, sizes, strict=False):
-            await filler.fill(tensor, room.view[begin : begin + size_bytes])
+        places = await _place_together(request, memory, filler)
     else:
-        places = []
-        for tensor, size_bytes in zip(request.inputs, sizes, strict=True):
-            if tensor.follows:
-                room = await memory.receive(size_bytes, read_into)
-            else:
-                room = await memory.obtain(size_bytes)
-                await filler.fill(tensor, room.view)
-            places.append(Place(room, 0))
-        places.append(Place(await memory.obtain(result_bytes), 0))
+        places = await _place_apart(request, memory, filler)
     tensors = {one.name: place for one, place in zip(request.inputs, places, strict=False)}
     return Placed(request, tensors, places[-1])
+
+
+async def _place_together(
+    request: InferRequest, memory: RequestMemory, filler: "_Filler"
+) -> list[Place]:
+    """One piece of memory for the inputs and, at its end, the result."""
+    begins, total_bytes = lay_out([*request.sizes_bytes, request.stack.result_bytes])
+    room = await memory.obtain(total_bytes)
+    for tensor, begin, size_bytes in zip(request.inputs, begins, request.sizes_bytes, strict=False):
+        await filler.fill(tensor, room.view[begin : begin + size_bytes])
+    return [Place(room, begin) for begin in begins]
+
+
+async def _place_apart(
+    request: InferRequest, memory: RequestMemory, filler: "_Filler"
+) -> list[Place]:
+    """Memory of its own for each input and, last, the result."""
+    places = []
+    for tensor, size_bytes in zip(request.inputs, request.sizes_bytes, strict=True):
+        if tensor.follows:
+            room = await memory.receive(size_bytes, filler.read_into)
+        else:
+            room = await memory.obtain(size_bytes)
+            await filler.fill(tensor, room.view)
+        places.append(Place(room, 0))
+    places.append(Place(await memory.obtain(request.stack.result_bytes), 0))
+    return places
 
 
 def _describe_largest(request: InferRequest, limit_bytes: int) -> BodyTooLarge:
@@ -152,7 +167,7 @@ class _Filler:
     """Brings a tensor's elements into memory, from wherever they are."""
 
     def __init__(self, read_into: ReadInto, regions: NamedRegions) -> None:
-        self._read_into = read_into
+        self.read_into = read_into
         self._regions = regions
 
     async def fill(self, tensor: InputTensor, view: memoryview) -> None:
@@ -161,4 +176,4 @@ class _Filler:
         elif tensor.part is not None:
             await run_to_end(self._regions.read_into, tensor.part, view)
         else:
-            await self._read_into(view)
+            await self.read_into(view)

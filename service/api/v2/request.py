@@ -55,7 +55,7 @@ class InputTensor:
         dtype: NumPy's name of the element type.
         shape: Rows and columns, before them the number of matrices of a stack.
         values: Its elements, where the head has them.
-        part: Where they lie in a region. With neither, they come behind the head.
+        part: Where they lie in a region. With neither, they come after the head.
     """
 
     name: str
@@ -71,7 +71,7 @@ class InputTensor:
 
     @property
     def follows(self) -> bool:
-        """Whether its elements come as binary data behind the head."""
+        """Whether its elements come as binary data after the head."""
         return self.values is None and self.part is None
 
 
@@ -107,7 +107,7 @@ class InferRequest:
 
     @property
     def following_bytes(self) -> int:
-        """Bytes of binary data behind the head."""
+        """Bytes of binary data after the head."""
         return sum(tensor.size_bytes for tensor in self.inputs if tensor.follows)
 
 

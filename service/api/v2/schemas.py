@@ -38,10 +38,10 @@ class RegionPlace(BaseModel):
 
 
 class InputParameters(RegionPlace):
-    """How an input comes: as binary data behind the head, in a region, or else in `data`."""
+    """How an input comes: as binary data after the head, in a region, or else in `data`."""
 
     binary_data_size: int = Field(
-        default=0, ge=1, description="Bytes of the tensor behind the head."
+        default=0, ge=1, description="Bytes of the tensor after the head."
     )
 
 
@@ -50,7 +50,7 @@ class OutputParameters(RegionPlace):
 
     binary_data: bool = Field(
         default=False,
-        description="Whether it comes as binary data behind the head, and not as JSON; left "
+        description="Whether it comes as binary data after the head, and not as JSON; left "
         "out, as `binary_data_output` says.",
     )
 
@@ -139,7 +139,7 @@ class OutputAnswer(BaseModel):
     datatype: Datatype
     shape: list[int] = Field(description="Rows and columns; of a stack its number before them.")
     parameters: dict[str, Any] = Field(
-        default={}, description="Bytes behind the head, or the place in a region."
+        default={}, description="Bytes after the head, or the place in a region."
     )
     data: list[float] | None = Field(
         default=None, description="The elements, row by row, where they were asked for as JSON."

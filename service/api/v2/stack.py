@@ -73,7 +73,7 @@ class Stack:
 
     @property
     def result_bytes(self) -> int:
-        """Bytes of all products' results, one behind the other."""
+        """Bytes of all products' results, one after the other."""
         return self.products * self.out_bytes
 
 
