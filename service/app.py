@@ -101,6 +101,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.metrics = Metrics()
     app.state.keys = KeyRing()
     app.state.tokens = make_tokens(settings)
+    app.state.grpc_address = None
     body_routes = (*matmul.routes, *infer.routes, *matrices.routes, *jobs.routes)
     app.add_middleware(BodyLimit)
     app.add_middleware(BodyRoutes, routes=body_routes)

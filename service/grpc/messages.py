@@ -21,7 +21,7 @@ _FILE: Final = Path(__file__).with_name("protocol.binpb")
 @cache
 def find_message(name: str) -> Any:
     """The class of a message, by its name without the package."""
-    return message_factory.GetMessageClass(_read().FindMessageTypeByName(f"{PACKAGE}.{name}"))
+    return message_factory.GetMessageClass(read_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
 
 
 def parse_message(name: str, content: bytes) -> Any:
@@ -37,7 +37,8 @@ def parse_message(name: str, content: bytes) -> Any:
 
 
 @cache
-def _read() -> descriptor_pool.DescriptorPool:
+def read_pool() -> descriptor_pool.DescriptorPool:
+    """All messages that the service speaks."""
     pool = descriptor_pool.DescriptorPool()
     for file in descriptor_pb2.FileDescriptorSet.FromString(_FILE.read_bytes()).file:
         pool.Add(file)

@@ -52,7 +52,7 @@ async def serve_grpc(state: Any) -> AsyncIterator[None]:
     """Listens for calls where the settings ask for it, until the block ends.
 
     Args:
-        state: The parts of the service.
+        state: The parts of the service; `grpc_address` becomes where it listens.
 
     Raises:
         SettingRefused: The port cannot be listened on, or certificate and key cannot be used.
@@ -65,7 +65,8 @@ async def serve_grpc(state: Any) -> AsyncIterator[None]:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     port = _listen(server, f"{host}:{settings.grpc_port}", settings)
     await server.start()
-    logger.info("gRPC is served on %s port %d", settings.host, port)
+    state.grpc_address = f"{host}:{port}"
+    logger.info("gRPC is served on %s", state.grpc_address)
     try:
         yield
     finally:

@@ -243,6 +243,6 @@ def _read_length(headers: Headers, limit_bytes: int, head: str) -> int | None:
     # The server has refused what is not a number.
     length = int(text)
     if length > limit_bytes:
-        limit = f"at most {limit_bytes} bytes (max_matrix_bytes and a {head}, each)"
+        limit = f"at most {limit_bytes} bytes (max_matrix_bytes each, with a {head})"
         raise BodyTooLarge("Content-Length", length, limit)
     return length

@@ -74,8 +74,8 @@ def draw(dtype: str = "float32") -> tuple[Array, Array, Array]:
 def test_messages_are_those_of_the_public_client() -> None:
     """Names, numbers and kinds of all fields; in a process of its own, as names are the same."""
     program = (
-        "from wavetrim.service.grpc.messages import _read\n"
-        "file = _read().FindFileByName('protocol.proto')\n"
+        "from wavetrim.service.grpc.messages import read_pool\n"
+        "file = read_pool().FindFileByName('protocol.proto')\n"
         "def tell(prefix, messages):\n"
         "    for one in messages.values():\n"
         "        for f in one.fields:\n"

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import socket
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -269,3 +270,16 @@ def test_a_body_inflates_no_further_than_it_announces(shared_server: RunningServ
     check_refusal(shared_server.client.post(INFER, content=content, headers=headers), 400, "body")
     unheaded = {"Content-Encoding": "deflate"}
     check_refusal(shared_server.client.post(INFER, content=content, headers=unheaded), 413, "body")
+
+
+@pytest.mark.parametrize(("length", "status"), [(2**17, 400), (2**50, 413)])
+def test_a_body_of_another_length_is_refused_before_its_tensors_come(
+    shared_server: RunningServer, length: int, status: int
+) -> None:
+    head = BODY[: int(HEADERS["Inference-Header-Content-Length"])]
+    lines = [f"POST {INFER} HTTP/1.1", "Host: localhost", f"Content-Length: {length}"]
+    lines += [f"{name}: {value}" for name, value in HEADERS.items()]
+    with socket.create_connection(("127.0.0.1", shared_server.port)) as connection:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode() + head)
+        connection.settimeout(60)
+        assert connection.recv(2**16).decode().startswith(f"HTTP/1.1 {status}")
