@@ -17,6 +17,7 @@ from wavetrim.service.api.v2.model import (
 )
 from wavetrim.service.api.v2.request import InferRequest, check_request
 from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION
+from wavetrim.service.api.v2.shared_memory import check_region
 from wavetrim.service.errors import BodyTooLarge
 from wavetrim.service.grpc.conversion import RawContents, make_document, make_response
 from wavetrim.service.grpc.messages import find_message, parse_message
@@ -98,8 +99,10 @@ class Calls:
     async def shared_memory_register(self, request: Any, tenant: Tenant) -> Any:
         """Register shared memory that is there."""
         check_regions(tenant)
+        asked = {"key": request.key, "offset": request.offset, "byte_size": request.byte_size}
+        region = check_region(asked)
         self._inference.regions.register(
-            request.name, request.key, offset_bytes=request.offset, size_bytes=request.byte_size
+            request.name, region.key, offset_bytes=region.offset, size_bytes=region.byte_size
         )
         return _make("SystemSharedMemoryRegisterResponse")
 

@@ -82,6 +82,8 @@ class NamedRegions:
         if self._prefix is None:
             limit = "left out: the service takes none (WAVETRIM_V2_SHARED_MEMORY)"
             raise FieldProblem("key", key, limit)
+        if not name:
+            raise FieldProblem("name", name, "a name")
         file_name = key.removeprefix("/")
         wanted = self._prefix.removeprefix("/")
         if not file_name.startswith(wanted) or "/" in file_name or "\0" in file_name:

@@ -1,6 +1,6 @@
 """Regions of shared memory, by the protocol: registered once, then named in requests."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Request
 from pydantic import ValidationError
@@ -59,7 +59,7 @@ async def register(
     region_name: RegionName, request: Request, inference: InferencePart
 ) -> dict[str, str]:
     """Register shared memory that is there; the public clients send no Content-Type."""
-    region = read_region(await request.body())
+    region = check_region(await request.body())
     inference.regions.register(
         region_name, region.key, offset_bytes=region.offset, size_bytes=region.byte_size
     )
@@ -80,14 +80,16 @@ async def unregister_all(inference: InferencePart) -> dict[str, str]:
     return {}
 
 
-def read_region(content: bytes) -> RegionRequest:
-    """What is to be registered.
+def check_region(asked: bytes | dict[str, Any]) -> RegionRequest:
+    """What is to be registered, of a JSON document or its members.
 
     Raises:
         RequestValidationError: It is not JSON, or a field cannot be taken.
     """
     try:
-        return RegionRequest.model_validate_json(content)
+        if isinstance(asked, bytes):
+            return RegionRequest.model_validate_json(asked)
+        return RegionRequest.model_validate(asked)
     except ValidationError as error:
         raise refuse(error, "body") from error
 

@@ -240,6 +240,10 @@ def test_tensors_lie_in_shared_memory(client: InferenceServerClient) -> None:
     a, b, c = draw()
     region = shared_memory.create_shared_memory_region("region", f"{PREFIX}1", 4096)
     try:
+        for name, size in (("", 4096), ("region", 0), ("region", 4097)):
+            with pytest.raises(InferenceServerException) as refused:
+                client.register_system_shared_memory(name, f"{PREFIX}1", size)
+            assert refused.value.status() == "StatusCode.INVALID_ARGUMENT"
         client.register_system_shared_memory("region", f"{PREFIX}1", 4096)
         shown = client.get_system_shared_memory_status().regions["region"]
         assert (shown.key, shown.byte_size) == (f"{PREFIX}1", 4096)
