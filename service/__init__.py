@@ -3,7 +3,7 @@
 In the order of a request: `app` puts the parts together from `settings`; `api/` receives a request
 and answers it; `tenants/` says who calls; `storage/` has the matrices and the database; `jobs/`
 brings products to the engine in turn; `engine/` is the process that computes, as the service sees
-it. `cli/` is the `wavetrim` command, `page/` what a browser shows.
+it. `grpc/` is one more way in. `cli/` is the `wavetrim` command, `page/` what a browser shows.
 
 Besides: `errors` says what is refused, `threads` keeps blocking calls off the event loop,
 `housekeeping` removes what is too old, `metrics` and `logs` tell what happens, `cursor` marks a

@@ -41,6 +41,9 @@ from wavetrim.service.api.problems import (
     answer_validation,
 )
 from wavetrim.service.api.request_log import RequestLog
+from wavetrim.service.api.v2 import infer, model, shared_memory
+from wavetrim.service.api.v2.errors import ErrorMember
+from wavetrim.service.api.v2.inference import Inference
 from wavetrim.service.api.wire.bodies import Bodies
 from wavetrim.service.engine.cluster import Cluster
 from wavetrim.service.engine.engine import Engine
@@ -48,6 +51,7 @@ from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.slabs import SharedSlabs
 from wavetrim.service.engine.supervisor import Supervisor
 from wavetrim.service.errors import ServiceError, SettingRefused
+from wavetrim.service.grpc.server import check_grpc, serve_grpc
 from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
@@ -67,6 +71,7 @@ from wavetrim.service.storage.identity import pair
 from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.leases import Leases
 from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.named_regions import NamedRegions
 from wavetrim.service.storage.residents import Residents
 from wavetrim.service.storage.room import Rooms
 from wavetrim.service.storage.write_record import WriteRecord, watch_writes
@@ -100,6 +105,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings()
     check_exposure(settings)
     check_cluster(settings)
+    check_grpc(settings)
     app = FastAPI(
         title="wavetrim",
         version=find_version(),
@@ -115,17 +121,22 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.metrics = Metrics()
     app.state.keys = KeyRing()
     app.state.tokens = make_tokens(settings)
-    body_routes = (*matmul.routes, *matrices.routes, *jobs.routes)
+    app.state.grpc_address = None
+    body_routes = (*matmul.routes, *infer.routes, *matrices.routes, *jobs.routes)
     app.add_middleware(BodyLimit)
     app.add_middleware(BodyRoutes, routes=body_routes)
     app.add_middleware(HostCheck, settings=settings)
     app.add_middleware(RequestLog, metrics=app.state.metrics)
+    app.add_middleware(ErrorMember)
     for error in (ServiceError, FieldError, *DATABASE_AWAY):
         app.add_exception_handler(error, answer_error)
     app.add_exception_handler(RequestValidationError, answer_validation)
     app.add_exception_handler(HTTPException, answer_http)
     app.router.routes += body_routes
-    for module in (matrices, jobs, plan, profile, devices, leases, matmul, me):
+    for module in (
+        *(matrices, jobs, plan, profile, devices, leases, matmul, me),
+        *(model, infer, shared_memory),
+    ):
         app.include_router(module.router, dependencies=[Depends(bearer)])
     foreign: dict[int | str, dict[str, Any]] = {s: describe_refusal(s) for s in (400, 403)}
     app.include_router(health.router, responses=foreign)
@@ -189,7 +200,8 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
             await state.dispatcher.start()
             parts.housekeeping.start()
             with _hand_out_leases(settings, state.leases):
-                yield
+                async with serve_grpc(state):
+                    yield
                 if not state.dispatcher.draining:
                     await state.dispatcher.drain(settings.drain_seconds)
         finally:
@@ -203,6 +215,7 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
             await run_to_end(parts.writer.close)
             parts.residents.clear()
             await making
+            state.inference.regions.unregister()
             if state.arena is not None:
                 await state.arena.close()
             database.dispose()
@@ -256,6 +269,10 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
         _connect(process, slabs, lane)
     state.bodies = Bodies(settings.max_bodies)
     state.products = Products(lane, engine, settings, counters)
+    state.inference = Inference(
+        state.products, engine, state.rooms, state.in_flight,
+        NamedRegions(settings.v2_shared_memory), limit_bytes=int(settings.max_matrix_bytes),
+    )  # fmt: skip
     state.dispatcher = Dispatcher(
         state.jobs, store, engine, lane=lane, products=state.products, kept=state.kept,
         settings=settings, metrics=counters,

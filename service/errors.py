@@ -170,6 +170,22 @@ class LeaseNotFound(ServiceError):
         self.value = lease_id
 
 
+class ModelNotFound(FieldProblem):
+    """The protocol's model is another one."""
+
+    def __init__(self, name: str, version: str, limit: str) -> None:
+        super().__init__("model", f"{name}, version {version}", limit)
+
+
+class RegionNotFound(ServiceError):
+    """No shared memory is registered under this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no region {name!r} of shared memory")
+        self.field = "shared_memory_region"
+        self.value = name
+
+
 class LeaseRefused(FieldProblem):
     """A call about leases that has not come over the Unix socket."""
 

@@ -60,7 +60,7 @@ class Settings(BaseSettings):
     )
     api_key: SecretStr | None = Field(
         default=None,
-        description="Bearer token asked for on every /v1 call, of at least 16 printable "
+        description="Bearer token asked for on every /v1 and /v2 call, of at least 16 printable "
         "characters; it, or an issuer of tokens, is needed to listen on anything but loopback.",
     )
     jwt_issuer: str | None = Field(
@@ -86,6 +86,26 @@ class Settings(BaseSettings):
     docs: Literal["on", "off"] = Field(
         default="on",
         description="`off` closes /docs and /openapi.json, which anybody may read otherwise.",
+    )
+    grpc_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="Port for the Open Inference Protocol over gRPC, 0 for a free one; without it, "
+        "there is none. Needs `wavetrim[grpc]`.",
+    )
+    grpc_max_message_bytes: ByteSize = Field(
+        default=ByteSize(64 * 2**20),
+        ge=2**20,
+        lt=2**31,
+        description="The longest message of gRPC, which is held in memory whole; HTTP takes longer "
+        "bodies.",
+    )
+    v2_shared_memory: str | None = Field(
+        default=None,
+        pattern=r"^/?[A-Za-z0-9._-]{3,64}$",
+        description="What names of shared memory must begin with that callers register at "
+        "/v2/systemsharedmemory; without it, none can be registered.",
     )
     database_url: str | None = Field(
         default=None,

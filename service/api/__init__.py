@@ -16,11 +16,12 @@ A request passes, in this order:
   `devices` (`plan_schemas`, `option_schemas`), `profile`, `leases`, `me`, `health`, `metrics`.
   `schemas` has the rest; `idempotency` reads the header of that name; `parts` finds what the
   service is made of.
+- `v2/`: the Open Inference Protocol, whose products go the same way.
 - `problems`: the one table from errors to HTTP. Every refusal names field, value and limit.
 
 `openapi` describes what FastAPI cannot see.
 
 A product in one call: `matmul` checks key and query, `matmul_body` receives the matrices into the
-arena, the product waits in the lane (`jobs/lane.py`), and the result is sent from where it lies. No
-file, no row and no sync. A caller that leaves stops its product.
+arena (`request_memory`), the product waits in the lane (`jobs/lane.py`), and the result is sent
+from where it lies. No file, no row and no sync. A caller that leaves stops its product.
 """

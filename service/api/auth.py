@@ -1,4 +1,4 @@
-"""Who may call /v1: whoever has the service's key, or a key or token with the scope for it.
+"""Who may call /v1 and /v2: whoever has the service's key, or a key or token with the scope for it.
 
 Without any key only this machine reaches the service, under loopback's names (`host_check.py`).
 """
@@ -14,8 +14,8 @@ from wavetrim.service.errors import ScopeMissing, Unauthorized
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 
 bearer: Final = HTTPBearer(auto_error=False, description="An API key or a token.")
-"""FastAPI's dependency of every /v1 call: it describes in the OpenAPI document what `check_access`
-has looked at, before any byte of a body was taken."""
+"""FastAPI's dependency of every /v1 and /v2 call: it describes in the OpenAPI document what
+`check_access` has looked at, before any byte of a body was taken."""
 
 
 _TENANT: Final = "wavetrim.tenant"
@@ -26,7 +26,8 @@ def find_scope(method: str, path: str) -> str:
     """The scope that a call needs (pure); /metrics tells of all callers."""
     if path == "/metrics":
         return "admin"
-    return "read" if method in ("GET", "HEAD") else "compute"
+    only_looks = method in ("GET", "HEAD") or path == "/v2/repository/index"
+    return "read" if only_looks else "compute"
 
 
 async def check_access(scope: Scope, headers: Headers) -> None:
@@ -41,11 +42,27 @@ async def check_access(scope: Scope, headers: Headers) -> None:
         ScopeMissing: Its key or token is not for such calls.
         IssuerAway: Its token cannot be looked at now.
     """
-    tenant = await _read_tenant(headers, scope["app"].state)
     needed = find_scope(scope["method"], scope["path"])
+    scope[_TENANT] = await authenticate(headers, scope["app"].state, needed)
+
+
+async def authenticate(headers: Headers, state: Any, needed: str) -> Tenant:
+    """Who makes a call, by its headers.
+
+    Args:
+        headers: The call's headers, or metadata.
+        state: The parts of the service.
+        needed: The scope that the call needs.
+
+    Raises:
+        Unauthorized: There are keys, and the call has none of them, and no token.
+        ScopeMissing: Its key or token is not for such calls.
+        IssuerAway: Its token cannot be looked at now.
+    """
+    tenant = await _read_tenant(headers, state)
     if not tenant.allows(needed):
         raise ScopeMissing("scope", ",".join(sorted(tenant.scopes)), f"{needed} or admin")
-    scope[_TENANT] = tenant
+    return tenant
 
 
 def find_tenant(scope: Scope) -> Tenant:

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wavetrim.service.api.auth import check_access
 from wavetrim.service.api.problems import describe_error
+from wavetrim.service.api.v2.errors import is_protocols
 from wavetrim.service.errors import BodyTooLarge, ServiceError, UploadStalled
 from wavetrim.service.settings import Settings
 
@@ -48,7 +49,9 @@ class BodyLimit:
 
 
 def _needs_access(path: str, settings: Settings) -> bool:
-    return path.startswith("/v1/") or (path == "/metrics" and settings.metrics == "key")
+    if path.startswith("/v1/") or is_protocols(path):
+        return not path.startswith("/v2/health/")
+    return path == "/metrics" and settings.metrics == "key"
 
 
 async def receive_document(receive: Receive) -> bytes:

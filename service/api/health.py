@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any, Final
 
 import sqlalchemy
 from fastapi import APIRouter, Response
@@ -20,23 +21,27 @@ from wavetrim.service.api.schemas import HealthView
 from wavetrim.service.storage.database import reading
 from wavetrim.service.storage.tables import metadata
 
-router = APIRouter(prefix="/healthz", tags=["health"])
+router = APIRouter(tags=["health"])
 
 _NOT_READY = ProblemKind(503, "not-ready", "Not ready")
 
 
-@router.get("/live", response_model_exclude_none=True)
+@router.get("/healthz/live", response_model_exclude_none=True)
+@router.get("/v2/health/live", response_model_exclude_none=True)
 async def tell_live() -> HealthView:
     """Tell that the process answers."""
     return HealthView(status="live", detail=None)
 
 
-@router.get(
-    "/ready",
-    response_model=HealthView,
-    response_model_exclude_none=True,
-    responses={503: describe_refusal(503)},
-)
+_READY: Final[dict[str, Any]] = {
+    "response_model": HealthView,
+    "response_model_exclude_none": True,
+    "responses": {503: describe_refusal(503)},
+}
+
+
+@router.get("/healthz/ready", **_READY)
+@router.get("/v2/health/ready", **_READY)
 def tell_ready(
     database: DatabasePart,
     settings: SettingsPart,

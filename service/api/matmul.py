@@ -20,6 +20,7 @@ from wavetrim.service.api.leased_schemas import LeasedAnswer, LeasedProduct
 from wavetrim.service.api.matmul_body import ProductReceiver, Received
 from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
 from wavetrim.service.api.product_answer import Caller, check_options, describe_product
+from wavetrim.service.api.request_memory import RequestMemory
 from wavetrim.service.api.schemas import ContentDigest, MatmulQuery
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.api.wire.sender import send_views
@@ -79,9 +80,8 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     async with AsyncExitStack() as stack:
         try:
             take = partial(state.in_flight.take, find_tenant(scope))
-            receiver = ProductReceiver(
-                body, query, state.rooms, stack, limit_bytes=limit_bytes, take=take
-            )
+            memory = RequestMemory(state.rooms, stack, take)
+            receiver = ProductReceiver(body, query, memory, limit_bytes=limit_bytes)
             async with state.bodies.place_for(body.length_bytes):
                 received = await receiver.receive()
         finally:

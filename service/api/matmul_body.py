@@ -4,24 +4,21 @@ A short body is there at once: all its matrices and the result share one piece o
 longer one each matrix has memory of its own, into which its elements are received.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.service.api.request_memory import RequestMemory, lay_out
 from wavetrim.service.api.schemas import MatmulQuery
 from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge
 from wavetrim.service.jobs.operands import check_operands
-from wavetrim.service.storage.arena.errors import ArenaFull
-from wavetrim.service.storage.intake import Intake, copy_bytes
 from wavetrim.service.storage.npy import NpyHeader, format_header, parse_header
-from wavetrim.service.storage.room import Room, RoomHold, Rooms
-from wavetrim.service.threads import run_to_end
+from wavetrim.service.storage.room import Room
 
 NAMES: Final = ("first matrix, A", "second matrix, B", "third matrix, C (beta is not 0)")
 """What the matrices of a body are called in a refusal."""
@@ -29,7 +26,6 @@ NAMES: Final = ("first matrix, A", "second matrix, B", "third matrix, C (beta is
 _HEADER_BYTES: Final = 128
 """The length of NumPy's headers of matrices."""
 
-_ALIGNMENT_BYTES: Final = 64
 _PAGE_BYTES: Final = 4096
 
 
@@ -56,28 +52,22 @@ class ProductReceiver:
     Args:
         body: The body; nothing of it has been read.
         query: What is asked for.
-        rooms: Where memory comes from.
-        stack: Gets the memory's release.
+        memory: The request's memory.
         limit_bytes: The largest .npy file that is taken, and made.
-        take: Counts bytes of the caller's, and returns what ends that.
     """
 
     def __init__(
         self,
         body: BodyReader,
         query: MatmulQuery,
-        rooms: Rooms,
-        stack: AsyncExitStack,
+        memory: RequestMemory,
         *,
         limit_bytes: int,
-        take: Callable[[int], Callable[[], None]],
     ) -> None:
         self._body = body
         self._query = query
-        self._rooms = rooms
-        self._stack = stack
+        self._memory = memory
         self._limit_bytes = limit_bytes
-        self._take = take
         self._names = NAMES if query.beta != 0 else NAMES[:2]
 
     async def receive(self) -> Received:
@@ -101,9 +91,11 @@ class ProductReceiver:
         """Copy all matrices into one piece of memory."""
         headers, begins = read_headers(content, self._names)
         problem = self._check(headers)
-        places, total_bytes = _lay_out([header.data_bytes for header in headers])
+        places, total_bytes = lay_out([header.data_bytes for header in headers])
         head = make_result_header(problem.m, problem.n, problem.dtype)
-        room = await self._obtain(total_bytes + len(head) + self._count_result_bytes(problem))
+        room = await self._memory.obtain(
+            total_bytes + len(head) + self._count_result_bytes(problem)
+        )
         view, received = room.view, memoryview(content)
         operands = []
         for header, begin, place in zip(headers, begins, places, strict=True):
@@ -127,12 +119,12 @@ class ProductReceiver:
                 total_bytes = sum(header.file_bytes for header in headers)
                 described = ", ".join(map(str, headers))
                 self._body.expect_length(total_bytes, f".npy headers ({described})")
-            room = await self._receive(header.data_bytes)
+            room = await self._memory.receive(header.data_bytes, self._body.read_into)
             operands.append(_describe(room, 0, header))
             used.append(room)
         await self._body.finish(total_bytes)
         head = make_result_header(problem.m, problem.n, problem.dtype)
-        room = await self._obtain(_PAGE_BYTES + self._count_result_bytes(problem))
+        room = await self._memory.obtain(_PAGE_BYTES + self._count_result_bytes(problem))
         result = _Result(room, _PAGE_BYTES - len(head), head, problem)
         return result.gather(operands, (*used, room))
 
@@ -159,53 +151,6 @@ class ProductReceiver:
         if size_bytes > self._limit_bytes:
             limit = f"at most {self._limit_bytes} bytes (max_matrix_bytes)"
             raise BodyTooLarge(field, size_bytes, limit)
-
-    async def _receive(self, size_bytes: int) -> Room:
-        """Receive the next bytes of the body into memory of their own, which grows with them.
-
-        Raises:
-            QuotaReached: The caller may not have so much at once.
-        """
-        self._stack.callback(self._take(size_bytes))
-        with self._rooms.open_intake(size_bytes, "request") as intake:
-            try:
-                await intake.open(self._body.read_into)
-            except ArenaFull:
-                return await self._receive_in_file(size_bytes, intake)
-            await intake.fill_rest(self._body.read_into)
-            hold = intake.give_hold()
-            self._stack.callback(hold.release)
-            return hold.extent
-
-    async def _receive_in_file(self, size_bytes: int, intake: Intake) -> Room:
-        """Receive what is left into a mapped file, behind what has come already."""
-        hold = await self._rooms.make_growing(size_bytes, "request")
-        self._stack.callback(hold.release)
-        file, filled = hold.extent, intake.filled_bytes
-        if intake.hold is not None:
-            await run_to_end(file.make_more, filled)
-            start = intake.hold.extent.view[:filled]
-            await run_to_end(copy_bytes, file.view[:filled], start)
-        while filled < size_bytes:
-            if file.made_bytes <= filled:
-                await run_to_end(file.make_more, filled)
-            await self._body.read_into(file.view[filled : file.made_bytes])
-            filled = file.made_bytes
-        return file
-
-    async def _obtain(self, size_bytes: int) -> Room:
-        """Memory until the request has its answer.
-
-        Raises:
-            QuotaReached: The caller may not have so much at once.
-            StorageFull: There is none.
-        """
-        self._stack.callback(self._take(size_bytes))
-        hold: RoomHold | None = self._rooms.try_obtain(size_bytes, "request")
-        if hold is None:
-            hold = await self._rooms.obtain(size_bytes, "request")
-        self._stack.callback(hold.release)
-        return hold.extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,15 +188,6 @@ def read_headers(content: bytes, names: Sequence[str]) -> tuple[list[NpyHeader],
         limit = f"{begin} bytes, by its .npy headers ({described})"
         raise BodyLengthWrong("body", f"{len(content)} bytes", limit)
     return headers, begins
-
-
-def _lay_out(sizes_bytes: Sequence[int]) -> tuple[list[int], int]:
-    """Where matrices of these sizes begin, one behind the other, and where they end."""
-    places, end = [], 0
-    for size_bytes in sizes_bytes:
-        places.append(end)
-        end += -(-size_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-    return places, end
 
 
 def _describe(room: Room, place: int, header: NpyHeader) -> Operand:

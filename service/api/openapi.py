@@ -45,7 +45,7 @@ def describe_npy_body(description: str, document: type[BaseModel] | None = None)
     """FastAPI's `openapi_extra` of an operation that takes .npy files, or a JSON document."""
     content: dict[str, Any] = dict.fromkeys(MEDIA_TYPES, _BINARY)
     if document is not None:
-        content["application/json"] = {"schema": _inline(document)}
+        content["application/json"] = {"schema": inline_schema(document)}
     return {"requestBody": {"required": True, "description": description, "content": content}}
 
 
@@ -55,7 +55,7 @@ def describe_npy_answer(
     """One of FastAPI's `responses`: a .npy file or a JSON document, headers with their meaning."""
     content: dict[str, Any] = {"application/x-npy": _BINARY}
     if document is not None:
-        content["application/json"] = {"schema": _inline(document)}
+        content["application/json"] = {"schema": inline_schema(document)}
     return {
         "description": description,
         "content": content,
@@ -66,7 +66,7 @@ def describe_npy_answer(
     }
 
 
-def _inline(model: type[BaseModel]) -> dict[str, Any]:
+def inline_schema(model: type[BaseModel]) -> dict[str, Any]:
     """A model's JSON schema, in which every model that it names stands where it is named."""
     schema = model.model_json_schema()
     models = schema.pop("$defs", {})

@@ -6,6 +6,7 @@ import sqlalchemy
 from fastapi import Depends, Request
 
 from wavetrim.service.api.auth import find_tenant
+from wavetrim.service.api.v2.inference import Inference
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.jobs.dispatch import Dispatcher
@@ -49,4 +50,5 @@ ArenaPart = Annotated[Arena | None, _find_part("arena")]
 InFlightPart = Annotated[BytesInFlight, _find_part("in_flight")]
 LeasesPart = Annotated[Leases, _find_part("leases")]
 LanePart = Annotated[Lane, _find_part("lane")]
+InferencePart = Annotated[Inference, _find_part("inference")]
 WritesPart = Annotated[WriteRecord, _find_part("writes")]

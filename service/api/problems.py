@@ -59,6 +59,8 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     errors.MatrixNotFound: ProblemKind(404, "matrix-not-found", "No such matrix"),
     errors.JobNotFound: ProblemKind(404, "job-not-found", "No such job"),
     errors.LeaseNotFound: ProblemKind(404, "lease-not-found", "No such lease"),
+    errors.ModelNotFound: ProblemKind(404, "model-not-found", "No such model"),
+    errors.RegionNotFound: ProblemKind(404, "region-not-found", "No such region"),
     errors.UploadStalled: ProblemKind(408, "upload-stalled", "The upload stalled"),
     # Not 5xx, which callers repeat: only to delete it and to store it again helps.
     errors.MatrixDamaged: ProblemKind(409, "matrix-damaged", "The stored matrix has changed"),

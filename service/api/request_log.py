@@ -19,7 +19,7 @@ from wavetrim.service.metrics import Metrics
 logger = logging.getLogger(__name__)
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
-_QUIET: Final = ("/healthz", "/metrics")
+_QUIET: Final = ("/healthz", "/metrics", "/v2/health/")
 _DISCONNECTED: Final = 499
 
 

@@ -80,6 +80,8 @@ class ForegroundServer(uvicorn.Server):
         await self._accept()
         for address in _list_addresses(self._listeners):
             typer.echo(f"wavetrim is serving on {address}")
+        if self._app.state.grpc_address is not None:
+            typer.echo(f"wavetrim is serving gRPC on {self._app.state.grpc_address}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let open connections end, then stop the application."""

@@ -46,6 +46,17 @@ def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
         body.update({name: _MATRICES[0] for name in ("a", "b", "c") if body.get(name)})
     elif case.operation.path == "/v1/matmul":
         _place(body)
+    elif case.operation.path.endswith("/infer"):
+        _fit(body)
+
+
+def _fit(request: dict[str, Any]) -> None:
+    """Lets the inputs of a request be A and B, half of the time with numbers that fit."""
+    for name, one in zip("AB", request["inputs"], strict=False):
+        one["name"] = name
+        if len(repr(request)) % 2:
+            one.update(datatype="FP32", shape=[2, 2], data=[1, 2, 3, 4], parameters={})
+    del request["inputs"][2:]
 
 
 def _place(product: dict[str, Any]) -> None:

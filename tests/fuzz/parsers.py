@@ -35,6 +35,7 @@ class Share:
 _SHARES: Final = {
     "npy": Share(weight=2, most_bytes=400),
     "body": Share(weight=1, most_bytes=600),
+    "head": Share(weight=2, most_bytes=600),
     "fields": Share(weight=2, most_bytes=300),
     "message": Share(weight=1, most_bytes=600),
     "place": Share(weight=1, most_bytes=16),
@@ -55,6 +56,7 @@ _INSTRUMENTED: Final = (
     "wavetrim.service.api.matmul_body",
     "wavetrim.service.api.problems",
     "wavetrim.service.api.schemas",
+    "wavetrim.service.api.v2",
     "wavetrim.service.api.wire",
     "wavetrim.service.api.option_schemas",
     "wavetrim.service.cursor",

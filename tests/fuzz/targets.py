@@ -10,6 +10,7 @@ import struct
 import warnings
 from collections.abc import Callable
 from itertools import product
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from wavetrim.scheduler.engine.messages import (
 )
 from wavetrim.scheduler.engine.placing import check_place
 from wavetrim.scheduler.errors import SlabError
+from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.body_route import read_query
 from wavetrim.service.api.host_check import check_hosts
 from wavetrim.service.api.idempotency import check_key
@@ -32,6 +34,7 @@ from wavetrim.service.api.matmul_body import NAMES, read_headers
 from wavetrim.service.api.plan_schemas import PlanQuery
 from wavetrim.service.api.problems import REFUSALS, describe_refusal
 from wavetrim.service.api.schemas import MatmulQuery, StoreQuery
+from wavetrim.service.api.v2.request import read_request
 from wavetrim.service.api.wire.digests import format_digest, parse_digest
 from wavetrim.service.api.wire.ranges import parse_range
 from wavetrim.service.errors import NpyError
@@ -104,6 +107,25 @@ def check_body(data: bytes) -> None:
         end = begin + header.data_bytes
     if end != len(data):
         raise Fault(f"{headers} end at {end} of {len(data)}")
+
+
+def check_head(data: bytes) -> None:
+    """Every matrix that a product of the request has lies within its tensor."""
+    try:
+        request = read_request(data)
+    except REFUSALS as error:
+        describe_refusal(error)
+        return
+    stack = request.stack
+    tensors = {one.name: one for one in request.inputs}
+    if stack.result_bytes != prod(stack.shape) * ITEM_BYTES[stack.problem.dtype]:
+        raise Fault(f"{stack} has a result of {stack.result_bytes} bytes")
+    for name, matrix in (("A", stack.a), ("B", stack.b), ("C", stack.c)):
+        if matrix is not None:
+            matrix_bytes = matrix.rows * matrix.columns * ITEM_BYTES[matrix.dtype]
+            end = (stack.products - 1) * matrix.step_bytes + matrix_bytes
+            if end != tensors[name].size_bytes:
+                raise Fault(f"{matrix} ends at {end} of {tensors[name]}")
 
 
 def check_fields(data: bytes) -> None:
@@ -196,6 +218,7 @@ def check_lease_place(data: bytes) -> None:
 TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "npy": check_npy,
     "body": check_body,
+    "head": check_head,
     "fields": check_fields,
     "message": check_message,
     "place": check_lease_place,

@@ -20,12 +20,15 @@ class Name(StrEnum):
     FLOOR_UNIX = "floor-unix"
     OURS_CLIENT = "wavetrim-client"
     OURS_UNIX = "wavetrim-unix"
+    OURS_V2 = "wavetrim-v2"
+    OURS_V2_CLIENT = "wavetrim-v2-client"
     EXECUTOR = "executor"
     OURS_LEASE = "wavetrim-lease"
     OURS_NEW_LEASE = "wavetrim-lease-new"
     NUMPY = "numpy"
     CUPY = "cupy"
     PYTRITON = "pytriton"
+    PYTRITON_CLIENT = "pytriton-client"
 
 
 @dataclass(frozen=True, slots=True)

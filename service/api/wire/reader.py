@@ -1,8 +1,8 @@
-"""A request's body of .npy files, read once from its front, straight to where its bytes belong."""
+"""A request's body of matrices, read once from its front, straight to where its bytes belong."""
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from typing import Final
 
 from anyio import CancelScope
@@ -30,7 +30,7 @@ _HEADER_BYTES: Final = (128, 4096)
 
 
 class BodyReader:
-    """Reads a body of .npy files, and hashes it where a digest was sent.
+    """Reads a body of matrices, and hashes it where a digest was sent.
 
     Args:
         scope: The request's ASGI scope.
@@ -38,9 +38,13 @@ class BodyReader:
         limit_bytes: The longest body that is taken.
         digests: The request's Content-Digest fields.
         idle_seconds: How long the sender may be silent.
+        media_types: Those that are taken.
+        codings: Content codings that are taken; the bytes are read as they are sent.
+        head: What in the body says how long it is, for refusals.
 
     Attributes:
         length_bytes: The body's length by its Content-Length; None where the sender does not say.
+        coding: The body's content coding.
 
     Raises:
         BodyTooLarge: The body's length is known and too large.
@@ -56,10 +60,14 @@ class BodyReader:
         limit_bytes: int,
         digests: Sequence[str] | None = None,
         idle_seconds: float,
+        media_types: Collection[str] = MEDIA_TYPES,
+        codings: Collection[str] = ("identity",),
+        head: str = ".npy header",
     ) -> None:
         headers = Headers(scope=scope)
-        _check_content(headers)
-        self.length_bytes = _read_length(headers, limit_bytes)
+        self.coding = _check_content(headers, media_types, codings)
+        self._head = head
+        self.length_bytes = _read_length(headers, limit_bytes, head)
         self._expected = parse_digest(", ".join(digests)) if digests else None
         self._hash = hashlib.sha256() if self._expected is not None else None
         self._hashes = [] if self._hash is None else [self._hash]
@@ -141,6 +149,20 @@ class BodyReader:
                 with CancelScope(shield=True):
                     await asyncio.wait({asyncio.ensure_future(hashing)})
 
+    async def read_some(self, most: int) -> bytes:
+        """Reads the next bytes, whatever has come of them; none at the body's end.
+
+        Raises:
+            UploadStalled: The sender fell silent.
+            ClientDisconnect: The sender left.
+        """
+        chunk = await self._source.receive_some(most)
+        if len(chunk) > most:
+            self._source.put_back(chunk[most:])
+            chunk = chunk[:most]
+        self._update(chunk)
+        return chunk
+
     async def read_all_small(self) -> bytes:
         """Reads what is left of a short body, all at once.
 
@@ -178,7 +200,8 @@ class BodyReader:
         """
         if await self._source.receive_some(1):
             value = f"more than {expected_bytes} bytes"
-            raise BodyLengthWrong("body", value, f"{expected_bytes} bytes, by its .npy header")
+            limit = f"{expected_bytes} bytes, by its {self._head}"
+            raise BodyLengthWrong("body", value, limit)
         digest = self.digest
         if digest is not None and self._expected is not None and digest != self._expected:
             limit = f"{format_digest(digest)}, the digest of the {expected_bytes} bytes received"
@@ -188,7 +211,7 @@ class BodyReader:
         filled = await self._source.fill(view)
         if filled < len(view):
             needed = self.received_bytes + len(view) - filled + behind_bytes
-            limit = f"at least {needed} bytes, by its .npy header"
+            limit = f"at least {needed} bytes, by its {self._head}"
             raise BodyLengthWrong("body", f"{self.received_bytes} bytes", limit)
 
     def _begin_hashing(self, piece: memoryview) -> Awaitable[None] | None:
@@ -202,22 +225,24 @@ class BodyReader:
             one.update(piece)
 
 
-def _check_content(headers: Headers) -> None:
+def _check_content(headers: Headers, media_types: Collection[str], codings: Collection[str]) -> str:
+    """Refuse what is not taken; returns the content coding."""
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type not in MEDIA_TYPES:
-        raise ContentRefused("Content-Type", media_type, " or ".join(MEDIA_TYPES))
-    encoding = headers.get("content-encoding", "identity").strip().lower()
-    if encoding != "identity":
-        raise ContentRefused("Content-Encoding", encoding, "identity")
+    if media_type not in media_types:
+        raise ContentRefused("Content-Type", media_type, " or ".join(filter(None, media_types)))
+    coding = headers.get("content-encoding", "identity").strip().lower()
+    if coding not in codings:
+        raise ContentRefused("Content-Encoding", coding, " or ".join(codings))
+    return coding
 
 
-def _read_length(headers: Headers, limit_bytes: int) -> int | None:
+def _read_length(headers: Headers, limit_bytes: int, head: str) -> int | None:
     text = headers.get("content-length")
     if text is None:
         return None
     # The server has refused what is not a number.
     length = int(text)
     if length > limit_bytes:
-        limit = f"at most {limit_bytes} bytes (max_matrix_bytes and a .npy header, each)"
+        limit = f"at most {limit_bytes} bytes (max_matrix_bytes each, with a {head})"
         raise BodyTooLarge("Content-Length", length, limit)
     return length

@@ -8,6 +8,7 @@ from typing import Final
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from wavetrim.service.api.problems import describe_error
+from wavetrim.service.api.v2.errors import add_error
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +55,9 @@ def format_refusal(error: Exception) -> tuple[int, bytes]:
         The answer's status and its bytes.
     """
     answer = describe_error(error)
-    headers = [*answer.raw_headers, (b"connection", b"close")]
+    content = add_error(bytes(answer.body))  # which path was meant is not known
+    kept = [field for field in answer.raw_headers if field[0] != b"content-length"]
+    headers = [*kept, (b"content-length", b"%d" % len(content)), (b"connection", b"close")]
     fields = b"".join(b"%b: %b\r\n" % field for field in headers)
     head = STATUS_LINE[answer.status_code]
-    return answer.status_code, b"%b%b\r\n%b" % (head, fields, bytes(answer.body))
+    return answer.status_code, b"%b%b\r\n%b" % (head, fields, content)

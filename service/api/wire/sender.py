@@ -85,7 +85,7 @@ async def send_chunks(
     status: int,
     headers: RawHeaders,
     chunks: AsyncGenerator[bytes],
-    total_bytes: int,
+    total_bytes: int | None,
     idle_seconds: float,
 ) -> None:
     """Answers with bytes that are made while it is sent: each chunk while the one before leaves.
@@ -100,10 +100,11 @@ async def send_chunks(
         status: HTTP status.
         headers: Headers in lower case, without Content-Length.
         chunks: What is sent.
-        total_bytes: The length of all chunks.
+        total_bytes: The length of all chunks; None where it is not known before their end.
         idle_seconds: How long the client may take nothing; the connection is given up then.
     """
-    headers = [*headers, (b"content-length", str(total_bytes).encode())]
+    if total_bytes is not None:
+        headers = [*headers, (b"content-length", str(total_bytes).encode())]
     drained = _find_extension(scope)
     async with aclosing(chunks):
         if drained is None:

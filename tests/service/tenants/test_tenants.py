@@ -19,6 +19,7 @@ from tests.service.tenants.tenants import (
     post_job,
     store,
 )
+from wavetrim.service.api.v2.schemas import InferHead
 from wavetrim.service.app import create_app
 from wavetrim.service.settings import Settings
 
@@ -71,8 +72,12 @@ def things(callers: Callers) -> Iterator[Things]:
 
 
 def list_calls() -> list[tuple[str, str]]:
-    """The calls that name something by its id, as the application describes them."""
-    paths = create_app(Settings()).openapi()["paths"]
+    """The calls that name something by its id, as the application describes them.
+
+    What the Open Inference Protocol names, model and regions, belongs to no caller.
+    """
+    every = create_app(Settings()).openapi()["paths"]
+    paths = {path: methods for path, methods in every.items() if path.startswith("/v1/")}
     calls = [(m.upper(), path) for path in paths if "{" in path for m in paths[path]]
     return calls + [("HEAD", path) for method, path in calls if path.endswith(("data", "result"))]
 
@@ -197,3 +202,30 @@ def test_a_running_job_is_its_owners_to_wait_for_and_to_cancel(callers: Callers)
         assert callers.bob.request(method, path + query).status_code == 404
     assert not callers.ada.get(path).json()["cancel_requested"]
     assert callers.ada.get(f"{path}?wait_seconds=60").json()["state"] == "succeeded"
+
+
+def test_statistics_of_the_protocol_are_the_callers_own_and_regions_are_an_admins(
+    callers: Callers,
+) -> None:
+    (document,) = InferHead.model_config["json_schema_extra"]["examples"]  # type: ignore[index,call-overload]
+    for caller, times in ((callers.ada, 2), (callers.bob, 1)):
+        for _ in range(times):
+            assert caller.post("/v2/models/matmul/infer", json=document).is_success
+
+    def count(caller: httpx.Client) -> int:
+        answer = caller.get("/v2/models/matmul/stats").json()
+        return int(answer["model_stats"][0]["inference_count"])
+
+    assert [count(caller) for caller in (callers.ada, callers.bob, callers.root)] == [2, 1, 3]
+    region = {"key": "/x", "byte_size": 1}
+    part = {"shared_memory_region": "x", "shared_memory_byte_size": 4}
+    (a, b), path = document["inputs"], "/v2/systemsharedmemory"
+    named = {"inputs": [{**a, "shape": [1, 1], "data": None, "parameters": part}, b]}
+    for caller, status in ((callers.ada, (403, 403, 403)), (callers.root, (200, 422, 404))):
+        answers = (
+            caller.get(f"{path}/status"),
+            caller.post(f"{path}/region/x/register", json=region),
+            caller.post("/v2/models/matmul/infer", json={**named, "inputs": [
+                named["inputs"][0], {**b, "shape": [1, 2]}]}),
+        )  # fmt: skip
+        assert tuple(answer.status_code for answer in answers) == status

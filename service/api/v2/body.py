@@ -1,0 +1,191 @@
+"""The body of a request for products: a JSON head, and the binary data of tensors after it."""
+
+import asyncio
+from collections.abc import Collection
+from typing import Final, Protocol
+
+from starlette.types import Receive, Scope
+
+from wavetrim.service.api.v2.compression import CODINGS, InflatedBody
+from wavetrim.service.api.v2.request import InferRequest, read_request
+from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES
+from wavetrim.service.api.wire.reader import BodyReader
+from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge, ContentRefused, FieldProblem
+from wavetrim.service.threads import run_to_end
+
+HEAD_LENGTH: Final = "Inference-Header-Content-Length"
+"""The header that says how long the JSON head is; without it, all of the body is JSON."""
+
+_HEAD_LENGTH: Final = HEAD_LENGTH.lower().encode()
+
+MOST_HEAD_BYTES: Final = 8 * 2**20
+"""The longest JSON head: two matrices of 400 rows and columns. Its values take up to 25 times as
+much for a moment, so one is read at a time."""
+
+_MEDIA_TYPES: Final = ("application/json", "application/octet-stream", "")
+"""The public clients say nothing, too."""
+
+
+class Bytes(Protocol):
+    """Where a body's bytes come from, in order."""
+
+    async def read_into(self, view: memoryview) -> None:
+        """Read the next bytes into memory of the caller's, until it is full."""
+
+    async def read_rest(self, most: int) -> bytes:
+        """Read all that is left, but at most `most` bytes."""
+
+    async def finish(self, expected_bytes: int) -> None:
+        """Make sure that the body ends here."""
+
+
+class InferBody:
+    """Reads a body from its front.
+
+    Args:
+        scope: The request's ASGI scope.
+        receive: Its ASGI channel; nothing of the body has been received.
+        limit_bytes: The longest body that is taken.
+        idle_seconds: How long the sender may be silent.
+
+    Attributes:
+        reader: The body as it is sent.
+
+    Raises:
+        BodyTooLarge: The body's length, or its head's, is known and too large.
+        ContentRefused: The body's media type or coding is not taken.
+        FieldProblem: The head's length is no number.
+    """
+
+    def __init__(
+        self, scope: Scope, receive: Receive, *, limit_bytes: int, idle_seconds: float
+    ) -> None:
+        fields: dict[bytes, bytes] = dict(scope["headers"])
+        check_page(fields)
+        self.reader = BodyReader(
+            scope, receive, limit_bytes=limit_bytes, idle_seconds=idle_seconds,
+            media_types=_MEDIA_TYPES, codings=CODINGS, head="JSON head",
+        )  # fmt: skip
+        self._head_bytes = _read_head_length(fields.get(_HEAD_LENGTH))
+        self._is_compressed = self.reader.coding != "identity"
+        self._bytes: Bytes
+
+    async def read_request(self, long_heads: asyncio.Lock) -> InferRequest:
+        """Read the head, and compare what it announces with the body's length.
+
+        Args:
+            long_heads: Held while a long head is read.
+
+        Raises:
+            RequestValidationError: It is not JSON, or breaks the schema.
+            FieldProblem: A tensor is not of the size that is announced, or they do not fit
+                together.
+            BodyLengthWrong: The body is not as long as the head says.
+            BodyTooLarge: The head is too long.
+        """
+        length = self.reader.length_bytes
+        if self._is_compressed:
+            self._bytes = InflatedBody(self.reader)
+        elif length is not None and length <= SMALL_BODY_BYTES:
+            self._bytes = _SmallBody(await self.reader.read_all_small())
+        else:
+            self._bytes = _StreamedBody(self.reader)
+        content = await self._read_head()
+        if len(content) > SMALL_BODY_BYTES:
+            async with long_heads:
+                request = await run_to_end(read_request, content)
+        else:
+            request = read_request(content)
+        self._total_bytes = len(content) + request.following_bytes
+        if not self._is_compressed:
+            self.reader.expect_length(self._total_bytes, "head and the tensors that it announces")
+        return request
+
+    async def read_into(self, view: memoryview) -> None:
+        """Read the next tensor's elements into memory of the caller's, until it is full."""
+        await self._bytes.read_into(view)
+
+    async def finish(self) -> None:
+        """Make sure that the body ends with what its head announces."""
+        await self._bytes.finish(self._total_bytes)
+
+    async def _read_head(self) -> bytes:
+        if self._head_bytes is not None:
+            content = bytearray(self._head_bytes)
+            await self._bytes.read_into(memoryview(content))
+            return bytes(content)
+        rest = await self._bytes.read_rest(MOST_HEAD_BYTES + 1)
+        if len(rest) > MOST_HEAD_BYTES:
+            limit = f"at most {MOST_HEAD_BYTES} bytes of JSON; send tensors as binary data"
+            raise BodyTooLarge("body", f"more than {MOST_HEAD_BYTES} bytes", limit)
+        return rest
+
+
+def check_page(fields: Collection[bytes]) -> None:
+    """Refuse what any web page can make a browser send: a body of no type, to another origin.
+
+    Args:
+        fields: Names of the request's headers, in lower case.
+
+    Raises:
+        ContentRefused: The call is such a one.
+    """
+    if b"origin" in fields and b"content-type" not in fields:
+        raise ContentRefused("Content-Type", None, "named where a web page calls")
+
+
+class _SmallBody:
+    """A body that has come whole."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = memoryview(content)
+        self._place = 0
+
+    async def read_into(self, view: memoryview) -> None:
+        end = self._place + len(view)
+        if end > len(self._content):
+            found, least = f"{len(self._content)} bytes", f"at least {end}, by its head"
+            raise BodyLengthWrong("body", found, least)
+        view[:] = self._content[self._place : end]
+        self._place = end
+
+    async def read_rest(self, most: int) -> bytes:
+        del most  # it is longer than any small body
+        rest, self._place = bytes(self._content[self._place :]), len(self._content)
+        return rest
+
+    async def finish(self, expected_bytes: int) -> None:
+        if self._place != len(self._content):
+            found, limit = f"{len(self._content)} bytes", f"{expected_bytes} bytes, by its head"
+            raise BodyLengthWrong("body", found, limit)
+
+
+class _StreamedBody:
+    """A body whose bytes are received where they belong."""
+
+    def __init__(self, reader: BodyReader) -> None:
+        self._reader = reader
+
+    async def read_into(self, view: memoryview) -> None:
+        await self._reader.read_into(view)
+
+    async def read_rest(self, most: int) -> bytes:
+        content = bytearray()
+        while len(content) < most and (chunk := await self._reader.read_some(most - len(content))):
+            content += chunk
+        return bytes(content)
+
+    async def finish(self, expected_bytes: int) -> None:
+        await self._reader.finish(expected_bytes)
+
+
+def _read_head_length(text: bytes | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isdigit() and len(text) <= 20):
+        raise FieldProblem(HEAD_LENGTH, text.decode("latin-1"), "a number of bytes")
+    length = int(text)
+    if length > MOST_HEAD_BYTES:
+        limit = f"at most {MOST_HEAD_BYTES} bytes; send tensors as binary data"
+        raise BodyTooLarge(HEAD_LENGTH, length, limit)
+    return length

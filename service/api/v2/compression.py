@@ -1,0 +1,133 @@
+"""Bodies in gzip or deflate: inflated no further than their head announces, compressed in pieces.
+
+`deflate` is zlib's format, as RFC 9110 has it.
+"""
+
+import zlib
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
+from typing import Final
+
+from wavetrim.service.api.wire.reader import BodyReader
+from wavetrim.service.errors import BodyLengthWrong, ContentRefused
+from wavetrim.service.threads import run_to_end
+
+CODINGS: Final = ("identity", "gzip", "deflate")
+"""Content codings of requests."""
+
+_WINDOWS: Final = {"gzip": 31, "deflate": 15}
+"""zlib's `wbits` of each coding of an answer."""
+
+_ANY_WINDOW: Final = 47
+"""zlib tells gzip and its own format apart."""
+
+_LEVEL: Final = 1
+"""Matrices compress little at any level; this one takes the least time."""
+
+_PIECE_BYTES: Final = 2**20
+"""The most that is compressed or inflated at once: in 5 to 30 ms, in a thread."""
+
+_THREAD_BYTES: Final = 2**16
+"""Less than this is not worth a thread."""
+
+
+class InflatedBody:
+    """A compressed body, as the bytes that it stands for.
+
+    Args:
+        reader: The body as it is sent.
+    """
+
+    def __init__(self, reader: BodyReader) -> None:
+        self._reader = reader
+        self._inflater = zlib.decompressobj(_ANY_WINDOW)
+        self._waiting = b""
+        self._filled_bytes = 0
+
+    async def read_into(self, view: memoryview) -> None:
+        """Inflate the next bytes into memory of the caller's, until it is full.
+
+        Raises:
+            BodyLengthWrong: The body ends before.
+            ContentRefused: It is not in one of the codings.
+            UploadStalled: The sender fell silent.
+            ClientDisconnect: The sender left.
+        """
+        filled = 0
+        while filled < len(view):
+            chunk = await self._inflate(min(_PIECE_BYTES, len(view) - filled))
+            if not chunk:
+                found = f"{self._filled_bytes} bytes, inflated"
+                least = f"at least {self._filled_bytes - filled + len(view)}, by its head"
+                raise BodyLengthWrong("body", found, least)
+            view[filled : filled + len(chunk)] = chunk
+            filled += len(chunk)
+
+    async def read_rest(self, most: int) -> bytes:
+        """Inflate all that is left, but at most `most` bytes.
+
+        Raises:
+            As read_into.
+        """
+        content = bytearray()
+        while len(content) < most and (chunk := await self._inflate(most - len(content))):
+            content += chunk
+        return bytes(content)
+
+    async def finish(self, expected_bytes: int) -> None:
+        """Make sure that the body ends here.
+
+        Raises:
+            BodyLengthWrong: There is more, compressed or not.
+        """
+        if await self._inflate(1) or self._inflater.unused_data or await self._reader.read_some(1):
+            limit = f"{expected_bytes} bytes, inflated, by its head, and nothing after them"
+            raise BodyLengthWrong("body", f"more than {expected_bytes} bytes", limit)
+
+    async def _inflate(self, most: int) -> bytes:
+        """The next bytes, at least one and at most `most`; none at the end.
+
+        Raises:
+            BodyLengthWrong: The body is cut off.
+            ContentRefused: It is not in one of the codings.
+        """
+        while not self._inflater.eof:
+            try:
+                if most > _THREAD_BYTES:
+                    chunk = await run_to_end(self._inflater.decompress, self._waiting, most)
+                else:
+                    chunk = self._inflater.decompress(self._waiting, most)
+            except zlib.error as error:
+                limit = f"what its body is in ({error})"
+                raise ContentRefused("Content-Encoding", "gzip or deflate", limit) from error
+            self._waiting = self._inflater.unconsumed_tail
+            self._filled_bytes += len(chunk)
+            if chunk:
+                return chunk
+            if not self._waiting and not self._inflater.eof:
+                self._waiting = await self._reader.read_some(_PIECE_BYTES)
+                if not self._waiting:
+                    found = f"{self._reader.received_bytes} bytes"
+                    raise BodyLengthWrong("body", found, "longer: its compressed data are cut off")
+        return b""
+
+
+def choose_coding(accepted: str) -> str | None:
+    """The coding of an answer, by the request's Accept-Encoding; None for none.
+
+    A caller that names one coding asks for it. Libraries name all codings that they know, without
+    being asked, and to compress a matrix takes longer than to send it.
+    """
+    name = accepted.partition(";")[0].strip().lower()
+    return name if name in _WINDOWS and "," not in accepted else None
+
+
+async def compress(coding: str, views: Sequence[memoryview]) -> AsyncGenerator[bytes]:
+    """The bytes of some views, one after the other, compressed in pieces."""
+    deflater = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOWS[coding])
+    for view in views:
+        for begin in range(0, len(view), _PIECE_BYTES):
+            piece = view[begin : begin + _PIECE_BYTES]
+            if chunk := await run_to_end(partial(deflater.compress, piece)):
+                yield chunk
+    yield deflater.flush()

@@ -1,0 +1,192 @@
+"""Computes requests for products, however they have come, over HTTP or gRPC."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.service.api.product_answer import check_options
+from wavetrim.service.api.request_memory import RequestMemory
+from wavetrim.service.api.v2.placement import Placed, ReadInto, place_tensors
+from wavetrim.service.api.v2.request import InferRequest
+from wavetrim.service.api.v2.statistics import InferStatistics, Stopwatch
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.errors import ScopeMissing
+from wavetrim.service.jobs.lane import AHEAD
+from wavetrim.service.jobs.products import Products
+from wavetrim.service.storage.named_regions import NamedRegions
+from wavetrim.service.storage.room import Room, Rooms
+from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
+from wavetrim.service.tenants.tenant import Tenant
+from wavetrim.service.threads import run_to_end
+
+AwaitLeaving = Callable[[], Awaitable[None]]
+"""Returns when the caller has left."""
+
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """Products that were computed.
+
+    Attributes:
+        placed: The request, and where its result lies.
+        event: The engine's message of success; of a stack, sums over its products.
+    """
+
+    placed: Placed
+    event: Event
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """How they were computed, as the answer's parameters tell it."""
+        plan, f_actual = self.event["plan"], self.event["timings"]["f_actual"]
+        found = {"f": plan["f"], "f_actual": f_actual, "kernel": plan["kernel"]}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class Inference:
+    """Brings tensors into memory, has their products computed and counts them.
+
+    Args:
+        products: Computes.
+        engine: The machine's profile is its.
+        rooms: Where memory comes from.
+        in_flight: Counts it by tenants.
+        regions: Those that callers have registered.
+        limit_bytes: The largest tensor that is taken, and made.
+
+    Attributes:
+        regions: Those that callers have registered.
+        statistics: What was computed for whom.
+        long_heads: Held while a long JSON head is read.
+    """
+
+    def __init__(
+        self,
+        products: Products,
+        engine: Engine,
+        rooms: Rooms,
+        in_flight: BytesInFlight,
+        regions: NamedRegions,
+        *,
+        limit_bytes: int,
+    ) -> None:
+        self._products = products
+        self._engine = engine
+        self._rooms = rooms
+        self._in_flight = in_flight
+        self._limit_bytes = limit_bytes
+        self.regions: Final = regions
+        self.statistics: Final = InferStatistics()
+        self.long_heads: Final = asyncio.Lock()
+
+    @property
+    def ready(self) -> bool:
+        """Whether a product would be computed at once."""
+        return self._engine.ready
+
+    def check_admission(self) -> None:
+        """Make sure that one more request may come, before any of its bytes are taken.
+
+        Raises:
+            Draining: The service is stopping.
+            QueueFull: Enough products wait.
+        """
+        self._products.check_admission()
+
+    async def place(
+        self, request: InferRequest, tenant: Tenant, stack: AsyncExitStack, read_into: ReadInto
+    ) -> Placed:
+        """Bring a request's tensors into memory, which the stack releases.
+
+        Raises:
+            ScopeMissing: It names regions, and is not of a caller that may.
+            FieldProblem: A tensor is too large, or not in its region.
+            QuotaReached: The caller may not have as much at once.
+            StorageFull: There is no memory for them.
+        """
+        if request.parts:
+            check_regions(tenant)
+        memory = RequestMemory(self._rooms, stack, partial(self._in_flight.take, tenant))
+        return await place_tensors(
+            request, memory, read_into, self.regions, limit_bytes=self._limit_bytes
+        )
+
+    async def compute(
+        self, placed: Placed, await_leaving: AwaitLeaving, stopwatch: Stopwatch
+    ) -> Computed:
+        """Compute a request's products, and write the result into its region where it names one.
+
+        Raises:
+            FieldError: An option that this product cannot have here.
+            ClientDisconnect: The caller has left; the products were stopped.
+            Draining: The service stops before a product has begun.
+            JobFailed: A product cannot be computed.
+            FieldProblem: The region of the result was cut off.
+        """
+        stack, began = placed.request.stack, time.perf_counter()
+        runs, rooms = placed.list_runs(), placed.rooms
+        first = next(runs)
+        check_options(self._engine, first)
+        event: Event = await self._products.compute(first, rooms, await_leaving)
+        if stack.products > 1:
+            rest = await self._compute_rest(runs, rooms, await_leaving, stack.products)
+            event = _sum_events([event, *rest])
+        stopwatch.products = stack.products
+        stopwatch.queue = event["queue_seconds"]
+        stopwatch.compute_infer = max(0.0, time.perf_counter() - began - stopwatch.queue)
+        if placed.request.part is not None:
+            await run_to_end(self.regions.write_from, placed.request.part, placed.result)
+        return Computed(placed, event)
+
+    async def _compute_rest(
+        self,
+        runs: Iterator[RunRequest],
+        rooms: Sequence[Room],
+        await_leaving: AwaitLeaving,
+        products: int,
+    ) -> list[Event]:
+        """Compute products, as many at once as the engine is sent ahead; an error stops all."""
+        events: list[Event] = []
+
+        async def work() -> None:
+            for run in runs:  # which all tasks take from
+                event = await self._products.compute(run, rooms, await_leaving)
+                events.append(event)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(AHEAD, products - 1)):
+                    group.create_task(work())
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return events
+
+
+def check_regions(tenant: Tenant) -> None:
+    """Make sure that a caller may name regions: shared memory has no owner that we know.
+
+    Raises:
+        ScopeMissing: Others' matrices are not for it.
+    """
+    if tenant.sees is not None:
+        needed = "admin: shared memory of this host may be any caller's"
+        raise ScopeMissing("scope", ",".join(sorted(tenant.scopes)), needed)
+
+
+def _sum_events(events: Sequence[Event]) -> Event:
+    """One message for the products of a stack: seconds and rows are sums."""
+    timings: dict[str, Any] = {}
+    for event in events:
+        for name, value in event["timings"].items():
+            if isinstance(value, int | float):
+                timings[name] = timings.get(name, 0) + value
+    plan = {**events[0]["plan"], "f": sum(event["plan"]["f"] for event in events)}
+    queue_seconds = sum(event["queue_seconds"] for event in events) / min(AHEAD, len(events))
+    return {**events[0], "timings": timings, "plan": plan, "queue_seconds": queue_seconds}

@@ -1,0 +1,170 @@
+"""The server and its one model, `matmul`, as the protocol describes them."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Path, Response
+
+from wavetrim.service.api.openapi import list_refusals
+from wavetrim.service.api.parts import InferencePart, SettingsPart, TenantPart
+from wavetrim.service.api.problems import ProblemKind, write_problem
+from wavetrim.service.api.v2.datatypes import DATATYPES
+from wavetrim.service.api.v2.inference import Inference
+from wavetrim.service.api.v2.model_schemas import (
+    ModelConfig,
+    ModelMetadata,
+    ModelReadiness,
+    ModelStatistics,
+    RepositoryEntry,
+    ServerMetadata,
+)
+from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION
+from wavetrim.service.errors import ModelNotFound
+from wavetrim.service.tenants.tenant import Tenant
+from wavetrim.service.version import find_version
+
+ModelName = Annotated[
+    str,
+    Path(description="`matmul`, the only model.", json_schema_extra={"enum": [MODEL_NAME]}),
+]
+Version = Annotated[
+    str,
+    Path(description="`1`, the only version.", json_schema_extra={"enum": [MODEL_VERSION]}),
+]
+
+EXTENSIONS: Final = ("binary_tensor_data", "model_configuration", "statistics")
+
+PLATFORM: Final = "wavetrim"
+
+DECLARED: Final = "FP32"
+"""The element type that the model declares; a request's own may be any of `DATATYPES`."""
+
+_NOT_READY: Final = ProblemKind(503, "not-ready", "Not ready")
+
+router = APIRouter(prefix="/v2", tags=["Open Inference Protocol"])
+
+
+def check_model(model_name: str, version: str = MODEL_VERSION) -> None:
+    """Make sure that a request is for the model that there is.
+
+    Raises:
+        ModelNotFound: It is not.
+    """
+    if model_name != MODEL_NAME or version not in ("", MODEL_VERSION):
+        raise ModelNotFound(model_name, version, f"{MODEL_NAME}, version {MODEL_VERSION}")
+
+
+def list_extensions(*, shared_memory: bool) -> list[str]:
+    """The protocol's extensions that are there."""
+    return [*EXTENSIONS, *(["system_shared_memory"] if shared_memory else [])]
+
+
+def describe_model() -> dict[str, Any]:
+    """The model's metadata."""
+
+    def describe(name: str) -> dict[str, Any]:
+        return {"name": name, "datatype": DECLARED, "shape": [-1, -1]}
+
+    return {
+        "name": MODEL_NAME,
+        "versions": [MODEL_VERSION],
+        "platform": PLATFORM,
+        "inputs": [describe(name) for name in "ABC"],
+        "outputs": [describe("C")],
+    }
+
+
+def describe_config() -> dict[str, Any]:
+    """The model's configuration."""
+
+    def describe(name: str) -> dict[str, Any]:
+        return {"name": name, "data_type": f"TYPE_{DECLARED}", "dims": [-1, -1]}
+
+    told = {
+        "datatypes": ",".join(DATATYPES),
+        "alpha": "1",
+        "beta": "0",
+        "f": "auto",
+        "kernel": "auto",
+        "accuracy": "library",
+        "verify": "false",
+    }
+    return {
+        "name": MODEL_NAME,
+        "platform": PLATFORM,
+        "backend": PLATFORM,
+        "version_policy": {"latest": {"num_versions": 1}},
+        "max_batch_size": 0,
+        "input": [describe("A"), describe("B"), {**describe("C"), "optional": True}],
+        "output": [describe("C")],
+        "parameters": {name: {"string_value": value} for name, value in told.items()},
+    }
+
+
+@router.get("", responses=list_refusals())
+async def describe_server(settings: SettingsPart) -> ServerMetadata:
+    """Tell the server's name, version and extensions."""
+    extensions = list_extensions(shared_memory=settings.v2_shared_memory is not None)
+    return ServerMetadata(name="wavetrim", version=find_version(), extensions=extensions)
+
+
+@router.post("/repository/index", responses=list_refusals())
+async def list_models(inference: InferencePart) -> list[RepositoryEntry]:
+    """List the models: there is one."""
+    state: Any = "READY" if inference.ready else "UNAVAILABLE"
+    return [RepositoryEntry(name=MODEL_NAME, version=MODEL_VERSION, state=state, reason="")]
+
+
+@router.get("/models/stats", responses=list_refusals())
+async def tell_all_statistics(inference: InferencePart, tenant: TenantPart) -> ModelStatistics:
+    """Tell how often the model was used, and where the time went."""
+    return ModelStatistics.model_validate(describe_statistics(inference, tenant))
+
+
+def describe_statistics(inference: Inference, tenant: Tenant) -> dict[str, Any]:
+    """The statistics of all models."""
+    return {"model_stats": [inference.statistics.describe(tenant)]}
+
+
+async def require_model(model_name: ModelName) -> None:
+    """FastAPI's dependency of calls of a model."""
+    check_model(model_name)
+
+
+async def require_version(model_name: ModelName, version: Version) -> None:
+    """FastAPI's dependency of calls of a model's version."""
+    check_model(model_name, version)
+
+
+_model = APIRouter()
+
+
+@_model.get("", responses=list_refusals(404))
+async def tell_metadata() -> ModelMetadata:
+    """Tell the model's inputs and outputs."""
+    return ModelMetadata.model_validate(describe_model())
+
+
+@_model.get("/ready", responses=list_refusals(404), response_model=ModelReadiness)
+async def tell_ready(inference: InferencePart) -> ModelReadiness | Response:
+    """Tell that the model computes."""
+    if inference.ready:
+        return ModelReadiness(name=MODEL_NAME, ready=True)
+    return write_problem(_NOT_READY, "the engine is starting", headers={"Retry-After": "1"})
+
+
+@_model.get("/config", responses=list_refusals(404))
+async def tell_config() -> ModelConfig:
+    """Tell the model's configuration."""
+    return ModelConfig.model_validate(describe_config())
+
+
+@_model.get("/stats", responses=list_refusals(404))
+async def tell_statistics(inference: InferencePart, tenant: TenantPart) -> ModelStatistics:
+    """Tell how often the model was used, and where the time went."""
+    return ModelStatistics.model_validate(describe_statistics(inference, tenant))
+
+
+for _prefix, _check in (("", require_model), ("/versions/{version}", require_version)):
+    router.include_router(
+        _model, prefix=f"/models/{{model_name}}{_prefix}", dependencies=[Depends(_check)]
+    )

@@ -1,0 +1,124 @@
+"""What is told of the server and its model, in the protocol's words."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+
+class ServerMetadata(BaseModel):
+    """The server."""
+
+    name: str = Field(description="wavetrim.")
+    version: str = Field(description="Its version.")
+    extensions: list[str] = Field(description="The protocol's extensions that it has.")
+
+
+class TensorMetadata(BaseModel):
+    """An input or output."""
+
+    name: str = Field(description="A, B or C.")
+    datatype: str = Field(description="The declared element type; a request's may be another.")
+    shape: list[int] = Field(description="-1 for any size; a stack has one more, before them.")
+
+
+class ModelMetadata(BaseModel):
+    """A model."""
+
+    name: str = Field(description="matmul.")
+    versions: list[str] = Field(description="Its versions.")
+    platform: str = Field(description="wavetrim.")
+    inputs: list[TensorMetadata] = Field(description="A, B and the optional C.")
+    outputs: list[TensorMetadata] = Field(description="C.")
+
+
+class ModelReadiness(BaseModel):
+    """A model that computes."""
+
+    name: str = Field(description="matmul.")
+    ready: Literal[True] = Field(description="True; one that is not ready is refused.")
+
+
+class TensorConfig(BaseModel):
+    """An input or output, as the configuration has it."""
+
+    name: str = Field(description="A, B or C.")
+    data_type: str = Field(description="The declared element type.")
+    dims: list[int] = Field(description="-1 for any size.")
+    optional: bool = Field(False, description="Whether it may be left out.")
+
+
+class ModelConfig(BaseModel):
+    """A model's configuration."""
+
+    name: str = Field(description="matmul.")
+    platform: str = Field(description="wavetrim.")
+    backend: str = Field(description="wavetrim.")
+    version_policy: dict[str, Any] = Field(description="The newest version is served.")
+    max_batch_size: int = Field(description="0: the protocol's own batches are not needed.")
+    input: list[TensorConfig] = Field(description="A, B and the optional C.")
+    output: list[TensorConfig] = Field(description="C.")
+    parameters: dict[str, dict[str, str]] = Field(
+        description="Element types, and what a request's parameters are when it has none."
+    )
+
+
+class DurationFigures(BaseModel):
+    """How often something happened, and how long it took in all."""
+
+    count: int = Field(description="How often.")
+    ns: int = Field(description="Nanoseconds.")
+
+
+class RequestFigures(BaseModel):
+    """Where the time of requests went."""
+
+    success: DurationFigures = Field(description="Requests that were answered.")
+    fail: DurationFigures = Field(description="Requests that were not.")
+    queue: DurationFigures = Field(description="Waiting for the engine.")
+    compute_input: DurationFigures = Field(description="Receiving the inputs.")
+    compute_infer: DurationFigures = Field(description="Computing.")
+    compute_output: DurationFigures = Field(description="Making the answer, without sending it.")
+
+
+class ModelFigures(BaseModel):
+    """A model's requests, of the caller; for a caller with the scope admin, of all callers."""
+
+    name: str = Field(description="matmul.")
+    version: str = Field(description="1.")
+    last_inference: int = Field(description="When the last one came, in ms since the epoch.")
+    inference_count: int = Field(description="Products that were computed.")
+    execution_count: int = Field(description="Requests that were answered.")
+    inference_stats: RequestFigures = Field(description="Where their time went.")
+    batch_stats: list[dict[str, Any]] = Field(description="Empty.")
+
+
+class ModelStatistics(BaseModel):
+    """All models' requests."""
+
+    model_stats: list[ModelFigures] = Field(description="One entry: there is one model.")
+
+
+class RepositoryEntry(BaseModel):
+    """A model that is there."""
+
+    name: str = Field(description="matmul.")
+    version: str = Field(description="1.")
+    state: Literal["READY", "UNAVAILABLE"] = Field(description="Whether it computes.")
+    reason: str = Field(description="Empty.")
+
+
+class RegionRequest(BaseModel):
+    """Shared memory that is registered as a region."""
+
+    key: str = Field(description="Its name, as shm_open has it.", min_length=1, max_length=255)
+    offset: int = Field(0, ge=0, lt=2**62, description="Where the region begins there.")
+    byte_size: int = Field(ge=1, lt=2**62, description="Bytes of the region.")
+
+
+class RegionView(BaseModel):
+    """A region that is registered."""
+
+    name: str = Field(description="How requests name it.")
+    key: str = Field(description="Name of the shared memory.")
+    offset: int = Field(description="Where the region begins there.")
+    byte_size: int = Field(description="Bytes of the region.")

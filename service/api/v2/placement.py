@@ -1,0 +1,179 @@
+"""Where the tensors of a request lie while its products are computed.
+
+Small tensors and their result share one piece of memory. Of larger ones each has memory of its own,
+into which its bytes are received.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.service.api.request_memory import RequestMemory, lay_out
+from wavetrim.service.api.v2.request import InferRequest, InputTensor
+from wavetrim.service.api.v2.stack import Matrix
+from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES
+from wavetrim.service.errors import BodyTooLarge
+from wavetrim.service.storage.intake import copy_bytes
+from wavetrim.service.storage.named_regions import NamedRegions
+from wavetrim.service.storage.room import Room
+from wavetrim.service.threads import run_to_end
+
+_SMALL_BYTES: Final = 2 * SMALL_BODY_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor lies.
+
+    Attributes:
+        room: The memory.
+        begin: Where it begins there.
+    """
+
+    room: Room
+    begin: int
+
+    def find(self, matrix: Matrix, product: int) -> Operand:
+        """The matrix that one product has of it."""
+        offset_bytes = self.room.offset_bytes + self.begin + product * matrix.step_bytes
+        return Operand(self.room.place, offset_bytes, matrix.rows, matrix.columns, matrix.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A request whose tensors are in memory, with memory for its result.
+
+    Attributes:
+        request: The request.
+        tensors: Where each input lies, by its name.
+        out: Where the result will lie.
+    """
+
+    request: InferRequest
+    tensors: dict[str, Place]
+    out: Place
+
+    @property
+    def rooms(self) -> tuple[Room, ...]:
+        """All memory, each room once."""
+        used = [*(place.room for place in self.tensors.values()), self.out.room]
+        return tuple({id(room): room for room in used}.values())
+
+    @property
+    def result(self) -> memoryview:
+        """The result's bytes."""
+        begin = self.out.begin
+        return self.out.room.view[begin : begin + self.request.stack.result_bytes]
+
+    def list_runs(self) -> Iterator[RunRequest]:
+        """Each product of the stack, for the engine."""
+        request, stack = self.request, self.request.stack
+        problem = stack.problem
+        out = Matrix(problem.m, problem.n, problem.dtype, stack.out_bytes)
+        for product in range(stack.products):
+            yield RunRequest(
+                job="",
+                a=self.tensors["A"].find(stack.a, product),
+                b=self.tensors["B"].find(stack.b, product),
+                c=None if stack.c is None else self.tensors["C"].find(stack.c, product),
+                out=self.out.find(out, product),
+                alpha=request.alpha,
+                beta=request.beta,
+                options=request.options,
+                verify=request.verify,
+                reports=False,
+            )
+
+
+ReadInto = Callable[[memoryview], Awaitable[None]]
+"""Reads the next bytes after the head into a view, until it is full."""
+
+
+async def place_tensors(
+    request: InferRequest,
+    memory: RequestMemory,
+    read_into: ReadInto,
+    regions: NamedRegions,
+    *,
+    limit_bytes: int,
+) -> Placed:
+    """Bring the tensors of a request into memory, and make room for the result.
+
+    Args:
+        request: The request.
+        memory: Its memory.
+        read_into: Reads the binary data.
+        regions: Those that callers have registered.
+        limit_bytes: The largest tensor that is taken, and made.
+
+    Raises:
+        BodyTooLarge: A tensor or the result is too large.
+        FieldProblem: A region is not there, or not as large.
+        QuotaReached: The caller may not have as much at once.
+        StorageFull: There is no memory for them.
+    """
+    sizes, result_bytes = request.sizes_bytes, request.stack.result_bytes
+    if max(*sizes, result_bytes) > limit_bytes:
+        raise _describe_largest(request, limit_bytes)
+    for part in request.parts:
+        regions.check(part)
+    filler = _Filler(read_into, regions)
+    if sum(sizes) + result_bytes <= _SMALL_BYTES:
+        places = await _place_together(request, memory, filler)
+    else:
+        places = await _place_apart(request, memory, filler)
+    tensors = {one.name: place for one, place in zip(request.inputs, places, strict=False)}
+    return Placed(request, tensors, places[-1])
+
+
+async def _place_together(
+    request: InferRequest, memory: RequestMemory, filler: "_Filler"
+) -> list[Place]:
+    """One piece of memory for the inputs and, at its end, the result."""
+    begins, total_bytes = lay_out([*request.sizes_bytes, request.stack.result_bytes])
+    room = await memory.obtain(total_bytes)
+    for tensor, begin, size_bytes in zip(request.inputs, begins, request.sizes_bytes, strict=False):
+        await filler.fill(tensor, room.view[begin : begin + size_bytes])
+    return [Place(room, begin) for begin in begins]
+
+
+async def _place_apart(
+    request: InferRequest, memory: RequestMemory, filler: "_Filler"
+) -> list[Place]:
+    """Memory of its own for each input and, last, the result."""
+    places = []
+    for tensor, size_bytes in zip(request.inputs, request.sizes_bytes, strict=True):
+        if tensor.follows:
+            room = await memory.receive(size_bytes, filler.read_into)
+        else:
+            room = await memory.obtain(size_bytes)
+            await filler.fill(tensor, room.view)
+        places.append(Place(room, 0))
+    places.append(Place(await memory.obtain(request.stack.result_bytes), 0))
+    return places
+
+
+def _describe_largest(request: InferRequest, limit_bytes: int) -> BodyTooLarge:
+    """The refusal of a request's largest tensor."""
+    sizes = {f"size of {one.name}": one.size_bytes for one in request.inputs}
+    sizes["result size"] = request.stack.result_bytes
+    name = max(sizes, key=lambda name: sizes[name])
+    limit = f"at most {limit_bytes} bytes (max_matrix_bytes)"
+    return BodyTooLarge(name, sizes[name], limit)
+
+
+class _Filler:
+    """Brings a tensor's elements into memory, from wherever they are."""
+
+    def __init__(self, read_into: ReadInto, regions: NamedRegions) -> None:
+        self.read_into = read_into
+        self._regions = regions
+
+    async def fill(self, tensor: InputTensor, view: memoryview) -> None:
+        if tensor.values is not None:
+            copy_bytes(view, tensor.values.reshape(-1).view("u1").data)
+        elif tensor.part is not None:
+            await run_to_end(self._regions.read_into, tensor.part, view)
+        else:
+            await self.read_into(view)

@@ -1,0 +1,158 @@
+"""What a request for a product may say, in the protocol's words: the JSON head of an infer body."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from wavetrim.service.api.option_schemas import OptionQuery
+from wavetrim.service.api.v2.datatypes import DATATYPES
+
+MODEL_NAME = "matmul"
+MODEL_VERSION = "1"
+
+_MOST_DIMENSIONS = 3
+
+
+def _check_datatype(value: str) -> str:
+    if value not in DATATYPES:
+        raise ValueError(f"must be one of {', '.join(DATATYPES)}")
+    return value
+
+
+Datatype = Annotated[
+    str, AfterValidator(_check_datatype), Field(json_schema_extra={"enum": list(DATATYPES)})
+]
+Size = Annotated[int, Field(ge=1, lt=2**40)]
+
+
+class RegionPlace(BaseModel):
+    """Where a tensor lies in a registered region."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    shared_memory_region: str = Field(default="", description="Name of a registered region.")
+    shared_memory_offset: int = Field(default=0, ge=0, description="Where the tensor begins there.")
+    shared_memory_byte_size: int = Field(
+        default=0, ge=1, description="Bytes of the tensor, or for it."
+    )
+
+
+class InputParameters(RegionPlace):
+    """How an input comes: as binary data after the head, in a region, or else in `data`."""
+
+    binary_data_size: int = Field(
+        default=0, ge=1, description="Bytes of the tensor after the head."
+    )
+
+
+class OutputParameters(RegionPlace):
+    """How the output is wanted."""
+
+    binary_data: bool = Field(
+        default=False,
+        description="Whether it comes as binary data after the head, and not as JSON; left "
+        "out, as `binary_data_output` says.",
+    )
+
+
+class InputTensor(BaseModel):
+    """A, B or C: a matrix, or a stack of matrices of one size."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: Literal["A", "B", "C"]
+    datatype: Datatype = Field(description="The same for all inputs, and the output's, too.")
+    shape: Annotated[list[Size], Field(min_length=2, max_length=_MOST_DIMENSIONS)] = Field(
+        description="Rows and columns; before them the number of matrices of a stack."
+    )
+    parameters: InputParameters = InputParameters()
+    data: Any = Field(
+        default=None,
+        description="The elements as numbers, nested as the shape is or flat, row by row.",
+    )
+
+
+class OutputTensor(BaseModel):
+    """The output that is wanted."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: Literal["C"]
+    parameters: OutputParameters = OutputParameters()
+
+
+class InferParameters(OptionQuery):
+    """How the product is computed: alpha · A·B + beta · C."""
+
+    alpha: float = Field(default=1.0, allow_inf_nan=False, description="Factor of the product.")
+    beta: float = Field(
+        default=0.0, allow_inf_nan=False, description="Factor of the input C; at 0 C is not read."
+    )
+    verify: bool = Field(
+        default=False, description="Whether the product is checked before it is sent."
+    )
+    binary_data_output: bool = Field(
+        default=False, description="`binary_data` of an output that does not say it."
+    )
+    priority: int = Field(default=0, description="Taken, and not looked at.")
+    timeout: int = Field(default=0, description="Taken, and not looked at.")
+    sequence_id: int | str = Field(default=0, description="Taken, and not looked at.")
+    sequence_start: bool = Field(default=False, description="Taken, and not looked at.")
+    sequence_end: bool = Field(default=False, description="Taken, and not looked at.")
+    triton_enable_empty_final_response: bool = Field(
+        default=False,
+        description="Taken, and not looked at: each request of a stream has one response.",
+    )
+
+
+class InferHead(BaseModel):
+    """A request for a product, or for the products of a stack."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "inputs": [
+                        {"name": "A", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]},
+                        {"name": "B", "datatype": "FP32", "shape": [2, 1], "data": [3, 4]},
+                    ]
+                }
+            ]
+        },
+    )
+
+    id: str = Field(default="", max_length=256, description="Comes back in the answer.")
+    inputs: Annotated[list[InputTensor], Field(min_length=2, max_length=3)] = Field(
+        description="A and B, and C where beta is not 0."
+    )
+    outputs: Annotated[list[OutputTensor], Field(max_length=1)] = Field(
+        default=[], description="C, the only output, and how it is wanted."
+    )
+    parameters: InferParameters = InferParameters()
+
+
+class OutputAnswer(BaseModel):
+    """The result."""
+
+    name: Literal["C"]
+    datatype: Datatype
+    shape: list[int] = Field(description="Rows and columns; of a stack its number before them.")
+    parameters: dict[str, Any] = Field(
+        default={}, description="Bytes after the head, or the place in a region."
+    )
+    data: list[float] | None = Field(
+        default=None, description="The elements, row by row, where they were asked for as JSON."
+    )
+
+
+class InferAnswer(BaseModel):
+    """The products of a request."""
+
+    id: str = Field(default="", description="The request's own.")
+    model_name: str = Field(description="matmul.")
+    model_version: str = Field(description="1.")
+    parameters: dict[str, int | str] = Field(
+        description="f and f_actual, rows that the CPU was planned to compute and has; kernel."
+    )
+    outputs: list[OutputAnswer] = Field(description="C, the only output.")

@@ -1,0 +1,285 @@
+"""Products by the Open Inference Protocol: right for every element type, form and shape."""
+
+import gzip
+import json
+import socket
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
+
+from tests.matrices import Array, assert_product, make_matrix
+from tests.server import RunningServer
+from wavetrim.service.api.v2.datatypes import DATATYPES, NAMES
+from wavetrim.service.api.v2.schemas import InferHead
+
+INFER = "/v2/models/matmul/infer"
+
+
+def make_client(server: RunningServer) -> InferenceServerClient:
+    return InferenceServerClient(server.url.removeprefix("http://"))
+
+
+def make_inputs(*tensors: Array, binary: bool = True) -> list[InferInput]:
+    inputs = []
+    for name, tensor in zip("ABC", tensors, strict=False):
+        one = InferInput(name, list(tensor.shape), NAMES[tensor.dtype.name])
+        inputs.append(one.set_data_from_numpy(tensor, binary_data=binary))
+    return inputs
+
+
+def infer(client: InferenceServerClient, *tensors: Array, **asked: Any) -> Array:
+    """The output C, by the public client."""
+    binary = asked.pop("binary", True)
+    outputs = [InferRequestedOutput("C", binary_data=binary)]
+    inputs = make_inputs(*tensors, binary=binary)
+    found: Array = client.infer("matmul", inputs, outputs=outputs, **asked).as_numpy("C")
+    return found
+
+
+def draw_stack(shape: Sequence[int], seed: int, dtype: str = "float64") -> Array:
+    matrix = make_matrix(int(np.prod(shape[:-1])), shape[-1], dtype, seed)
+    return np.ascontiguousarray(matrix).reshape(shape)
+
+
+@pytest.mark.parametrize("binary", [True, False], ids=["binary", "json"])
+@pytest.mark.parametrize("dtype", DATATYPES.values())
+def test_the_product_is_numpys_for_every_element_type(
+    shared_server: RunningServer, dtype: str, binary: bool
+) -> None:
+    a, b, c = (make_matrix(*s, dtype, i) for i, s in enumerate([(5, 7), (7, 3), (5, 3)]))
+    found = infer(
+        make_client(shared_server), a, b, c, binary=binary, parameters={"alpha": 2, "beta": 3}
+    )
+    assert found.dtype == dtype
+    assert_product(found, a, b, c, alpha=2, beta=3)
+
+
+@pytest.mark.parametrize("coding", [None, "gzip", "deflate"])
+@pytest.mark.parametrize("size", [1, 300])
+def test_bodies_of_any_length_and_coding_are_received(
+    shared_server: RunningServer, size: int, coding: str | None
+) -> None:
+    a, b = (make_matrix(size, size, "float32", seed) for seed in (1, 2))
+    found = infer(
+        make_client(shared_server), a, b,
+        request_compression_algorithm=coding, response_compression_algorithm=coding,
+    )  # fmt: skip
+    assert_product(found, a, b)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(4, 2, 3), (4, 3, 5)],
+        [(4, 2, 3), (3, 5)],
+        [(2, 3), (4, 3, 5)],
+        [(4, 2, 3), (3, 5), (4, 2, 5)],
+        [(4, 2, 3), (3, 5), (2, 5)],
+        [(2, 3), (3, 5), (4, 2, 5)],
+        [(1, 2, 3), (3, 5)],
+        [(9, 90, 80), (9, 80, 70), (90, 70)],
+    ],
+    ids=str,
+)
+def test_stacks_of_matrices_are_multiplied_one_by_one(
+    shared_server: RunningServer, shapes: list[tuple[int, ...]]
+) -> None:
+    tensors = [draw_stack(shape, seed) for seed, shape in enumerate(shapes)]
+    beta = 0.5 * (len(tensors) > 2)
+    found = infer(make_client(shared_server), *tensors, parameters={"beta": beta, "verify": True})
+    expected = tensors[0] @ tensors[1] + (beta * tensors[2] if beta else 0)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+def test_rows_for_the_cpu_are_those_of_each_product(shared_server: RunningServer) -> None:
+    a, b = draw_stack((3, 4, 5), 1), draw_stack((5, 6), 2)
+    client = make_client(shared_server)
+    answer = client.infer("matmul", make_inputs(a, b), parameters={"f": 4, "kernel": "auto"})
+    np.testing.assert_allclose(answer.as_numpy("C"), a @ b, rtol=0, atol=1e-12)
+    assert answer.get_response()["parameters"] == {"f": 12, "f_actual": 12}
+
+
+def test_an_answer_names_request_and_model_and_without_a_wish_it_is_json(
+    shared_server: RunningServer,
+) -> None:
+    (example,) = InferHead.model_config["json_schema_extra"]["examples"]  # type: ignore[index,call-overload]
+    response = shared_server.client.post(INFER, json={**example, "id": "seven"})
+    assert response.status_code == 200
+    assert response.headers["wavetrim-f-actual"] == "1"
+    assert "total;dur=" in response.headers["server-timing"]
+    assert response.json() == {
+        "id": "seven",
+        "model_name": "matmul",
+        "model_version": "1",
+        "parameters": {"f": 1, "f_actual": 1},
+        "outputs": [{"name": "C", "datatype": "FP32", "shape": [1, 1], "data": [11.0]}],
+    }
+
+
+def test_bodies_whose_length_is_not_known_are_received(shared_server: RunningServer) -> None:
+    a = make_matrix(200, 200, "float32", 1)
+    head, content = encode(a, a)
+
+    def send() -> Any:
+        for begin in range(0, len(content), 70_001):
+            yield content[begin : begin + 70_001]
+
+    response = shared_server.client.post(INFER, content=send(), headers=head)
+    answer = response.content[int(response.headers["inference-header-content-length"]) :]
+    assert_product(np.frombuffer(answer, "float32").reshape(200, 200), a, a)
+
+
+def encode(*tensors: Array, changed: dict[str, Any] | None = None) -> tuple[dict[str, str], bytes]:
+    """Headers and body of a request with binary tensors; `changed` overrides A's description."""
+    inputs: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "datatype": NAMES[tensor.dtype.name],
+            "shape": list(tensor.shape),
+            "parameters": {"binary_data_size": tensor.nbytes},
+        }
+        for name, tensor in zip("ABC", tensors, strict=False)
+    ]
+    inputs[0].update(changed or {})
+    document = {"inputs": inputs, "parameters": {"binary_data_output": True}}
+    head = json.dumps(document).encode()
+    headers = {"Inference-Header-Content-Length": str(len(head))}
+    return headers, b"".join([head, *(tensor.tobytes() for tensor in tensors)])
+
+
+ONES = np.ones((2, 2), "float32")
+HEADERS, BODY = encode(ONES, ONES)
+JSON = {"Content-Type": "application/json"}
+
+
+def ask(**changed: Any) -> dict[str, Any]:
+    """A request in JSON: A and B are 1 x 1; `a` overrides A, the rest the request."""
+    one = {"name": "A", "datatype": "FP32", "shape": [1, 1], "data": [1]}
+    first = {**one, **changed.pop("a", {})}
+    return {"inputs": [first, {**one, "name": "B"}], **changed}
+
+
+def place(**changed: Any) -> dict[str, Any]:
+    region = {"shared_memory_region": "x", "shared_memory_byte_size": 4, **changed}
+    return {"data": None, "parameters": region}
+
+
+REFUSED_JSON: list[tuple[dict[str, Any], int, str]] = [
+    (ask(a={"name": "D"}), 422, "inputs.0.name"),
+    (ask(a={"name": "B"}), 422, "inputs"),
+    (ask(a={"datatype": "BYTES"}), 422, "inputs.0.datatype"),
+    (ask(a={"datatype": "FP64"}), 422, "dtype of b"),
+    (ask(a={"shape": [1]}), 422, "inputs.0.shape"),
+    (ask(a={"shape": [1, 0]}), 422, "inputs.0.shape.1"),
+    (ask(a={"shape": [1, 1, 1, 1]}), 422, "inputs.0.shape"),
+    (ask(a={"shape": [1, 2], "data": [1, 2]}), 422, "shape of b"),
+    (ask(a={"shape": [3, 1, 1], "data": [1, 2]}), 422, "inputs[0].data"),
+    (ask(a={"data": [[1], [2, 3]]}), 422, "inputs[0].data"),
+    (ask(a={"data": ["1"]}), 422, "inputs[0].data"),
+    (ask(a={"data": [True]}), 422, "inputs[0].data"),
+    (ask(a={"data": [1e300]}), 422, "inputs[0].data"),
+    (ask(a={"datatype": "INT8", "data": [128]}), 422, "inputs[0].data"),
+    (ask(a={"datatype": "INT8", "data": [1.5]}), 422, "inputs[0].data"),
+    (ask(a={"datatype": "UINT64", "data": [-1]}), 422, "inputs[0].data"),
+    (ask(a={"data": None}), 422, "inputs[0]"),
+    (ask(a={"parameters": {"binary_data_size": 4}}), 422, "inputs[0]"),
+    (ask(a={"parameters": {"binary_size": 4}}), 422, "inputs.0.parameters.binary_size"),
+    (ask(a=place()), 404, "shared_memory_region"),
+    (ask(a=place(shared_memory_byte_size=5)), 422, "inputs[0].parameters.shared_memory_byte_size"),
+    (ask(a=place(shared_memory_region="")), 422, "inputs[0].parameters.shared_memory_region"),
+    (ask(outputs=[{"name": "A"}]), 422, "outputs.0.name"),
+    (
+        ask(outputs=[{"name": "C", "parameters": {"classification": 1}}]),
+        422,
+        "outputs.0.parameters.classification",
+    ),
+    (ask(parameters={"aplha": 2}), 422, "parameters.aplha"),
+    (ask(parameters={"beta": 1}), 422, "c"),
+    (ask(parameters={"alpha": 1e39}), 422, "alpha"),
+    (ask(parameters={"f": 2}), 422, "f"),
+    (ask(parameters={"kernel": "none"}), 422, "kernel"),
+    (ask(parameters={"alpha": 1e38, "f": "auto"}, a={"data": [1e10]}), 422, "C"),
+    ({"inputs": []}, 422, "inputs"),
+]
+"""Requests, the status of their refusal, and the field that it names."""
+
+
+@pytest.mark.parametrize(("document", "status", "field"), REFUSED_JSON)
+def test_what_cannot_be_computed_is_refused_by_its_field(
+    shared_server: RunningServer, document: dict[str, Any], status: int, field: str
+) -> None:
+    check_refusal(shared_server.client.post(INFER, json=document), status, field)
+
+
+def with_head(length: str) -> dict[str, str]:
+    return {"Inference-Header-Content-Length": length}
+
+
+LONG = encode(ONES, ONES, changed={"parameters": {"binary_data_size": 2**20}, "shape": [2**17, 2]})
+REFUSED_BODIES: list[tuple[dict[str, str], bytes, int, str]] = [
+    (HEADERS, BODY[:-1], 400, "body"),
+    (HEADERS, BODY + b"1", 400, "body"),
+    (*LONG, 400, "body"),
+    (HEADERS, gzip.compress(BODY), 400, "body"),
+    ({**HEADERS, "Content-Encoding": "gzip"}, gzip.compress(BODY[:-1]), 400, "body"),
+    ({**HEADERS, "Content-Encoding": "gzip"}, gzip.compress(BODY)[:-20], 400, "body"),
+    ({**HEADERS, "Content-Encoding": "gzip"}, gzip.compress(BODY) + b"1", 400, "body"),
+    ({**HEADERS, "Content-Encoding": "deflate"}, zlib.compress(BODY + b"1"), 400, "body"),
+    ({**HEADERS, "Content-Encoding": "gzip"}, BODY, 415, "Content-Encoding"),
+    ({**HEADERS, "Content-Encoding": "br"}, BODY, 415, "Content-Encoding"),
+    ({**HEADERS, "Content-Type": "text/html"}, BODY, 415, "Content-Type"),
+    ({**HEADERS, "Origin": "http://x"}, BODY, 415, "Content-Type"),
+    (with_head("x"), BODY, 422, "Inference-Header-Content-Length"),
+    (with_head(str(2**30)), BODY, 413, "Inference-Header-Content-Length"),
+    (with_head("1000"), BODY, 400, "body"),
+    (with_head("0"), BODY, 400, "body"),
+    (with_head("10"), BODY, 400, "body"),
+    (JSON, b"[" * 9_000_000, 413, "body"),
+    (JSON, b"[" * 100_000, 400, "body"),
+    (JSON, b"[]", 422, "body"),
+]
+"""Headers and bodies, the status of their refusal, and the field that it names."""
+
+
+@pytest.mark.parametrize(("headers", "body", "status", "field"), REFUSED_BODIES)
+def test_a_body_that_is_not_what_it_announces_is_refused(
+    shared_server: RunningServer, headers: dict[str, str], body: bytes, status: int, field: str
+) -> None:
+    check_refusal(shared_server.client.post(INFER, content=body, headers=headers), status, field)
+
+
+def check_refusal(response: httpx.Response, status: int, field: str) -> None:
+    problem = response.json()
+    assert (response.status_code, problem["field"]) == (status, field), problem
+    assert problem["error"] == problem["detail"]
+
+
+def test_a_body_inflates_no_further_than_it_announces(shared_server: RunningServer) -> None:
+    bomb = zlib.compressobj()
+    zeros = bytes(2**20)
+    content = (
+        bomb.compress(BODY) + b"".join(bomb.compress(zeros) for _ in range(256)) + bomb.flush()
+    )
+    headers = {**HEADERS, "Content-Encoding": "deflate"}
+    check_refusal(shared_server.client.post(INFER, content=content, headers=headers), 400, "body")
+    unheaded = {"Content-Encoding": "deflate"}
+    check_refusal(shared_server.client.post(INFER, content=content, headers=unheaded), 413, "body")
+
+
+@pytest.mark.parametrize(("length", "status"), [(2**17, 400), (2**50, 413)])
+def test_a_body_of_another_length_is_refused_before_its_tensors_come(
+    shared_server: RunningServer, length: int, status: int
+) -> None:
+    head = BODY[: int(HEADERS["Inference-Header-Content-Length"])]
+    lines = [f"POST {INFER} HTTP/1.1", "Host: localhost", f"Content-Length: {length}"]
+    lines += [f"{name}: {value}" for name, value in HEADERS.items()]
+    with socket.create_connection(("127.0.0.1", shared_server.port)) as connection:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode() + head)
+        connection.settimeout(60)
+        assert connection.recv(2**16).decode().startswith(f"HTTP/1.1 {status}")
