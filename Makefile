@@ -155,6 +155,7 @@ lock: $(UV) ## resolve requirements/*.lock anew from pyproject.toml (UPGRADE=1: 
 		-o requirements/gpu.lock
 	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra postgres --extra jwt \
 		-o requirements/base.lock
+	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra ray -o requirements/ray.lock
 	$(COMPILE) -c requirements/dev-gpu.lock --group build -o requirements/build.lock
 	$(COMPILE) --group tools -o requirements/tools.lock
 
