@@ -60,7 +60,7 @@ serve: $(ENVIRONMENT) ## run the service in the foreground (settings: docs/setti
 
 # --- checking --------------------------------------------------------------------------------
 
-.PHONY: check test test-gpu bench bench-host bench-http bench-kernels bench-cluster profile-kernels image-test
+.PHONY: check test test-gpu bench bench-host bench-http bench-kernels bench-cluster profile-kernels image-test compose-test
 check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -119,6 +119,9 @@ profile-kernels: $(ENVIRONMENT) ## profile every kernel; needs a CUDA GPU and nc
 
 image-test: $(ENVIRONMENT) ## build the container image and run a multiplication in it
 	$(PY) -m deploy.image_test $(ARGS)
+
+compose-test: $(ENVIRONMENT) ## start a cluster of two nodes in containers and multiply; needs Docker
+	$(PY) -m deploy.compose_test
 
 # --- keeping the repository ------------------------------------------------------------------
 
