@@ -2,6 +2,7 @@
 #
 #   BASE_IMAGE   any Debian-like image with python3 >= 3.11 and its venv module
 #   GPU          1 takes the CUDA parts from PyPI, 0 makes a CPU-only image
+#   RAY          1 takes Ray from PyPI, for engines on other hosts, 0 leaves it out
 #
 # Two optional build secrets serve networks with their own package index or certificates:
 # pip_conf (a pip.conf) and ca_bundle (certificates, at /run/secrets/ca_bundle).
@@ -30,12 +31,14 @@ RUN ["/opt/build/bin/pip", "wheel", "--quiet", "--no-deps", "--no-build-isolatio
 # --- environment: locked dependencies and that wheel, without pip --------------------------------
 FROM wheel AS environment
 ARG GPU=1
-COPY requirements/base.lock requirements/gpu.lock requirements/
+ARG RAY=0
+COPY requirements/base.lock requirements/gpu.lock requirements/ray.lock requirements/
 RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle \
-    case "$GPU" in 0) lock=base ;; 1) lock=gpu ;; *) echo "GPU=$GPU: 0 or 1" >&2; exit 1 ;; esac \
+    case "$GPU" in 0) locks=base ;; 1) locks=gpu ;; *) echo "GPU=$GPU: 0 or 1" >&2; exit 1 ;; esac \
+    && case "$RAY" in 0) ;; 1) locks="$locks ray" ;; *) echo "RAY=$RAY: 0 or 1" >&2; exit 1 ;; esac \
     && python3 -m venv --without-pip /opt/wavetrim \
     && pip="/opt/build/bin/pip --python /opt/wavetrim/bin/python install --quiet" \
-    && $pip --require-hashes -r "requirements/$lock.lock" \
+    && for lock in $locks; do $pip --require-hashes -r "requirements/$lock.lock" || exit; done \
     && $pip --no-deps /opt/wheels/*.whl
 # The image has no compiler, so the C libraries are compiled here, by zig's: a wheel from PyPI. With a
 # target it takes neither this machine's newest instructions nor its newest glibc for granted.

@@ -60,7 +60,7 @@ serve: $(ENVIRONMENT) ## run the service in the foreground (settings: docs/setti
 
 # --- checking --------------------------------------------------------------------------------
 
-.PHONY: check test test-gpu bench bench-host bench-http bench-kernels bench-cluster profile-kernels image-test
+.PHONY: check test test-gpu bench bench-host bench-http bench-kernels bench-cluster profile-kernels image-test compose-test
 check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -120,6 +120,9 @@ profile-kernels: $(ENVIRONMENT) ## profile every kernel; needs a CUDA GPU and nc
 image-test: $(ENVIRONMENT) ## build the container image and run a multiplication in it
 	$(PY) -m deploy.image_test $(ARGS)
 
+compose-test: $(ENVIRONMENT) ## start a cluster of two nodes in containers and multiply; needs Docker
+	$(PY) -m deploy.compose_test
+
 # --- keeping the repository ------------------------------------------------------------------
 
 .PHONY: readme figures explorer protocol wheel wheel-test lock clean
@@ -167,6 +170,7 @@ lock: $(UV) ## resolve requirements/*.lock anew from pyproject.toml (UPGRADE=1: 
 		-o requirements/gpu.lock
 	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra grpc --extra jwt --extra postgres \
 		-o requirements/base.lock
+	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra ray -o requirements/ray.lock
 	$(COMPILE) -c requirements/dev-gpu.lock --group build -o requirements/build.lock
 	$(COMPILE) --group tools -o requirements/tools.lock
 

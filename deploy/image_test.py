@@ -1,6 +1,7 @@
 """Builds the container image and runs a multiplication in it: `make image-test`.
 
-Options: `--cpu` leaves the CUDA parts out; `--keep` leaves the built image where it is.
+Options: `--cpu` leaves the CUDA parts out; `--ray` takes Ray in; `--keep` leaves the built image
+where it is.
 """
 
 import os
@@ -54,7 +55,7 @@ def main() -> None:
     log.unlink(missing_ok=True)
     runner = find_runner()
     try:
-        build(runner, gpu="--cpu" not in sys.argv)
+        build(runner, gpu="--cpu" not in sys.argv, ray="--ray" in sys.argv)
         check_configuration(runner)
         check_refusal_without_key(runner, log)
         check_service(runner, log)
@@ -83,12 +84,13 @@ def find_runner() -> Runner:
     return BuildahRunner(FOLDER)
 
 
-def build(runner: Runner, *, gpu: bool) -> None:
+def build(runner: Runner, *, gpu: bool, ray: bool) -> None:
     """Builds the image and reports its size."""
     start = time.monotonic()
-    runner.build({"GPU": str(int(gpu))}, write_build_secrets(FOLDER))
+    arguments = {"GPU": str(int(gpu)), "RAY": str(int(ray))}
+    runner.build(arguments, write_build_secrets(FOLDER))
     seconds, megabytes = time.monotonic() - start, runner.measure_bytes() / 1e6
-    parts = "with CUDA parts" if gpu else "CPU only"
+    parts = ("with CUDA parts" if gpu else "CPU only") + (", with Ray" if ray else "")
     report(f"built with {runner.name} in {seconds:.0f} s: {megabytes:.0f} MB, {parts}")
 
 
@@ -132,6 +134,8 @@ def check_service(runner: Runner, log: Path) -> None:
         wait_until_ready(url, is_running=lambda: service.poll() is None)
         report(f"ready after {time.monotonic() - start:.1f} s")
         check_inside(runner)
+        if "--ray" in sys.argv:
+            report("inside: " + execute(runner, "ray", "--version").strip())
         demo = execute(runner, "wavetrim", "demo", "--url", url)
         report("the main job:\n" + demo.rstrip())
         runner.terminate()

@@ -1,11 +1,13 @@
 """What deploy/ says, held against what the service and the Dockerfile say."""
 
+import json
 import re
 import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -16,24 +18,13 @@ from wavetrim.service.settings import Settings
 DEPLOY = ROOT / "deploy"
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-DEPLOYMENT = yaml.safe_load((DEPLOY / "kubernetes" / "deployment.yaml").read_text())
+CLUSTER = yaml.safe_load((DEPLOY / "compose.cluster.yaml").read_text())
 SETTINGS = {f"WAVETRIM_{name.upper()}" for name in Settings.model_fields}
 
 
 def read_project() -> dict[str, Any]:
     project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return project
-
-
-def find_pod() -> dict[str, Any]:
-    pod: dict[str, Any] = DEPLOYMENT["spec"]["template"]["spec"]
-    return pod
-
-
-def find_container() -> dict[str, Any]:
-    container: dict[str, Any]
-    (container,) = find_pod()["containers"]
-    return container
 
 
 def read_seconds(text: str) -> float:
@@ -53,8 +44,8 @@ def test_the_image_has_the_projects_version() -> None:
     version = read_project()["version"]
     assert f"ARG VERSION={version}\n" in DOCKERFILE
     assert COMPOSE["services"]["wavetrim"]["image"] == f"wavetrim:{version}"
-    kustomization = yaml.safe_load((DEPLOY / "kubernetes" / "kustomization.yaml").read_text())
-    assert kustomization["images"][0]["newTag"] == version
+    for service in CLUSTER["services"].values():
+        assert service["image"] == f"wavetrim:{version}-cpu-ray"
 
 
 def test_the_image_starts_the_projects_command_without_a_shell() -> None:
@@ -65,8 +56,6 @@ def test_the_image_starts_the_projects_command_without_a_shell() -> None:
 
 def test_the_image_runs_as_one_known_user() -> None:
     assert f"\nUSER {USER}:{USER}\n" in DOCKERFILE
-    assert find_pod()["securityContext"]["runAsUser"] == USER
-    assert find_pod()["securityContext"]["fsGroup"] == USER
 
 
 def test_port_and_data_folder_are_the_same_everywhere() -> None:
@@ -74,31 +63,9 @@ def test_port_and_data_folder_are_the_same_everywhere() -> None:
     (folder,) = re.findall(r"^VOLUME (\S+)$", DOCKERFILE, re.MULTILINE)
     assert f"WAVETRIM_PORT={port}" in DOCKERFILE
     assert f"WAVETRIM_DATA_DIR={folder}" in DOCKERFILE
-    assert {item["containerPort"] for item in find_container()["ports"]} == {int(port)}
-    assert folder in {mount["mountPath"] for mount in find_container()["volumeMounts"]}
     for service in COMPOSE["services"].values():
         assert service["ports"] == [f"127.0.0.1:{port}:{port}"]
         assert service["volumes"] == [f"data:{folder}"]
-
-
-def test_liveness_is_not_readiness() -> None:
-    container = find_container()
-    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz/live"
-    assert container["startupProbe"]["httpGet"]["path"] == "/healthz/live"
-    assert container["readinessProbe"]["httpGet"]["path"] == "/healthz/ready"
-
-
-def test_kubernetes_takes_one_gpu_and_nothing_else_of_the_node() -> None:
-    container = find_container()
-    assert container["resources"]["limits"]["nvidia.com/gpu"] == 1
-    assert container["securityContext"]["readOnlyRootFilesystem"] is True
-    assert container["securityContext"]["allowPrivilegeEscalation"] is False
-    assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
-
-
-def test_kubernetes_leaves_the_settings_alone() -> None:
-    # A Service called wavetrim would set WAVETRIM_PORT=tcp://… in every pod.
-    assert find_pod()["enableServiceLinks"] is False
 
 
 def test_every_runner_waits_longer_than_a_drain() -> None:
@@ -106,8 +73,7 @@ def test_every_runner_waits_longer_than_a_drain() -> None:
     unit = (DEPLOY / "wavetrim.service").read_text()
     (unit_seconds,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
     assert float(unit_seconds) > drain_seconds
-    assert find_pod()["terminationGracePeriodSeconds"] > drain_seconds
-    for service in COMPOSE["services"].values():
+    for service in [*COMPOSE["services"].values(), CLUSTER["services"]["wavetrim"]]:
         assert read_seconds(service["stop_grace_period"]) > drain_seconds
 
 
@@ -126,5 +92,27 @@ def test_no_deployment_has_a_secret_or_a_registry_in_it() -> None:
         if path.suffix in {".yaml", ".py", ".service", ""}:
             text = path.read_text()
             assert not re.search(r"https?://(?!127\.0\.0\.1|\{)", text), path
-    environment = COMPOSE["services"]["wavetrim"]["environment"]
-    assert environment["WAVETRIM_API_KEY"].startswith("${WAVETRIM_API_KEY:?")
+    for service in [*COMPOSE["services"].values(), *CLUSTER["services"].values()]:
+        for name in {"WAVETRIM_API_KEY", "RAY_AUTH_TOKEN"} & service["environment"].keys():
+            assert service["environment"][name].startswith(f"${{{name}:?")
+
+
+@pytest.mark.parametrize("path", sorted(DEPLOY.glob("compose*.yaml")), ids=lambda path: path.name)
+def test_compose_files_hold_to_their_specification(path: Path) -> None:
+    schema = json.loads((ROOT / "tests" / "deploy" / "data" / "compose-spec.json").read_text())
+    jsonschema.Draft7Validator(schema).validate(yaml.safe_load(path.read_text()))
+
+
+def test_the_clusters_service_reaches_rays_processes_and_sockets() -> None:
+    service, head, node = (CLUSTER["services"][name] for name in ("wavetrim", "head", "node"))
+    assert (service["network_mode"], service["pid"]) == ("service:head", "service:head")
+    assert "ray:/tmp/ray" in service["volumes"]
+    assert "ray:/tmp/ray" in head["volumes"]
+    assert node["deploy"]["replicas"] == 2
+    assert CLUSTER["volumes"]["ray"]["driver_opts"]["o"].startswith(f"uid={USER},gid={USER}")
+
+
+def test_what_is_locked_in_one_compose_file_is_locked_in_the_other() -> None:
+    locks = ("read_only", "cap_drop", "security_opt")
+    for service in [*COMPOSE["services"].values(), *CLUSTER["services"].values()]:
+        assert [service[lock] for lock in locks] == [True, ["ALL"], ["no-new-privileges:true"]]

@@ -68,8 +68,22 @@ def test_locks_hold_every_dependency_of_the_project() -> None:
     wanted = {
         "base": [*project["dependencies"], *extras["postgres"], *extras["jwt"]],
         "gpu": [*project["dependencies"], *extras["postgres"], *extras["jwt"], *extras["gpu"]],
+        "ray": [*project["dependencies"], *extras["ray"]],
     }
     for lock, requirements in wanted.items():
         text = (ROOT / "requirements" / f"{lock}.lock").read_text()
         locked = set(re.findall(r"^([a-z0-9._-]+)", text, re.MULTILINE))
         assert {re.split(r"[^A-Za-z0-9._-]", name)[0] for name in requirements} <= locked
+
+
+@pytest.mark.parametrize("lock", ["base", "gpu"])
+def test_an_image_with_ray_has_the_versions_of_one_without(lock: str) -> None:
+    pins, with_ray = (
+        set(re.findall(r"^([a-z0-9._-]+)==(\S+)", path.read_text(), re.MULTILINE))
+        for path in (ROOT / "requirements" / f"{name}.lock" for name in (lock, "ray"))
+    )
+    shared = {name for name, _ in pins} & {name for name, _ in with_ray}
+    assert shared
+    assert {pin for pin in with_ray if pin[0] in shared} == {
+        pin for pin in pins if pin[0] in shared
+    }

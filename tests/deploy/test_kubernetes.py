@@ -1,0 +1,311 @@
+"""What deploy/kubernetes says: rendered by kustomize, held against schemas and the service."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from deploy.runner import USER, run
+from tests.command import run_command
+from tests.deploy.cut_crd import RAYCLUSTER
+from tests.deploy.test_deploy import read_project
+from tests.environment import ROOT
+from wavetrim.service.settings import Settings
+
+Object = dict[str, Any]
+
+FOLDER = ROOT / "deploy" / "kubernetes"
+OVERLAYS = sorted(path.name for path in (FOLDER / "overlays").iterdir())
+SOURCES = sorted(set(FOLDER.rglob("*.yaml")) - set(FOLDER.rglob("kustomization.yaml")))
+VERSIONS = ("1.30", "1.37")
+"""Kubernetes' versions whose schemas must hold: an old one, and the newest that is known."""
+
+LEAST_KUBECTL = 21
+"""kubectl 1.21 is the first whose kustomize knows the fields that the overlays use."""
+GIB = 2**30
+
+
+def find_renderer() -> list[str]:
+    """The command that renders a folder; the test is skipped where there is none."""
+    if shutil.which("kustomize"):
+        return ["kustomize", "build"]
+    if shutil.which("kubectl") is None:
+        pytest.skip("neither kustomize nor kubectl is installed")
+    line = ["kubectl", "version", "--client", "--output", "json"]
+    version = json.loads(run(line).stdout)["clientVersion"]
+    if int(version["minor"].rstrip("+")) < LEAST_KUBECTL:
+        pytest.skip(f"kubectl is {version['gitVersion']}, older than 1.{LEAST_KUBECTL}")
+    return ["kubectl", "kustomize"]
+
+
+@cache
+def render(overlay: str) -> list[Object]:
+    """All that an overlay makes."""
+    done = run([*find_renderer(), str(FOLDER / "overlays" / overlay)])
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def find(overlay: str, kind: str) -> Object:
+    (found,) = (one for one in render(overlay) if one["kind"] == kind)
+    return found
+
+
+def list_groups(cluster: Object) -> list[Object]:
+    return [cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"]]
+
+
+def list_pods(overlay: str) -> Iterator[Object]:
+    """The specifications of all pods of an overlay."""
+    for one in render(overlay):
+        if one["kind"] == "Deployment":
+            yield one["spec"]["template"]["spec"]
+        elif one["kind"] == "RayCluster":
+            yield from (group["template"]["spec"] for group in list_groups(one))
+
+
+def find_service(overlay: str) -> tuple[Object, Object]:
+    """The pod of the service, and its container."""
+    ((pod, container),) = (
+        (pod, container)
+        for pod in list_pods(overlay)
+        for container in pod["containers"]
+        if container["name"] == "wavetrim"
+    )
+    return pod, container
+
+
+def name_variables(container: Object) -> Object:
+    return {variable["name"]: variable for variable in container["env"]}
+
+
+def list_gpus(overlay: str) -> list[int]:
+    return [
+        container["resources"]["limits"].get("nvidia.com/gpu", 0)
+        for pod in list_pods(overlay)
+        for container in pod["containers"]
+    ]
+
+
+def close(schema: Any) -> Any:
+    """A schema of a custom resource that takes no fields but those it names, as kubectl does."""
+    if isinstance(schema, list):
+        return [close(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {name: close(one) for name, one in schema.items()}
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
+        closed.setdefault("additionalProperties", False)
+    return closed
+
+
+def validate(one: Object, version: str) -> None:
+    """Hold an object against the schema of its kind."""
+    if one["kind"] != "RayCluster":
+        kubernetes_validate.validate(one, version, strict=True)
+        return
+    schema = close(json.loads(RAYCLUSTER.read_text()))
+    schema["properties"]["metadata"] = {"type": "object"}
+    jsonschema.Draft202012Validator(schema).validate(one)
+    for group in list_groups(one):
+        template = {"apiVersion": "v1", "kind": "PodTemplate", "template": group["template"]}
+        kubernetes_validate.validate(template, version, strict=True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_each_file_is_what_kubernetes_takes(path: Path, version: str) -> None:
+    validate(yaml.safe_load(path.read_text()), version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_each_overlay_is_what_kubernetes_takes(overlay: str, version: str) -> None:
+    for one in render(overlay):
+        validate(one, version)
+
+
+def test_a_misspelt_field_is_found() -> None:
+    deployment = yaml.safe_load((FOLDER / "base" / "deployment.yaml").read_text())
+    deployment["spec"]["template"]["spec"]["enableServiceLink"] = False
+    with pytest.raises(jsonschema.ValidationError, match="enableServiceLink"):
+        validate(deployment, VERSIONS[-1])
+    cluster = yaml.safe_load((FOLDER / "overlays" / "ray" / "raycluster.yaml").read_text())
+    cluster["spec"]["workerGroupSpecs"][0]["replica"] = 1
+    with pytest.raises(jsonschema.ValidationError, match="replica"):
+        validate(cluster, VERSIONS[-1])
+    del cluster["spec"]["workerGroupSpecs"][0]["replica"]
+    cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["arg"] = []
+    with pytest.raises(jsonschema.ValidationError, match="arg"):
+        validate(cluster, VERSIONS[-1])
+
+
+def test_overlays_differ_in_their_gpus() -> None:
+    assert {overlay: list_gpus(overlay) for overlay in OVERLAYS} == {
+        "cpu": [0],
+        "gpu": [1],
+        "gpus": [4],
+        "ray": [0, 0, 1, 0],  # the head, the service, a node with a GPU, a node without
+    }
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_pods_have_no_rights(overlay: str) -> None:
+    for pod in list_pods(overlay):
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["runAsUser"] == USER
+        assert pod["securityContext"]["fsGroup"] == USER
+        assert pod["automountServiceAccountToken"] is False
+        for container in pod["containers"]:
+            rights = container["securityContext"]
+            assert rights["readOnlyRootFilesystem"] is True
+            assert rights["allowPrivilegeEscalation"] is False
+            assert rights["capabilities"]["drop"] == ["ALL"]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_secrets_are_never_written_down(overlay: str) -> None:
+    for pod in list_pods(overlay):
+        for container in pod["containers"]:
+            for name, variable in name_variables(container).items():
+                if name.endswith(("_KEY", "_TOKEN")):
+                    assert variable["valueFrom"]["secretKeyRef"]["name"] == "wavetrim"
+    assert "WAVETRIM_API_KEY" in name_variables(find_service(overlay)[1])
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_kubernetes_leaves_the_settings_alone(overlay: str) -> None:
+    # A Service called wavetrim would set WAVETRIM_PORT=tcp://… in every pod.
+    assert all(pod["enableServiceLinks"] is False for pod in list_pods(overlay))
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_service_is_the_images(overlay: str) -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    (port,) = re.findall(r"^EXPOSE (\d+)$", dockerfile, re.MULTILINE)
+    (folder,) = re.findall(r"^VOLUME (\S+)$", dockerfile, re.MULTILINE)
+    pod, container = find_service(overlay)
+    assert [one["containerPort"] for one in container["ports"]] == [int(port)]
+    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    assert volumes[mounts[folder]]["persistentVolumeClaim"]["claimName"] == "wavetrim"
+    suffix = {"cpu": "-cpu", "ray": "-ray"}.get(overlay, "")
+    images = {one["image"] for pod in list_pods(overlay) for one in pod["containers"]}
+    assert images == {f"wavetrim:{read_project()['version']}{suffix}"}
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_liveness_is_not_readiness(overlay: str) -> None:
+    _, container = find_service(overlay)
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz/live"
+    assert container["startupProbe"]["httpGet"]["path"] == "/healthz/live"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/healthz/ready"
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_a_drain_ends_before_its_pod(overlay: str) -> None:
+    drain_seconds = Settings.model_fields["drain_seconds"].default
+    assert find_service(overlay)[0]["terminationGracePeriodSeconds"] > drain_seconds
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_one_service_owns_the_data_folder(overlay: str) -> None:
+    if overlay == "ray":
+        assert find(overlay, "RayCluster")["spec"]["upgradeStrategy"]["type"] == "Recreate"
+    else:
+        assert find(overlay, "Deployment")["spec"]["strategy"]["type"] == "Recreate"
+        assert find(overlay, "Deployment")["spec"]["replicas"] == 1
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_only_the_services_port_is_open_to_all(overlay: str) -> None:
+    policies = [one["spec"] for one in render(overlay) if one["kind"] == "NetworkPolicy"]
+    everybody = [rule for one in policies for rule in one["ingress"] if "from" not in rule]
+    assert everybody == [{"ports": [{"port": "http"}]}]
+    assert all(one["podSelector"]["matchLabels"] for one in policies)
+    assert all(one["policyTypes"] == ["Ingress"] for one in policies)
+
+
+def test_rays_ports_are_open_to_the_clusters_pods_only() -> None:
+    name = find("ray", "RayCluster")["metadata"]["name"]
+    own = {"matchLabels": {"ray.io/cluster": name}}
+    (policy,) = (one["spec"] for one in render("ray") if one["metadata"]["name"] == "wavetrim-ray")
+    assert policy["podSelector"] == own
+    assert policy["ingress"] == [{"from": [{"podSelector": own}]}]
+
+
+def test_requests_reach_the_service_and_no_node() -> None:
+    head, *workers = list_groups(find("ray", "RayCluster"))
+    selector = find("ray", "Service")["spec"]["selector"]
+    assert selector.items() <= head["template"]["metadata"]["labels"].items()
+    for worker in workers:
+        assert not selector.items() <= worker["template"]["metadata"]["labels"].items()
+
+
+def test_rays_service_is_the_same_as_without_ray() -> None:
+    _, alone = find_service("cpu")
+    _, in_cluster = find_service("ray")
+    assert {**in_cluster, "env": 0, "image": 0} == {**alone, "env": 0, "image": 0}
+    added = {"WAVETRIM_RAY_ADDRESS", "RAY_AUTH_TOKEN"}
+    variables = name_variables(in_cluster)
+    assert {name: one for name, one in variables.items() if name not in added} == (
+        name_variables(alone)
+    )
+    assert variables.keys() >= added
+
+
+def test_the_service_reaches_rays_processes_and_sockets() -> None:
+    pod, service = find_service("ray")
+    assert pod["shareProcessNamespace"] is True
+    head = pod["containers"][0]  # KubeRay takes the first one for Ray's
+    (folders,) = {
+        frozenset(mount["name"] for mount in one["volumeMounts"] if mount["mountPath"] == "/tmp")
+        for one in (head, service)
+    }
+    assert folders == {"tmp"}
+
+
+def test_nodes_join_the_head_that_kuberay_names() -> None:
+    cluster = find("ray", "RayCluster")
+    assert cluster["metadata"]["annotations"] == {"ray.io/overwrite-container-cmd": "true"}
+    (head, _), *nodes = (pod["containers"] for pod in list_pods("ray"))
+    (port,) = head["ports"]
+    address = f"{cluster['metadata']['name']}-head-svc:{port['containerPort']}"
+    for (node,) in nodes:
+        assert node["args"][node["args"].index("--address") + 1] == address
+    ray_address = name_variables(find_service("ray")[1])["WAVETRIM_RAY_ADDRESS"]["value"]
+    assert ray_address == f"127.0.0.1:{port['containerPort']}"
+
+
+def test_rays_store_fits_into_shared_memory_and_that_into_the_pods() -> None:
+    for pod in list_pods("ray"):
+        container = pod["containers"][0]
+        (store,) = (one["emptyDir"] for one in pod["volumes"] if one["name"] == "store")
+        (mount,) = (one for one in container["volumeMounts"] if one["name"] == "store")
+        assert (store["medium"], mount["mountPath"]) == ("Memory", "/dev/shm")
+        arguments = container["args"]
+        store_bytes = int(arguments[arguments.index("--store-bytes") + 1])
+        shared_bytes = read_bytes(store["sizeLimit"])
+        assert store_bytes <= 0.9 * shared_bytes
+        assert shared_bytes <= read_bytes(container["resources"]["limits"]["memory"]) / 2
+
+
+def read_bytes(text: str) -> int:
+    return int(text.removesuffix("Gi")) * GIB
+
+
+def test_the_command_takes_what_pods_give_it(tmp_path: Path) -> None:
+    lines = {tuple(pod["containers"][0]["args"]) for pod in list_pods("ray")}
+    assert len(lines) == 2
+    for line in lines:
+        done = run_command(*line, folder=tmp_path, HOME=str(tmp_path))
+        assert done.returncode == 2
+        assert "RAY_AUTH_TOKEN" in done.stderr  # it looks for the token once it has read its line
