@@ -40,7 +40,7 @@ def test_without_its_data_folder_a_service_is_not_ready(server: RunningServer) -
 def test_a_stopping_service_answers_but_is_not_ready_and_takes_no_work(start_server: Start) -> None:
     server = start_server()
     server.wait_ready()
-    operand = server.upload(np.ones((2000, 2000), np.int64))
+    operand = server.upload(np.ones((1500, 1500), np.int64))
     job = {"a": operand, "b": operand}
     path = server.client.post("/v1/jobs", json=job).headers["location"]
     wait_until(lambda: server.client.get(path).json()["state"] == "running")

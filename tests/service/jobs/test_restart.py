@@ -15,8 +15,8 @@ from tests.matrices import Array, make_matrix
 from tests.processes import is_gone, wait_until
 from tests.server import RunningServer
 
-SIZE = 1300
-"""A square of int64 matrices of this size takes more than a second on one core."""
+SIZE = 1000
+"""A square of int64 matrices of this size takes the better part of a second on one core."""
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def wait_for_refusal(running: RunningServer, a: str) -> httpx.Response:
 
 def test_a_second_sigterm_leaves_the_job_to_the_next_start(start_server) -> None:
     running = start_server()
-    job_id = post(running, running.upload(make_matrix(2000, 2000, "int64", seed=1)))
+    job_id = post(running, running.upload(make_matrix(1500, 1500, "int64", seed=1)))
     wait_for_progress(running, job_id)
     engine = running.find_engine()
     running.terminate()
