@@ -403,7 +403,7 @@ async def test_a_leased_slab_counts_until_the_engine_has_let_go_of_it() -> None:
         leaving.set()
         await may_leave.wait()
 
-    async with running_arena(limit=8 * MIB) as arena:
+    async with running_arena(limit=8 * MIB, patience_seconds=0.2) as arena:
         told: list[Slab] = []
         arena.on_slab_made, arena.on_slab_leaving = told.append, let_go
         slab = await arena.lease(3 * MIB)

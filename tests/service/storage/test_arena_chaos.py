@@ -22,7 +22,7 @@ from tests.server import RunningServer, Start
 from tests.service.storage.chaos_client import DECK, Address, ChaosClient
 from tests.service.wire.wire_server import make_certificate
 
-DECKS: Final = int(os.environ.get("WAVETRIM_CHAOS_DECKS", "2"))
+DECKS: Final = int(os.environ.get("WAVETRIM_CHAOS_DECKS", "1"))
 """How often each half of a run holds every way of sending a request, and often those that are
 usual. With 5 a run finds what happens seldom."""
 
