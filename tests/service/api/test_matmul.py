@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy
+from tests.service.wire.wire_server import make_head
 
 Array = NDArray[Any]
 
@@ -225,11 +226,7 @@ def send_product(
 ) -> socket.socket:
     """A connection that has posted a product, or the beginning of one."""
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
-    head = (
-        f"POST /v1/matmul HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-        f"Content-Type: application/x-npy\r\nContent-Length: {declared or len(content)}\r\n\r\n"
-    )
-    connection.sendall(head.encode() + content)
+    connection.sendall(make_head("/v1/matmul", declared or len(content)) + content)
     return connection
 
 

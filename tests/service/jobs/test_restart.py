@@ -62,6 +62,22 @@ def expect_product(running: RunningServer, job_id: str, a: Array, *, attempts: i
     assert np.array_equal(product[rows], a[rows] @ a)
 
 
+def test_killing_the_engine_costs_one_try_and_no_answer(start_server, slow) -> None:
+    running = start_server()
+    a = running.upload(slow)
+    job_id = post(running, a)
+    wait_for_progress(running, job_id)
+    engine = running.find_engine()
+    os.kill(engine, signal.SIGKILL)
+    for _ in range(20):
+        assert running.client.get("/healthz/live").status_code == 200
+        assert get(running, job_id)["state"] == "running"
+        time.sleep(0.01)
+    expect_product(running, job_id, slow, attempts=2)
+    assert running.find_engine() != engine
+    assert running.read_metric("wavetrim_engine_restarts_total") == 1
+
+
 def test_killing_the_service_loses_no_job_and_leaves_no_engine(start_server, slow) -> None:
     running = start_server()
     small = make_matrix(9, 9, "int64", seed=2)

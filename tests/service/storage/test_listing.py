@@ -153,9 +153,9 @@ def test_finished_jobs_are_forgotten_by_age_and_by_number(database: Engine) -> N
 
 
 def test_the_service_removes_by_itself_what_is_too_old(start_server: Start) -> None:
-    server = start_server(matrix_ttl_seconds=1, job_ttl_seconds=1)
+    server = start_server(matrix_ttl_seconds=2, job_ttl_seconds=2)
     server.wait_ready()
-    slow = server.upload(make_matrix(2000, 2000, "int64", seed=1))
+    slow = server.upload(make_matrix(2200, 2200, "int64", seed=1))
     small = server.upload(ARRAY.T @ ARRAY)
     done = server.client.post("/v1/jobs", json={"a": small, "b": small}).json()["id"]
     running = server.client.post("/v1/jobs", json={"a": slow, "b": slow}).json()["id"]
