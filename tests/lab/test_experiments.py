@@ -35,12 +35,7 @@ from wavetrim.lab.experiments import (
     sdk_multiply,
 )
 from wavetrim.lab.experiments.operands import draw_matrix, draw_operands, pad_matrix
-from wavetrim.lab.experiments.reference import (
-    SQUARE_SIZES,
-    TABLE_10,
-    TABLE_17,
-    TILE_WIDTHS,
-)
+from wavetrim.lab.experiments.reference import SQUARE_SIZES, TABLE_10, TABLE_17, TILE_WIDTHS
 from wavetrim.lab.reports.bench import pick_device
 from wavetrim.lab.reports.plot import Plot
 from wavetrim.lab.reports.report import Report, format_report, write_report

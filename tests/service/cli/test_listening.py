@@ -127,10 +127,7 @@ def test_the_socket_of_a_killed_service_is_replaced(tmp_path: Path) -> None:
         process.kill()
         process.wait(10)
     assert path.is_socket()
-    with (
-        serve(tmp_path, 2, WAVETRIM_UNIX_SOCKET=str(path)),
-        open_http(path) as client,
-    ):
+    with serve(tmp_path, 2, WAVETRIM_UNIX_SOCKET=str(path)), open_http(path) as client:
         assert client.get("/healthz/live").status_code == 200
 
 

@@ -17,9 +17,7 @@ from tests.matrices import make_matrix
 from tests.postgres import running_postgres
 from tests.service.parts import Parts, ask, running_parts
 from wavetrim.service.errors import MatrixInUse
-from wavetrim.service.jobs.errors import (
-    OperandNotFound,
-)
+from wavetrim.service.jobs.errors import OperandNotFound
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.store import JobStore
 

@@ -240,23 +240,6 @@ async def test_a_hold_is_released_where_its_block_ends_even_by_an_error() -> Non
 
 
 @on_loop
-async def test_a_forgotten_holder_keeps_its_bytes_through_a_full_arena() -> None:
-    async with running_arena(limit=4 * MIB) as arena:
-        forgotten = take(arena, 200_000, "socket out")
-        forgotten.extent.hold("engine").release()
-        forgotten.extent.view[:] = b"f" * 200_000
-        for size in (1000, 70_000, MIB) * 20:
-            holds = []
-            while (hold := arena.try_obtain(size, "matrix")) is not None:
-                hold.extent.view[:] = b"o" * size
-                holds.append(hold)
-            assert holds
-            for hold in holds:
-                hold.release()
-        assert bytes(forgotten.extent.view) == b"f" * 200_000
-
-
-@on_loop
 async def test_100000_random_steps_keep_every_extents_bytes() -> None:
     drawn = random.Random(7)
     async with running_arena(limit=16 * MIB, slab=16 * MIB) as arena:

@@ -65,10 +65,7 @@ def test_every_answer_is_right_whatever_others_do(
 
 
 def start(
-    start_server: Start,
-    folder: Path,
-    way: str,
-    arena_bytes: int = ARENA_BYTES,
+    start_server: Start, folder: Path, way: str, arena_bytes: int = ARENA_BYTES
 ) -> tuple[RunningServer, Address]:
     """A service with little memory, which listens in one way."""
     settings: dict[str, object] = {
