@@ -22,7 +22,7 @@ _LOOK_SECONDS: Final = 0.02
 _REFUSALS: Final = (409, 507)
 """The service says that it has no room, or that a matrix is damaged: nothing was accepted."""
 
-SIZES: Final = (9, 300, 400)
+SIZES: Final = (9, 300, 500)
 """Of the operands. A job of the largest takes some tenths of a second on one core."""
 
 
