@@ -159,7 +159,7 @@ def test_who_waits_for_a_queued_job_is_told_when_the_service_ends(
 ) -> None:
     server = start_server(drain_seconds=20)
     server.wait_ready()
-    a = server.upload(make_matrix(1000, 1000, "int64", seed=1))
+    a = server.upload(make_matrix(1300, 1300, "int64", seed=1))
     post(server, a)
     queued = post(server, a)
     threading.Timer(0.3, server.terminate).start()

@@ -201,7 +201,7 @@ def test_nothing_is_left_of_a_product_whose_caller_leaves_at_any_moment(
 ) -> None:
     server = start_server(arena_bytes=arena_bytes)
     server.wait_ready()
-    slow = 2 * encode_npy(np.ones((1200, 1200), np.int64))
+    slow = 2 * encode_npy(np.ones((1400, 1400), np.int64))
     wide = encode_npy(np.ones((3000, 1))) + encode_npy(np.ones((1, 3000)))
     with send_product(server, slow):
         wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
