@@ -70,9 +70,9 @@ check: $(ENVIRONMENT) ## lint, format, types and layers
 # Files with tests of a mark: to collect the others takes ten seconds.
 marked = $(shell grep -rl 'mark\.$(1)' tests --include='test_*.py')
 
-# One file more than there are cores, as many wait for a service; conftest.py says which begin. Then
+# Two files more than there are cores, as many wait for a service; conftest.py says which begin. Then
 # those that look at times, alone. 5 is pytest's exit code where ARGS picks none of either kind.
-BESIDE = --numprocesses=$$(($$(nproc) + 1)) --dist=loadfile --no-loadscope-reorder
+BESIDE = --numprocesses=$$(($$(nproc) + 2)) --dist=loadfile --no-loadscope-reorder
 
 test: $(ENVIRONMENT) ## the tests that need no GPU
 	$(PY) -m pytest -m "not serial" $(BESIDE) $(ARGS) || [ $$? -eq 5 ]

@@ -26,11 +26,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONG_FILES: Final = (
     *("kernels/test_compile", "faults/test_faults", "service/api/test_limits"),
-    *("service/storage/test_many_jobs", "service/storage/test_arena_rules"),
-    *("service/storage/test_arena_chaos", "service/jobs/test_restart", "benchmarks/test_http"),
-    *("service/wire/test_protocol", "service/storage/test_away", "service/api/test_leases"),
-    "page/test_explorer",
-    *("service/jobs/test_dispatch", "service/storage/test_listing", "client/test_jobs"),
+    *("cluster/test_nodes", "service/wire/test_protocol", "service/storage/test_away"),
+    *("service/wire/test_limits", "service/storage/test_arena_rules", "service/api/test_leases"),
+    *("benchmarks/test_http", "service/storage/test_many_jobs", "service/api/test_matmul"),
+    *("client/test_jobs", "service/jobs/test_dispatch", "service/jobs/test_restart"),
+    *("service/storage/test_identity", "page/test_explorer"),
 )
 """Files that take long: they begin, so that no process is busy alone at the end."""
 

@@ -4,6 +4,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+# Threads of NumPy's BLAS spin for tens of milliseconds after each product, while other tests wait
+# for a core. They read this when NumPy is imported, here and in the processes that tests start.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+
 ROOT = Path(__file__).parents[1]
 
 ALL_ARCHITECTURES = os.environ.get("WAVETRIM_TEST_ARCHITECTURES") == "all"

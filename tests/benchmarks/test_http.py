@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -44,6 +45,12 @@ from tests.server import decode_npy, encode_npy
 from wavetrim.scheduler.profile.store import find_profile
 
 Answer = Callable[[bytes], bytes]
+
+MEASURED = (
+    *("floor", "wavetrim", "numpy", "cupy"),
+    *("wavetrim-client", "wavetrim-lease", "wavetrim-lease-new"),
+)
+"""The baselines of the run in these tests."""
 
 
 @pytest.fixture(scope="module")
@@ -293,71 +300,62 @@ def test_heads_are_read_and_one_without_a_length_is_no_answer() -> None:
     assert read_head(whole, len(whole)) == (429, len(whole) - 3, 9, True)
 
 
-@pytest.fixture
-def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., HttpResults]:
-    """Runs the benchmark on this machine's CPU until all that is asked for is measured."""
-    monkeypatch.setenv("WAVETRIM_DEVICES", "none")
-    profile, out = tmp_path / "profile.json", tmp_path / "out" / "http-here.json"
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> HttpResults:
+    """One small run on this machine's CPU, repeated with more time until all is measured."""
+    folder = tmp_path_factory.mktemp("run")
+    profile, out = folder / "profile.json", folder / "out" / "http-here.json"
     here = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
     profile.write_text(json.dumps({"profile": here.as_dict()}))
-
-    def run(*arguments: str) -> HttpResults:
-        for seconds in (3, 30, 90):  # a busy machine needs more
-            command = [sys.executable, "-m", "benchmarks.http", *arguments, "--out", str(out)]
-            command += ["--profile", str(profile), "--seconds", str(seconds)]
-            # Sockets need shorter names than pytest's folders have.
-            with tempfile.TemporaryDirectory(prefix="wavetrim-") as folder:
-                ran = subprocess.run(
-                    [*command, "--folder", folder],
-                    cwd=ROOT,
-                    capture_output=True,
-                    text=True,
-                    timeout=200,
-                    check=False,
-                )
-            assert ran.returncode == 0, ran.stderr
-            if "time ran out" not in ran.stdout:
-                break
-        results = read_http_file(out)
-        assert all(line in ran.stdout for line in results.absent)
-        return results
-
-    return run
+    for seconds in (6, 30, 90):  # a busy machine needs more
+        # Sockets need shorter names than pytest's folders have.
+        with tempfile.TemporaryDirectory(prefix="wavetrim-") as sockets:
+            ran = subprocess.run(
+                [
+                    *(sys.executable, "-m", "benchmarks.http", "--out", str(out)),
+                    *("--parts", "products,transfers,jobs", "--baselines", ",".join(MEASURED)),
+                    *("--sizes", "16,256", "--clients", "1,4", "--memory", "0.001"),
+                    *("--dtypes", "float64", "--transfer-size", "300"),
+                    *("--job-sizes", "64", "--profile", str(profile), "--folder", sockets),
+                    *("--seconds", str(seconds)),
+                ],
+                cwd=ROOT, env={**os.environ, "WAVETRIM_DEVICES": "none"},
+                capture_output=True, text=True, timeout=200, check=False,
+            )  # fmt: skip
+        assert ran.returncode == 0, ran.stderr
+        if "time ran out" not in ran.stdout:
+            break
+    found = read_http_file(out)
+    assert all(line in ran.stdout for line in found.absent)
+    return found
 
 
-def test_a_run_has_service_eight_lines_and_floor_take_turns(measure) -> None:
-    results = measure(
-        "--sizes", "16", "--clients", "1,4", "--dtypes", "float32",
-        "--baselines", "floor,wavetrim,numpy,cupy",
-    )  # fmt: skip
-    rows = {(row.clients, row.baseline): row for row in results.rows}
-    names = ("executor", "floor", "wavetrim", "numpy")
-    assert set(rows) == {(clients, name) for clients in (1, 4) for name in names}
-    for row in rows.values():
-        assert (row.what, row.size, row.dtype) == ("product", 16, "float32")
+def test_a_run_has_service_eight_lines_leases_and_floor_take_turns(results: HttpResults) -> None:
+    alone, four = (results.find_case(Case("product", 16, "float64", n)) for n in (1, 4))
+    assert set(four) == {Name.EXECUTOR, Name.FLOOR, "wavetrim", "numpy"}
+    assert set(alone) == {*four, "wavetrim-client", "wavetrim-lease"}
+    for row in (*alone.values(), *four.values()):
         assert 0 < row.p50_seconds <= row.p99_seconds
         assert 0 < row.p95_seconds <= row.p99_seconds
         assert row.requests >= row.rounds >= 1
         assert min(row.rate, row.floor_seconds) > 0
-    floor = rows[1, "floor"]
+    floor = alone[Name.FLOOR]
     total_seconds = floor.transport_seconds + floor.executor_seconds
     assert floor.floor_seconds == pytest.approx(total_seconds, rel=1e-4)
-    assert rows[1, "wavetrim"].floor_seconds == floor.floor_seconds
-    absent = "cupy: does not run here: ModuleNotFoundError: No module named 'cupy'"
-    assert [line for line in results.absent if not line.startswith("product")] == [absent]
+    assert alone["wavetrim"].floor_seconds == floor.floor_seconds
+    assert alone["wavetrim-lease"].floor_seconds == alone[Name.EXECUTOR].p50_seconds
 
 
-def test_leases_are_measured_when_they_are_locked_and_when_they_are_new(measure) -> None:
-    results = measure(
-        "--sizes", "16", "--clients", "1,4", "--dtypes", "float64",
-        "--baselines", "wavetrim-client,wavetrim-lease,wavetrim-lease-new",
-    )  # fmt: skip
-    rows = results.find_case(Case("product", 16, "float64", 1))
-    assert set(rows) == {Name.EXECUTOR, "wavetrim-client", "wavetrim-lease"}
-    assert rows["wavetrim-lease"].floor_seconds == rows[Name.EXECUTOR].p50_seconds
-    assert set(results.find_case(Case("product", 16, "float64", 4))) == {Name.EXECUTOR}
-    why = "nothing is page-locked without a GPU, so no lease is new for long"
-    assert f"wavetrim-lease-new: {why}" in results.absent
+def test_what_a_run_leaves_out_is_listed_with_its_reason(results: HttpResults) -> None:
+    lines = list(results.absent)
+    for clients in ("1 client", "4 clients"):
+        (line,) = [x for x in lines if x.startswith(f"product 256² float64, {clients}: it wants")]
+        lines.remove(line)
+    assert sorted(lines) == [
+        "cupy: does not run here: ModuleNotFoundError: No module named 'cupy'",
+        "split: there is no GPU to split with",
+        "wavetrim-lease-new: nothing is page-locked without a GPU, so no lease is new for long",
+    ]
 
 
 def test_a_file_without_a_profile_is_refused_in_words(
@@ -371,12 +369,8 @@ def test_a_file_without_a_profile_is_refused_in_words(
     baseline.stop()
 
 
-def test_a_run_measures_transfers_and_jobs(measure) -> None:
-    results = measure(
-        "--parts", "transfers,jobs", "--baselines", "floor",
-        "--transfer-size", "300", "--job-sizes", "64",
-    )  # fmt: skip
-    rows = {(x.what, x.baseline): x for x in results.rows if x.dtype == "float32"}
+def test_a_run_measures_transfers_and_jobs(results: HttpResults) -> None:
+    rows = {(x.what, x.baseline): x for x in results.rows}
     for what in ("upload", "download"):
         assert rows[what, "wavetrim"].own_bytes < 2**26
         assert rows[what, "wavetrim"].floor_seconds == rows[what, "sink"].p50_seconds > 0
@@ -386,20 +380,8 @@ def test_a_run_measures_transfers_and_jobs(measure) -> None:
     assert job.note.startswith("GET")
     assert job.floor_seconds == max(job.executor_seconds, job.disk_seconds)
     assert min(job.p50_seconds, job.server_seconds) > 0
-    assert "split: there is no GPU to split with" in results.absent
     assert memory.floor_seconds == memory.executor_seconds == job.executor_seconds
-    jobs = {(x.what, x.dtype) for x in results.rows if x.what.startswith("job")}
-    assert jobs == {(what, x) for what in ("job", "job-memory") for x in ("float32", "float64")}
-
-
-def test_cases_that_memory_has_no_room_for_are_listed(measure) -> None:
-    results = measure(
-        "--parts", "products", "--sizes", "8,256", "--clients", "1", "--dtypes", "float32",
-        "--baselines", "numpy", "--memory", "0.001",
-    )  # fmt: skip
-    assert [(row.size, row.floor_seconds) for row in results.rows] == [(8, None)]
-    (absent,) = results.absent
-    assert absent.startswith("product 256² float32, 1 client: it wants 0.0 GiB free")
+    assert job.dtype == memory.dtype == "float64"
 
 
 def test_the_sink_writes_what_it_receives_and_sends_what_is_asked_for(tmp_path: Path) -> None:

@@ -6,12 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.cpu.blocks import (
-    cut_blocks,
-    cut_depth,
-    cut_range,
-    cut_strips,
-)
+from wavetrim.cpu.blocks import cut_blocks, cut_depth, cut_range, cut_strips
 from wavetrim.native.tuned import MAX_BLOCK_FLOPS
 
 sizes = st.integers(1, 700)

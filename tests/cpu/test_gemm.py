@@ -4,7 +4,6 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,16 +124,6 @@ def arrange(matrix: Matrix, layout: str) -> Matrix:
         view = np.zeros((rows, columns), matrix.dtype)
     view[...] = matrix
     return view
-
-
-def test_padding_between_rows_is_left_alone(pool: CpuPool) -> None:
-    rng = np.random.default_rng(3)
-    a, b = draw(rng, (129, 65), "float64"), draw(rng, (65, 131), "float64")
-    frame = np.full((129, 200), -7.0)
-    pool.multiply(a, b, frame[:, 10:141])
-    assert np.all(frame[:, :10] == -7)
-    assert np.all(frame[:, 141:] == -7)
-    assert_product(frame[:, 10:141], a, b)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -277,40 +266,6 @@ def test_an_error_in_a_worker_reaches_the_caller(pool: CpuPool) -> None:
     a = np.ones((2048, 64)).view(Unreadable)
     with pytest.raises(OSError, match="cannot be read"):
         pool.multiply(a, np.ones((64, 2048)), np.zeros((2048, 2048)))
-
-
-def test_several_threads_share_one_pool(pool: CpuPool) -> None:
-    rng = np.random.default_rng(6)
-    failures: list[BaseException] = []
-
-    def work(size: int) -> None:
-        try:
-            a, b = draw(rng, (size, 200), "float32"), draw(rng, (200, size + 3), "float32")
-            c = np.empty((size, size + 3), np.float32)
-            for _ in range(5):
-                c[...] = np.nan
-                pool.multiply(a, b, c)
-                assert_product(c, a, b)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(size,)) for size in (100, 333, 640, 64)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-
-
-def test_a_mapped_file_is_multiplied_in_place(pool: CpuPool, tmp_path: Path) -> None:
-    rng = np.random.default_rng(7)
-    np.save(tmp_path / "a.npy", draw(rng, (150, 90), "float32"))
-    a = np.load(tmp_path / "a.npy", mmap_mode="r")
-    b = draw(rng, (90, 170), "float32")
-    c = np.memmap(tmp_path / "c", np.float32, "w+", shape=(150, 170))
-    pool.multiply(a, b, c)
-    c.flush()
-    assert_product(np.fromfile(tmp_path / "c", np.float32).reshape(150, 170), a, b)
 
 
 def test_seconds_are_those_of_the_product(pool: CpuPool) -> None:

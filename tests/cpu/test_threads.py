@@ -38,80 +38,58 @@ def test_one_core_of_the_affinity_mask_is_one_usable_core(tmp_path: Path) -> Non
         os.sched_setaffinity(0, before)
 
 
-def test_a_quota_of_half_a_core_still_leaves_one(tmp_path: Path) -> None:
-    root = build_tree(
-        tmp_path,
-        {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "50000 100000\n"},
-    )
-    assert usable_cores(root) == 1
+@pytest.mark.parametrize("quota", [50_000, 190_000])
+def test_half_a_core_and_almost_two_count_as_one(tmp_path: Path, quota: int) -> None:
+    files = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": f"{quota} 100000\n"}
+    assert usable_cores(build_tree(tmp_path, files)) == 1
 
 
-def test_a_quota_of_one_core_and_nine_tenths_counts_as_one(tmp_path: Path) -> None:
-    root = build_tree(
-        tmp_path,
-        {"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/cpu.max": "190000 100000\n"},
-    )
-    assert usable_cores(root) == 1
-
-
-def test_v2_quotas_are_read_from_the_group_and_all_above_it(tmp_path: Path) -> None:
-    root = build_tree(
-        tmp_path,
+V1 = "sys/fs/cgroup/cpu,cpuacct"
+V2 = "sys/fs/cgroup/system.slice"
+QUOTAS: dict[str, tuple[dict[str, str], list[float]]] = {
+    "the group and all above it": (
         {
             "proc/self/cgroup": "0::/system.slice/wavetrim.service/engine\n",
-            "sys/fs/cgroup/system.slice/cpu.max": "300000 100000\n",
-            "sys/fs/cgroup/system.slice/wavetrim.service/cpu.max": "max 100000\n",
-            "sys/fs/cgroup/system.slice/wavetrim.service/engine/cpu.max": "800000 100000\n",
+            f"{V2}/cpu.max": "300000 100000\n",
+            f"{V2}/wavetrim.service/cpu.max": "max 100000\n",
+            f"{V2}/wavetrim.service/engine/cpu.max": "800000 100000\n",
             "sys/fs/cgroup/user.slice/cpu.max": "100000 100000\n",
         },
-    )
-    assert sorted(read_cpu_quotas(root)) == [3.0, 8.0]
-
-
-def test_v2_group_of_the_host_falls_back_to_the_mount_inside_a_container(tmp_path: Path) -> None:
-    root = build_tree(
-        tmp_path,
+        [3.0, 8.0],
+    ),
+    "the mount, inside a container that sees the host's group": (
         {"proc/self/cgroup": "0::/../../pod7\n", "sys/fs/cgroup/cpu.max": "400000 100000\n"},
-    )
-    assert read_cpu_quotas(root) == [4.0]
-
-
-def test_v1_quotas_are_read_beside_an_unlimited_parent(tmp_path: Path) -> None:
-    cpu = "sys/fs/cgroup/cpu,cpuacct"
-    root = build_tree(
-        tmp_path,
+        [4.0],
+    ),
+    "version 1 below an unlimited parent": (
         {
             "proc/self/cgroup": "5:memory:/docker/x\n4:cpu,cpuacct:/docker/x\n0::/ignored\n",
-            f"{cpu}/cpu.cfs_quota_us": "-1\n",
-            f"{cpu}/cpu.cfs_period_us": "100000\n",
-            f"{cpu}/docker/x/cpu.cfs_quota_us": "250000\n",
-            f"{cpu}/docker/x/cpu.cfs_period_us": "50000\n",
+            f"{V1}/cpu.cfs_quota_us": "-1\n",
+            f"{V1}/cpu.cfs_period_us": "100000\n",
+            f"{V1}/docker/x/cpu.cfs_quota_us": "250000\n",
+            f"{V1}/docker/x/cpu.cfs_period_us": "50000\n",
         },
-    )
-    assert read_cpu_quotas(root) == [5.0]
-
-
-def test_v1_group_without_a_folder_here_takes_the_limit_of_the_mount(tmp_path: Path) -> None:
-    root = build_tree(
-        tmp_path,
+        [5.0],
+    ),
+    "version 1 without a folder of the group": (
         {
             "proc/self/cgroup": "1:cpu:/docker/not-mounted-here\n",
             "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "150000\n",
             "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
         },
-    )
-    assert read_cpu_quotas(root) == [1.5]
+        [1.5],
+    ),
+    "version 2 mounted beside version 1": (
+        {"proc/self/cgroup": "0::/job\n", "sys/fs/cgroup/unified/job/cpu.max": "200000 100000\n"},
+        [2.0],
+    ),
+}
 
 
-def test_hybrid_mount_of_v2_is_read(tmp_path: Path) -> None:
-    root = build_tree(
-        tmp_path,
-        {
-            "proc/self/cgroup": "0::/job\n",
-            "sys/fs/cgroup/unified/job/cpu.max": "200000 100000\n",
-        },
-    )
-    assert read_cpu_quotas(root) == [2.0]
+@pytest.mark.parametrize("case", QUOTAS)
+def test_quotas_are_read_wherever_they_are(tmp_path: Path, case: str) -> None:
+    files, quotas = QUOTAS[case]
+    assert sorted(read_cpu_quotas(build_tree(tmp_path, files))) == quotas
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,7 @@ from benchmarks.host.baselines.lineup import OURS, PRESET
 from benchmarks.host.judged import find_percentile, judge, list_contests
 from benchmarks.host.plots import list_plots
 from benchmarks.host.tables import SECTIONS, WORST, fill_page
-from tests.benchmarks.host_figures import (
-    invent_host_results,
-    invent_host_row,
-)
+from tests.benchmarks.host_figures import invent_host_results, invent_host_row
 
 INVENTED = invent_host_results()
 PLOTS = list_plots(INVENTED)

@@ -48,7 +48,7 @@ def test_every_make_command_named_exists() -> None:
 def test_make_demo_checks_its_product() -> None:
     assert "\nmake demo " in README
     demo = subprocess.run(
-        ["make", "demo", f"PYTHON={sys.executable}"],
+        ["make", "demo", f"PYTHON={sys.executable}", "ARGS=--size 200 --runs 1"],
         cwd=ROOT,
         env={k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MFLAGS", "ARGS"}},
         capture_output=True,

@@ -1,6 +1,7 @@
 """docs/reproduce.md lists the runs that are kept beside it."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,19 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if report.passed:
             write_report(report, folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def split_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("split")
+    write_report(split_rows(), folder)
+    return folder
+
+
+@pytest.fixture
+def split(split_once: Path, tmp_path: Path) -> Path:
+    """A folder with one report, for a test to change."""
+    return shutil.copytree(split_once, tmp_path / "split")
 
 
 def test_the_page_lists_the_runs_that_are_kept() -> None:
@@ -82,26 +96,23 @@ def test_a_wrong_product_is_not_published(report, tmp_path: Path) -> None:
         ("hybrid-f.md", "no NAME.md of compara-kernels"),
     ],
 )
-def test_a_run_that_is_not_whole_is_not_published(name: str, message: str, tmp_path: Path) -> None:
-    write_report(split_rows(), tmp_path)
-    (tmp_path / name).unlink()
+def test_a_run_that_is_not_whole_is_not_published(name: str, message: str, split: Path) -> None:
+    (split / name).unlink()
     with pytest.raises(RunError, match=message):
-        publish_runs(tmp_path, tmp_path / "kept")
+        publish_runs(split, split.parent / "kept")
 
 
-def test_a_report_of_another_form_is_refused(tmp_path: Path) -> None:
-    write_report(split_rows(), tmp_path)
-    (tmp_path / "hybrid-f.md").write_text("# hybrid-f\n", encoding="utf-8")
+def test_a_report_of_another_form_is_refused(split: Path) -> None:
+    (split / "hybrid-f.md").write_text("# hybrid-f\n", encoding="utf-8")
     with pytest.raises(RunError, match="not what `wavetrim reproduce hybrid-f` writes"):
-        read_runs(tmp_path)
+        read_runs(split)
 
 
-def test_figures_of_two_gpus_are_not_mixed(tmp_path: Path) -> None:
-    write_report(split_rows(), tmp_path)
-    file = tmp_path / "hybrid-f.csv"
+def test_figures_of_two_gpus_are_not_mixed(split: Path) -> None:
+    file = split / "hybrid-f.csv"
     file.write_text(file.read_text("utf-8").replace("Abacus 9", "Abacus 8", 1), encoding="utf-8")
     with pytest.raises(RunError, match="every row must name the same one"):
-        read_runs(tmp_path)
+        read_runs(split)
 
 
 def test_the_page_and_the_runs_lie_in_the_docs() -> None:

@@ -53,10 +53,7 @@ class SteppingClock(Fault):
         """Start it with a clock of its own."""
         self._clock = ShiftedClock(folder)
         return RunningServer(
-            folder / "data",
-            prefix=self._clock.prefix,
-            matrix_ttl_seconds=40,
-            job_ttl_seconds=40,
+            folder / "data", prefix=self._clock.prefix, matrix_ttl_seconds=40, job_ttl_seconds=40
         )
 
     def strike(self, chance: random.Random) -> float:

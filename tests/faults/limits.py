@@ -144,8 +144,9 @@ class SmallGroup(Fault):
 
     def strike(self, chance: random.Random) -> float:
         """Have 16 products computed at once, 43 MiB each."""
-        matrix = chance.randrange(1, 9) * np.eye(1350)
-        content = 2 * encode_npy(matrix)
+        factor = chance.randrange(1, 9)
+        content = 2 * encode_npy(factor * np.eye(1350))
+        product = factor**2 * np.eye(1350)
         pid = self.server.process.pid
         with ThreadPoolExecutor(16) as pool:
             answers = list(pool.map(lambda _: self._multiply(content), range(16)))
@@ -153,7 +154,7 @@ class SmallGroup(Fault):
         assert self.server.process.poll() is None, "the service was killed"
         for answer in answers:
             if answer.status_code == 200:
-                if not np.array_equal(decode_npy(answer.content), matrix @ matrix):
+                if not np.array_equal(decode_npy(answer.content), product):
                     self.ledger.note("damaged", "an answered product")
             elif answer.status_code not in (503, 507):
                 self.ledger.note("unexplained", f"{answer.status_code}: {answer.text}")

@@ -53,8 +53,7 @@ def draw_case(seed: int, number: int, matrices: Sequence[str]) -> Case:
     """
     source = random.Random(f"{seed}:{number}")
     kind = source.choices(
-        [_draw_valid, _draw_mutated, _draw_conflict, _draw_garbage, _draw_lease],
-        [40, 38, 10, 8, 4],
+        [_draw_valid, _draw_mutated, _draw_conflict, _draw_garbage, _draw_lease], [40, 38, 10, 8, 4]
     )[0]
     return kind(source, number, matrices)
 

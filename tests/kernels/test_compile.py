@@ -20,25 +20,30 @@ pytestmark = pytest.mark.timeout(900)  # all of it takes a core a minute and a h
 
 
 def list_architectures(spec: KernelSpec) -> list[str]:
-    """Those that a kernel claims, of those that are compiled for."""
+    """Those that a kernel claims, the least first."""
 
     def claims(arch: str) -> bool:
         digits = arch.removeprefix("sm_").rstrip("a")
         return spec.runs_on((int(digits[:-1]), int(digits[-1])))
 
-    claimed = [arch for arch in ARCHITECTURES if claims(arch)]
-    return claimed if ALL_ARCHITECTURES else sorted({claimed[0], MEASURED_ARCHITECTURE})
+    return [arch for arch in ARCHITECTURES if claims(arch)]
 
 
-COMPILATIONS = [
-    (spec, arch) for spec in list_kernels() if spec.source for arch in list_architectures(spec)
-]
+def list_compilations() -> list[tuple[KernelSpec, str]]:
+    """All kernels for all architectures; usually for the measured one, a kernel a source for the
+    least."""
+    specs = [spec for spec in list_kernels() if spec.source]
+    if ALL_ARCHITECTURES:
+        return [(spec, arch) for spec in specs for arch in list_architectures(spec)]
+    first = {spec.source: spec for spec in reversed(specs)}.values()
+    least = [(spec, list_architectures(spec)[0]) for spec in first]
+    return list(dict.fromkeys([*((spec, MEASURED_ARCHITECTURE) for spec in specs), *least]))
 
 
 @pytest.fixture(scope="module")
 def compiled_kernels(kernel_cache: Path) -> dict[tuple[KernelSpec, str], CompiledKernel]:
-    """Every kernel, for the least architecture that it claims and the measured one, or for all."""
-    slow_first = sorted(COMPILATIONS, key=lambda pair: -pair[0].shared_bytes)
+    """The kernels of `list_compilations`."""
+    slow_first = sorted(list_compilations(), key=lambda pair: -pair[0].shared_bytes)
     specs, archs = zip(*slow_first, strict=True)
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
         compiled = pool.map(compile_kernel, specs, archs, [kernel_cache] * len(specs))

@@ -6,12 +6,7 @@ import pytest
 
 from tests.environment import ALL_ARCHITECTURES, MEASURED_ARCHITECTURE
 from wavetrim.kernels.catalog import list_kernels
-from wavetrim.kernels.compile import (
-    ARCHITECTURES,
-    KERNEL_SOURCES,
-    CompiledKernel,
-    compile_kernel,
-)
+from wavetrim.kernels.compile import ARCHITECTURES, KERNEL_SOURCES, CompiledKernel, compile_kernel
 from wavetrim.lab.gpu.catalog import REGISTERS, TRANSPOSES, ProbeSpec, list_probe_kernels
 
 CUDA = TRANSPOSES["naive"].folder
@@ -29,9 +24,7 @@ def compiled_probes(kernel_cache: Path) -> dict[tuple[ProbeSpec, str], CompiledK
     }
 
 
-def test_every_probe_compiles(
-    compiled_probes: dict[tuple[ProbeSpec, str], CompiledKernel],
-) -> None:
+def test_every_probe_compiles(compiled_probes: dict[tuple[ProbeSpec, str], CompiledKernel]) -> None:
     assert len(compiled_probes) == len(list_probe_kernels()) * len(COMPILED_FOR)
     for (spec, _), compiled in compiled_probes.items():
         cubin = compiled.path.read_bytes()

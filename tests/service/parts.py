@@ -55,8 +55,8 @@ class Parts:
         loaded: Array = np.load(self.matrices.get(matrix_id).path)
         return loaded
 
-    def store_slow_operand(self, size: int = 2000) -> str:
-        """A matrix whose square takes seconds (about 5 at 2000): int64 has no fast product."""
+    def store_slow_operand(self, size: int = 1600) -> str:
+        """A matrix whose square takes seconds (about 3 at 1600): int64 has no fast product."""
         return self.store(make_matrix(size, size, "int64", seed=1))
 
 

@@ -11,7 +11,7 @@ from tests.processes import wait_until
 from tests.server import RunningServer
 
 YEAR = 365 * 86400
-TTL_SECONDS = 4
+TTL_SECONDS = 3
 
 
 @pytest.mark.serial

@@ -14,7 +14,6 @@ from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES
 
 
-@pytest.mark.serial
 def test_a_brief_measurement_takes_a_moment_and_covers_every_element_type():
     with CpuPool(2) as pool:
         start = time.perf_counter()

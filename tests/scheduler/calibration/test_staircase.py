@@ -7,11 +7,7 @@ from wavetrim.scheduler.calibration.staircase import Step, fit_staircase
 from wavetrim.scheduler.model.waves import divide_up
 
 
-@given(
-    blocks=st.integers(1, 12),
-    launch=st.floats(0, 1e-4),
-    wave=st.floats(1e-5, 1e-2),
-)
+@given(blocks=st.integers(1, 12), launch=st.floats(0, 1e-4), wave=st.floats(1e-5, 1e-2))
 def test_an_exact_staircase_is_found_again(blocks, launch, wave):
     steps = [Step(r, launch + divide_up(r, blocks) * wave) for r in range(1, 33)]
     fit = fit_staircase(steps, most_blocks=16)

@@ -169,7 +169,6 @@ def test_a_matrix_in_a_cycle_does_not_keep_its_slab(slabs: MappedSlabs) -> None:
     assert count_mappings() == 1
 
 
-@pytest.mark.serial
 def test_locating_takes_microseconds(slabs: MappedSlabs) -> None:
     """About 2 µs where this was written."""
     begin = time.perf_counter()

@@ -43,7 +43,7 @@ def refuse(dtype="float32", profile=H200, **options):
     return caught.value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(SIZES, SIZES, SIZES, PROFILES, st.sampled_from(["float32", "float64"]), st.data())
 def test_the_kernel_is_as_exact_as_is_asked_for(m, n, k, profile, dtype, data):
     accuracy = data.draw(st.sampled_from([None, "strict", "library", dtype]))
@@ -280,7 +280,7 @@ def test_narrow_products_have_narrow_tiles_and_wide_ones_wide_tiles():
     assert tiles == [128, 256]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(SIZES, SIZES, SIZES, PROFILES, st.sampled_from([None, "float32"]))
 def test_no_kernel_would_make_a_plan_that_is_worth_more(m, n, k, profile, accuracy):
     problem = GemmProblem(m, n, k)

@@ -72,7 +72,7 @@ def test_f_is_m_where_the_copies_cost_more_than_the_product():
     assert choose_plan(GemmProblem(64, 64, 64), profile).f == 64
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     *(SIZES, SIZES, SIZES, st.sampled_from(["float32", "float64"])),
     *(st.sampled_from(MEMORIES), PROFILES, st.sampled_from([None, 8])),
@@ -111,7 +111,7 @@ def allow_for_splits(seconds):
     return seconds / (1 - find_split_gain("pageable")) * (1 + 1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 4000), st.integers(1, 4000), PROFILES)
 def test_a_plan_is_as_fast_as_the_best_f_within_the_worthwhile_gain(m, n, k, profile):
     plan = choose_plan(GemmProblem(m, n, k), profile, PlanOptions("register"))
@@ -169,7 +169,7 @@ def test_an_unknown_memory_is_refused():
         GemmProblem(1, 1, 1, memory="mapped")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(SIZES, SIZES, SIZES, PROFILES)
 def test_pinned_operands_are_never_planned_to_take_longer(m, n, k, profile):
     pageable, pinned = (choose_plan(GemmProblem(m, n, k, memory=one), profile) for one in MEMORIES)
@@ -222,7 +222,7 @@ def test_the_curve_has_every_wave_boundary_and_the_chosen_f():
         assert point["total_seconds"] == max(point["gpu_seconds"], point["cpu_seconds"])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SIZES, SIZES, SIZES)
 def test_the_curve_is_thinned_to_512_points(m, n, k):
     profile = build_preset_profile(PRESETS[0], "test", 16)
@@ -230,17 +230,6 @@ def test_the_curve_is_thinned_to_512_points(m, n, k):
     assert 1 <= len(points) <= 512
 
 
-@pytest.mark.serial
-def test_a_plan_for_a_million_rows_is_made_at_once():
-    profile: MachineProfile = build_preset_profile(PRESETS[0], "test", 16)
-    problem = GemmProblem(10**6, 4096, 4096)
-    choose_plan(problem, profile)
-    start = time.perf_counter()
-    choose_plan(problem, profile)
-    assert time.perf_counter() - start < allow(0.5)
-
-
-@pytest.mark.serial
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize(
     "shape", [(10**6, 4096, 4096), (10**6, 64, 64), (65536, 256, 256), (4224,) * 3]
@@ -255,7 +244,6 @@ def test_a_plan_takes_less_than_a_millisecond(shape, memory):
     assert min(seconds) < allow(2e-3)  # less than half of it on an idle machine
 
 
-@pytest.mark.serial
 def test_the_curve_of_a_giant_product_is_drawn_at_once():
     profile = build_preset_profile(PRESETS[0], "test", 16)
     problem = GemmProblem(10**7, 10**7, 100)

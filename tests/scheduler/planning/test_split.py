@@ -66,6 +66,7 @@ def test_split_is_as_fast_as_the_best_of_all_splits(problem):
     assert measure_split(shares, curves) == try_every_split(m, curves)
 
 
+@settings(max_examples=40)
 @given(problems(devices=st.just(2), rows=st.integers(0, 300)))
 def test_f_is_the_smallest_of_the_best_for_one_gpu_and_the_cpu(problem):
     m, (gpu, cpu) = problem

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.server import RunningServer, Start, decode_npy, encode_npy, open_http
+from tests.server import RunningServer, decode_npy, encode_npy, open_http
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 
@@ -83,11 +83,3 @@ def test_unknown_ids_are_not_found(shared_server: RunningServer, method: str, pa
     assert response.status_code == 404
     assert response.headers["content-type"] == "application/problem+json"
     assert response.json()["value"] == "none"
-
-
-def test_matrices_survive_a_restart(start_server: Start) -> None:
-    server = start_server()
-    matrix_id = server.upload(ARRAY)
-    server.kill()
-    server.restart()
-    np.testing.assert_array_equal(server.download(f"/v1/matrices/{matrix_id}/data"), ARRAY)

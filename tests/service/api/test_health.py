@@ -5,8 +5,7 @@ import signal
 
 import numpy as np
 
-from tests.processes import wait_until
-from tests.server import NPY, RunningServer, Start, encode_npy
+from tests.server import NPY, RunningServer, encode_npy
 
 
 def test_a_service_is_live_and_ready(shared_server: RunningServer) -> None:
@@ -35,25 +34,6 @@ def test_without_its_data_folder_a_service_is_not_ready(server: RunningServer) -
     assert list(response.json()["missing"]) == ["data_dir"]
     away.rename(folder)
     server.wait_ready(5)
-
-
-def test_a_stopping_service_answers_but_is_not_ready_and_takes_no_work(start_server: Start) -> None:
-    server = start_server()
-    server.wait_ready()
-    operand = server.upload(np.ones((2000, 2000), np.int64))
-    job = {"a": operand, "b": operand}
-    path = server.client.post("/v1/jobs", json=job).headers["location"]
-    wait_until(lambda: server.client.get(path).json()["state"] == "running")
-    server.terminate()
-    wait_until(lambda: server.client.get("/healthz/ready").status_code == 503)
-    for refused in (
-        server.client.post("/v1/jobs", json=job),
-        server.client.post("/v1/matmul", content=b"", headers=NPY),
-    ):
-        assert refused.status_code == 503
-        assert refused.json()["type"].endswith("draining")
-        assert int(refused.headers["retry-after"]) >= 1
-    assert server.client.get(path).status_code == 200
 
 
 def test_metrics_count_jobs_seconds_bytes_and_requests(server: RunningServer) -> None:

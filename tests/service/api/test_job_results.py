@@ -128,7 +128,7 @@ def test_a_job_makes_two_transactions(server: RunningServer, storage: str) -> No
 def test_a_service_that_was_killed_at_once_runs_the_job_again(start_server: Start) -> None:
     server = start_server()
     server.wait_ready()
-    a = server.upload(make_matrix(1300, 1300, "int64", seed=1))
+    a = server.upload(make_matrix(1000, 1000, "int64", seed=1))
     job_id = post(server, a)
     server.kill()
     server.restart()
@@ -144,7 +144,7 @@ def test_a_service_that_was_killed_at_once_runs_the_job_again(start_server: Star
 def test_a_look_at_a_job_waits_for_its_end_as_long_as_it_is_asked_to(
     server: RunningServer, slow: Array
 ) -> None:
-    a = server.upload(make_matrix(1300, 1300, "int64", seed=1))
+    a = server.upload(make_matrix(1000, 1000, "int64", seed=1))
     job_id = post(server, a)
     look = server.client.get(f"/v1/jobs/{job_id}?wait_seconds=0.05").json()
     assert look["state"] in ("queued", "running")

@@ -1,7 +1,6 @@
 """The routes of jobs, over HTTP on a real server."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -252,45 +251,10 @@ def test_a_retried_post_gets_the_first_job(server: RunningServer, operands) -> N
     assert post(server, key="two", **request).json()["id"] != first.json()["id"]
 
 
-def test_posts_at_the_same_moment_with_one_key_make_one_job(
-    server: RunningServer, operands
-) -> None:
-    request = {"a": operands["tall"], "b": operands["wide"]}
-
-    def post_once(_number: int) -> httpx.Response:
-        return post(server, key="at once", **request)
-
-    with ThreadPoolExecutor(8) as pool:
-        responses = list(pool.map(post_once, range(16)))
-    assert len({response.json()["id"] for response in responses}) == 1
-    assert sorted(response.status_code for response in responses) == [200] * 15 + [202]
-
-
 @pytest.mark.parametrize("key", ["", "k" * 256, "tab\tinside"])
 def test_a_key_that_cannot_be_kept_is_refused(server: RunningServer, operands, key: str) -> None:
     response = post(server, key=key, a=operands["tall"], b=operands["wide"])
     expect_problem(response, 422, "Idempotency-Key", "1 to 255")
-
-
-def test_jobs_are_listed_page_by_page_newest_first(start_server) -> None:
-    running = start_server()
-    a = running.upload(make_matrix(3, 3, "float32", seed=1))
-    made = [post(running, a=a, b=a).json()["id"] for _ in range(5)]
-    for job_id in made:
-        running.wait_job(job_id)
-    seen, query = [], {"limit": "2"}
-    while True:
-        page = running.client.get("/v1/jobs", params=query).json()
-        assert len(page["jobs"]) <= 2
-        seen += [job["id"] for job in page["jobs"]]
-        if page["next_cursor"] is None:
-            break
-        query["cursor"] = page["next_cursor"]
-    assert seen == made[::-1]
-    assert running.client.get("/v1/jobs", params={"state": "failed"}).json() == {
-        "jobs": [], "next_cursor": None,
-    }  # fmt: skip
-    assert len(running.client.get("/v1/jobs", params={"state": "succeeded"}).json()["jobs"]) == 5
 
 
 @pytest.mark.parametrize(

@@ -448,7 +448,7 @@ def test_a_client_that_is_killed_in_a_product_gives_its_lease_back(
 ) -> None:
     with Lease(client, 2 * MIB) as other:
         other.memory[:] = 42
-        for _ in range(3):
+        for _ in range(2):
             spawn = multiprocessing.get_context("spawn")
             ready = spawn.Event()
             process = spawn.Process(target=hold_lease, args=(find_socket(server), ready))
@@ -475,8 +475,8 @@ def test_an_engine_that_is_killed_in_a_product_costs_no_lease(
     server = start_server(unix_socket=tmp_path / "socket", arena_bytes=128 * MIB)
     server.wait_ready()
     with open_http(tmp_path / "socket") as client, Lease(client, 64 * MIB) as lease:
-        a, a_place = lease.place(0, (1400, 1400), "int64")
-        out, out_place = lease.place(32 * MIB, (1400, 1400), "int64")
+        a, a_place = lease.place(0, (1200, 1200), "int64")
+        out, out_place = lease.place(32 * MIB, (1200, 1200), "int64")
         fill(a, 1)
         with ThreadPoolExecutor(1) as pool:
             pending = pool.submit(

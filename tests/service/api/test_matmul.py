@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy
+from tests.service.wire.wire_server import make_head
 
 Array = NDArray[Any]
 
@@ -182,7 +183,7 @@ def test_a_digest_covers_both_files(server: RunningServer) -> None:
 
 def test_a_caller_who_leaves_cancels_the_job(server: RunningServer) -> None:
     # int64 has no fast product: this one takes seconds.
-    size = 2000
+    size = 1500
     content = 2 * encode_npy(np.ones((size, size), np.int64))
     before = server.read_metric('wavetrim_jobs_finished_total{state="cancelled"}')
     with send_product(server, content):
@@ -200,7 +201,7 @@ def test_nothing_is_left_of_a_product_whose_caller_leaves_at_any_moment(
 ) -> None:
     server = start_server(arena_bytes=arena_bytes)
     server.wait_ready()
-    slow = 2 * encode_npy(np.ones((1500, 1500), np.int64))
+    slow = 2 * encode_npy(np.ones((1400, 1400), np.int64))
     wide = encode_npy(np.ones((3000, 1))) + encode_npy(np.ones((1, 3000)))
     with send_product(server, slow):
         wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
@@ -225,11 +226,7 @@ def send_product(
 ) -> socket.socket:
     """A connection that has posted a product, or the beginning of one."""
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
-    head = (
-        f"POST /v1/matmul HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-        f"Content-Type: application/x-npy\r\nContent-Length: {declared or len(content)}\r\n\r\n"
-    )
-    connection.sendall(head.encode() + content)
+    connection.sendall(make_head("/v1/matmul", declared or len(content)) + content)
     return connection
 
 
@@ -241,7 +238,7 @@ def count_in_flight(server: RunningServer) -> int:
 def test_a_service_that_is_killed_forgets_the_call(start_server: Start) -> None:
     server = start_server()
     server.wait_ready()
-    with send_product(server, 2 * encode_npy(np.ones((2000, 2000), np.int64))):
+    with send_product(server, 2 * encode_npy(np.ones((1500, 1500), np.int64))):
         wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
         server.kill()
     server.restart()

@@ -29,10 +29,7 @@ def store(database: Engine, tmp_path: Path) -> MatrixStore:
 
 def open_store(database: Engine, folder: Path, *, max_storage_bytes: int = 10_000) -> MatrixStore:
     return MatrixStore(
-        database,
-        folder / "matrices",
-        max_matrix_bytes=4_128,
-        max_storage_bytes=max_storage_bytes,
+        database, folder / "matrices", max_matrix_bytes=4_128, max_storage_bytes=max_storage_bytes
     )
 
 

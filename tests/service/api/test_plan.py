@@ -30,18 +30,6 @@ def test_a_plan_for_a_preset_splits_every_row(shared_server: RunningServer, dtyp
     assert "preset" in plan["profile"]["source"]
 
 
-def test_the_curve_is_short_sorted_and_has_the_plan_and_both_ends(
-    shared_server: RunningServer,
-) -> None:
-    plan = ask(shared_server, m=5000, n=4224, k=512, device="A100 SXM 80")
-    rows = [point["f"] for point in plan["curve"]]
-    assert rows == sorted(set(rows))
-    assert len(rows) <= 512
-    assert {0, plan["f"], 5000} <= set(rows)
-    chosen = plan["curve"][rows.index(plan["f"])]
-    assert chosen["total_seconds"] == plan["predicted"]["total_seconds"]
-
-
 def test_without_a_gpu_the_cpu_has_every_row(shared_server: RunningServer) -> None:
     plan = ask(shared_server, m=100, n=50, k=20)
     assert (plan["f"], plan["gpu_rows"], plan["kernel"], plan["tile"]) == (100, 0, None, None)
@@ -82,21 +70,10 @@ def test_the_memory_of_the_operands_can_be_given(shared_server: RunningServer) -
         assert plan["memory"] == plan["profile"]["link"]["memory"] == memory
 
 
-def test_the_refused_memory_comes_with_the_list(shared_server: RunningServer) -> None:
-    problem = shared_server.client.get("/v1/plan?m=1&n=1&k=1&memory=mapped").json()
-    assert problem["value"] == "mapped"
-    assert all(memory in problem["limit"] for memory in MEMORIES)
-
-
 def test_a_plan_says_why_no_gpu_has_a_part(shared_server: RunningServer) -> None:
     plan = ask(shared_server, m=10, n=10, k=10, dtype="int8", device="H200")
     assert plan["no_gpu_reason"] == "no kernel multiplies int8, so the CPU computes every row"
     assert ask(shared_server, m=10, n=10, k=10, device="H200")["no_gpu_reason"] is None
-
-
-@pytest.mark.parametrize("dtype", sorted(ITEM_BYTES))
-def test_every_dtype_has_a_plan(shared_server: RunningServer, dtype: str) -> None:
-    ask(shared_server, m=64, n=64, k=64, dtype=dtype, device="L4")
 
 
 @pytest.mark.parametrize(
@@ -135,6 +112,8 @@ def test_a_query_that_cannot_be_met_names_the_field(
     assert problem["limit"]
 
 
-def test_the_refused_dtype_comes_with_the_list(shared_server: RunningServer) -> None:
-    response = shared_server.client.get("/v1/plan?m=1&n=1&k=1&dtype=float31")
-    assert ", ".join(ITEM_BYTES) in response.json()["limit"]
+def test_a_refused_word_comes_with_the_list(shared_server: RunningServer) -> None:
+    for name, words in (("dtype", ITEM_BYTES), ("memory", MEMORIES)):
+        problem = shared_server.client.get(f"/v1/plan?m=1&n=1&k=1&{name}=mapped").json()
+        assert problem["value"] == "mapped"
+        assert all(word in problem["limit"] for word in words)

@@ -2,12 +2,10 @@
 
 import base64
 import hashlib
-import io
 import json
 import random
 import socket
 from collections.abc import Iterator
-from http.client import HTTPResponse
 from typing import Any
 
 import httpx
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy
+from tests.service.wire.wire_server import make_head, read_answer
 from wavetrim.service.storage.npy import DTYPES
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
@@ -85,19 +84,7 @@ def test_a_matrix_comes_back_as_it_was_sent(
     assert data.content == encode_npy(array)
 
 
-@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-def test_every_version_is_stored_as_numpy_saves_it(
-    shared_server: RunningServer, version: tuple[int, int]
-) -> None:
-    buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, ARRAY, version=version)
-    stored = post(shared_server, buffer.getvalue()).json()
-    assert shared_server.client.get(f"/v1/matrices/{stored['id']}/data").content == encode_npy(
-        ARRAY
-    )
-
-
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_large_body_in_chunks_of_all_sizes_comes_back(
     shared_server: RunningServer, seed: int
 ) -> None:
@@ -188,11 +175,8 @@ def test_other_files_are_refused(shared_server: RunningServer, content: bytes) -
     ("array", "status", "field"),
     [
         (np.zeros(4, np.float32), 400, "shape"),
-        (np.zeros((2, 2, 2), np.float32), 400, "shape"),
         (np.zeros((0, 4), np.float32), 400, "shape"),
         (np.zeros((2, 2), ">f4"), 415, "descr"),
-        (np.zeros((2, 2), np.complex64), 415, "descr"),
-        (np.zeros((2, 2), bool), 415, "descr"),
         (np.zeros((2, 2), [("x", "<f4")]), 415, "descr"),
     ],
 )
@@ -233,25 +217,21 @@ def test_a_digest_that_differs_is_refused_with_both(shared_server: RunningServer
     assert post(shared_server, content, Content_Digest="md5=:AAAA:").status_code == 201
 
 
-def send_raw(server: RunningServer, head: str, body: bytes = b"") -> socket.socket:
+def send_raw(server: RunningServer, count: int, body: bytes = b"") -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
-    host = f"Host: 127.0.0.1:{server.port}\r\n"
-    connection.sendall(f"{head}\r\n{host}Content-Type: application/x-npy\r\n".encode())
-    connection.sendall(b"\r\n" + body)
+    connection.sendall(make_head("/v1/matrices", count) + body)
     return connection
 
 
-def read_answer(connection: socket.socket) -> tuple[int, dict[str, Any]]:
-    with HTTPResponse(connection) as response:
-        response.begin()
-        return response.status, json.loads(response.read())
+def read_problem(connection: socket.socket) -> tuple[int, dict[str, Any]]:
+    status, content = read_answer(connection)
+    return status, json.loads(content)
 
 
 def test_a_body_over_the_limit_is_refused_before_it_is_sent(tight_server: RunningServer) -> None:
     server = tight_server
-    head = "POST /v1/matrices HTTP/1.1\r\nContent-Length: 999999999999"
-    with send_raw(server, head) as connection:
-        status, problem = read_answer(connection)
+    with send_raw(server, 999999999999) as connection:
+        status, problem = read_problem(connection)
     assert (status, problem["value"]) == (413, 999999999999)
     assert "at most 14000 bytes" in problem["limit"]
     big = encode_npy(np.zeros((1, 1000), np.float32))
@@ -275,8 +255,7 @@ def test_full_storage_refuses_until_a_matrix_is_removed(tight_server: RunningSer
 def test_a_caller_who_leaves_leaves_nothing(shared_server: RunningServer) -> None:
     files = shared_server.list_matrix_files()
     content = encode_npy(np.zeros((1000, 1000)))
-    head = f"POST /v1/matrices HTTP/1.1\r\nContent-Length: {len(content)}"
-    with send_raw(shared_server, head, content[:5_000_000]):
+    with send_raw(shared_server, len(content), content[:5_000_000]):
         wait_until(lambda: shared_server.list_matrix_files() != files)
     wait_until(lambda: shared_server.list_matrix_files() == files)
 
@@ -284,8 +263,7 @@ def test_a_caller_who_leaves_leaves_nothing(shared_server: RunningServer) -> Non
 def test_a_caller_who_falls_silent_is_told_so(tight_server: RunningServer) -> None:
     server = tight_server
     content = encode_npy(ARRAY)
-    head = f"POST /v1/matrices HTTP/1.1\r\nContent-Length: {len(content)}"
-    with send_raw(server, head, content[:150]) as connection:
-        status, problem = read_answer(connection)
+    with send_raw(server, len(content), content[:150]) as connection:
+        status, problem = read_problem(connection)
     assert (status, problem["value"]) == (408, "silent after 150 bytes")
     assert server.list_matrix_files() == set()

@@ -53,13 +53,22 @@ def check_service(client: httpx.Client) -> None:
     assert client.delete(f"/v1/matrices/{stored['id']}").status_code == 204
 
 
-def test_callers_on_this_machine_use_a_unix_socket_beside_tcp(tmp_path: Path) -> None:
+def test_a_unix_socket_beside_tcp_is_its_users_and_no_second_service_takes_it(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "run" / "socket"
     with serve(tmp_path, 2, WAVETRIM_UNIX_SOCKET="run/socket") as (addresses, process):
         assert addresses[0].startswith("http://127.0.0.1:")
         assert addresses[1] == f"unix:{path}"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        second = run_command(
+            "serve", "--port", 0, "--data-dir", "other", folder=tmp_path,
+            WAVETRIM_UNIX_SOCKET=str(path),
+        )  # fmt: skip
+        assert second.returncode == ExitCode.REFUSED
+        assert "unix_socket" in second.stderr
+        assert "no other running service listens" in second.stderr
         with open_http(path) as client:
             check_service(client)
         assert httpx.get(f"{addresses[0]}/healthz/live", verify=False).status_code == 200
@@ -112,30 +121,13 @@ def test_512_callers_at_once_are_let_in_by_the_unix_socket(tmp_path: Path) -> No
         assert {read_answer(caller)[0] for caller in callers} == {200}
 
 
-def test_a_second_service_does_not_take_the_socket(tmp_path: Path) -> None:
-    path = tmp_path / "socket"
-    with serve(tmp_path, 2, WAVETRIM_UNIX_SOCKET=str(path)):
-        second = run_command(
-            "serve", "--port", 0, "--data-dir", "other", folder=tmp_path,
-            WAVETRIM_UNIX_SOCKET=str(path),
-        )  # fmt: skip
-        assert second.returncode == ExitCode.REFUSED
-        assert "unix_socket" in second.stderr
-        assert "no other running service listens" in second.stderr
-        with open_http(path) as client:
-            assert client.get("/healthz/live").status_code == 200
-
-
 def test_the_socket_of_a_killed_service_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     with serve(tmp_path, 2, WAVETRIM_UNIX_SOCKET=str(path)) as (_, process):
         process.kill()
         process.wait(10)
     assert path.is_socket()
-    with (
-        serve(tmp_path, 2, WAVETRIM_UNIX_SOCKET=str(path)),
-        open_http(path) as client,
-    ):
+    with serve(tmp_path, 2, WAVETRIM_UNIX_SOCKET=str(path)), open_http(path) as client:
         assert client.get("/healthz/live").status_code == 200
 
 

@@ -3,21 +3,14 @@
 import re
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.command import StartedCommand, invoke_command, run_command, start_command
-from tests.limit import allow
-from tests.matrices import make_matrix
-from wavetrim.client import Client, ServiceBusy
 from wavetrim.service.cli.exits import ExitCode
-
-SLOW = 1100  # an int64 product of this size takes more than a second
 
 
 @contextmanager
@@ -52,40 +45,6 @@ def test_it_serves_a_folder_of_its_own_until_ctrl_c(tmp_path: Path) -> None:
     assert "a folder that no other running service uses" in second.stderr.splitlines()[-1]
     assert "Traceback" not in second.stderr
     assert second.stdout == ""
-
-
-def test_it_answers_while_the_running_job_ends(tmp_path: Path) -> None:
-    with serve(tmp_path) as (url, process), Client(url) as client:
-        matrix = client.put(make_matrix(SLOW, SLOW, "int64", 0))
-        job = client.submit(matrix, matrix)
-        while job.status().state == "queued":
-            time.sleep(0.01)
-        process.send_signal(signal.SIGTERM)
-        time.sleep(0.2)
-        assert job.status().state == "running"
-        with pytest.raises(ServiceBusy) as busy:
-            client.submit(matrix, matrix)
-        assert busy.value.status == 503
-        assert busy.value.retry_after_seconds is not None
-        process.communicate(timeout=30)
-    assert process.returncode == 0
-    with serve(tmp_path) as (url, _), Client(url) as client:
-        assert client.job(job.id).status().state == "succeeded"
-
-
-def test_a_second_signal_does_not_wait_for_the_job(tmp_path: Path) -> None:
-    with serve(tmp_path) as (url, process), Client(url) as client:
-        matrix = client.put(make_matrix(3 * SLOW, 3 * SLOW, "int64", 1))
-        job = client.submit(matrix, matrix)
-        while job.status().state == "queued":
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.2)
-        client.close()
-        begin = time.monotonic()
-        stop(process, signal.SIGINT)
-    assert process.returncode == 0
-    assert time.monotonic() - begin < allow(10)
 
 
 def test_beyond_loopback_it_needs_a_key(tmp_path: Path) -> None:

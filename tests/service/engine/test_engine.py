@@ -36,7 +36,7 @@ def run_with_engine(
         parts.database.dispose()
 
 
-def make_run(parts: Parts, size: int = 1200) -> dict[str, Any]:
+def make_run(parts: Parts, size: int = 1000) -> dict[str, Any]:
     a = parts.matrices.get(parts.store_slow_operand(size))
     out = parts.matrices.allocate(size, size, "int64")
     a_operand, out_operand = Operand(**a.operand()), Operand(**out.operand())
@@ -135,7 +135,7 @@ def test_a_run_that_is_cancelled_stops_early(tmp_path: Path) -> None:
     parts = make_parts(tmp_path)
 
     async def scenario(engine: Engine) -> None:
-        run = await wait_for_plan(engine, make_run(parts, 3000))
+        run = await wait_for_plan(engine, make_run(parts, 2400))
         began = time.monotonic()
         engine.cancel("j")
         assert (await run)["type"] == "cancelled"
@@ -164,12 +164,12 @@ def test_a_hanging_engine_is_noticed_and_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.serial
 def test_a_long_product_is_not_taken_for_a_hang(tmp_path: Path) -> None:
-    watch = Watch(ping_seconds=0.1, silence_seconds=1.0)
+    watch = Watch(ping_seconds=0.1, silence_seconds=0.5)
     parts = make_parts(tmp_path, watch=watch)
 
     async def scenario(engine: Engine) -> None:
         began = time.monotonic()
-        final = await compute(engine, make_run(parts, 1700))
+        final = await compute(engine, make_run(parts, 1300))
         assert final["type"] == "succeeded"
         assert time.monotonic() - began > watch.silence_seconds
 

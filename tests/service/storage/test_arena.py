@@ -240,23 +240,6 @@ async def test_a_hold_is_released_where_its_block_ends_even_by_an_error() -> Non
 
 
 @on_loop
-async def test_a_forgotten_holder_keeps_its_bytes_through_a_full_arena() -> None:
-    async with running_arena(limit=4 * MIB) as arena:
-        forgotten = take(arena, 200_000, "socket out")
-        forgotten.extent.hold("engine").release()
-        forgotten.extent.view[:] = b"f" * 200_000
-        for size in (1000, 70_000, MIB) * 20:
-            holds = []
-            while (hold := arena.try_obtain(size, "matrix")) is not None:
-                hold.extent.view[:] = b"o" * size
-                holds.append(hold)
-            assert holds
-            for hold in holds:
-                hold.release()
-        assert bytes(forgotten.extent.view) == b"f" * 200_000
-
-
-@on_loop
 async def test_100000_random_steps_keep_every_extents_bytes() -> None:
     drawn = random.Random(7)
     async with running_arena(limit=16 * MIB, slab=16 * MIB) as arena:
@@ -403,7 +386,7 @@ async def test_a_leased_slab_counts_until_the_engine_has_let_go_of_it() -> None:
         leaving.set()
         await may_leave.wait()
 
-    async with running_arena(limit=8 * MIB) as arena:
+    async with running_arena(limit=8 * MIB, patience_seconds=0.2) as arena:
         told: list[Slab] = []
         arena.on_slab_made, arena.on_slab_leaving = told.append, let_go
         slab = await arena.lease(3 * MIB)

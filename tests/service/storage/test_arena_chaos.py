@@ -22,7 +22,7 @@ from tests.server import RunningServer, Start
 from tests.service.storage.chaos_client import DECK, Address, ChaosClient
 from tests.service.wire.wire_server import make_certificate
 
-DECKS: Final = int(os.environ.get("WAVETRIM_CHAOS_DECKS", "2"))
+DECKS: Final = int(os.environ.get("WAVETRIM_CHAOS_DECKS", "1"))
 """How often each half of a run holds every way of sending a request, and often those that are
 usual. With 5 a run finds what happens seldom."""
 
@@ -65,10 +65,7 @@ def test_every_answer_is_right_whatever_others_do(
 
 
 def start(
-    start_server: Start,
-    folder: Path,
-    way: str,
-    arena_bytes: int = ARENA_BYTES,
+    start_server: Start, folder: Path, way: str, arena_bytes: int = ARENA_BYTES
 ) -> tuple[RunningServer, Address]:
     """A service with little memory, which listens in one way."""
     settings: dict[str, object] = {

@@ -101,7 +101,7 @@ def post_slow(server: RunningServer, size: int) -> str:
 
 def test_a_database_whose_file_is_gone_is_not_made_anew_and_comes_back(start_server: Start) -> None:
     server = start_server(drain_seconds=1)
-    job_id = post_slow(server, 1300)
+    job_id = post_slow(server, 1000)
     path = server.data_dir / "wavetrim.db"
     aside = path.rename(server.data_dir / "aside.db")
     refused = server.client.get("/v1/jobs")
@@ -121,7 +121,7 @@ def test_a_database_whose_file_is_gone_is_not_made_anew_and_comes_back(start_ser
 
 def test_a_service_without_its_database_ends_when_it_is_told_to(start_server: Start) -> None:
     server = start_server(drain_seconds=0)
-    job_id = post_slow(server, 2500)
+    job_id = post_slow(server, 1800)
     path = server.data_dir / "wavetrim.db"
     aside = path.rename(server.data_dir / "aside.db")
     assert server.stop(12) == 0

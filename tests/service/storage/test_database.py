@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, func, insert, inspect, select, text
+from sqlalchemy import Engine, Insert, func, insert, inspect, select, text
 from sqlalchemy.exc import OperationalError
 
 from wavetrim.service.api.job_schemas import JobRequest
@@ -50,19 +50,16 @@ def sqlite(tmp_path: Path) -> Iterator[Engine]:
     database.dispose()
 
 
+def insert_matrix(matrix_id: str) -> Insert:
+    return insert(matrices).values(
+        id=matrix_id, rows=1, columns=1, dtype="int8", fortran_order=False,
+        offset_bytes=128, size_bytes=129, created_at=0.0,
+    )  # fmt: skip
+
+
 def add_matrix(database: Engine, matrix_id: str) -> None:
-    row = {
-        "id": matrix_id,
-        "rows": 1,
-        "columns": 1,
-        "dtype": "int8",
-        "fortran_order": False,
-        "offset_bytes": 128,
-        "size_bytes": 129,
-        "created_at": 0.0,
-    }
     with database.begin() as connection:
-        connection.execute(insert(matrices).values(row))
+        connection.execute(insert_matrix(matrix_id))
 
 
 def test_tables_are_created_once_and_kept(url: str) -> None:
@@ -149,17 +146,7 @@ def test_what_a_sqlite_writer_has_read_stays_true_until_it_commits(sqlite: Engin
         for _ in range(rounds):
             with sqlite.begin() as connection:
                 count = connection.scalar(select(func.count()).select_from(matrices))
-                row = {
-                    "id": f"number {count}",
-                    "rows": 1,
-                    "columns": 1,
-                    "dtype": "int8",
-                    "fortran_order": False,
-                    "offset_bytes": 128,
-                    "size_bytes": 129,
-                    "created_at": 0.0,
-                }
-                connection.execute(insert(matrices).values(row))
+                connection.execute(insert_matrix(f"number {count}"))
 
     threads = [threading.Thread(target=add_next) for _ in range(4)]
     for thread in threads:
@@ -171,8 +158,7 @@ def test_what_a_sqlite_writer_has_read_stays_true_until_it_commits(sqlite: Engin
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["sqlite://", "sqlite:///:memory:", "mysql://localhost/x", "no url at all", ""],
+    "url", ["sqlite://", "sqlite:///:memory:", "mysql://localhost/x", "no url at all", ""]
 )
 def test_other_databases_are_refused_by_name(url: str) -> None:
     with pytest.raises(SettingRefused, match="database_url"):

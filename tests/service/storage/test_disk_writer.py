@@ -24,11 +24,7 @@ from wavetrim.service.storage.commit_gate import CommitGate
 from wavetrim.service.storage.database import open_database
 from wavetrim.service.storage.direct_file import BLOCK_BYTES, DirectFile
 from wavetrim.service.storage.disk_writer import DiskWriter, WriteAborted
-from wavetrim.service.storage.growth import (
-    FIRST_STEP_BYTES,
-    MOST_STEP_BYTES,
-    find_next_length,
-)
+from wavetrim.service.storage.growth import FIRST_STEP_BYTES, MOST_STEP_BYTES, find_next_length
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.npy import DISK_ALIGNMENT_BYTES, format_header, parse_header
 

@@ -61,8 +61,7 @@ class Sender:
 @pytest.mark.parametrize("begin_bytes", [0, 128, 4096])
 @pytest.mark.parametrize("taken_bytes", [0, CREDIT_BYTES])
 @pytest.mark.parametrize(
-    "size_bytes",
-    [1, FIRST_BYTES, FIRST_BYTES + 1, CREDIT_BYTES, CREDIT_BYTES + 4097, 80 * MIB],
+    "size_bytes", [1, FIRST_BYTES, FIRST_BYTES + 1, CREDIT_BYTES, CREDIT_BYTES + 4097, 80 * MIB]
 )
 def test_what_is_held_follows_what_has_come(
     size_bytes: int, taken_bytes: int, begin_bytes: int

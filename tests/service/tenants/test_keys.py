@@ -68,8 +68,7 @@ def test_no_key_is_kept_or_logged(server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("add", "a b"), ("add", ""), ("add", "x", "--scope", "all"), ("revoke", "nobody")],
+    "arguments", [("add", "a b"), ("add", ""), ("add", "x", "--scope", "all"), ("revoke", "nobody")]
 )
 def test_names_and_scopes_that_are_none_are_refused(
     tmp_path: Path, arguments: tuple[str, ...]

@@ -22,6 +22,7 @@ from tests.service.tenants.tenants import (
     post_job,
     store,
 )
+from tests.service.wire.wire_server import make_head
 
 MIB = 2**20
 FILE_BYTES = len(encode_npy(np.ones((20, 20))))
@@ -129,11 +130,8 @@ def test_what_requests_hold_is_counted_until_they_end(
     product = lambda: zoe.post("/v1/matmul", content=2 * square, headers=NPY)  # noqa: E731
     assert product().status_code == 200
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as stalled:
-        key = zoe.headers["Authorization"]
-        kind = "Content-Type: application/x-npy"
-        length = f"Content-Length: {len(square)}"
-        head = f"Host: x\r\nAuthorization: {key}\r\n{kind}\r\n{length}\r\n\r\n"
-        stalled.sendall(f"POST /v1/matrices HTTP/1.1\r\n{head}".encode() + square[:70_000])
+        key = f"Authorization: {zoe.headers['Authorization']}"
+        stalled.sendall(make_head("/v1/matrices", len(square), key) + square[:70_000])
         wait_until(lambda: show_me(zoe)["bytes_in_flight"]["used"] >= len(square))
         refused = product()
         assert (refused.status_code, refused.json()["field"]) == (429, "bytes in flight")

@@ -12,9 +12,7 @@ from tests.service.wire.wire_server import WireServer, make_head, read_answer, s
 
 
 @pytest.fixture(
-    scope="module",
-    params=[("tcp",), ("tls",), ("tcp", "--plain")],
-    ids=["tcp", "tls", "plain"],
+    scope="module", params=[("tcp",), ("tls",), ("tcp", "--plain")], ids=["tcp", "tls", "plain"]
 )
 def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WireServer]:
     with serve_wire(

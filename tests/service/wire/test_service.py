@@ -18,35 +18,6 @@ def connect(server: RunningServer) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), timeout=30)
 
 
-def test_a_body_without_a_key_is_refused_and_the_client_sees_it(start_server: Start) -> None:
-    server = start_server(api_key="a-key-of-these-tests")
-    with connect(server) as connection:
-        connection.sendall(make_head("/v1/matrices", len(CONTENT)) + CONTENT)
-        status, problem = read_answer(connection)
-    assert (status, b"API key" in problem) == (401, True)
-
-
-def test_a_matrix_that_is_refused_by_its_header_is_not_received(
-    shared_server: RunningServer,
-) -> None:
-    wrong = CONTENT.replace(b"<f8", b"<c8", 1)
-    with connect(shared_server) as connection:
-        connection.sendall(make_head("/v1/matrices", len(wrong)) + wrong)
-        status, problem = read_answer(connection)
-    assert (status, b"descr" in problem) == (415, True)
-
-
-def test_a_body_is_asked_for_when_the_request_is_taken(shared_server: RunningServer) -> None:
-    with connect(shared_server) as connection:
-        connection.sendall(make_head("/v1/matrices", len(CONTENT), "Expect: 100-continue"))
-        assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
-        connection.sendall(CONTENT)
-        assert read_answer(connection)[0] == 201
-    with connect(shared_server) as connection:
-        connection.sendall(make_head("/v1/matrices", 10**15, "Expect: 100-continue"))
-        assert read_answer(connection)[0] == 413
-
-
 @pytest.mark.parametrize("path", ["/v1/matrices", "/v1/jobs"])
 def test_a_body_behind_an_upgrade_is_refused_by_name(
     shared_server: RunningServer, path: str
