@@ -1,20 +1,23 @@
 """A cluster of Ray's on this machine: a head without engines, and nodes of one thread each."""
 
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.processes import list_children
 
 STORE_BYTES = 160 * 2**20
 
-# Ray reads these when it is imported, and its processes inherit them.
-os.environ.update(
-    RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_USAGE_STATS_ENABLED="0"
-)
+ENVIRONMENT = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+"""Ray reads these when it is imported, so all clusters of a process have one token."""
 
 
 class LocalCluster:
@@ -73,11 +76,14 @@ def _read_title(pid: int) -> str:
 
 @contextmanager
 def start_cluster(nodes: int) -> Iterator[LocalCluster]:
-    """A cluster that is closed at the end."""
-    cluster = LocalCluster()
-    try:
-        for _ in range(nodes):
-            cluster.add_node()
-        yield cluster
-    finally:
-        cluster.close()
+    """A cluster that is closed at the end; until then its token is in the environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        cluster = LocalCluster()
+        try:
+            for _ in range(nodes):
+                cluster.add_node()
+            yield cluster
+        finally:
+            cluster.close()

@@ -56,7 +56,7 @@ def wait_for_nodes(server: RunningServer, count: int) -> None:
 
 def find_parts(client: Client) -> list[dict[str, Any]]:
     """Who computed a product that takes seconds, as BLAS has no integers; it is checked."""
-    a, b = make_matrix(1600, 700, "int64", seed=1), make_matrix(700, 700, "int64", seed=2)
+    a, b = make_matrix(1600, 900, "int64", seed=1), make_matrix(900, 900, "int64", seed=2)
     job = client.submit(a, b)
     status = job.wait()
     assert np.array_equal(job.result(), a @ b)
@@ -106,7 +106,7 @@ def test_whole_jobs_go_to_the_engine_that_ends_them_first(client: Client) -> Non
 def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(
     cluster: LocalCluster, server: RunningServer, client: Client
 ) -> None:
-    a = make_matrix(1200, 700, "int64", seed=1)
+    a = make_matrix(1600, 900, "int64", seed=1)
 
     def multiply(stored: Matrix, b: Array) -> None:
         job = client.submit(a, stored, priority=1)
@@ -114,9 +114,9 @@ def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(
         assert np.array_equal(job.result(), a @ b)
 
     for seed in (2, 3):
-        b = make_matrix(700, 700, "int64", seed=seed)
+        b = make_matrix(900, 900, "int64", seed=seed)
         stored = client.put(b)
-        for _ in range(3):
+        for _ in range(2):
             multiply(stored, b)
     assert any(stored.id in node["resident"] for node in list_nodes(server))
     before = cluster.list_engines()
@@ -177,9 +177,8 @@ def test_a_node_that_hangs_is_given_up_after_its_deadline(
     parts = find_parts(client)
     assert any(part["rows_done"] < np.diff(part["rows"]) for part in parts)
     assert sum(part["rows_done"] for part in parts) == 1600
-    left = set(engines) & set(cluster.list_engines())
-    assert left != set(engines)
-    for engine in left:  # nobody has asked these for anything
+    wait_until(lambda: bool(set(engines) - set(cluster.list_engines())))
+    for engine in set(engines) & set(cluster.list_engines()):  # nobody has asked these for anything
         os.kill(engine, signal.SIGCONT)
     wait_for_nodes(server, 4)
 

@@ -87,7 +87,7 @@ def _list_service(url: str, api_key: str | None, *, as_json: bool) -> None:
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for head in ("engine", "host", "GPUs", "CPU threads", "call", "GB/s in", "GB/s out", "profile"):
-        table.add_column(head)
+        table.add_column(head, no_wrap=head == "engine", overflow="fold")
     gpus = ", ".join(gpu["name"] for gpu in found["devices"]) or "none"
     source = found["profile"]["source"]
     table.add_row("here", url, gpus, str(found["cpu_threads"]), "", "", "", source)
