@@ -3,6 +3,7 @@
 import re
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,9 @@ from pathlib import Path
 import httpx
 
 from tests.command import StartedCommand, invoke_command, run_command, start_command
+from tests.limit import allow
+from tests.matrices import make_matrix
+from wavetrim.client import Client
 from wavetrim.service.cli.exits import ExitCode
 
 
@@ -70,3 +74,18 @@ def test_options_go_before_the_environment(tmp_path: Path) -> None:
     )
     assert refused.exit_code == ExitCode.REFUSED
     assert "log_level" in refused.stderr
+
+
+def test_a_second_signal_does_not_wait_for_the_job(tmp_path: Path) -> None:
+    with serve(tmp_path) as (url, process), Client(url) as client:
+        matrix = client.put(make_matrix(3300, 3300, "int64", 1))
+        job = client.submit(matrix, matrix)
+        while job.status().state == "queued":
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        client.close()
+        begin = time.monotonic()
+        stop(process, signal.SIGINT)
+    assert process.returncode == 0
+    assert time.monotonic() - begin < allow(10)
