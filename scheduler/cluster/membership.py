@@ -44,6 +44,7 @@ class Membership:
         self._greeting: set[str] = set()
         self._actors: dict[str, Any] = {}
         self._lock = threading.Lock()
+        self._measuring = threading.Lock()
 
     def find(self, node_id: str) -> NodeHandle | None:
         """A node that is ready; None for another one."""
@@ -97,9 +98,10 @@ class Membership:
                 actor = self._actors[node_id] = start_engine(node_id, node["Resources"])
             known = ray.get(actor.describe.remote(), timeout=_START_SECONDS)
             store_bytes = int(node["Resources"].get("object_store_memory", 2**30))
-            network = measure_network(
-                actor, timeout_seconds=_CONTROL_SECONDS, store_bytes=store_bytes
-            )
+            with self._measuring:  # one at a time, or each measures the others, too
+                network = measure_network(
+                    actor, timeout_seconds=_CONTROL_SECONDS, store_bytes=store_bytes
+                )
         except ActorUnavailableError:
             return  # Ray starts it again: the next look finds it
         except RayError as error:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from tests.matrices import Array, make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer
 from wavetrim.client import Client, Matrix
+from wavetrim.scheduler.profile.store import find_profile, read_key, store_profile
+
+CALIBRATED_AT = "2026-01-01T00:00:00+00:00"
 
 KILLS = int(os.environ.get("WAVETRIM_NODE_KILLS", "4"))
 """Engines that are killed in the middle of products; 50 for a long look."""
@@ -31,9 +35,31 @@ def cluster() -> Iterator[LocalCluster]:
         yield cluster
 
 
+def store_slow_profile(folder: Path) -> None:
+    """A calibration by which this machine's CPU is slow, so that nodes are asked to compute.
+
+    All of them are on one machine: by what is measured the way to a node may not pay on a busy one.
+    """
+    profile = find_profile("cpu", devices=(), directory=None, cpu_threads=1)
+    rates = tuple(
+        replace(rate, gflops=0.01, element_seconds=0.0, narrow_seconds=0.0)
+        for rate in profile.cpu.rates
+    )
+    store_profile(
+        replace(
+            profile,
+            key=read_key(None, 1),
+            measured_at=CALIBRATED_AT,
+            cpu=replace(profile.cpu, rates=rates),
+        ),
+        folder,
+    )
+
+
 @pytest.fixture(scope="module")
 def server(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("head") / "data"
+    store_slow_profile(folder / "profiles")
     with RunningServer(folder, ray_address=cluster.address, stall_seconds=10) as server:
         wait_for_nodes(server, 4)
         yield server
@@ -56,7 +82,7 @@ def wait_for_nodes(server: RunningServer, count: int) -> None:
 
 def find_parts(client: Client) -> list[dict[str, Any]]:
     """Who computed a product that takes seconds, as BLAS has no integers; it is checked."""
-    a, b = make_matrix(1600, 900, "int64", seed=1), make_matrix(900, 900, "int64", seed=2)
+    a, b = make_matrix(1600, 700, "int64", seed=1), make_matrix(700, 700, "int64", seed=2)
     job = client.submit(a, b)
     status = job.wait()
     assert np.array_equal(job.result(), a @ b)
@@ -65,6 +91,7 @@ def find_parts(client: Client) -> list[dict[str, Any]]:
 
 
 def test_the_devices_of_all_nodes_are_listed(server: RunningServer, tmp_path: Path) -> None:
+    assert server.client.get("/v1/devices").json()["profile"]["measured_at"] == CALIBRATED_AT
     nodes = list_nodes(server)
     assert len({node["id"] for node in nodes}) == 4
     for node in nodes:
@@ -106,7 +133,7 @@ def test_whole_jobs_go_to_the_engine_that_ends_them_first(client: Client) -> Non
 def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(
     cluster: LocalCluster, server: RunningServer, client: Client
 ) -> None:
-    a = make_matrix(1600, 900, "int64", seed=1)
+    a = make_matrix(1200, 700, "int64", seed=1)
 
     def multiply(stored: Matrix, b: Array) -> None:
         job = client.submit(a, stored, priority=1)
@@ -114,7 +141,7 @@ def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(
         assert np.array_equal(job.result(), a @ b)
 
     for seed in (2, 3):
-        b = make_matrix(900, 900, "int64", seed=seed)
+        b = make_matrix(700, 700, "int64", seed=seed)
         stored = client.put(b)
         for _ in range(2):
             multiply(stored, b)
