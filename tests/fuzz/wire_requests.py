@@ -136,7 +136,7 @@ def _miss(source: random.Random, identity: str, matrix: str) -> Request:
             ("DELETE", "/v1/matrices/none", 404),
             ("GET", "/v1/jobs/none?wait_seconds=1", 404),
             ("DELETE", "/v1/jobs/none", 404),
-            ("GET", "/v2", 404),
+            ("GET", "/v3", 404),
             ("PATCH", "/v1/jobs", 405),
             ("GET", "/v1/jobs?limit=0", 422),
             ("GET", "/v1/plan?m=0", 422),
