@@ -34,6 +34,8 @@ _MOST_NODES: Final = 256
 
 
 _DROP_TRIES: Final = 100
+"""Tries to unmap a slab, with a pause after each: five seconds in all; chosen."""
+
 _DROP_PAUSE_SECONDS: Final = 0.05
 
 

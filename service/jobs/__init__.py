@@ -12,7 +12,9 @@ In the order of a job's way:
 4. `operands` are found in the arena, or read into it with their CRC-32 checked on the way. Those
    that the engine reads from their files are looked at again after the product (`mapped`). The
    `result` has memory of its own.
-5. `lane` is the one way to the engine, for jobs and for products in one call (`products`).
+5. `lane` is the one way to the engines, for jobs and for products in one call (`products`): each
+   has a `turn`. With a cluster it asks `estimates` where a product ends first, by the `load` that
+   each engine has; `spread` computes one by parts elsewhere.
 6. While the engine computes, it tells which rows are final, and `storage/draft.py` hands these to
    the disk's writer. Another try begins another file.
 7. The result is published as a matrix: to be fetched, or to be an operand of the next job.

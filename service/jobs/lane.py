@@ -15,27 +15,23 @@ import asyncio
 import heapq
 import itertools
 import logging
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from wavetrim.scheduler.engine.messages import FINAL_TYPES, RunRequest
 from wavetrim.scheduler.planning.placing import Share, choose_shares
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.supervisor import Event
 from wavetrim.service.jobs.estimates import Estimates
+from wavetrim.service.jobs.load import Load
 from wavetrim.service.jobs.spread import Spread
-from wavetrim.service.storage.room import Room, RoomHold
+from wavetrim.service.jobs.turn import Turn, settle
+from wavetrim.service.storage.room import Room
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
 
-SMALL_OPERATIONS: Final = 1e8
-"""A product of at most so many operations is small: milliseconds on any machine."""
-
-AHEAD: Final = 8
-"""So many small products may be with the engine at once."""
 
 NODE_RUNS: Final = 2
 """Products that a node may have at once: the operands of one travel while another is computed."""
@@ -45,61 +41,6 @@ LOOK_AHEAD: Final = 32
 
 STOP_GRACE_SECONDS: Final = 5.0
 """How long the engine may take to stop a product before it is killed."""
-
-
-class Turn:
-    """One product's way through the lane.
-
-    Attributes:
-        request: The product.
-        rooms: The memory that it lies in.
-        final: Becomes the engine's final message; "cancelled" if it was given up before its turn.
-        begun: Becomes done when the product is sent to the engine, or given up.
-        waited_seconds: How long it has waited for that.
-        is_urgent: Whether it may keep several engines from products that wait.
-        is_estimated: Whether a thread finds out what the engines would take.
-        cancel: Asks the engines that have it to stop.
-        restart_engines: Ends them by force.
-    """
-
-    __slots__ = (
-        "_entered", "begun", "cancel", "final", "holds", "is_estimated", "is_small", "is_urgent",
-        "on_event", "request", "restart_engines", "rooms", "waited_seconds",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        request: RunRequest,
-        rooms: Sequence[Room],
-        on_event: Callable[[Event], None] | None,
-        *,
-        is_urgent: bool = False,
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        self.request = request
-        self.rooms = rooms
-        self.holds: list[RoomHold] = []
-        self._entered = time.perf_counter()
-        self.waited_seconds = 0.0
-        self.on_event = on_event
-        self.final: asyncio.Future[Event] = loop.create_future()
-        self.begun: asyncio.Future[None] = loop.create_future()
-        operations = 2 * request.out.rows * request.out.columns * request.a.columns
-        self.is_small = operations <= SMALL_OPERATIONS
-        self.is_urgent = is_urgent
-        self.is_estimated = False
-        self.cancel: Callable[[], None] = _do_nothing
-        self.restart_engines: Callable[[str], Awaitable[None]] = _end_nothing
-
-    @property
-    def rows(self) -> range:
-        """All rows of the product."""
-        return range(self.request.out.rows)
-
-    def begin(self) -> None:
-        """The product is about to be sent, or was given up."""
-        self.waited_seconds = time.perf_counter() - self._entered
-        _settle(self.begun, None)
 
 
 class Lane:
@@ -121,7 +62,7 @@ class Lane:
         self._waiting: list[_Entry] = []
         self._numbers = itertools.count()
         self._running: dict[str, Turn] = {}
-        self._loads: dict[str, _Load] = {self._here.id: _Load()}
+        self._loads: dict[str, Load] = {self._here.id: Load()}
         self._estimating: set[asyncio.Task[None]] = set()
         self.waiting = 0
 
@@ -303,70 +244,19 @@ class Lane:
         for hold in turn.holds:
             hold.release()
         del self._running[turn.request.job]
-        _settle(turn.final, event)
+        settle(turn.final, event)
         self.advance()
 
     def _give_up(self, turn: Turn) -> None:
         self.waiting -= 1
         turn.begin()
-        _settle(turn.final, {"type": "cancelled", "job": turn.request.job})
+        settle(turn.final, {"type": "cancelled", "job": turn.request.job})
 
-    def _find_load(self, engine_id: str) -> "_Load":
-        return self._loads.setdefault(engine_id, _Load())
+    def _find_load(self, engine_id: str) -> Load:
+        return self._loads.setdefault(engine_id, Load())
 
 
 _Entry = tuple[int, float, int, Turn]
-
-
-class _Load:
-    """What one engine has to do.
-
-    Attributes:
-        runs: Its products, and when each should end if it began at once, by the monotonic clock.
-    """
-
-    def __init__(self) -> None:
-        self.runs: dict[str, tuple[Turn, float]] = {}
-        self._large = 0
-
-    def add(self, job: str, turn: Turn, seconds: float) -> bool:
-        """A product was sent to it; tells whether it had nothing else to do."""
-        was_idle = not self.runs
-        self.runs[job] = turn, time.monotonic() + self.find_busy() + seconds
-        self._large += not turn.is_small
-        return was_idle
-
-    def remove(self, job: str) -> None:
-        """A product has ended."""
-        turn, _ = self.runs.pop(job)
-        self._large -= not turn.is_small
-
-    def has_room(self, turn: Turn) -> bool:
-        """Whether this machine's engine may have one more: a few small ones, or a single one."""
-        if not self.runs:
-            return True
-        return turn.is_small and self._large == 0 and len(self.runs) < AHEAD
-
-    def find_busy(self) -> float:
-        """For how many seconds it should be busy: at least a little while it has something."""
-        if not self.runs:
-            return 0.0
-        last = max(end for _, end in self.runs.values())
-        return max(1e-3, last - time.monotonic())
-
-
-def _do_nothing() -> None:
-    """No engine has the product."""
-
-
-async def _end_nothing(_reason: str) -> None:
-    """No engine has the product."""
-
-
-def _settle(future: asyncio.Future[Any], result: Any) -> None:
-    """Give a future its result, unless who waited for it was cancelled."""
-    if not future.done():
-        future.set_result(result)
 
 
 def describe_timeout(limit_seconds: float, *, has_gpu: bool, job: str) -> Event:

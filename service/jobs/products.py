@@ -14,7 +14,8 @@ from starlette.requests import ClientDisconnect
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, JobFailed, QueueFull
-from wavetrim.service.jobs.lane import Lane, Turn, describe_timeout
+from wavetrim.service.jobs.lane import Lane, describe_timeout
+from wavetrim.service.jobs.turn import Turn
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.room import Room

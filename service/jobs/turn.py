@@ -1,0 +1,82 @@
+"""One product's way through the lane."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.service.engine.supervisor import Event
+from wavetrim.service.storage.room import Room, RoomHold
+
+SMALL_OPERATIONS: Final = 1e8
+"""A product of at most so many operations is small: milliseconds on any machine."""
+
+
+class Turn:
+    """One product's way through the lane.
+
+    Attributes:
+        request: The product.
+        rooms: The memory that it lies in.
+        final: Becomes the engine's final message; "cancelled" if it was given up before its turn.
+        begun: Becomes done when the product is sent to the engine, or given up.
+        waited_seconds: How long it has waited for that.
+        is_urgent: Whether it may keep several engines from products that wait.
+        is_estimated: Whether a thread finds out what the engines would take.
+        cancel: Asks the engines that have it to stop.
+        restart_engines: Ends them by force.
+    """
+
+    __slots__ = (
+        "_entered", "begun", "cancel", "final", "holds", "is_estimated", "is_small", "is_urgent",
+        "on_event", "request", "restart_engines", "rooms", "waited_seconds",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        request: RunRequest,
+        rooms: Sequence[Room],
+        on_event: Callable[[Event], None] | None,
+        *,
+        is_urgent: bool = False,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.request = request
+        self.rooms = rooms
+        self.holds: list[RoomHold] = []
+        self._entered = time.perf_counter()
+        self.waited_seconds = 0.0
+        self.on_event = on_event
+        self.final: asyncio.Future[Event] = loop.create_future()
+        self.begun: asyncio.Future[None] = loop.create_future()
+        operations = 2 * request.out.rows * request.out.columns * request.a.columns
+        self.is_small = operations <= SMALL_OPERATIONS
+        self.is_urgent = is_urgent
+        self.is_estimated = False
+        self.cancel: Callable[[], None] = _do_nothing
+        self.restart_engines: Callable[[str], Awaitable[None]] = _end_nothing
+
+    @property
+    def rows(self) -> range:
+        """All rows of the product."""
+        return range(self.request.out.rows)
+
+    def begin(self) -> None:
+        """The product is about to be sent, or was given up."""
+        self.waited_seconds = time.perf_counter() - self._entered
+        settle(self.begun, None)
+
+
+def _do_nothing() -> None:
+    """No engine has the product."""
+
+
+async def _end_nothing(_reason: str) -> None:
+    """No engine has the product."""
+
+
+def settle(future: asyncio.Future[Any], result: Any) -> None:
+    """Give a future its result, unless who waited for it was cancelled."""
+    if not future.done():
+        future.set_result(result)
