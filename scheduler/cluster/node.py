@@ -139,6 +139,7 @@ class NodeEngine:
         )
         self._plans = PlanCache()
         self._kept: dict[str, Matrix] = {}
+        self._filled: dict[str, int] = {}
         self._cancelled: set[str] = set()
         self._lock = threading.Lock()
 
@@ -179,16 +180,22 @@ class NodeEngine:
             block: The rows.
         """
         with self._lock:
-            kept = self._kept.get(name)
-            if kept is None or kept.shape != shape:
-                kept = self._kept[name] = self._make(shape, block.dtype.name)
+            if start_row == 0:
+                self._kept[name] = self._make(shape, block.dtype.name)
+                self._filled[name] = 0
+            if self._filled.get(name) != start_row:
+                raise OperandGone(f"operand {name} is not here: the engine has begun anew")
+            kept = self._kept[name]
         kept[start_row : start_row + len(block)] = block
+        with self._lock:
+            self._filled[name] = start_row + len(block)
 
     @ray.method(concurrency_group="control")
     def forget(self, name: str) -> None:
         """Give back the memory of an operand."""
         with self._lock:
             self._kept.pop(name, None)
+            self._filled.pop(name, None)
 
     def multiply(
         self, request: BlockRequest, a: Matrix, c: Matrix | None, *_parts_of_b: None
@@ -235,9 +242,10 @@ class NodeEngine:
 
     def _find_kept(self, name: str) -> Matrix:
         with self._lock:
-            if name not in self._kept:
+            kept = self._kept.get(name)
+            if kept is None or self._filled[name] != len(kept):
                 raise OperandGone(f"operand {name} is not here: the engine has begun anew")
-            return self._kept[name]
+            return kept
 
     def _multiply(
         self, request: BlockRequest, a: Matrix, b: Matrix, c: Matrix | None

@@ -182,9 +182,10 @@ class NodeProduct:
             while True:
                 with resident.sending:
                     was_there = resident.is_there
-                    kept = [] if was_there else self._send_b(name)
+                    if not was_there:
+                        resident.sent = self._send_b(name)
                     resident.is_there = True
-                events = self._run_blocks(name, kept)
+                events = self._run_blocks(name, resident.sent)
                 if not was_there or events[-1].get("kind") != GONE:
                     return events
                 resident.is_there = False  # the engine has begun anew

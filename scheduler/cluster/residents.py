@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 RESIDENT_SHARE: Final = 0.25
 """Of a node's memory that kept operands may take; chosen."""
@@ -23,12 +23,14 @@ class Resident:
     Attributes:
         size_bytes: Its size.
         is_there: Whether all of it has been sent.
+        sent: What tells that it has come: products wait for it, whoever sent it.
         users: Products that use it.
         sending: Held by the one that sends it, so that others wait for it.
     """
 
     size_bytes: int
     is_there: bool = False
+    sent: list[Any] = field(default_factory=list)
     users: int = 0
     sending: threading.Lock = field(default_factory=threading.Lock)
 

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 _MOST_LOSSES: Final = 32
 """Nodes that a product may lose before it fails."""
 
-_NODE_FAILURES: Final = frozenset({"node", "engine", "memory", "device", "internal"})
+_NODE_FAILURES: Final = frozenset({"node", "engine", "gone", "memory", "device", "internal"})
 """Kinds of failure of a node that another engine may not have."""
 
 
