@@ -14,6 +14,7 @@ def take_turns(
     rounds: int,
     *,
     least: int = 0,
+    seed: str = "",
     until: float = math.inf,
     latest: float = math.inf,
 ) -> Iterator[tuple[int, Side]]:
@@ -25,6 +26,8 @@ def take_turns(
         sides: Baselines, or whatever takes turns.
         rounds: Rounds, if there is time.
         least: Rounds that take place even after `until`.
+        seed: Of the orders. With few rounds a side often follows the same one; so contests have
+            different seeds.
         until: Value of time.perf_counter() after which no other round begins.
         latest: Likewise, after which only the first one does.
 
@@ -38,7 +41,7 @@ def take_turns(
             return
         first = turn % len(known)
         others = known[:first] + known[first + 1 :]
-        random.Random(turn).shuffle(others)
+        random.Random(f"{seed} {turn}").shuffle(others)
         for side in (known[first], *others):
             yield turn, side
 

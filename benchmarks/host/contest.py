@@ -106,7 +106,8 @@ class HostContest:
         return HostScore(seconds, [] if baseline.warms_up else [seconds])
 
     def _take_turns(self, scores: dict[Baseline, HostScore], until: float, refuse: Refuse) -> None:
-        for turn, baseline in take_turns(scores, max((one.turns for one in scores), default=0)):
+        rounds = max((one.turns for one in scores), default=0)
+        for turn, baseline in take_turns(scores, rounds, seed=str(self._operands.problem)):
             score = scores.get(baseline)
             taken = len(score.seconds) if score else 0
             if score is None or turn < taken or taken >= min(baseline.turns, score.most_turns):

@@ -1,16 +1,19 @@
 """Measures the profile of this machine: the CPU's line, the links, the kernels' times."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.scheduler.calibration.contention import measure_shares
 from wavetrim.scheduler.calibration.cpu import measure_cpu
 from wavetrim.scheduler.calibration.kernels import Report, measure_kernels
 from wavetrim.scheduler.calibration.links import (
     PipelineProfile,
+    measure_call,
     measure_fill,
     measure_link,
     measure_step,
@@ -34,8 +37,8 @@ _LINK_SHARE: Final = 0.1
 CALIBRATION_SECONDS: Final = 20.0
 """Time of a calibration; chosen. CPU and links come first, and kernels take the rest."""
 
-_FILLS_SECONDS: Final = 3.0
-"""Part of it for `measure_fills`: five products of a quarter second for each kind of memory."""
+_LATENCIES_SECONDS: Final = 4.0
+"""Part of it for `measure_latencies`: 14 products of about a quarter second."""
 
 _LEAST_KERNEL_SECONDS: Final = 5.0
 """Least time for kernels, the likely winners first, if all else takes long; chosen."""
@@ -53,7 +56,7 @@ def calibrate(
         report: Called with what is being measured.
     """
     stamp = datetime.now(UTC).isoformat(timespec="seconds")
-    until = time.perf_counter() + CALIBRATION_SECONDS - _FILLS_SECONDS
+    until = time.perf_counter() + CALIBRATION_SECONDS - _LATENCIES_SECONDS
     info = executor.devices[0] if executor.devices else None
     tell = report or (lambda _what, _share: None)
     tell("CPU", 0.0)
@@ -82,10 +85,7 @@ def calibrate(
         )  # fmt: skip
         profile = replace(profile, device=info.name, cpu=cpu, gpu=gpu, links=links)
         profile = replace(profile, kernels=kernels)
-        profile = complete_kernels(profile)
-        step_seconds = measure_step(PipelineProfile(executor.pipeline, profile))
-        links = tuple(_separate_step(link, step_seconds) for link in links)
-        profile = measure_fills(executor, replace(profile, links=links))
+        profile = measure_latencies(executor.pipeline, complete_kernels(profile))
     if directory is not None:
         store_profile(profile, directory)
     tell("done", 1.0)
@@ -110,18 +110,19 @@ def measure_links(
     return replace(cpu, beside_gpu=shares), links
 
 
-def measure_fills(executor: Executor, profile: MachineProfile) -> MachineProfile:
-    """The profile with the measured `fill_seconds` of its links."""
-    pipeline = executor.pipeline
-    assert pipeline is not None, "links are measured where there is a GPU"
-    links = tuple(
-        replace(link, fill_seconds=measure_fill(PipelineProfile(pipeline, profile), link.memory))
-        for link in profile.links
+def measure_latencies(pipeline: GpuPipeline, profile: MachineProfile) -> MachineProfile:
+    """The profile with the time that each step, call and first copy costs beyond the rates."""
+
+    def set_links(find: Callable[[LinkModel], LinkModel]) -> PipelineProfile:
+        links = tuple(map(find, measured.profile.links))
+        return PipelineProfile(pipeline, replace(measured.profile, links=links))
+
+    measured = PipelineProfile(pipeline, profile)
+    step_seconds = measure_step(measured)
+    measured = set_links(lambda link: replace(link, step_seconds=step_seconds))
+    measured = set_links(
+        lambda link: replace(link, call_seconds=measure_call(measured, link.memory))
     )
-    return replace(profile, links=links)
-
-
-def _separate_step(link: LinkModel, step_seconds: float) -> LinkModel:
-    """The link with the cost of a step, which the measured cost of a call includes once."""
-    call_seconds = max(0.0, link.call_seconds - step_seconds)
-    return replace(link, call_seconds=call_seconds, step_seconds=step_seconds)
+    return set_links(
+        lambda link: replace(link, fill_seconds=measure_fill(measured, link.memory))
+    ).profile

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.kernels.catalog import KernelSpec, find_kernel
-from wavetrim.kernels.pipeline.cuts import plan_steps
+from wavetrim.kernels.pipeline.cuts import take_whole
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.timing.links import measure_transfers
@@ -38,7 +38,7 @@ _FILL_SECONDS: Final = 0.15
 """Sizes, runs and times of the measurements."""
 
 _TINY: Final = 64
-_KERNEL_BOUND: Final = 8192, 4096, 4096
+_STEPS: Final = 16
 _MIDDLING: Final = (
     GemmProblem(256, 4096, 4096),
     GemmProblem(2048, 2048, 2048),
@@ -84,9 +84,7 @@ class _Rates:
 def measure_link(
     measured: PipelineProfile, memory: Memory, *, device_index: int, source: str
 ) -> LinkModel:
-    """A link, staging included. The cost of a call still includes that of one step.
-
-    The fixed cost of a call is the time of a tiny product.
+    """The rates of a link, staging included. Calls and steps take no time yet.
 
     Args:
         measured: The pipeline.
@@ -99,7 +97,7 @@ def measure_link(
         memory=memory,
         in_gbytes_per_second=rates.inwards / 1e9,
         out_gbytes_per_second=rates.outwards / 1e9,
-        call_seconds=_time_pipeline(measured, memory, _TINY, _TINY, _TINY),
+        call_seconds=0.0,
         source=source,
         copy_seconds=COPY_SECONDS[memory],
         together=rates.together,
@@ -156,17 +154,39 @@ def _shape_both(side: int) -> tuple[int, int, int]:
 
 
 def measure_step(measured: PipelineProfile) -> float:
-    """Time to enqueue a step: that of a product of many steps beyond its schedule, divided by them.
+    """Time to enqueue a step: that of many tiny steps beyond the same product in one step.
 
-    The product lies in page-locked memory and is bound by its kernels; times of kernels and link
-    are known by then. The link's cost of a call includes one step.
+    The product lies in page-locked memory, and its copies and kernels take less than that.
     """
-    problem, spec = GemmProblem(*_KERNEL_BOUND, memory="pinned"), find_kernel("cublas", "float32")
-    curve = measured.build_curve(spec, problem)
-    steps = len(plan_steps(curve.problem, curve.rates, curve.memory_bytes).steps)
-    seconds = _time_pipeline(measured, "pinned", problem.m, problem.n, problem.k)
-    step_seconds = (seconds - curve.seconds(problem.m)) / max(1, steps - 1)
-    return min(max(step_seconds, 0.0), curve.rates.call_seconds)
+    spec = find_kernel("cublas", "float32")
+    problem = GemmProblem(_STEPS * spec.tile.m, _TINY, _TINY, memory="pinned")
+    one_step = take_whole(measured.build_curve(spec, problem).problem)
+    rows = spec.tile.m
+    many_steps = replace(one_step, first_rows=rows, panel_rows=rows, last_rows=rows)
+    more, less = (
+        repeat(
+            prepare_copies(measured, "pinned", problem.m, problem.n, problem.k, cut=cut),
+            _LINK_SECONDS,
+        )
+        for cut in (many_steps, one_step)
+    )
+    return max(0.0, more - less) / (_STEPS - 1)
+
+
+def measure_call(measured: PipelineProfile, memory: Memory) -> float:
+    """Time of a product before its first step: that of a tiny product beyond its schedule.
+
+    As between other work, so threads are asleep when the product begins.
+
+    Args:
+        measured: The pipeline, with a profile by which a call takes no time.
+        memory: The kind of host memory.
+    """
+    spec = find_kernel("cublas", "float32")
+    curve = measured.build_curve(spec, GemmProblem(_TINY, _TINY, _TINY, memory=memory))
+    copies = prepare_copies(measured, memory, _TINY, _TINY, _TINY)
+    seconds = repeat(copies, _LINK_SECONDS, rest_seconds=REST_SECONDS)
+    return max(0.0, seconds - curve.seconds(_TINY))
 
 
 def measure_fill(measured: PipelineProfile, memory: Memory) -> float:
@@ -196,6 +216,7 @@ def prepare_copies(
     k: int,
     *,
     spec: KernelSpec | None = None,
+    cut: Cut | None = None,
     copiers: int | None = None,
     begun: Callable[[], None] | None = None,
 ) -> Callable[[], float]:
@@ -210,16 +231,17 @@ def prepare_copies(
         n: Columns of C.
         k: Columns of A.
         spec: The kernel; None for cuBLAS.
+        cut: How it is cut into steps; None for the fastest schedule by the profile.
         copiers: Threads of each staged copy; None for all.
         begun: Called when the first copies of a product are under way.
     """
     kernel = spec or find_kernel("cublas", "float32")
-    cut = measured.find_cut(kernel, GemmProblem(m, n, k, kernel.dtype, memory=memory))
+    steps = cut or measured.find_cut(kernel, GemmProblem(m, n, k, kernel.dtype, memory=memory))
     a, b, c = (_make_matrix(memory, *shape, kernel.dtype) for shape in ((m, k), (k, n), (m, n)))
 
     def measure() -> float:
         start = time.perf_counter()
-        measured.pipeline.multiply(kernel, a, b, c, cut=cut, copiers=copiers, begun=begun)
+        measured.pipeline.multiply(kernel, a, b, c, cut=steps, copiers=copiers, begun=begun)
         return time.perf_counter() - start
 
     awake = time.perf_counter() + _WAKE_SECONDS

@@ -23,11 +23,14 @@ ENVIRONMENT = {
 class LocalCluster:
     """Nodes that join and are killed.
 
+    Args:
+        profile_dir: Folder of the nodes' calibrations; None for that of the user.
+
     Attributes:
         address: What `WAVETRIM_RAY_ADDRESS` is to be.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, profile_dir: Path | None = None) -> None:
         from ray.cluster_utils import Cluster
 
         self._cluster = Cluster(
@@ -38,12 +41,15 @@ class LocalCluster:
         )  # fmt: skip
         self.address: str = self._cluster.address
         self.nodes: list[Any] = []
+        self._variables = {"WAVETRIM_CPU_THREADS": "1"}
+        if profile_dir is not None:
+            self._variables["WAVETRIM_PROFILE_DIR"] = str(profile_dir)
 
     def add_node(self) -> Any:
         """A node joins."""
         node = self._cluster.add_node(
             num_cpus=1, resources={"wavetrim": 1}, object_store_memory=STORE_BYTES,
-            env_vars={"WAVETRIM_CPU_THREADS": "1"},
+            env_vars=self._variables,
         )  # fmt: skip
         self.nodes.append(node)
         return node
@@ -75,12 +81,12 @@ def _read_title(pid: int) -> str:
 
 
 @contextmanager
-def start_cluster(nodes: int) -> Iterator[LocalCluster]:
+def start_cluster(nodes: int, *, profile_dir: Path | None = None) -> Iterator[LocalCluster]:
     """A cluster that is closed at the end; until then its token is in the environment."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
-        cluster = LocalCluster()
+        cluster = LocalCluster(profile_dir)
         try:
             for _ in range(nodes):
                 cluster.add_node()

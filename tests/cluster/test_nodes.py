@@ -30,19 +30,21 @@ KILLS = int(os.environ.get("WAVETRIM_NODE_KILLS", "4"))
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with start_cluster(4) as cluster:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    profiles = tmp_path_factory.mktemp("profiles")
+    store_profile_of(profiles, gflops=0.2)
+    with start_cluster(4, profile_dir=profiles) as cluster:
         yield cluster
 
 
-def store_slow_profile(folder: Path) -> None:
-    """A calibration by which this machine's CPU is slow, so that nodes are asked to compute.
+def store_profile_of(folder: Path, *, gflops: float) -> None:
+    """A calibration by which the CPU is slow, so that several nodes are asked to compute.
 
     All of them are on one machine: by what is measured the way to a node may not pay on a busy one.
     """
     profile = find_profile("cpu", devices=(), directory=None, cpu_threads=1)
     rates = tuple(
-        replace(rate, gflops=0.01, element_seconds=0.0, narrow_seconds=0.0)
+        replace(rate, gflops=gflops, element_seconds=0.0, narrow_seconds=0.0)
         for rate in profile.cpu.rates
     )
     store_profile(
@@ -59,7 +61,7 @@ def store_slow_profile(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def server(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("head") / "data"
-    store_slow_profile(folder / "profiles")
+    store_profile_of(folder / "profiles", gflops=0.01)
     with RunningServer(folder, ray_address=cluster.address, stall_seconds=10) as server:
         wait_for_nodes(server, 4)
         yield server
