@@ -5,6 +5,7 @@ For other events the driver's own wait keeps a core busy. So a wait polls and na
 """
 
 import time
+from ctypes import addressof, c_void_p
 from functools import cache
 from typing import Any, Final
 
@@ -16,10 +17,17 @@ _KEPT_EVENTS: Final = 1024
 
 
 class EventPool:
-    """Events, reused by one product after the other: creating one takes longer than recording."""
+    """Events, reused by one product after the other: creating one takes longer than recording.
 
-    def __init__(self) -> None:
+    Args:
+        timed: Whether the time between two of them can be read. Such events delay a stream by some
+            microseconds each (H200).
+    """
+
+    def __init__(self, *, timed: bool = True) -> None:
+        self._timed = timed
         self._events: list[Any] = []
+        self._handles: Any = (c_void_p * 0)()
         self._taken = 0
 
     def take(self) -> Any:
@@ -27,14 +35,29 @@ class EventPool:
         if self._taken == len(self._events):
             from cupy.cuda import Event
 
-            self._events.append(Event())
+            self._events.append(Event(disable_timing=not self._timed))
         event = self._events[self._taken]
         self._taken += 1
         return event
 
+    def reserve(self, count: int) -> int:
+        """Address of an array of the driver's handles of at least `count` events.
+
+        These are all events of the pool, so none may be taken at the same time.
+        """
+        if len(self._handles) < count:
+            taken, self._taken = self._taken, len(self._events)
+            while len(self._events) < count:
+                self.take()
+            self._taken = taken
+            self._handles = (c_void_p * len(self._events))(*(one.ptr for one in self._events))
+        return addressof(self._handles)
+
     def reclaim(self) -> None:
         """Make all events available again. No stream may record or wait for any of them."""
-        del self._events[_KEPT_EVENTS:]
+        if len(self._events) > _KEPT_EVENTS:
+            del self._events[_KEPT_EVENTS:]
+            self._handles = (c_void_p * 0)()
         self._taken = 0
 
 

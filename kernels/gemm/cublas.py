@@ -1,5 +1,7 @@
 """Products by cuBLAS on the current device and stream."""
 
+import ctypes
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,7 +14,7 @@ from wavetrim.kernels.errors import DeviceFailure, DeviceUnavailable, OperandErr
 from wavetrim.kernels.gemm.launch import count_sms
 from wavetrim.kernels.gemm.operands import Product
 from wavetrim.kernels.gemm.partitions import hold_stream
-from wavetrim.kernels.gemm.prepared import PreparedLaunch
+from wavetrim.kernels.gemm.prepared import Command, CommandKind, PreparedLaunch
 
 _MOST: Final = 2**31 - 1  # its sizes are 32 bits wide
 _FAILED: Final = "EXECUTION_FAILED"
@@ -38,6 +40,7 @@ class CublasCall:
         factors: α and β in memory, where cuBLAS reads them at each call.
         sms: Limit of multiprocessors; None for all.
         sms_quantum: Granularity of the limit.
+        words: `arguments` in memory, for a command buffer.
     """
 
     label: str
@@ -47,6 +50,14 @@ class CublasCall:
     factors: NDArray[Any]
     sms: int | None
     sms_quantum: int
+    words: NDArray[np.int64]
+
+    @property
+    def command(self) -> Command | None:
+        """As `Call` says: its word is the address of the arguments, as integers of 64 bits."""
+        if self.sms is not None:
+            return None
+        return Command(CommandKind.MULTIPLY, (self.words.ctypes.data,))
 
     def enqueue(self, stream: int) -> None:  # noqa: ARG002 -- CuPy gives the handle its current one
         """As `Call` says.
@@ -65,6 +76,18 @@ class CublasCall:
         except self.library.CUBLASError as error:
             poisoned = _FAILED in str(error)
             raise DeviceFailure(f"{self.label}: {error}", poisoned=poisoned) from error
+
+
+def find_gemm_address() -> int | None:
+    """Address of cublasGemmEx in the library that CuPy has loaded; None if it is not found."""
+    from cupy.cuda import cublas, device
+
+    major = cublas.getVersion(device.get_cublas_handle()) // 10_000
+    try:
+        library = ctypes.CDLL(f"libcublas.so.{major}", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+    except OSError:
+        return None
+    return ctypes.cast(library.cublasGemmEx, ctypes.c_void_p).value
 
 
 def prepare_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -> PreparedLaunch:
@@ -104,6 +127,6 @@ def prepare_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -
     held = None if sms is None or sms == count_sms() else sms
     call = CublasCall(
         *(spec.label, cublas, device.get_cublas_handle, arguments, factors),
-        *(held, spec.sms_quantum),
+        *(held, spec.sms_quantum, np.array(arguments, np.int64)),
     )
     return PreparedLaunch(spec.label, (call,))

@@ -68,10 +68,17 @@ class Workspace:
         flags = self._flags.ptr + number % FLAG_SETS * set_bytes
         return Partials(self._sums.ptr, flags, None, (self._sums, self._flags))
 
+    @property
+    def clearing(self) -> DriverCall | None:
+        """Sets all flags to 0, before the first launch of a product and after each FLAG_SETS."""
+        if self._flags is None:
+            return None
+        return prepare_clearing(self._flags.ptr, self._flags_bytes)
+
     def clear(self, stream: int) -> None:
-        """Set all flags to 0: before a product's first launch and after each FLAG_SETS launches."""
-        if self._flags is not None:
-            prepare_clearing(self._flags.ptr, self._flags_bytes).enqueue(stream)
+        """Enqueue `clearing`."""
+        if (clearing := self.clearing) is not None:
+            clearing.enqueue(stream)
 
     def free(self) -> None:
         """Release the memory; it is freed when no launch uses it."""

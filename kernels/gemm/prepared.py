@@ -1,22 +1,47 @@
 """Prepared launches: made once, enqueued any number of times.
 
 A prepared launch holds function, grid, arguments in memory, tensor maps and factors, so that one
-driver call enqueues it.
+driver call enqueues it. The same call can be a command of a command buffer
+(pipeline/command_buffer.py), which C submits.
 """
 
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from enum import IntEnum
+from typing import Any, NamedTuple, NoReturn, Protocol
 
-from wavetrim.kernels.errors import DeviceFailure, is_poisoning
+from wavetrim.kernels.errors import DeviceFailure, is_poisoning, list_cuda_errors
 
 _bound = threading.local()
 
 
+class CommandKind(IntEnum):
+    """Kinds of commands, as in kernels/transfer/native/commands.c."""
+
+    LAUNCH = 0
+    CLEAR = 1
+    MULTIPLY = 2
+    COPY_IN = 3
+    COPY_OUT = 4
+    RECORD = 5
+    WAIT = 6
+
+
+class Command(NamedTuple):
+    """An operation of a stream as numbers, which C submits."""
+
+    kind: CommandKind
+    words: tuple[int, ...]
+
+
 class Call(Protocol):
     """One operation of a stream."""
+
+    @property
+    def command(self) -> Command | None:
+        """The same for a command buffer, whose memory the call keeps alive; None if it has none."""
 
     def enqueue(self, stream: int) -> None:
         """Enqueue the operation.
@@ -35,12 +60,14 @@ class DriverCall:
         before: Arguments before the stream.
         after: Arguments after the stream.
         memory: Host or device memory that the arguments point to, kept alive.
+        command: The same for a command buffer.
     """
 
     function: Callable[..., object]
     before: tuple[int, ...]
     after: tuple[int, ...] = ()
     memory: object = None
+    command: Command | None = None
 
     def enqueue(self, stream: int) -> None:
         """As `Call` says."""
@@ -123,12 +150,14 @@ def prepare_kernel(
     from cupy.cuda import driver
 
     x, y, z = (*block, 1, 1)[:3]
-    arguments = pack_arguments(values)
+    arguments, address = pack_arguments(values), int(function.kernel.ptr)
+    words = address, blocks, x, y, z, shared_bytes, arguments.address
     return DriverCall(
         driver.launchKernel,
-        (function.kernel.ptr, blocks, 1, 1, x, y, z, shared_bytes),
+        (address, blocks, 1, 1, x, y, z, shared_bytes),
         (arguments.address, 0),
         (arguments.memory, function, memory),
+        Command(CommandKind.LAUNCH, words),
     )
 
 
@@ -136,7 +165,8 @@ def prepare_clearing(pointer: int, size_bytes: int) -> DriverCall:
     """Prepare a call that sets device memory to 0."""
     from cupy.cuda import runtime
 
-    return DriverCall(runtime.memsetAsync, (pointer, 0, size_bytes))
+    command = Command(CommandKind.CLEAR, (pointer, size_bytes))
+    return DriverCall(runtime.memsetAsync, (pointer, 0, size_bytes), command=command)
 
 
 def bind_context() -> None:
@@ -157,9 +187,6 @@ def bind_context() -> None:
 
 def raise_failure(label: str, error: Exception) -> NoReturn:
     """Raise a CUDA error as `DeviceFailure`, and any other error as it is."""
-    from cupy.cuda.driver import CUDADriverError
-    from cupy.cuda.runtime import CUDARuntimeError
-
-    if not isinstance(error, CUDADriverError | CUDARuntimeError):
+    if not isinstance(error, list_cuda_errors()):
         raise error
     raise DeviceFailure(f"{label}: {error}", poisoned=is_poisoning(error)) from error

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wavetrim.kernels.errors import DeviceFailure, OperandError
+from wavetrim.kernels.pipeline.command_buffer import CommandBuffer
 from wavetrim.kernels.pipeline.launch_cache import LaunchCache
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.places import PlacedStep, place_steps
@@ -26,6 +27,7 @@ class DeviceArena:
 
     Attributes:
         launches: Cache of prepared launches, valid while the memory stays.
+        commands: Cache of command buffers, likewise, which the pipeline fills.
     """
 
     def __init__(self, gpu_memory_bytes: int | None, *, cache_dir: Path) -> None:
@@ -33,6 +35,7 @@ class DeviceArena:
         self._memory: Any = None
         self._placed: dict[tuple[PanelProblem, Cut], tuple[PlacedStep, ...]] = {}
         self.launches = LaunchCache(cache_dir)
+        self.commands: dict[tuple[object, ...], CommandBuffer | None] = {}
 
     @property
     def size_bytes(self) -> int:
@@ -57,6 +60,7 @@ class DeviceArena:
     def _forget(self) -> None:
         self._placed.clear()
         self.launches.clear()
+        self.commands.clear()
 
     def _find_limit(self) -> int:
         """Limit in bytes. Without one, the device's memory: asked once, because that is slow."""

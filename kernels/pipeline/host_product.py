@@ -1,4 +1,4 @@
-"""A product whose operands are in host memory, and the parts of operands to copy."""
+"""A product whose operands are in host memory, the parts of operands to copy, and its times."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,6 +10,22 @@ from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.transfer.pinned import Matrix, find_address, is_locked
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTimings:
+    """Times of one product on the device, by CUDA events.
+
+    Attributes:
+        kernel_seconds: Kernels, summed over the steps; None if it was not timed.
+        transfer_seconds: Transfers both ways, likewise; they overlap kernels and each other.
+        gpu_seconds: From the start of the first transfer to the end of the last; if it was not
+            timed, from the call to its end.
+    """
+
+    kernel_seconds: float | None
+    transfer_seconds: float | None
+    gpu_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +62,12 @@ class HostProduct:
     copiers: int | None = None
     begun: Callable[[], None] | None = None
     final: Callable[[range], None] | None = None
+    timed: bool = False
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody is told of its rows as they arrive, or may cancel it."""
+        return any((self.progress, self.cancelled, self.begun, self.final))
 
     @property
     def total_bytes(self) -> int:

@@ -1,11 +1,12 @@
 """The launch cache: prepared launches of steps, for products that repeat them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from wavetrim.kernels.gemm.operands import Product
 from wavetrim.kernels.gemm.partials import FLAG_SETS, Workspace
-from wavetrim.kernels.gemm.prepared import PreparedLaunch
+from wavetrim.kernels.gemm.prepared import Call, PreparedLaunch
 from wavetrim.kernels.gemm.resident import prepare_product
 from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.places import PlacedStep
@@ -79,14 +80,42 @@ class LaunchCache:
         Raises:
             KernelsError: As for `prepare_product` and `PreparedLaunch.enqueue`.
         """
+        launch = self._find(options, number, placed, recurs=recurs)
+        if number % FLAG_SETS == 0 and options.spec.splits_tail:
+            self._workspace.clear(stream)
+        launch.enqueue(stream)
+
+    def list_calls(
+        self, product: HostProduct, steps: Sequence[PlacedStep]
+    ) -> list[tuple[Call, ...]] | None:
+        """The calls of each step's launch, for any number of products; None if one does not last.
+
+        Raises:
+            KernelsError: As for `prepare_product`.
+        """
+        options = self.find_options(product)
+        launches = [
+            self._find(options, number, placed, recurs=True) for number, placed in enumerate(steps)
+        ]
+        if not all(launch.lasting for launch in launches):
+            return None
+        calls: list[tuple[Call, ...]] = [launch.calls for launch in launches]
+        clearing = self._workspace.clearing if options.spec.splits_tail else None
+        for number in range(0, len(calls) if clearing else 0, FLAG_SETS):
+            assert clearing is not None, "the range is empty without"
+            calls[number] = (clearing, *calls[number])
+        return calls
+
+    def _find(
+        self, options: LaunchOptions, number: int, placed: PlacedStep, *, recurs: bool
+    ) -> PreparedLaunch:
+        """The prepared launch of a step."""
         launch = self._kept.get((placed, options))
         if launch is None:
             launch = options.prepare(number, placed, self._cache_dir, self._workspace)
             if recurs and launch.lasting:
                 self._kept[placed, options] = launch
-        if number % FLAG_SETS == 0 and options.spec.splits_tail:
-            self._workspace.clear(stream)
-        launch.enqueue(stream)
+        return launch
 
     def clear(self) -> None:
         """Drop all launches, and free the memory for partial sums."""

@@ -9,9 +9,9 @@ events order the work on the device.
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -19,33 +19,24 @@ from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.device import find_device
 from wavetrim.kernels.errors import DeviceFailure, is_poisoning, list_cuda_errors
 from wavetrim.kernels.events import EventPool
+from wavetrim.kernels.gemm.prepared import bind_context
 from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.arena import DeviceArena
+from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, record_commands
 from wavetrim.kernels.pipeline.flow import Flow
-from wavetrim.kernels.pipeline.host_product import HostProduct, SharedRows
+from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct, SharedRows
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.kernels.pipeline.submission import Submitter
 from wavetrim.kernels.transfer.host_copies import open_copiers
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.staging import Staging
 from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, SMALL_PRODUCT_BYTES, STAGING_THREADS
 
-
-@dataclass(frozen=True, slots=True)
-class GpuTimings:
-    """Times of one product on the device, by CUDA events.
-
-    Attributes:
-        kernel_seconds: Kernels, summed over the steps.
-        transfer_seconds: Transfers both ways, summed; they overlap kernels and each other.
-        gpu_seconds: From the start of the first transfer to the end of the last.
-    """
-
-    kernel_seconds: float
-    transfer_seconds: float
-    gpu_seconds: float
+_KEPT_BUFFERS: Final = 256
+"""Command buffers kept for later products; chosen."""
 
 
 class GpuPipeline:
@@ -78,6 +69,9 @@ class GpuPipeline:
             self._events = EventPool()
             self._inward = Staging(self._pool, self._events)
             self._outward = Staging(self._pool, self._events)
+            streams = self._inward.stream, self._compute, self._outward.stream
+            bind_context()
+            self._submitter = Submitter(self._pool.library, streams) if self._pool else None
         self._arena = DeviceArena(gpu_memory_bytes, cache_dir=cache_dir)
 
     def multiply(
@@ -97,6 +91,7 @@ class GpuPipeline:
         copiers: int | None = None,
         begun: Callable[[], None] | None = None,
         final: Callable[[range], None] | None = None,
+        timed: bool = False,
     ) -> GpuTimings:
         """C ← αA·B + βC in place. As in BLAS, β = 0 never reads C, and α = 0 neither A nor B.
 
@@ -118,6 +113,8 @@ class GpuPipeline:
                 other work started there does not delay them. Not called without copies.
             final: Called in the calling thread with the rows 0…r of C that have arrived and will
                 not be written again.
+            timed: Whether copies and kernels are timed, which delays them by some microseconds
+                each. Products that are staged or share rows always are.
 
         Raises:
             OperandError: Element types or shapes do not fit, not even one tile fits the memory, or
@@ -130,7 +127,8 @@ class GpuPipeline:
         import cupy
 
         product = HostProduct(
-            *(spec, a, b, c, alpha, beta, progress, cancelled, sms, shared, copiers, begun, final)
+            *(spec, a, b, c, alpha, beta, progress, cancelled, sms, shared, copiers, begun, final),
+            timed=timed,
         )
         product.check()
         if alpha == 0 or c.size == 0:
@@ -139,14 +137,19 @@ class GpuPipeline:
             if progress is not None:
                 progress(len(rows))
             return GpuTimings(0.0, 0.0, 0.0)
-        with self._lock, cupy.cuda.Device(self._device.index):
+        with self._lock:
             try:
-                return self._stream(product, cut)
+                timings = self._submit(product, cut)
+                if timings is None:
+                    with cupy.cuda.Device(self._device.index):
+                        timings = self._stream(product, cut)
             except BaseException as error:
-                failure = self._recover(error)
+                with cupy.cuda.Device(self._device.index):
+                    failure = self._recover(error)
                 if failure is not None:
                     raise failure from error
                 raise
+            return timings
 
     def close(self) -> None:
         """End the threads and free all memory; the pipeline cannot be used afterwards."""
@@ -155,6 +158,8 @@ class GpuPipeline:
         with self._lock, cupy.cuda.Device(self._device.index):
             self._inward.close()
             self._outward.close()
+            if self._submitter is not None:
+                self._submitter.close()
             if self._pool is not None:
                 self._pool.close()
             self._arena.free()
@@ -195,6 +200,48 @@ class GpuPipeline:
         self._inward.finish()
         self._outward.finish()
         return GpuTimings(spans.kernel_seconds, spans.transfer_seconds, spans.gpu_seconds)
+
+    def _submit(self, product: HostProduct, cut: Cut) -> GpuTimings | None:
+        """Compute a product by its command buffer; None if it cannot have one."""
+        submitter = self._submitter
+        if submitter is None or product.shared is not None:
+            return None
+        operands = product.describe_operands()
+        if not all(operand.is_pinned for operand in operands):
+            return None
+        shape = *product.c.shape, product.a.shape[1]
+        key = product.spec, cut, shape, product.sms, product.alpha, product.beta, product.timed
+        commands = self._arena.commands
+        buffer = commands.get(key)
+        if buffer is None:
+            if key in commands:
+                return None
+            if len(commands) >= _KEPT_BUFFERS:
+                commands.clear()
+            buffer = commands[key] = self._record(submitter, product, cut)
+            if buffer is None:
+                return None
+        awake = product.total_bytes <= AWAKE_PRODUCT_BYTES
+        return submitter.run(buffer, product, operands, awake=awake)
+
+    def _record(self, submitter: Submitter, product: HostProduct, cut: Cut) -> CommandBuffer | None:
+        """The command buffer of a product from page-locked memory; None if it cannot have one."""
+        import cupy
+
+        check_sms(product.spec, product.sms, self._device.sm_count)
+        with cupy.cuda.Device(self._device.index), self._compute:
+            bind_context()
+            steps = self._prepare(product, cut, staged=False)
+            calls = self._arena.launches.list_calls(product, steps)
+            if calls is None or (product.spec.source is None and not submitter.has_gemm):
+                return None
+            buffer = record_commands(
+                steps, calls, label=product.spec.label, reads_c=product.beta != 0,
+                timed=product.timed,
+            )  # fmt: skip
+            if buffer is not None:
+                submitter.prepare(buffer, timed=product.timed)
+        return buffer
 
     def _wake_copiers(self, copiers: int | None) -> int:
         """Wake the threads for a product's copies, and return their number."""

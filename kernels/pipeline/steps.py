@@ -139,10 +139,11 @@ def _list_parts(
 def _list_prologue(problem: PanelProblem, rows: range, cut: Cut) -> Iterator[_Part]:
     """The prologue, if all of B fits: some columns along K in steps, then the other columns."""
     columns, depth, nothing = range(problem.n), range(problem.k), range(0)
+    first_columns = range(min(cut.columns, problem.n))
     quantum, loaded = problem.a_quantum, 0
     for some in _divide(problem.k, cut.depth):
         until = min(problem.k, -(-some.stop // quantum) * quantum)
-        yield _Part(rows, columns, range(cut.columns), some, range(loaded, until), leads=True)
+        yield _Part(rows, columns, first_columns, some, range(loaded, until), leads=True)
         loaded = until
     for some in _divide(problem.n, cut.rest_columns, cut.columns):
         yield _Part(rows, columns, some, depth, nothing, leads=True)

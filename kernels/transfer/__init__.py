@@ -1,7 +1,8 @@
 """Copies between host memory and a GPU.
 
 `staging` decides for each copy. *Page-locked* rows the GPU reads and writes itself (`direct`): one
-transfer, no core at work, and never a byte between the rows of a result. `pinned` page-locks
+transfer, no core at work, and never a byte between the rows of a result. A whole product from such
+memory is a list of commands, which C submits (`native/commands.c`). `pinned` page-locks
 matrices. Whether memory is page-locked is asked each time, of CUDA unless `pinned` locked it and it
 still is.
 

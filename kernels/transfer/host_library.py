@@ -1,4 +1,4 @@
-"""The C library of kernels/transfer/native/: copies between the caller's memory and the device."""
+"""The C library of kernels/transfer/native/: copies to and from the device, and command buffers."""
 
 from ctypes import c_int, c_int64, c_uint64, c_void_p
 from pathlib import Path
@@ -12,7 +12,7 @@ _SIZES: Final = (c_int64, c_int64, c_int64)  # rows, columns, bytes of an elemen
 HOST_LIBRARY: Final = Library(
     name="host",
     folder=Path(__file__).parent / "native",
-    source_names=("copies.c", "driver.c", "slabs.c", "stage.c"),
+    source_names=("commands.c", "copies.c", "driver.c", "slabs.c", "stage.c"),
     header_names=("copies.h", "driver.h", "slabs.h"),
     links=("-ldl",),
     otherwise="CUDA itself copies pageable memory, which is slower",
@@ -29,5 +29,7 @@ HOST_LIBRARY: Final = Library(
         "finish_stage": (c_int, (c_void_p,)),
         "abandon_copies": (None, (c_void_p,)),
         "close_stage": (None, (c_void_p,)),
+        "run_commands": (c_int, (c_void_p, c_int64, c_void_p, c_int64, c_int)),
+        "read_spans": (c_int, (c_void_p, c_void_p, c_int64, c_void_p)),
     },
 )

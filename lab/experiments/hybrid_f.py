@@ -114,7 +114,7 @@ def run_plan(executor: Executor, plan: Plan, a: Matrix, b: Matrix) -> Split:
     runs = []
     for _ in range(RUNS + 1):
         c.fill(np.nan)
-        runs.append(executor.run(plan, a, b, c))
+        runs.append(executor.run(plan, a, b, c, timed=True))
     timed = sorted(runs[1:], key=lambda timings: timings.total_seconds)
     passed = verify_product(a, b, None, c).passed
     return Split(plan.f, plan.waves, timed[RUNS // 2], passed)
@@ -158,7 +158,11 @@ def _plot(splits: Sequence[Split], reference: dict[int, SplitSeconds], title: st
     ordered = sorted(splits, key=lambda split: split.f)
     x = tuple(float(split.f) for split in ordered)
     parts = ("kernel", "transfer", "gpu", "cpu", "total")
-    here = _draw_lines(x, [split.timings.as_dict() for split in ordered], parts)
+    times = [
+        {part: seconds or 0.0 for part, seconds in split.timings.as_dict().items()}
+        for split in ordered
+    ]
+    here = _draw_lines(x, times, parts)
     panels = [Panel("measured here", "F, rows on the CPU", "time", here, y_unit="s")]
     if reference:
         x = tuple(map(float, reference))

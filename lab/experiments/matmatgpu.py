@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 
 from wavetrim.kernels.catalog import KernelSpec, find_kernel
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline, GpuTimings
+from wavetrim.kernels.pipeline.host_product import GpuTimings
+from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.lab.experiments.measurement import plot_launches
 from wavetrim.lab.experiments.operands import Matrix, draw_matrix, draw_operands, pad_matrix
@@ -143,7 +144,9 @@ def make_report(
             plot_launches(
                 f"{NAME}: kernel alone, C[{m},{n}] += A[{m},{k}]·B[{k},{n}]",
                 {
-                    f"{one.label} ({one.kernel})": tuple(run.kernel_seconds for run in one.runs)
+                    f"{one.label} ({one.kernel})": tuple(
+                        run.kernel_seconds or 0.0 for run in one.runs
+                    )
                     for one in measured
                 },
             ),
@@ -173,7 +176,7 @@ def _run_kernel(
     runs = []
     for _ in range(RUNS + 1):
         c[...] = before
-        runs.append(pipeline.multiply(spec, a, b, c, cut=cut, beta=1.0))
+        runs.append(pipeline.multiply(spec, a, b, c, cut=cut, beta=1.0, timed=True))
     return tuple(runs[1:])
 
 

@@ -93,7 +93,7 @@ def compute_checked(
     with _sum_beside(check, beside=plan.gpu_rows > 0):
         timings = executor.run(
             plan, a, b, out, alpha=product.alpha, beta=product.beta,
-            progress=progress, cancelled=cancelled, final=final,
+            progress=progress, cancelled=cancelled, final=final, timed=True,
         )  # fmt: skip
     start = time.perf_counter()
     verification = check.compare()

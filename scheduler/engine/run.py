@@ -143,7 +143,7 @@ def run_product(
     else:
         timings = executor.run(
             plan, product.a, product.b, product.out, alpha=product.alpha, beta=product.beta,
-            progress=progress, cancelled=cancelled, final=final,
+            progress=progress, cancelled=cancelled, final=final, timed=request.reports,
         )  # fmt: skip
     return {
         "type": "succeeded",

@@ -5,8 +5,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +20,14 @@ from wavetrim.cpu.products import multiply_alone
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, KernelsError
+from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
 from wavetrim.scheduler.execution.prefault import Prefault
-from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution
+from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution, compute_on_gpu
 from wavetrim.scheduler.execution.watchdog import Watchdog
+from wavetrim.scheduler.model.corrections import Correction
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.curves import find_late_seconds
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
@@ -32,6 +35,8 @@ from wavetrim.scheduler.planning.plan import Plan
 
 Matrix = NDArray[Any]
 
+_Run: TypeAlias = tuple[GpuTimings, float, int]
+"""The GPU part's times, the CPU part's seconds, and the rows that the CPU has computed."""
 
 SMALL_RUNS_NOTED: Final = 8
 """Single-thread products for each that is recorded; chosen. Recording may take longer than one."""
@@ -42,22 +47,22 @@ class Timings:
     """Seconds of one execution.
 
     Attributes:
-        kernel_seconds: Kernels, by CUDA events.
-        transfer_seconds: Copies in and out, by CUDA events; they overlap kernels.
+        kernel_seconds: Kernels, by CUDA events; None if they were not timed.
+        transfer_seconds: Copies in and out, likewise; they overlap kernels.
         gpu_seconds: The GPU part, copies from and to the caller's memory included.
         cpu_seconds: The CPU part.
         total_seconds: From the start of both parts to the end of the longer one.
         f_actual: Rows computed by the CPU: the plan's F, unless the boundary moved.
     """
 
-    kernel_seconds: float
-    transfer_seconds: float
+    kernel_seconds: float | None
+    transfer_seconds: float | None
     gpu_seconds: float
     cpu_seconds: float
     total_seconds: float
     f_actual: int
 
-    def as_dict(self) -> dict[str, float]:
+    def as_dict(self) -> dict[str, float | None]:
         """JSON-ready copy."""
         return {name: getattr(self, name) for name in self.__slots__}
 
@@ -122,6 +127,7 @@ class Executor:
         progress: Callable[[float], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
         final: Callable[[Sequence[range]], None] | None = None,
+        timed: bool = False,
     ) -> Timings:
         """C ← αA·B + βC as the plan divides it.
 
@@ -139,6 +145,7 @@ class Executor:
             cancelled: Polled while the product runs; True ends it.
             final: Called with all rows of C that will not be written again, from any thread,
                 whenever there are more. It may miss some until the product ends.
+            timed: Whether the GPU's copies and kernels are timed, which delays them a little.
 
         Raises:
             ProblemError: The arrays do not have the shapes and types of the plan's problem.
@@ -157,38 +164,57 @@ class Executor:
             if progress is not None:
                 progress(1.0)
             return timings
-        execution = Execution(
-            plan, a, b, c, alpha=alpha, beta=beta, progress=progress, cancelled=cancelled,
-            final=final, pipeline=self.pipeline, pool=self.pool, gpu_thread=self._gpu_thread,
-            watchdog=self._watchdog, comes_again=self._note_caller(),
-        )  # fmt: skip
+        run = partial(self._run_gpu_alone if plan.f == 0 else self._run_parts, plan, a, b, c)
         with self._runs:
             start = time.perf_counter()
             staged = plan.gpu_rows > 0 and plan.problem.memory == "pageable"
             fresh = self._prefault.make_pages(c) if staged else contextlib.nullcontext()
             try:
                 with fresh:
-                    gpu, cpu_seconds = execution.compute()
+                    gpu, cpu_seconds, f_actual = run(
+                        alpha=alpha, beta=beta, progress=progress, cancelled=cancelled,
+                        final=final, watchdog=self._watchdog, timed=timed,
+                    )  # fmt: skip
             except BaseException as error:
                 _raise_translated(error)
             total_seconds = time.perf_counter() - start
         timings = Timings(
             kernel_seconds=gpu.kernel_seconds,
             transfer_seconds=gpu.transfer_seconds,
-            gpu_seconds=gpu.gpu_seconds,
+            gpu_seconds=gpu.gpu_seconds if f_actual else total_seconds,
             cpu_seconds=cpu_seconds,
             total_seconds=total_seconds,
-            f_actual=execution.f,
+            f_actual=f_actual,
         )
         self._note_run(plan, timings)
         return timings
 
+    def _run_gpu_alone(self, plan: Plan, *operands: Matrix, **how: Any) -> _Run:
+        """Compute all rows on the GPU, in the calling thread: another would take 0.1 ms longer.
+
+        But cuBLAS creates a handle for each thread, which is slow, so a thread's first product by
+        it runs in the GPU's thread.
+        """
+        assert self.pipeline is not None, "only a machine with a GPU plans rows for it"
+        assert plan.spec is not None, "a plan with GPU rows names a kernel"
+        compute = partial(compute_on_gpu, plan, *operands, pipeline=self.pipeline, **how)
+        if plan.spec.source is None and not self._note_caller():
+            return self._gpu_thread.submit(compute).result(), 0.0, 0
+        return compute(), 0.0, 0
+
+    def _run_parts(self, plan: Plan, *operands: Matrix, **how: Any) -> _Run:
+        """Compute a split, or all rows on the CPU."""
+        execution = Execution(
+            plan, *operands, pipeline=self.pipeline, pool=self.pool, gpu_thread=self._gpu_thread,
+            **how,
+        )  # fmt: skip
+        gpu, cpu_seconds = execution.compute()
+        return gpu, cpu_seconds, execution.f
+
     def _note_run(self, plan: Plan, timings: Timings) -> None:
         """Record the time of each part, except for the first run of a kernel, which loads it."""
         if plan.spec in self._warm:
-            for curve, rows, seconds in _list_parts(plan, timings):
-                correction = curve.correction
-                predicted_seconds = curve.seconds(rows) / correction.factor
+            for correction, predicted_seconds, seconds in _list_parts(plan, timings):
                 plan.profile.corrections.note(correction.run_class, predicted_seconds, seconds)
         self._warm.add(plan.spec)
 
@@ -226,22 +252,24 @@ class Executor:
         self.pool.close()
 
 
-def _list_parts(plan: Plan, timings: Timings) -> list[tuple[GpuCurve | CpuCurve, int, float]]:
-    """The curve, rows and seconds from the plan's start of each part."""
+def _list_parts(plan: Plan, timings: Timings) -> list[tuple[Correction, float, float]]:
+    """The correction, uncorrected prediction and seconds from the plan's start of each part."""
     f, m = timings.f_actual, plan.problem.m
-    if plan.f == m:
-        return [(plan.cpu_alone_curve, m, timings.total_seconds)]
+    if plan.f in (0, m):  # as planned, so nothing is predicted anew
+        correction = plan.corrections[0]
+        predicted_seconds = plan.predicted.total_seconds / correction.factor
+        return [(correction, predicted_seconds, timings.total_seconds)]
     assert plan.gpu_curve is not None, "rows were left to a GPU"
-    assert plan.gpu_alone_curve is not None, "rows were left to a GPU"
-    if plan.f == 0:
-        return [(plan.gpu_alone_curve, m, timings.total_seconds)]
     parts: list[tuple[GpuCurve | CpuCurve, int, float]] = []
     if f < m:
         parts.append((plan.gpu_curve, m - f, timings.gpu_seconds))
     if f:
         cpu_seconds = timings.cpu_seconds + find_late_seconds(plan.problem)
         parts.append((plan.cpu_curve, f, cpu_seconds))
-    return parts
+    return [
+        (curve.correction, curve.seconds(rows) / curve.correction.factor, seconds)
+        for curve, rows, seconds in parts
+    ]
 
 
 def _raise_translated(cause: BaseException) -> NoReturn:

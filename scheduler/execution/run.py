@@ -13,8 +13,8 @@ from wavetrim.cpu.blocks import cut_strips
 from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.errors import PipelineCancelled
-from wavetrim.kernels.pipeline.host_product import SharedRows
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline, GpuTimings
+from wavetrim.kernels.pipeline.host_product import GpuTimings, SharedRows
+from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.row_queue import RowQueue
 from wavetrim.scheduler.execution.self_scheduling import SelfSchedule
@@ -22,6 +22,9 @@ from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.plan import Plan
 
 Matrix = NDArray[Any]
+
+NO_GPU_TIME: Final = GpuTimings(0.0, 0.0, 0.0)
+"""Of a product without a GPU part."""
 
 CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
 """Errors of a part that was cancelled."""
@@ -84,8 +87,41 @@ class FinalRows:
         self._report([rows for rows in (self._gpu_rows, *self._cpu_rows) if rows])
 
 
+def compute_on_gpu(
+    plan: Plan,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    *,
+    alpha: float,
+    beta: float,
+    progress: Callable[[float], None] | None,
+    cancelled: Callable[[], bool] | None,
+    final: Callable[[Sequence[range]], None] | None,
+    pipeline: GpuPipeline,
+    watchdog: Watchdog | None,
+    timed: bool,
+) -> GpuTimings:
+    """C ← αA·B + βC on the GPU alone, in the calling thread; arguments as for `Execution`."""
+    assert plan.spec is not None, "a plan with GPU rows names a kernel"
+    counter = RowCounter(plan.problem.m, progress) if progress is not None else None
+
+    def count_rows(rows: float) -> None:
+        if watchdog is not None:
+            watchdog.note_progress()
+        if counter is not None:
+            counter.add(rows)
+
+    with watchdog.watch(plan.predicted.total_seconds) if watchdog else nullcontext():
+        return pipeline.multiply(
+            plan.spec, a, b, c, cut=plan.cut, alpha=alpha, beta=beta, sms=plan.sms,
+            progress=count_rows if watchdog or counter else None, cancelled=cancelled,
+            final=None if final is None else lambda rows: final([rows]), timed=timed,
+        )  # fmt: skip
+
+
 class Execution:
-    """C ← αA·B + βC as a plan divides it, once.
+    """C ← αA·B + βC as a plan divides it, once, where the CPU computes some rows or all.
 
     Args:
         plan: Made for this product.
@@ -101,7 +137,7 @@ class Execution:
         pool: The CPU.
         gpu_thread: Runs the GPU part of a split.
         watchdog: Watches the progress of the GPU part; None for no watchdog.
-        comes_again: Whether the calling thread has run a product before.
+        timed: Whether the GPU's copies and kernels are timed.
     """
 
     def __init__(
@@ -120,7 +156,7 @@ class Execution:
         pool: CpuPool,
         gpu_thread: CallThreads,
         watchdog: Watchdog | None = None,
-        comes_again: bool = False,
+        timed: bool = False,
     ) -> None:
         self._plan = plan
         self._a, self._b, self._c = a, b, c
@@ -128,7 +164,7 @@ class Execution:
         self._cancelled = cancelled
         self._pipeline, self._pool, self._gpu_thread = pipeline, pool, gpu_thread
         self._watchdog = watchdog
-        self._comes_again = comes_again
+        self._timed = timed
         self._row_queue = RowQueue(plan.problem.m, plan.f, _choose_schedule(plan))
         self._counter = RowCounter(plan.problem.m, progress)
         self._final = FinalRows(final)
@@ -145,18 +181,12 @@ class Execution:
 
         Seconds are those of the host's clock, from the call to its end.
 
-        A device that computes all rows does so in the calling thread. Another thread would take
-        0.1 ms longer, and more if its core was busy. But CUDA's libraries create a handle for each
-        thread, which is slow, so a thread's first product by them runs in the GPU's thread.
+        A CPU that computes all rows does so in the calling thread: another one would take 0.1 ms
+        longer, and more if its core was busy.
         """
-        plan = self._plan
-        if plan.gpu_rows == 0:
-            return GpuTimings(0.0, 0.0, 0.0), self._compute_cpu_rows()
-        if plan.f:
-            return self._compute_both()
-        if plan.spec is not None and plan.spec.source is None and not self._comes_again:
-            return self._gpu_thread.submit(self._compute_gpu_rows).result(), 0.0
-        return self._compute_gpu_rows(), 0.0
+        if self._plan.gpu_rows == 0:
+            return NO_GPU_TIME, self._compute_cpu_rows()
+        return self._compute_both()
 
     def _compute_both(self) -> tuple[GpuTimings, float]:
         """Run both parts at the same time; if one fails, stop the other and raise the failure.
@@ -189,16 +219,17 @@ class Execution:
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         shared = SharedRows(plan.gpu_rows, row_queue.take_top) if row_queue.moves else None
         mine = slice(0, plan.problem.m if shared else plan.gpu_rows)
-        copiers = plan.share.copiers if plan.f else None
+        copiers = plan.share.copiers
         watched = self._watchdog.watch(plan.predicted.total_seconds) if self._watchdog else None
         started = time.perf_counter()
         try:
             with watched or nullcontext():
                 timings = self._pipeline.multiply(
                     plan.spec, self._a[mine], self._b, self._c[mine],
-                    cut=plan.find_cut(), alpha=self._alpha, beta=self._beta, sms=plan.sms,
+                    cut=plan.cut, alpha=self._alpha, beta=self._beta, sms=plan.sms,
                     progress=self._count_gpu_rows, cancelled=self._is_cancelled, shared=shared,
                     copiers=copiers, begun=self._begun.set, final=self._final.report_gpu,
+                    timed=self._timed,
                 )  # fmt: skip
         except BaseException:
             self._stop.set()

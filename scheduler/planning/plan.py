@@ -6,6 +6,7 @@ fastest is chosen. Pure: no array or device is touched.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from wavetrim.kernels.catalog import KernelSpec
@@ -52,7 +53,7 @@ class Span(NamedTuple):
     end: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """Rows 0…M-F-1 to the GPU, the last F to the CPU.
 
@@ -92,8 +93,9 @@ class Plan:
         """Rows of C that the GPU computes."""
         return self.problem.m - self.f
 
-    def find_cut(self) -> Cut:
-        """The cut of the GPU part into steps; cached by shape."""
+    @cached_property
+    def cut(self) -> Cut:
+        """The cut of the GPU part into steps."""
         curve = self.gpu_curve if self.f else self.gpu_alone_curve
         assert curve is not None, "asked for where rows are left to a GPU"
         return curve.find_cut(self.gpu_rows)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from wavetrim.kernels.pipeline.pipeline import GpuTimings
+from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.lab.experiments import (
     compara_kernels,
     hybrid_f,

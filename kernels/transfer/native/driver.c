@@ -6,8 +6,6 @@
 #include <pthread.h>
 #include <time.h>
 
-enum { NOT_READY = 600 };  // CUresult
-
 Driver driver;
 
 static int found = NO_DRIVER;
@@ -30,6 +28,9 @@ static void find_functions(void)
         {(void**)&driver.copy_in, "cuMemcpyHtoDAsync_v2"},
         {(void**)&driver.copy_out, "cuMemcpyDtoHAsync_v2"},
         {(void**)&driver.copy_rows, "cuMemcpy2DAsync_v2"},
+        {(void**)&driver.set_bytes, "cuMemsetD8Async"},
+        {(void**)&driver.launch_kernel, "cuLaunchKernel"},
+        {(void**)&driver.read_milliseconds, "cuEventElapsedTime"},
     };
     for (size_t i = 0; i < sizeof functions / sizeof *functions; ++i) {
         *functions[i].function = dlsym(library, functions[i].name);

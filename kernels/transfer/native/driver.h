@@ -1,5 +1,5 @@
-// The functions of CUDA's driver that stages call, found in its library at run time. Streams, events and
-// device memory are CuPy's.
+// The functions of CUDA's driver that stages and command buffers call, found in its library at run time.
+// Streams, events and device memory are CuPy's.
 #pragma once
 
 #include <stddef.h>
@@ -8,6 +8,7 @@ enum {
     ON_HOST = 1,  // CUmemorytype
     ON_DEVICE = 2,
     UNTIMED = 2,  // CUevent_flags
+    NOT_READY = 600,  // CUresult
     NO_DRIVER = -1,  // not a result of the driver
 };
 
@@ -39,6 +40,11 @@ typedef struct {
     int (*copy_in)(unsigned long long device, const void* host, size_t size, void* stream);
     int (*copy_out)(void* host, unsigned long long device, size_t size, void* stream);
     int (*copy_rows)(const Copy2D* copy, void* stream);
+    int (*set_bytes)(unsigned long long device, unsigned char value, size_t size, void* stream);
+    int (*launch_kernel)(
+        void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+        unsigned block_z, unsigned shared_bytes, void* stream, void** arguments, void** extra);
+    int (*read_milliseconds)(float* milliseconds, void* start, void* end);
 } Driver;
 
 extern Driver driver;

@@ -144,6 +144,31 @@ int cuEventQuery(void* event)
     return status;
 }
 
+int cuEventElapsedTime(float* milliseconds, void* start, void* end)
+{
+    *milliseconds = ((Event*)end)->recorded - ((Event*)start)->recorded;  // copies between them
+    return 0;
+}
+
+int cuMemsetD8Async(unsigned long long device, unsigned char value, size_t size, void* stream)
+{
+    static const char zeros[1 << 12];
+    (void)stream;
+    return value == 0 && size <= sizeof zeros ? add((void*)device, size, zeros, size, size, 1) : 1;
+}
+
+// Stands for a kernel that copies: its arguments are target, source and size.
+int cuLaunchKernel(
+    void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+    unsigned block_z, unsigned shared_bytes, void* stream, void** arguments, void** extra)
+{
+    (void)stream;
+    const unsigned blocks = grid_x * grid_y * grid_z * block_x * block_y * block_z;
+    if (function == NULL || blocks == 0 || shared_bytes != 0 || extra != NULL) return 1;
+    const size_t size = *(size_t*)arguments[2];
+    return add(*(void**)arguments[0], size, *(void**)arguments[1], size, size, 1);
+}
+
 int cuMemcpyHtoDAsync_v2(unsigned long long device, const void* host, size_t size, void* stream)
 {
     (void)stream;

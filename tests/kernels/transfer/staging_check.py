@@ -17,6 +17,8 @@ import pytest
 
 import wavetrim.kernels.transfer.native_stage
 from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.gemm.prepared import CommandKind, pack_arguments
+from wavetrim.kernels.pipeline.submission import Binding
 from wavetrim.kernels.transfer.copies import PendingCopy
 from wavetrim.kernels.transfer.host_copies import open_copiers
 from wavetrim.kernels.transfer.native_stage import NativeStage
@@ -208,6 +210,57 @@ def check_closed(stage: NativeStage, walk: PendingCopy) -> None:
             call()
 
 
+def check_commands(pool: ThreadPool, driver: ctypes.CDLL) -> None:
+    """Commands in C: copies with and without padding, a launch, clearing, and what is refused."""
+    source = np.random.default_rng(1).random((7, 9), np.float32)
+    device = np.full((2, 7, 12), -1, np.float32)
+    result = np.full((7, 20), -2, np.float32)
+    arguments = pack_arguments(
+        (
+            ctypes.c_uint64(device[1].ctypes.data),
+            ctypes.c_uint64(device[0].ctypes.data),
+            ctypes.c_uint64(device[0].nbytes),
+        )
+    )
+    events = (ctypes.c_void_p * 2)(Event(driver).ptr, Event(driver).ptr)
+    binding = Binding(events=ctypes.addressof(events))
+    context = ctypes.c_void_p()
+    driver.cuCtxGetCurrent(ctypes.byref(context))
+    binding.context = context.value
+    binding.hosts[:] = [source.ctypes.data, 0, result.ctypes.data]
+    binding.pitches[:] = [source.strides[0], 0, result.strides[0]]
+    kind, row_bytes = CommandKind, 5 * 4
+    first, second = (matrix.ctypes.data for matrix in device)
+    commands = [
+        (kind.RECORD, 0, 0),
+        (kind.COPY_IN, 0, 0, 1, 2 * 4, 6, row_bytes, first, 12 * 4),
+        (kind.LAUNCH, 1, 1, 3, 2, 1, 1, 0, arguments.address),
+        (kind.COPY_OUT, 2, 2, 0, 4, 6, row_bytes, second, 12 * 4),
+        (kind.CLEAR, 1, second, device[1].nbytes),
+        (kind.RECORD, 0, 1),
+    ]
+    words = np.array([(*one, *(0,) * (9 - len(one))) for one in commands], np.int64)
+
+    def run(*how: int) -> int:
+        address = ctypes.addressof(binding)
+        status: int = pool.library.run_commands(words.ctypes.data, len(words), address, *how)
+        return status
+
+    assert run(1, 1) == 0
+    assert np.array_equal(device[0, :6, :5], source[1:, 2:7])
+    assert (device[0, :6, 5:] == -1).all()
+    assert not device[1].any()
+    assert np.array_equal(result[:6, 1:6], source[1:, 2:7])
+    assert (result[:, 6:] == -2).all()
+    assert (result[6] == -2).all()
+    seconds, pairs = ctypes.c_double(), np.array([(0, 1), (0, 1)], np.int32)
+    pool.library.read_spans(events, pairs.ctypes.data, 2, ctypes.byref(seconds))
+    assert seconds.value == 2 * 4e-3  # the driver calls a copy, launch or clearing a millisecond
+    driver.refuse(2)
+    assert run(-1, 0) == 2
+    driver.refuse(0)
+
+
 def check_no_memory(pool: ThreadPool) -> None:
     """A stage that does not come about leaves no slab behind."""
     made: list[HostSlab] = []
@@ -242,6 +295,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         pool = open_copiers(2, cache_dir=Path(folder))
         assert pool is not None
+        check_commands(pool, driver)
         stage = NativeStage(pool, Stream())
         for (rows, columns), layout in itertools.product(SHAPES, ("rows", "columns", "back")):
             gaps = (0, 7, 100 if rows < 10**6 else 8)  # a million rows with wide gaps are a GB

@@ -1,0 +1,146 @@
+// Command buffers: the copies, launches and events of a product, recorded once as data and submitted in one
+// call. In Python each of them takes longer than in the driver, and the GPU waits for a small product's.
+//
+// Calls are made in the calling thread, in the context of the binding; the thread's own is restored.
+#include "copies.h"
+#include "driver.h"
+
+#include <stdint.h>
+
+enum { LAUNCH, CLEAR, MULTIPLY, COPY_IN, COPY_OUT, RECORD, WAIT };  // as in kernels/gemm/prepared.py
+
+enum { OPERANDS = 3, QUEUES = 3, WORDS = 7, MOST_PADDING_BYTES = 127 };
+
+typedef struct {
+    int64_t kind;
+    int64_t queue;  // index of the stream
+    int64_t words[WORDS];
+} Command;
+
+// cublasGemmEx. Returns a cublasStatus_t.
+typedef int (*Multiply)(
+    void* handle, int transpose_a, int transpose_b, int m, int n, int k, const void* alpha, const void* a,
+    int a_type, int lda, const void* b, int b_type, int ldb, const void* beta, void* c, int c_type, int ldc,
+    int compute_type, int algorithm);
+
+// What a buffer refers to by index.
+typedef struct {
+    void* context;
+    void* streams[QUEUES];
+    void* const* events;
+    void* handle;  // of cuBLAS, whose stream is that of its commands
+    Multiply multiply;
+    char* hosts[OPERANDS];  // first elements of A, B, C in page-locked memory
+    int64_t pitches[OPERANDS];  // bytes from row to row there
+} Binding;
+
+static int copy_in(const int64_t* words, const Binding* binding, void* stream)
+{
+    const int64_t operand = words[0], rows = words[3], row_bytes = words[4];
+    const unsigned long long device = words[5];
+    const size_t device_pitch = words[6], host_pitch = binding->pitches[operand];
+    const char* host = binding->hosts[operand] + words[1] * binding->pitches[operand] + words[2];
+    // Less than a cache line of padding is copied rather than skipped.
+    if (rows == 1 || (host_pitch == device_pitch && (int64_t)device_pitch - row_bytes <= MOST_PADDING_BYTES)) {
+        return driver.copy_in(device, host, (rows - 1) * device_pitch + row_bytes, stream);
+    }
+    const Copy2D copy = {
+        .source_kind = ON_HOST, .source_host = host, .source_pitch = host_pitch,
+        .target_kind = ON_DEVICE, .target_device = device, .target_pitch = device_pitch,
+        .row_bytes = row_bytes, .rows = rows,
+    };
+    return driver.copy_rows(&copy, stream);
+}
+
+// Padding between the caller's rows is not written.
+static int copy_out(const int64_t* words, const Binding* binding, void* stream)
+{
+    const int64_t operand = words[0], rows = words[3], row_bytes = words[4];
+    const unsigned long long device = words[5];
+    const int64_t device_pitch = words[6], host_pitch = binding->pitches[operand];
+    char* host = binding->hosts[operand] + words[1] * host_pitch + words[2];
+    if (rows == 1 || (host_pitch == device_pitch && device_pitch == row_bytes)) {
+        return driver.copy_out(host, device, rows * row_bytes, stream);
+    }
+    const Copy2D copy = {
+        .source_kind = ON_DEVICE, .source_device = device, .source_pitch = device_pitch,
+        .target_kind = ON_HOST, .target_host = host, .target_pitch = host_pitch,
+        .row_bytes = row_bytes, .rows = rows,
+    };
+    return driver.copy_rows(&copy, stream);
+}
+
+static int launch(const int64_t* words, void* stream)
+{
+    return driver.launch_kernel(
+        (void*)words[0], words[1], 1, 1, words[2], words[3], words[4], words[5], stream, (void**)words[6], NULL);
+}
+
+// Errors of cuBLAS are negative, because their numbers are the driver's, too.
+static int multiply(const int64_t* arguments, const Binding* binding)
+{
+    const int64_t* x = arguments;
+    return -binding->multiply(
+        binding->handle, x[0], x[1], x[2], x[3], x[4], (void*)x[5], (void*)x[6], x[7], x[8], (void*)x[9], x[10],
+        x[11], (void*)x[12], (void*)x[13], x[14], x[15], x[16], x[17]);
+}
+
+static int submit(const Command* command, const Binding* binding)
+{
+    const int64_t* words = command->words;
+    void* const stream = binding->streams[command->queue];
+    switch (command->kind) {
+    case LAUNCH: return launch(words, stream);
+    case CLEAR: return driver.set_bytes(words[0], 0, words[1], stream);
+    case MULTIPLY: return multiply((const int64_t*)words[0], binding);
+    case COPY_IN: return copy_in(words, binding, stream);
+    case COPY_OUT: return copy_out(words, binding, stream);
+    case RECORD: return driver.record_event(binding->events[words[0]], stream);
+    default: return driver.await_in_stream(stream, binding->events[words[0]], 0);
+    }
+}
+
+static int await(void* event, int awake)
+{
+    if (!awake) return await_event(event);
+    int status;
+    while ((status = driver.query_event(event)) == NOT_READY) pause_briefly();
+    return status;
+}
+
+static int run(const Command* commands, int64_t count, const Binding* binding, int64_t event, int awake)
+{
+    int status = 0;
+    for (int64_t i = 0; i < count && status == 0; ++i) status = submit(&commands[i], binding);
+    return status != 0 || event < 0 ? status : await(binding->events[event], awake);
+}
+
+// Enqueue commands in order, then wait until an event has passed: returns the first error, a CUresult or a
+// negative cublasStatus_t.
+//
+// event: index of the event; negative not to wait. awake: whether to poll all the time.
+EXPORTED int run_commands(const Command* commands, int64_t count, const Binding* binding, int64_t event, int awake)
+{
+    void* before;
+    int status = load_driver();
+    if (status == 0) status = driver.find_context(&before);
+    if (status != 0) return status;
+    if (before == binding->context) return run(commands, count, binding, event, awake);
+    status = driver.use_context(binding->context);
+    if (status == 0) status = run(commands, count, binding, event, awake);
+    const int restored = driver.use_context(before);
+    return status != 0 ? status : restored;
+}
+
+// Add up the seconds between pairs of events that have passed: returns a CUresult.
+EXPORTED int read_spans(void* const* events, const int32_t* pairs, int64_t count, double* seconds)
+{
+    *seconds = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        float milliseconds = 0;
+        const int status = driver.read_milliseconds(&milliseconds, events[pairs[2 * i]], events[pairs[2 * i + 1]]);
+        if (status != 0) return status;
+        *seconds += milliseconds / 1e3;
+    }
+    return 0;
+}
