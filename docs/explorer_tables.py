@@ -136,6 +136,7 @@ def describe_kernel(spec: KernelSpec) -> dict[str, Any]:
         "persistent": spec.persistent,
         "sms_quantum": spec.sms_quantum,
         "splits_tail": spec.splits_tail,
+        "splits_short": spec.splits_short,
         "split_item_bytes": count_split_item_bytes(spec),
         "least_k": spec.least_k,
     }

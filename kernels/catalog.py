@@ -92,6 +92,11 @@ class KernelSpec:
         return isinstance(self.tiling, BulkTiling)
 
     @property
+    def splits_short(self) -> bool:
+        """Whether a product of less than one wave is split along K, as cuBLAS does."""
+        return self.source is None
+
+    @property
     def least_k(self) -> int:
         """Smallest K that the kernel computes itself; another one replaces it below."""
         return LEAST_SPLIT_K if isinstance(self.tiling, SplitTiling) else 1

@@ -28,6 +28,7 @@ class PanelProblem:
         planned_rows: Rows planned for the GPU, where another device shares the row queue; 0 for
             all.
         splits_tail: Whether the kernel divides a partly filled wave among all slots.
+        splits_short: Whether it divides a product of less than one wave so.
         staged: Whether copies go through slabs.
     """
 
@@ -42,6 +43,7 @@ class PanelProblem:
     split_item_bytes: int = 0
     planned_rows: int = 0
     splits_tail: bool = False
+    splits_short: bool = False
     staged: bool = False
 
     @property

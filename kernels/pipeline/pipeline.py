@@ -291,6 +291,7 @@ def _describe(
         find_split_item_bytes(spec, shape[2]),
         planned_rows=planned_rows,
         splits_tail=spec.splits_tail,
+        splits_short=spec.splits_short,
         staged=staged,
     )
 

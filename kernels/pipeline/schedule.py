@@ -58,7 +58,7 @@ class Rates:
         """Seconds of one launch over `rows` × `columns` of C and a depth of `k`."""
         tiles = -(-rows // problem.tile_m) * -(-columns // problem.tile_n)
         waves: float = -(-tiles // problem.slots)
-        if problem.splits_tail:
+        if problem.splits_tail or (problem.splits_short and tiles < problem.slots):
             steps = -(-k // problem.tile_k)
             waves = divide_tiles(tiles, steps, problem.slots).steps / steps
         return self.launch_seconds + waves * (self.wave_seconds + k * self.depth_seconds)

@@ -98,6 +98,7 @@ def build_gpu_curve(
         *(tile.m, tile.n, tile.k, max(1, model.slots * held // gpu.sm_count)),
         find_split_item_bytes(spec, problem.k),
         splits_tail=spec.splits_tail,
+        splits_short=spec.splits_short,
         staged=problem.memory == "pageable",
     )
     rates = build_rates(problem, profile, model)

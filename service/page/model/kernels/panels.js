@@ -34,6 +34,7 @@ export class PanelProblem {
       this.slots,
       this.splitItemBytes,
       this.splitsTail,
+      this.splitsShort,
       this.staged,
     ].join();
   }

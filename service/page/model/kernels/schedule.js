@@ -25,7 +25,7 @@ export class Rates {
   findKernelSeconds(problem, rows, columns, k) {
     const tiles = divideUp(rows, problem.tileM) * divideUp(columns, problem.tileN);
     let waves = divideUp(tiles, problem.slots);
-    if (problem.splitsTail) {
+    if (problem.splitsTail || (problem.splitsShort && tiles < problem.slots)) {
       const steps = divideUp(k, problem.tileK);
       waves = countSteps(tiles, steps, problem.slots) / steps;
     }

@@ -64,6 +64,7 @@ export function buildGpuCurve(problem, profile, spec, model, sms) {
     slots: Math.max(1, divideDown(model.slots * held, count)),
     splitItemBytes: findSplitItemBytes(spec, problem.k),
     splitsTail: spec.splits_tail,
+    splitsShort: spec.splits_short,
     staged: problem.memory === "pageable",
   });
   const rates = buildRates(problem, profile, model);
