@@ -11,10 +11,10 @@ In the order of a product's way:
 3. `buffers`, `places` and `arena` say where each step works in device memory. Places stay
    with the plan, and with them the prepared launches of its steps, for each kernel, α, β and number
    of multiprocessors (`launch_cache`), which share one memory for partial sums.
-4. `pipeline` runs products. From page-locked memory the steps are recorded once as a
-   `command_buffer`, which C enqueues: `submission`. Otherwise, or if the rows are shared with
-   another device, `flow` enqueues them one by one; its `arrivals` reads the times of steps that are
-   done when there is nothing to launch, and tells which rows are final.
+4. `pipeline` runs products. From page-locked memory (`direct_path`) the steps are recorded once
+   as a `command_buffer`, which C enqueues (`submission`). Otherwise `flow` enqueues them one by
+   one. `arrivals` tells which rows are final, and reads the times of steps that are done when
+   there is nothing to launch.
 
 Events are used again by the next product, and operands are looked at once. Nothing of the caller's
 is kept. Events that can be timed delay a stream, so a command buffer has them only if it is asked

@@ -49,6 +49,40 @@ class Spans:
             self.transfer_seconds += self._read(copy.start.ptr, copy.end.ptr) / 1e3
 
 
+class RowReports:
+    """Tells a product's caller which of its rows have arrived. Steps arrive in order.
+
+    Args:
+        product: The product.
+    """
+
+    def __init__(self, product: HostProduct) -> None:
+        self._progress, self._final = product.progress, product.final
+        self._cancelled = product.cancelled
+        self._columns: int = product.c.shape[1]
+        self._elements = self._rows = 0
+
+    def report(self, step: Step) -> None:
+        """Tell of a step whose part of C has arrived."""
+        self._elements += len(step.rows) * len(step.columns)
+        rows = self._elements // self._columns - self._rows
+        self._rows += rows
+        if self._progress is not None and rows:
+            self._progress(rows)
+        # Results arrive from top to bottom, and in each panel from left to right.
+        if self._final is not None and step.columns.stop == self._columns:
+            self._final(range(step.rows.stop))
+
+    def poll(self) -> None:
+        """Poll for cancellation.
+
+        Raises:
+            PipelineCancelled: The caller cancelled the product.
+        """
+        if self._cancelled is not None and self._cancelled():
+            raise PipelineCancelled("the product was cancelled")
+
+
 class Arrivals:
     """The enqueued steps of a product, and which of their results have arrived.
 
@@ -63,13 +97,10 @@ class Arrivals:
     def __init__(self, product: HostProduct) -> None:
         self.spans = Spans()
         self.computed: list[Any] = []
-        self._progress, self._cancelled = product.progress, product.cancelled
-        self._final = product.final
-        self._columns: int = product.c.shape[1]
+        self._reports = RowReports(product)
         self._steps: list[tuple[tuple[Any, Any], Sequence[PendingCopy]]] = []
         self._stores: dict[int, PendingCopy] = {}
         self._unreported: deque[tuple[int, Step]] = deque()
-        self._finished_elements = 0
         self._arrived = 0
         self._measured = 0
 
@@ -125,16 +156,9 @@ class Arrivals:
             store.result()  # raises an error before its rows are reported
             self._unreported.popleft()
             self._arrived = index + 1
-            before = self._finished_elements // self._columns
-            self._finished_elements += len(step.rows) * len(step.columns)
-            rows = self._finished_elements // self._columns - before
-            if self._progress is not None and rows:
-                self._progress(rows)
-            # Results arrive from top to bottom, and in each panel from left to right.
-            if self._final is not None and step.columns.stop == self._columns:
-                self._final(range(step.rows.stop))
-        if self._unreported and self._cancelled is not None and self._cancelled():
-            raise PipelineCancelled("the product was cancelled")
+            self._reports.report(step)
+        if self._unreported:
+            self._reports.poll()
 
     def finish(self) -> None:
         """Wait for all enqueued steps, and report them.

@@ -23,9 +23,6 @@ IN, COMPUTE, OUT = range(3)
 
 _A, _B, _C = range(3)
 _WORDS: Final = 7
-_LOADS_AHEAD: Final = 2
-"""Steps whose copies in are submitted before the launch of a step: the next one's are under way
-when it is launched. Chosen."""
 
 
 class Store(NamedTuple):
@@ -48,9 +45,11 @@ class CommandBuffer:
 
     Attributes:
         label: The kernel, for messages.
-        commands: Kind, queue and words of each, in rows.
-        ends: Number of commands until each step's copy out.
+        steps: The steps.
+        commands: Kind, queue and words of each, in rows: all of a step before those of the next.
+        ends: Number of commands until the end of each step.
         events: Number of events.
+        computed: The event after each step's kernel.
         stores: The copies out, in order.
         kernel_spans: Events around kernels, in pairs, if it is timed.
         copy_spans: Events around copies, likewise.
@@ -59,9 +58,11 @@ class CommandBuffer:
     """
 
     label: str
+    steps: tuple[PlacedStep, ...]
     commands: NDArray[np.int64]
     ends: tuple[int, ...]
     events: int
+    computed: tuple[int, ...]
     stores: tuple[Store, ...]
     kernel_spans: NDArray[np.int32]
     copy_spans: NDArray[np.int32]
@@ -82,8 +83,8 @@ def record_commands(
     label: str,
     reads_c: bool,
     timed: bool,
-) -> CommandBuffer | None:
-    """Record the steps of a product; None if a launch has no commands.
+) -> CommandBuffer:
+    """Record the steps of a product.
 
     Args:
         steps: The steps, in order.
@@ -92,8 +93,6 @@ def record_commands(
         reads_c: Whether first steps read C.
         timed: Whether copies and kernels lie between events whose times can be read.
     """
-    if any(call.command is None for calls in launches for call in calls):
-        return None
     return _Recorder(steps, launches, reads_c=reads_c, timed=timed).record(label)
 
 
@@ -123,30 +122,24 @@ class _Recorder:
 
     def record(self, label: str) -> CommandBuffer:
         ends = []
-        for index in range(len(self._steps)):
-            while len(self._loaded) < len(self._steps) and self._is_free(len(self._loaded), index):
-                self._load(self._steps[len(self._loaded)])
+        for index, placed in enumerate(self._steps):
+            self._load(placed)
             self._launch(index)
             ends.append(len(self._rows))
         whole = [(self._copy_spans[0][0], self._copy_spans[-1][1])] if self._timed else []
         return CommandBuffer(
             label=label,
+            steps=tuple(self._steps),
             commands=np.array(self._rows, np.int64),
             ends=tuple(ends),
             events=next(self._numbers),
+            computed=tuple(self._computed),
             stores=tuple(self._stored.values()),
             kernel_spans=np.array(self._kernel_spans, np.int32),
             copy_spans=np.array(self._copy_spans, np.int32),
             whole_span=np.array(whole, np.int32),
             memory=tuple(self._launches),
         )
-
-    def _is_free(self, ahead: int, index: int) -> bool:
-        """Whether the copies in of step `ahead` may come before the launch of step `index`."""
-        step = self._steps[ahead].step
-        if ahead >= index + _LOADS_AHEAD or step.follows >= index:
-            return False
-        return not (self._reads_c and step.first and step.c_follows >= index)
 
     def _load(self, placed: PlacedStep) -> None:
         step, queue = placed.step, self._queues[IN]
@@ -175,7 +168,7 @@ class _Recorder:
         begin = self._begin(queue)
         for call in self._launches[index]:
             command = call.command
-            assert command is not None, "record_commands has looked"
+            assert command is not None, "launches without commands are not recorded"
             self._add(queue, command.kind, *command.words)
         self._computed.append(self._mark(queue))
         self._end(self._kernel_spans, begin, self._computed[-1])

@@ -86,20 +86,31 @@ class LaunchCache:
         launch.enqueue(stream)
 
     def list_calls(
-        self, product: HostProduct, steps: Sequence[PlacedStep]
+        self, product: HostProduct, steps: Sequence[PlacedStep], *, recurs: bool
     ) -> list[tuple[Call, ...]] | None:
-        """The calls of each step's launch, for any number of products; None if one does not last.
+        """The calls of each step's launch; all have commands.
+
+        Args:
+            product: The product.
+            steps: Its steps, in order.
+            recurs: Whether to cache the launches: the same steps may come again.
+
+        Returns:
+            The calls; None if a launch cannot be a command, or does not last and is to come again.
 
         Raises:
             KernelsError: As for `prepare_product`.
         """
         options = self.find_options(product)
         launches = [
-            self._find(options, number, placed, recurs=True) for number, placed in enumerate(steps)
+            self._find(options, number, placed, recurs=recurs)
+            for number, placed in enumerate(steps)
         ]
-        if not all(launch.lasting for launch in launches):
+        if recurs and not all(launch.lasting for launch in launches):
             return None
-        calls: list[tuple[Call, ...]] = [launch.calls for launch in launches]
+        calls = [launch.calls for launch in launches]
+        if any(call.command is None for part in calls for call in part):
+            return None
         clearing = self._workspace.clearing if options.spec.splits_tail else None
         for number in range(0, len(calls) if clearing else 0, FLAG_SETS):
             assert clearing is not None, "the range is empty without"

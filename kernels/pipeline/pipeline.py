@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
@@ -19,24 +18,19 @@ from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.device import find_device
 from wavetrim.kernels.errors import DeviceFailure, is_poisoning, list_cuda_errors
 from wavetrim.kernels.events import EventPool
-from wavetrim.kernels.gemm.prepared import bind_context
 from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.arena import DeviceArena
-from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, record_commands
+from wavetrim.kernels.pipeline.direct_path import DirectPath
 from wavetrim.kernels.pipeline.flow import Flow
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct, SharedRows
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.steps import Cut
-from wavetrim.kernels.pipeline.submission import Submitter
 from wavetrim.kernels.transfer.host_copies import open_copiers
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.staging import Staging
 from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, SMALL_PRODUCT_BYTES, STAGING_THREADS
-
-_KEPT_BUFFERS: Final = 256
-"""Command buffers kept for later products; chosen."""
 
 
 class GpuPipeline:
@@ -69,10 +63,11 @@ class GpuPipeline:
             self._events = EventPool()
             self._inward = Staging(self._pool, self._events)
             self._outward = Staging(self._pool, self._events)
-            streams = self._inward.stream, self._compute, self._outward.stream
-            bind_context()
-            self._submitter = Submitter(self._pool.library, streams) if self._pool else None
-        self._arena = DeviceArena(gpu_memory_bytes, cache_dir=cache_dir)
+            self._arena = DeviceArena(gpu_memory_bytes, cache_dir=cache_dir)
+            self._direct: DirectPath | None = None
+            if self._pool is not None:
+                streams = self._inward.stream, self._compute, self._outward.stream
+                self._direct = DirectPath(self._device, self._pool.library, streams, self._arena)
 
     def multiply(
         self,
@@ -139,7 +134,9 @@ class GpuPipeline:
             return GpuTimings(0.0, 0.0, 0.0)
         with self._lock:
             try:
-                timings = self._submit(product, cut)
+                problem = self._describe(product, staged=False)
+                direct = self._direct
+                timings = direct.compute(product, problem, cut) if direct is not None else None
                 if timings is None:
                     with cupy.cuda.Device(self._device.index):
                         timings = self._stream(product, cut)
@@ -158,8 +155,8 @@ class GpuPipeline:
         with self._lock, cupy.cuda.Device(self._device.index):
             self._inward.close()
             self._outward.close()
-            if self._submitter is not None:
-                self._submitter.close()
+            if self._direct is not None:
+                self._direct.close()
             if self._pool is not None:
                 self._pool.close()
             self._arena.free()
@@ -201,48 +198,6 @@ class GpuPipeline:
         self._outward.finish()
         return GpuTimings(spans.kernel_seconds, spans.transfer_seconds, spans.gpu_seconds)
 
-    def _submit(self, product: HostProduct, cut: Cut) -> GpuTimings | None:
-        """Compute a product by its command buffer; None if it cannot have one."""
-        submitter = self._submitter
-        if submitter is None or product.shared is not None:
-            return None
-        operands = product.describe_operands()
-        if not all(operand.is_pinned for operand in operands):
-            return None
-        shape = *product.c.shape, product.a.shape[1]
-        key = product.spec, cut, shape, product.sms, product.alpha, product.beta, product.timed
-        commands = self._arena.commands
-        buffer = commands.get(key)
-        if buffer is None:
-            if key in commands:
-                return None
-            if len(commands) >= _KEPT_BUFFERS:
-                commands.clear()
-            buffer = commands[key] = self._record(submitter, product, cut)
-            if buffer is None:
-                return None
-        awake = product.total_bytes <= AWAKE_PRODUCT_BYTES
-        return submitter.run(buffer, product, operands, awake=awake)
-
-    def _record(self, submitter: Submitter, product: HostProduct, cut: Cut) -> CommandBuffer | None:
-        """The command buffer of a product from page-locked memory; None if it cannot have one."""
-        import cupy
-
-        check_sms(product.spec, product.sms, self._device.sm_count)
-        with cupy.cuda.Device(self._device.index), self._compute:
-            bind_context()
-            steps = self._prepare(product, cut, staged=False)
-            calls = self._arena.launches.list_calls(product, steps)
-            if calls is None or (product.spec.source is None and not submitter.has_gemm):
-                return None
-            buffer = record_commands(
-                steps, calls, label=product.spec.label, reads_c=product.beta != 0,
-                timed=product.timed,
-            )  # fmt: skip
-            if buffer is not None:
-                submitter.prepare(buffer, timed=product.timed)
-        return buffer
-
     def _wake_copiers(self, copiers: int | None) -> int:
         """Wake the threads for a product's copies, and return their number."""
         if self._pool is None:
@@ -256,10 +211,13 @@ class GpuPipeline:
 
     def _prepare(self, product: HostProduct, cut: Cut, *, staged: bool) -> tuple[PlacedStep, ...]:
         """The steps of a product, with memory allocated."""
+        return self._arena.prepare(self._describe(product, staged=staged), cut)
+
+    def _describe(self, product: HostProduct, *, staged: bool) -> PanelProblem:
+        """The problem of cutting a product into panels."""
         planned = product.shared.planned if product.shared is not None else 0
         shape = (*product.c.shape, product.a.shape[1])
-        problem = _describe(product.spec, shape, self._count_sms(product), planned, staged=staged)
-        return self._arena.prepare(problem, cut)
+        return _describe(product.spec, shape, self._count_sms(product), planned, staged=staged)
 
     def _count_sms(self, product: HostProduct) -> int:
         count = self._device.sm_count

@@ -2,20 +2,38 @@
 
 import ctypes
 import time
-from collections.abc import Sequence
-from typing import Any, Final
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from itertools import takewhile
+from typing import Any, Final, TypeAlias
 
-from wavetrim.kernels.errors import DeviceFailure, PipelineCancelled
+from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.events import EventPool
 from wavetrim.kernels.gemm.cublas import find_gemm_address
-from wavetrim.kernels.pipeline.command_buffer import COMPUTE, CommandBuffer
+from wavetrim.kernels.pipeline.arrivals import RowReports
+from wavetrim.kernels.pipeline.command_buffer import COMPUTE, CommandBuffer, Store
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostOperand, HostProduct
+from wavetrim.kernels.pipeline.places import PlacedStep
+from wavetrim.native.tuned import PANELS_AHEAD
+
+Record: TypeAlias = Callable[[Sequence[PlacedStep]], CommandBuffer | None]
+"""Records other steps of the product, if they can be commands."""
 
 _STEPS_AHEAD: Final = 16
 """Steps that are enqueued and not done: more of them delay a cancellation. Chosen."""
 
 _QUEUES = _OPERANDS = 3
 _NO_EVENT: Final = -1
+_NOT_READY: Final = 600  # CUDA_ERROR_NOT_READY
+
+
+class Waiting(IntEnum):
+    """How to wait for an event, as in kernels/transfer/native/commands.c."""
+
+    NAPPING = 0
+    AWAKE = 1
+    LOOKING = 2
 
 
 class Binding(ctypes.Structure):
@@ -69,7 +87,7 @@ class Submitter:
 
     def prepare(self, buffer: CommandBuffer, *, timed: bool) -> None:
         """Create the events that a buffer needs. The pipeline's device must be the current one."""
-        self._events[timed].reserve(buffer.events)
+        self._binding.events = self._events[timed].reserve(buffer.events)
 
     def run(
         self,
@@ -93,17 +111,73 @@ class Submitter:
             CUDADriverError: CUDA refuses a command, or the device failed.
         """
         started = time.perf_counter()
-        binding = self._binding
-        binding.events = self._events[product.timed].reserve(buffer.events)
-        binding.hosts[:] = [operand.address for operand in operands]
-        binding.pitches[:] = [operand.pitch_bytes for operand in operands]
+        self._bind(buffer, product, operands)
+        waiting = Waiting.AWAKE if awake else Waiting.NAPPING
         if product.is_watched:
-            self._run_watched(buffer, product, awake=awake)
+            self._run_watched(buffer, product, waiting)
         else:
-            self._advance(buffer, 0, len(buffer.ends), buffer.stores[-1].event, awake=awake)
-        if product.timed:
-            return self._read_times(buffer)
-        return GpuTimings(None, None, time.perf_counter() - started)
+            self._advance(buffer, 0, len(buffer.ends), buffer.stores[-1].event, waiting)
+        return self._read_times(buffer, product, started)
+
+    def run_shared(
+        self,
+        buffer: CommandBuffer,
+        product: HostProduct,
+        operands: Sequence[HostOperand],
+        steps: Sequence[PlacedStep],
+        record: Record,
+    ) -> GpuTimings:
+        """Compute the rows that the row queue gives, panel by panel.
+
+        Panels that differ from the recorded ones are recorded on the way: one that is cut because
+        the queue ends, and those beyond the planned rows.
+
+        Args:
+            buffer: Commands of the first steps, which have been prepared.
+            product: The product.
+            operands: A, B and C in page-locked memory.
+            steps: The steps of all rows.
+            record: Records and prepares other steps.
+
+        Raises:
+            PipelineCancelled: The caller cancelled the product.
+            DeviceFailure: cuBLAS refuses a product.
+            CUDADriverError: CUDA refuses a command, or the device failed.
+        """
+        started = time.perf_counter()
+        self._bind(buffer, product, operands)
+        assert product.shared is not None, "only shared rows are taken"
+        reports, expected = RowReports(product), deque[Store]()
+        submitted, panels = 0, list[int]()
+        while submitted < len(steps):
+            panel = _take_panel(steps, submitted)
+            planned = panel[0].step.rows
+            if len(panels) >= PANELS_AHEAD:
+                last = panels[-PANELS_AHEAD] - 1
+                self._wait(buffer, buffer.computed[last], Waiting.NAPPING)
+            self._report(buffer, expected, reports, Waiting.LOOKING)
+            rows = product.shared.take(len(planned))
+            if not rows:
+                break
+            if len(rows) < len(planned):
+                panel = [placed.cut(rows) for placed in panel]
+            until = submitted + len(panel)
+            if len(rows) < len(planned) or until > len(buffer.ends):
+                buffer = _expect_buffer(record((*buffer.steps[:submitted], *panel)))
+            self._advance(buffer, submitted, until)
+            if product.begun is not None and submitted == 0:
+                product.begun()
+            expected.extend(one for one in buffer.stores if submitted <= one.number < until)
+            submitted = until
+            panels.append(until)
+            if len(rows) < len(planned):
+                break
+        if submitted == 0:
+            return GpuTimings(0.0, 0.0, 0.0)
+        self._report(buffer, expected, reports, Waiting.NAPPING)
+        if product.timed and submitted < len(buffer.ends):
+            buffer = _expect_buffer(record(buffer.steps[:submitted]))  # for its times
+        return self._read_times(buffer, product, started)
 
     def close(self) -> None:
         """Give back cuBLAS's handle."""
@@ -113,39 +187,66 @@ class Submitter:
 
             cublas.destroy(handle)
 
-    def _run_watched(self, buffer: CommandBuffer, product: HostProduct, *, awake: bool) -> None:
+    def _bind(
+        self, buffer: CommandBuffer, product: HostProduct, operands: Sequence[HostOperand]
+    ) -> None:
+        binding = self._binding
+        binding.events = self._events[product.timed].reserve(buffer.events)
+        binding.hosts[:] = [operand.address for operand in operands]
+        binding.pitches[:] = [operand.pitch_bytes for operand in operands]
+
+    def _run_watched(self, buffer: CommandBuffer, product: HostProduct, waiting: Waiting) -> None:
         """Compute the product, and tell of its rows as they arrive."""
         steps = len(buffer.ends)
-        submitted = self._advance(buffer, 0, min(steps, _STEPS_AHEAD), _NO_EVENT)
+        reports = RowReports(product)
+        submitted = self._advance(buffer, 0, min(steps, _STEPS_AHEAD))
         if product.begun is not None:
             product.begun()
-        finished = elements = 0
-        columns: int = product.c.shape[1]
-        for step, event, number in buffer.stores:
-            ahead = min(steps, number + _STEPS_AHEAD)
-            submitted = self._advance(buffer, submitted, ahead, event, awake=awake)
-            elements += len(step.rows) * len(step.columns)
-            rows, finished = elements // columns - finished, elements // columns
-            if product.progress is not None and rows:
-                product.progress(rows)
-            if product.final is not None and step.columns.stop == columns:
-                product.final(range(step.rows.stop))
-            is_last = number + 1 == steps
-            if product.cancelled is not None and not is_last and product.cancelled():
-                raise PipelineCancelled("the product was cancelled")
+        for store in buffer.stores:
+            ahead = min(steps, store.number + _STEPS_AHEAD)
+            submitted = self._advance(buffer, submitted, ahead, store.event, waiting)
+            reports.report(store.step)
+            if store.number + 1 < steps:
+                reports.poll()
+
+    def _report(
+        self, buffer: CommandBuffer, expected: deque[Store], reports: RowReports, waiting: Waiting
+    ) -> None:
+        """Tell of copies out that are done; unless only looking, wait for all that are expected."""
+        while expected and self._wait(buffer, expected[0].event, waiting):
+            reports.report(expected.popleft().step)
+        if expected:
+            reports.poll()
 
     def _advance(
-        self, buffer: CommandBuffer, submitted: int, steps: int, event: int, *, awake: bool = False
+        self,
+        buffer: CommandBuffer,
+        submitted: int,
+        steps: int,
+        event: int = _NO_EVENT,
+        waiting: Waiting = Waiting.NAPPING,
     ) -> int:
         """Submit the commands until `steps`, and wait for an event; returns the steps submitted."""
         begin = buffer.ends[submitted - 1] if submitted else 0
         count = max(0, buffer.ends[steps - 1] - begin)
         address = buffer.address + begin * buffer.commands.strides[0]
-        self._check(buffer, self._run(address, count, self._address, event, awake))
+        self._check(buffer, self._run(address, count, self._address, event, waiting))
         return max(submitted, steps)
 
-    def _read_times(self, buffer: CommandBuffer) -> GpuTimings:
-        """Times between the events, all of which have passed."""
+    def _wait(self, buffer: CommandBuffer, event: int, waiting: Waiting) -> bool:
+        """Wait for an event; returns whether it has passed."""
+        status = self._run(buffer.address, 0, self._address, event, waiting)
+        if status == _NOT_READY:
+            return False
+        self._check(buffer, status)
+        return True
+
+    def _read_times(
+        self, buffer: CommandBuffer, product: HostProduct, started: float
+    ) -> GpuTimings:
+        """Times between the events, all of which have passed, if the product is timed."""
+        if not product.timed:
+            return GpuTimings(None, None, time.perf_counter() - started)
         seconds = ctypes.c_double()
         times: list[float] = []
         for pairs in (buffer.kernel_spans, buffer.copy_spans, buffer.whole_span):
@@ -162,3 +263,14 @@ class Submitter:
             raise driver.CUDADriverError(status)
         if status < 0:
             raise DeviceFailure(f"{buffer.label}: cuBLAS returned {-status}")
+
+
+def _expect_buffer(buffer: CommandBuffer | None) -> CommandBuffer:
+    assert buffer is not None, "other steps of the product have been recorded"
+    return buffer
+
+
+def _take_panel(steps: Sequence[PlacedStep], first: int) -> list[PlacedStep]:
+    """The steps from `first` on that compute the same rows."""
+    rows = steps[first].step.rows
+    return list(takewhile(lambda placed: placed.step.rows == rows, steps[first:]))

@@ -100,34 +100,38 @@ static int submit(const Command* command, const Binding* binding)
     }
 }
 
-static int await(void* event, int awake)
+enum { NAPPING, AWAKE, LOOKING };  // as in kernels/pipeline/submission.py
+
+static int await(void* event, int how)
 {
-    if (!awake) return await_event(event);
     int status;
+    if (how == NAPPING) return await_event(event);
+    if (how == LOOKING) return driver.query_event(event);
     while ((status = driver.query_event(event)) == NOT_READY) pause_briefly();
     return status;
 }
 
-static int run(const Command* commands, int64_t count, const Binding* binding, int64_t event, int awake)
+static int run(const Command* commands, int64_t count, const Binding* binding, int64_t event, int how)
 {
     int status = 0;
     for (int64_t i = 0; i < count && status == 0; ++i) status = submit(&commands[i], binding);
-    return status != 0 || event < 0 ? status : await(binding->events[event], awake);
+    return status != 0 || event < 0 ? status : await(binding->events[event], how);
 }
 
 // Enqueue commands in order, then wait until an event has passed: returns the first error, a CUresult or a
 // negative cublasStatus_t.
 //
-// event: index of the event; negative not to wait. awake: whether to poll all the time.
-EXPORTED int run_commands(const Command* commands, int64_t count, const Binding* binding, int64_t event, int awake)
+// event: index of the event; negative not to wait. how: with naps, polling all the time, or not at all, so that
+// the result may be NOT_READY.
+EXPORTED int run_commands(const Command* commands, int64_t count, const Binding* binding, int64_t event, int how)
 {
     void* before;
     int status = load_driver();
     if (status == 0) status = driver.find_context(&before);
     if (status != 0) return status;
-    if (before == binding->context) return run(commands, count, binding, event, awake);
+    if (before == binding->context) return run(commands, count, binding, event, how);
     status = driver.use_context(binding->context);
-    if (status == 0) status = run(commands, count, binding, event, awake);
+    if (status == 0) status = run(commands, count, binding, event, how);
     const int restored = driver.use_context(before);
     return status != 0 ? status : restored;
 }

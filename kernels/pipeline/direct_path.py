@@ -1,0 +1,114 @@
+"""Products from page-locked memory: found or recorded as command buffers, and submitted."""
+
+import ctypes
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.gemm.prepared import bind_context
+from wavetrim.kernels.gemm.resident import check_sms
+from wavetrim.kernels.pipeline.arena import DeviceArena
+from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, record_commands
+from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
+from wavetrim.kernels.pipeline.panels import PanelProblem
+from wavetrim.kernels.pipeline.places import PlacedStep
+from wavetrim.kernels.pipeline.steps import Cut
+from wavetrim.kernels.pipeline.submission import Submitter
+from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES
+
+_KEPT_BUFFERS: Final = 256
+"""Command buffers kept for later products; chosen."""
+
+
+class DirectPath:
+    """Computes products whose copies need no staging; made with its device as the current one.
+
+    Args:
+        device: The device.
+        library: The C library.
+        streams: CuPy's streams of copies in, kernels and copies out.
+        arena: The device memory, with the launches and command buffers that are valid in it.
+    """
+
+    def __init__(
+        self, device: DeviceInfo, library: ctypes.CDLL, streams: Sequence[Any], arena: DeviceArena
+    ) -> None:
+        bind_context()
+        self._device = device
+        self._compute = streams[1]
+        self._arena = arena
+        self._submitter = Submitter(library, streams)
+
+    def compute(self, product: HostProduct, problem: PanelProblem, cut: Cut) -> GpuTimings | None:
+        """Compute a product; None if it has pageable operands or cannot be a command buffer.
+
+        Args:
+            product: The product.
+            problem: Its panels.
+            cut: How the planned rows are cut into steps.
+
+        Raises:
+            PipelineCancelled: The caller cancelled the product.
+            KernelsError: As for `GpuPipeline.multiply`.
+            CUDADriverError: CUDA refuses a command, or the device failed.
+        """
+        operands = product.describe_operands()
+        if not all(operand.is_pinned for operand in operands):
+            return None
+        key = product.spec, problem, cut, product.sms, product.alpha, product.beta, product.timed
+        commands = self._arena.commands
+        if key not in commands:
+            buffer = self._record(product, problem, cut)
+            if len(commands) >= _KEPT_BUFFERS:
+                commands.clear()
+            commands[key] = buffer
+        buffer = commands[key]
+        if buffer is None:
+            return None
+        if product.shared is not None:
+            steps = self._arena.prepare(problem, cut)
+            record = partial(self._record_steps, product, recurs=False)
+            return self._submitter.run_shared(buffer, product, operands, steps, record)
+        awake = product.total_bytes <= AWAKE_PRODUCT_BYTES
+        return self._submitter.run(buffer, product, operands, awake=awake)
+
+    def close(self) -> None:
+        """Give back what libraries hold."""
+        self._submitter.close()
+
+    def _record(
+        self, product: HostProduct, problem: PanelProblem, cut: Cut
+    ) -> CommandBuffer | None:
+        """The commands of the planned rows; None if they cannot be commands."""
+        import cupy
+
+        spec, shared = product.spec, product.shared
+        check_sms(spec, product.sms, self._device.sm_count)
+        with cupy.cuda.Device(self._device.index):
+            steps = self._arena.prepare(problem, cut)
+            if spec.source is None and not self._submitter.has_gemm:
+                return None
+        if shared is not None:
+            if steps[0].step.buffer_columns != steps[-1].step.buffer_columns:
+                return None  # each row is needed again for other columns of B
+            steps = tuple(placed for placed in steps if placed.step.rows.start < shared.planned)
+        return self._record_steps(product, steps, recurs=True)
+
+    def _record_steps(
+        self, product: HostProduct, steps: Sequence[PlacedStep], *, recurs: bool
+    ) -> CommandBuffer | None:
+        """The commands of some steps; `recurs` if the same steps may come again."""
+        import cupy
+
+        with cupy.cuda.Device(self._device.index), self._compute:
+            bind_context()
+            calls = self._arena.launches.list_calls(product, steps, recurs=recurs)
+            if calls is None:
+                return None
+            buffer = record_commands(
+                steps, calls, label=product.spec.label, reads_c=product.beta != 0,
+                timed=product.timed,
+            )  # fmt: skip
+            self._submitter.prepare(buffer, timed=product.timed)
+        return buffer
