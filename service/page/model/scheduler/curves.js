@@ -16,11 +16,10 @@ const { MEMORY_SHARE, LATE_SECONDS, ALONE_SECONDS, NARROW } = TABLES.constants;
 export function buildCpuCurve(problem, profile, share = null, copying = 1) {
   const rate = profile.findCpuRate(problem.dtype);
   const { threads } = profile.cpu;
-  const correction = profile.corrections.find(classifyCpuRun(problem, share !== null));
   if (share === null && isSmall(problem)) {
     const flops = 2 * problem.k * (problem.n + rate.copy_columns);
     const rowSeconds = (flops * threads * 1e-9) / rate.gflops;
-    return new CpuCurve({ rowSeconds, callSeconds: ALONE_SECONDS, correction });
+    return correct({ rowSeconds, callSeconds: ALONE_SECONDS }, problem, profile, false);
   }
   let flopSeconds = 1e-9 / rate.gflops;
   let elementSeconds = rate.element_seconds;
@@ -39,14 +38,21 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
   if (narrowSeconds && Math.max(problem.n, problem.k) <= NARROW) {
     rowSeconds = problem.k * Math.max(problem.n * narrowSeconds, rate.vector_seconds);
   }
-  return new CpuCurve({
+  const fields = {
     rowSeconds: Math.max(rowSeconds, problem.n * rate.write_seconds),
     startupRows: rate.startup_rows,
     callSeconds,
     rowQuantum: rate.row_quantum,
     vectorSeconds: problem.n * problem.k * rate.vector_seconds,
-    correction,
-  });
+  };
+  return correct(fields, problem, profile, share !== null);
+}
+
+/** The curve with its factor from earlier runs. */
+function correct(fields, problem, profile, shared) {
+  const seconds = new CpuCurve(fields).seconds(problem.m);
+  const correction = profile.corrections.find(classifyCpuRun(problem, seconds, shared));
+  return new CpuCurve({ ...fields, correction });
 }
 
 /** The GPU's curve with one kernel, and with the machine to itself. */
