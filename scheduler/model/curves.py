@@ -49,6 +49,7 @@ def build_cpu_curve(
         narrow_seconds *= slower
         call_seconds += find_late_seconds(problem)
         element_seconds *= fewer
+        write_seconds *= 1 + (share.write_stretch - 1) * copying
     arithmetic_seconds = 2 * problem.k * (problem.n + rate.copy_columns) * flop_seconds
     row_seconds = arithmetic_seconds + problem.n * element_seconds
     if narrow_seconds and max(problem.n, problem.k) <= NARROW:

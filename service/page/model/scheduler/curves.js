@@ -25,6 +25,7 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
   let elementSeconds = rate.element_seconds;
   let narrowSeconds = rate.narrow_seconds;
   let callSeconds = rate.call_seconds;
+  let writeSeconds = rate.write_seconds;
   if (share !== null) {
     const fewer = threads / share.threads;
     const slower = fewer * (1 + (share.stretch - 1) * copying);
@@ -32,6 +33,7 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
     narrowSeconds *= slower;
     callSeconds += problem.memory === "pageable" ? LATE_SECONDS : 0;
     elementSeconds *= fewer;
+    writeSeconds *= 1 + ((share.write_stretch ?? 1) - 1) * copying;
   }
   const arithmeticSeconds = 2 * problem.k * (problem.n + rate.copy_columns) * flopSeconds;
   let rowSeconds = arithmeticSeconds + problem.n * elementSeconds;
@@ -39,7 +41,7 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
     rowSeconds = problem.k * Math.max(problem.n * narrowSeconds, rate.vector_seconds);
   }
   const fields = {
-    rowSeconds: Math.max(rowSeconds, problem.n * rate.write_seconds),
+    rowSeconds: Math.max(rowSeconds, problem.n * writeSeconds),
     startupRows: rate.startup_rows,
     callSeconds,
     rowQuantum: rate.row_quantum,
