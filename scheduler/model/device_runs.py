@@ -1,9 +1,10 @@
 """The runs of one device, and what they say of another product: a robust local estimate.
 
-The estimate has two steps, in logarithms of measured over predicted seconds. The first is the
+The estimate has three steps, in logarithms of measured over predicted seconds. The first is the
 median of the classes nearby, each weighted by its runs and its distance, and drawn towards no
-correction by a prior of one run. The second draws it towards the median of the product's own runs.
-A first run counts only among those nearby: it may be an outlier.
+correction by a prior of one run. The second draws it towards the product's runs with other kernels,
+so that a kernel does not seem fast only because it never ran. The third draws it towards the
+median of its own runs. A first run counts only among those nearby: it may be an outlier.
 """
 
 import math
@@ -88,10 +89,11 @@ class DeviceRuns:
         weights *= likeness
         total = weights.sum()
         log_ratio = find_weighted_median(medians, weights) * total / (total + 1) if total else 0.0
-        own = same_part & same_bottleneck & self._find_equal(self._products, run_class.product)
-        own_weights = (runs - 1) * own
-        log_ratio = (own_weights @ medians + log_ratio) / (own_weights.sum() + 1)
-        return Estimate(float(log_ratio), int(runs @ (own | (weights > 0))))
+        same_product = same_part & self._find_equal(self._products, run_class.product)
+        with_others = np.minimum(runs - 1, WEIGHED_RUNS) * (same_product & ~same_bottleneck)
+        for own_weights in (with_others, (runs - 1) * (same_product & same_bottleneck)):
+            log_ratio = (own_weights @ medians + log_ratio) / (own_weights.sum() + 1)
+        return Estimate(float(log_ratio), int(runs @ (same_product | (weights > 0))))
 
     def summarize(self) -> Estimate:
         """The median of all classes, each weighted by its runs, and the number of runs."""

@@ -349,6 +349,20 @@ def test_a_kernel_or_device_that_only_noise_puts_ahead_is_not_taken() -> None:
         assert (choose_plan(problem, profile, PlanOptions(f=0)).spec == usual.spec) == stays
 
 
+def test_a_kernel_does_not_seem_fast_because_it_never_ran() -> None:
+    """All kernels take half as long again for this product as for others."""
+    profile = make_machine(make_history())
+    problem, options = GemmProblem(6144, 6144, 6144, memory="pinned"), PlanOptions(f=0)
+    usual = choose_plan(problem, profile, options)
+    slowest_seconds = 0.0
+    for _ in range(30):
+        plan = choose_plan(problem, profile, options)
+        slowest_seconds = max(slowest_seconds, plan.uncorrected_seconds)
+        run_as_if(plan, 1.5)
+    assert slowest_seconds < 1.1 * usual.uncorrected_seconds
+    assert choose_plan(problem, profile, options).spec == usual.spec
+
+
 def test_a_split_that_took_longer_than_promised_is_not_chosen_again() -> None:
     profile = make_machine(make_history())
     problem = GemmProblem(16384, 16384, 256, memory="pinned")

@@ -18,29 +18,33 @@ export class Corrections {
   find(runClass) {
     const { device, beside, bottleneck, product } = runClass;
     const near = [];
-    let [ownSum, ownWeight, runs] = [0, 0, 0];
+    const others = { sum: 0, weight: 0 };
+    const own = { sum: 0, weight: 0 };
+    let runs = 0;
     for (const entry of this.entries) {
       const { run_class: one } = entry;
       if (one.device !== device) continue;
       const isSamePart = one.beside === beside;
-      let likeness = isSamePart ? 1 : one.beside === "" ? UNLIKE : 0;
       const isSameBottleneck = one.bottleneck === bottleneck;
+      let likeness = isSamePart ? 1 : one.beside === "" ? UNLIKE : 0;
       if (!isSameBottleneck) likeness *= UNLIKE;
       const distance = Math.abs(Math.log(one.seconds) - Math.log(runClass.seconds));
       const closeness = Math.max(0, 1 - distance / REACH);
       const weight = closeness * likeness * Math.min(entry.runs, WEIGHED_RUNS);
       const value = Math.log(entry.factor);
-      const isOwn = isSamePart && isSameBottleneck && one.product === product;
+      const isSameProduct = isSamePart && one.product === product;
       near.push({ value, weight });
-      if (isOwn) {
-        ownSum += (entry.runs - 1) * value;
-        ownWeight += entry.runs - 1;
+      if (isSameProduct) {
+        const step = isSameBottleneck ? own : others;
+        const most = isSameBottleneck ? entry.runs : WEIGHED_RUNS;
+        step.sum += Math.min(entry.runs - 1, most) * value;
+        step.weight += Math.min(entry.runs - 1, most);
       }
-      if (weight > 0 || isOwn) runs += entry.runs;
+      if (weight > 0 || isSameProduct) runs += entry.runs;
     }
-    const nearby = estimateNearby(near);
-    const factor = Math.exp((ownSum + nearby) / (ownWeight + 1));
-    return { factor: Number(factor.toPrecision(6)), runs };
+    let estimate = estimateNearby(near);
+    for (const { sum, weight } of [others, own]) estimate = (sum + estimate) / (weight + 1);
+    return { factor: Number(Math.exp(estimate).toPrecision(6)), runs };
   }
 }
 
