@@ -74,24 +74,26 @@ def _measure_share(
     arithmetic_seconds = 2e-9 * k * (_SIDE + rate.copy_columns) / rate.gflops
     alone_seconds = arithmetic_seconds + _SIDE * rate.element_seconds
     part = share.threads / pool.threads
+    # Contention makes nothing faster; a ratio below 1 shows the machine's changing speed.
+    stretch = max(1.0, row_seconds * part / alone_seconds)
+    memory_stretch = _measure_memory_stretch(copy, pool, share, rate, measured.until)
     return replace(
         share,
-        # Contention makes nothing faster; a ratio below 1 shows the machine's changing speed.
-        stretch=max(1.0, row_seconds * part / alone_seconds),
+        stretch=stretch,
         link_stretch=max(1.0, both.copy_seconds / copy_seconds),
-        write_stretch=_measure_write_stretch(copy, pool, share, rate, measured.until),
+        memory_stretch=max(stretch, memory_stretch),
         start_seconds=_measure_start(measured, pool, share),
     )
 
 
-def _measure_write_stretch(
+def _measure_memory_stretch(
     copy: Callable[[], float], pool: CpuPool, share: CpuShare, rate: CpuRate, until: float
 ) -> float:
     """Factor on the time to write C while copies are under way."""
-    m, k = _SHALLOW
-    writing = _run_both(copy, _prepare_product(pool, m, k, share.threads, rate.dtype), until)
     if not rate.write_seconds:
         return 1.0
+    m, k = _SHALLOW
+    writing = _run_both(copy, _prepare_product(pool, m, k, share.threads, rate.dtype), until)
     seconds = writing.compute_seconds - rate.call_seconds
     return max(1.0, seconds / (m * _SIDE * rate.write_seconds))
 

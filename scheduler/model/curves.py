@@ -40,17 +40,21 @@ def build_cpu_curve(
     if share is None and is_small(problem.m, problem.n, problem.k, problem.dtype):
         return _correct(_build_alone_curve(problem, rate, profile.cpu.threads), problem, profile)
     flop_seconds, element_seconds = 1e-9 / rate.gflops, rate.element_seconds
+    packing_seconds = flop_seconds
     narrow_seconds, write_seconds = rate.narrow_seconds, rate.write_seconds
     call_seconds = rate.call_seconds
     if share is not None:
         fewer = profile.cpu.threads / share.threads
         slower = fewer * (1 + (share.stretch - 1) * copying)
+        memory_slower = 1 + (share.memory_stretch - 1) * copying
         flop_seconds *= slower
-        narrow_seconds *= slower
+        packing_seconds *= fewer * memory_slower
+        narrow_seconds *= fewer * memory_slower
         call_seconds += find_late_seconds(problem)
         element_seconds *= fewer
-        write_seconds *= 1 + (share.write_stretch - 1) * copying
-    arithmetic_seconds = 2 * problem.k * (problem.n + rate.copy_columns) * flop_seconds
+        write_seconds *= memory_slower
+    column_seconds = problem.n * flop_seconds + rate.copy_columns * packing_seconds
+    arithmetic_seconds = 2 * problem.k * column_seconds
     row_seconds = arithmetic_seconds + problem.n * element_seconds
     if narrow_seconds and max(problem.n, problem.k) <= NARROW:
         # At least the time of reading A.

@@ -22,6 +22,7 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
     return correct({ rowSeconds, callSeconds: ALONE_SECONDS }, problem, profile, false);
   }
   let flopSeconds = 1e-9 / rate.gflops;
+  let packingSeconds = flopSeconds;
   let elementSeconds = rate.element_seconds;
   let narrowSeconds = rate.narrow_seconds;
   let callSeconds = rate.call_seconds;
@@ -29,13 +30,16 @@ export function buildCpuCurve(problem, profile, share = null, copying = 1) {
   if (share !== null) {
     const fewer = threads / share.threads;
     const slower = fewer * (1 + (share.stretch - 1) * copying);
+    const memorySlower = 1 + ((share.memory_stretch ?? 1) - 1) * copying;
     flopSeconds *= slower;
-    narrowSeconds *= slower;
+    packingSeconds *= fewer * memorySlower;
+    narrowSeconds *= fewer * memorySlower;
     callSeconds += problem.memory === "pageable" ? LATE_SECONDS : 0;
     elementSeconds *= fewer;
-    writeSeconds *= 1 + ((share.write_stretch ?? 1) - 1) * copying;
+    writeSeconds *= memorySlower;
   }
-  const arithmeticSeconds = 2 * problem.k * (problem.n + rate.copy_columns) * flopSeconds;
+  const columnSeconds = problem.n * flopSeconds + rate.copy_columns * packingSeconds;
+  const arithmeticSeconds = 2 * problem.k * columnSeconds;
   let rowSeconds = arithmeticSeconds + problem.n * elementSeconds;
   if (narrowSeconds && Math.max(problem.n, problem.k) <= NARROW) {
     rowSeconds = problem.k * Math.max(problem.n * narrowSeconds, rate.vector_seconds);
