@@ -16,6 +16,7 @@ from wavetrim.scheduler.calibration.links import (
     measure_fill,
     measure_link,
     measure_step,
+    wake_gpu,
 )
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.model.cpu import CpuModel
@@ -106,6 +107,7 @@ def measure_links(
     Returns:
         The CPU with its contention, and the links.
     """
+    wake_gpu(measured)
     pool = executor.pool
     rate = next(rate for rate in cpu.rates if rate.dtype == "float32")
     links = tuple(

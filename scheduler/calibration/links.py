@@ -30,13 +30,15 @@ at once seemed slower than one after the other (H200)."""
 _LEAST_TOGETHER: Final = 0.5
 _PROBED_BYTES: Final = 128 << 20
 _PROBE_RUNS: Final = 5
-_WAKE_SECONDS: Final = 0.02
+_WAKE_SECONDS: Final = 0.15
+_WARM_SECONDS: Final = 0.02
 _LINK_SECONDS: Final = 0.15
 _COLD_SECONDS: Final = 0.3
 _FILL_SECONDS: Final = 0.12
 """Sizes, runs and times of the measurements."""
 
 _TINY: Final = 64
+_WAKING: Final = 2048
 _STEPS: Final = 16
 _MIDDLING: Final = (
     GemmProblem(256, 4096, 4096),
@@ -82,6 +84,14 @@ class _Rates:
     inwards: float
     outwards: float
     together: float
+
+
+def wake_gpu(measured: PipelineProfile) -> None:
+    """Run products until the GPU has its clocks and its link its speed."""
+    run = prepare_copies(measured, "pageable", *(_WAKING,) * 3)
+    awake = time.perf_counter() + _WAKE_SECONDS
+    while time.perf_counter() < awake:
+        run()
 
 
 def measure_link(
@@ -230,8 +240,8 @@ def prepare_copies(
 ) -> Callable[[], float]:
     """A call that runs a product through the pipeline and returns its seconds.
 
-    The GPU is woken up before. The product lies where the last one of this memory did, which can
-    then not be measured any more.
+    It has run before, and what it needs is loaded. It lies where the last product of this memory
+    did, which cannot be measured any more.
 
     Args:
         measured: The pipeline.
@@ -253,8 +263,8 @@ def prepare_copies(
         measured.pipeline.multiply(kernel, a, b, c, cut=steps, copiers=copiers, begun=begun)
         return time.perf_counter() - start
 
-    awake = time.perf_counter() + _WAKE_SECONDS
-    while time.perf_counter() < awake:
+    warm = time.perf_counter() + _WARM_SECONDS
+    while time.perf_counter() < warm:
         measure()
     return measure
 

@@ -14,6 +14,9 @@ from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.schedule import Rates
 from wavetrim.scheduler.problem import GemmProblem
 
+LEAST_SECONDS: Final = 1e-9
+"""Least seconds of a class: its distances from others are logarithms."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunClass:
@@ -141,7 +144,7 @@ def classify_cpu_run(problem: GemmProblem, seconds: float, *, shared: bool) -> R
         device=f"cpu in {problem.dtype}",
         beside=f"gpu from {problem.memory} memory" if shared else "",
         product=_name_product(problem),
-        seconds=seconds,
+        seconds=max(seconds, LEAST_SECONDS),
     )
 
 

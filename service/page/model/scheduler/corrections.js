@@ -6,7 +6,7 @@
 
 import { TABLES } from "../tables.js";
 
-const { REACH, UNLIKE, WEIGHED_RUNS } = TABLES.constants;
+const { LEAST_SECONDS, REACH, UNLIKE, WEIGHED_RUNS } = TABLES.constants;
 
 /** The runs of one machine. */
 export class Corrections {
@@ -86,7 +86,7 @@ export function classifyCpuRun(problem, seconds, shared) {
     beside: shared ? `gpu from ${problem.memory} memory` : "",
     bottleneck: "",
     product: nameProduct(problem),
-    seconds,
+    seconds: Math.max(seconds, LEAST_SECONDS),
   };
 }
 
