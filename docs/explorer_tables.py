@@ -42,7 +42,9 @@ _CONSTANTS: Final = {
     "scheduler.model.curves": ("MEMORY_SHARE", "LATE_SECONDS", "ALONE_SECONDS"),
     "scheduler.model.gpu_curve": ("_KNOTS", "_PARTS"),
     "scheduler.planning.candidates": ("_LOOSER", "CONSIDERED"),
-    "scheduler.planning.plan": ("SPLIT_GAIN",),
+    "scheduler.model.corrections": ("LEAST_SECONDS",),
+    "scheduler.model.device_runs": ("REACH", "UNLIKE", "WEIGHED_RUNS"),
+    "scheduler.planning.plan": ("SPLIT_GAIN", "LEAST_LEAD"),
     "scheduler.profile.store": ("_LANES_AN_SM",),
     "scheduler.profile.estimate": (
         *("PEAK_SHARE", "TILE_SHARE", "LAUNCH_SECONDS", "LINK_SHARE", "CALL_SECONDS"),

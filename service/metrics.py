@@ -99,13 +99,13 @@ class Metrics:
         )
         self.correction_factor = Gauge(
             "wavetrim_correction_factor",
-            "Measured over predicted seconds of the newest runs, by device and memory.",
+            "Median of measured over predicted seconds, by device and memory or element type.",
             ["runs_like"],
             registry=registry,
         )
         self.correction_runs = Gauge(
             "wavetrim_correction_runs",
-            "Runs that a correction factor is from, 15 at most.",
+            "Runs that a correction factor is from: the newest 15 of each product.",
             ["runs_like"],
             registry=registry,
         )

@@ -1,6 +1,10 @@
 """Measures a profile: `calibrate` calls `cpu`, `links`, `kernels` and `contention` in turn.
 
-Products are measured after a pause of a millisecond, so threads are asleep, as they are when the
-next of many jobs begins. The median counts, because few jobs are as fast as the best of several
-runs (`repetition`). `staircase` fits a kernel's measured launches.
+Products are measured as they are between other work. They begin after a pause of a millisecond,
+while threads are asleep; a call's cost is measured with empty caches, too, and contention while
+copies are under way. The median counts, because few jobs are as fast as the best of several runs
+(`repetition`). `staircase` fits a kernel's measured launches. `operands` is the memory of products
+through the pipeline, made once.
+
+Each part has its time. Once that is over, what is left of it is measured as briefly as can be.
 """

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.scheduler.calibration.contention import measure_shares
 from wavetrim.scheduler.calibration.cpu import measure_cpu
 from wavetrim.scheduler.calibration.kernels import Report, measure_kernels
@@ -17,6 +16,7 @@ from wavetrim.scheduler.calibration.links import (
     measure_fill,
     measure_link,
     measure_step,
+    wake_gpu,
 )
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.model.cpu import CpuModel
@@ -37,10 +37,13 @@ _LINK_SHARE: Final = 0.1
 CALIBRATION_SECONDS: Final = 20.0
 """Time of a calibration; chosen. CPU and links come first, and kernels take the rest."""
 
-_LATENCIES_SECONDS: Final = 4.0
-"""Part of it for `measure_latencies`: 14 products of about a quarter second."""
+_LINKS_UNTIL_SECONDS: Final = 11.0
+"""Time after which links and contention are measured as briefly as can be; chosen."""
 
-_LEAST_KERNEL_SECONDS: Final = 5.0
+_LATENCIES_SECONDS: Final = 3.5
+"""Part of the time for `measure_latencies`: 14 products of up to a quarter second."""
+
+_LEAST_KERNEL_SECONDS: Final = 4.0
 """Least time for kernels, the likely winners first, if all else takes long; chosen."""
 
 
@@ -56,7 +59,7 @@ def calibrate(
         report: Called with what is being measured.
     """
     stamp = datetime.now(UTC).isoformat(timespec="seconds")
-    until = time.perf_counter() + CALIBRATION_SECONDS - _LATENCIES_SECONDS
+    began = time.perf_counter()
     info = executor.devices[0] if executor.devices else None
     tell = report or (lambda _what, _share: None)
     tell("CPU", 0.0)
@@ -72,20 +75,24 @@ def calibrate(
         tell("link", _LINK_SHARE)
         gpu = describe_gpu(info)
         measured = PipelineProfile(
-            executor.pipeline, build_preset_profile(gpu, "estimated", cpu.threads)
+            executor.pipeline,
+            build_preset_profile(gpu, "estimated", cpu.threads),
+            until=began + _LINKS_UNTIL_SECONDS,
         )
         cpu, links = measure_links(executor, measured, cpu, info.index, f"measured {stamp}")
 
         def tell_kernel(label: str, share: float) -> None:
             tell(label, _LINK_SHARE + (1 - _LINK_SHARE) * share)
 
+        ends = began + CALIBRATION_SECONDS
+        until = max(ends - _LATENCIES_SECONDS, time.perf_counter() + _LEAST_KERNEL_SECONDS)
         kernels = measure_kernels(
-            gpu, info, cache_dir, f"measured {stamp}",
-            until=max(until, time.perf_counter() + _LEAST_KERNEL_SECONDS), tell=tell_kernel,
-        )  # fmt: skip
+            gpu, info, cache_dir, f"measured {stamp}", until=until, tell=tell_kernel
+        )
         profile = replace(profile, device=info.name, cpu=cpu, gpu=gpu, links=links)
         profile = replace(profile, kernels=kernels)
-        profile = measure_latencies(executor.pipeline, complete_kernels(profile))
+        profile = complete_kernels(profile)
+        profile = measure_latencies(replace(measured, profile=profile, until=ends))
     if directory is not None:
         store_profile(profile, directory)
     tell("done", 1.0)
@@ -100,6 +107,7 @@ def measure_links(
     Returns:
         The CPU with its contention, and the links.
     """
+    wake_gpu(measured)
     pool = executor.pool
     rate = next(rate for rate in cpu.rates if rate.dtype == "float32")
     links = tuple(
@@ -110,14 +118,13 @@ def measure_links(
     return replace(cpu, beside_gpu=shares), links
 
 
-def measure_latencies(pipeline: GpuPipeline, profile: MachineProfile) -> MachineProfile:
+def measure_latencies(measured: PipelineProfile) -> MachineProfile:
     """The profile with the time that each step, call and first copy costs beyond the rates."""
 
     def set_links(find: Callable[[LinkModel], LinkModel]) -> PipelineProfile:
         links = tuple(map(find, measured.profile.links))
-        return PipelineProfile(pipeline, replace(measured.profile, links=links))
+        return replace(measured, profile=replace(measured.profile, links=links))
 
-    measured = PipelineProfile(pipeline, profile)
     step_seconds = measure_step(measured)
     measured = set_links(lambda link: replace(link, step_seconds=step_seconds))
     measured = set_links(

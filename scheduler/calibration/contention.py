@@ -1,7 +1,11 @@
-"""Measures contention: how much GPU part and CPU part slow each other."""
+"""Measures contention: how much GPU part and CPU part slow each other.
+
+The CPU's products begin while its threads sleep and copies are under way, as in a split.
+"""
 
 import statistics
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -13,11 +17,11 @@ import numpy as np
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.scheduler.calibration.links import LINK_SIDE, PipelineProfile, prepare_copies
-from wavetrim.scheduler.calibration.repetition import repeat
+from wavetrim.scheduler.calibration.repetition import REST_SECONDS, repeat
 from wavetrim.scheduler.model.cpu import CpuRate, CpuShare
 from wavetrim.scheduler.problem import Memory
 
-_SECONDS: Final = 0.2
+_SECONDS: Final = 0.15
 _START_SECONDS: Final = 0.1
 """Time of a measurement: of contention, and of the CPU part's start."""
 
@@ -30,8 +34,11 @@ _BRIEF_PART: Final = 1024, 256
 _SIDE: Final = 4096
 """Columns of the CPU part's products."""
 
-_DEEP: Final = 1024, 4096
-"""Rows and K of a product that is bound by arithmetic."""
+_DEEP: Final = 512, 4096
+"""Rows and K of a product that is bound by arithmetic, and takes about as long as a split's."""
+
+_SHALLOW: Final = 8192, 1
+"""Rows and K of a product that is bound by writing C, which is larger than caches."""
 
 
 def measure_shares(
@@ -48,7 +55,7 @@ def measure_shares(
         rate: The CPU's rate in float32, with all threads.
     """
     alone = {
-        memory: repeat(_prepare_copies(measured, memory), _SECONDS)
+        memory: repeat(_prepare_copies(measured, memory), _SECONDS, until=measured.until)
         for memory in {share.memory for share in shares}
     }
     return tuple(
@@ -61,18 +68,34 @@ def _measure_share(
 ) -> CpuShare:
     copy = _prepare_copies(measured, share.memory, share.copiers)
     m, k = _DEEP
-    both = _run_both(copy, _prepare_product(pool, m, k, share.threads, rate.dtype))
+    deep = _prepare_product(pool, m, k, share.threads, rate.dtype)
+    both = _run_both(copy, deep, measured.until)
     row_seconds = (both.compute_seconds - rate.call_seconds) / (m + rate.startup_rows)
     arithmetic_seconds = 2e-9 * k * (_SIDE + rate.copy_columns) / rate.gflops
     alone_seconds = arithmetic_seconds + _SIDE * rate.element_seconds
     part = share.threads / pool.threads
+    # Contention makes nothing faster; a ratio below 1 shows the machine's changing speed.
+    stretch = max(1.0, row_seconds * part / alone_seconds)
+    memory_stretch = _measure_memory_stretch(copy, pool, share, rate, measured.until)
     return replace(
         share,
-        # Contention makes nothing faster; a ratio below 1 shows the machine's changing speed.
-        stretch=max(1.0, row_seconds * part / alone_seconds),
+        stretch=stretch,
         link_stretch=max(1.0, both.copy_seconds / copy_seconds),
+        memory_stretch=max(stretch, memory_stretch),
         start_seconds=_measure_start(measured, pool, share),
     )
+
+
+def _measure_memory_stretch(
+    copy: Callable[[], float], pool: CpuPool, share: CpuShare, rate: CpuRate, until: float
+) -> float:
+    """Factor on the time to write C while copies are under way."""
+    if not rate.write_seconds:
+        return 1.0
+    m, k = _SHALLOW
+    writing = _run_both(copy, _prepare_product(pool, m, k, share.threads, rate.dtype), until)
+    seconds = writing.compute_seconds - rate.call_seconds
+    return max(1.0, seconds / (m * _SIDE * rate.write_seconds))
 
 
 def _measure_start(measured: PipelineProfile, pool: CpuPool, share: CpuShare) -> float:
@@ -83,6 +106,9 @@ def _measure_start(measured: PipelineProfile, pool: CpuPool, share: CpuShare) ->
         *(measured, share.memory, *_BRIEF), spec=spec, copiers=share.copiers, begun=begun.set
     )
     compute = _prepare_product(pool, *_BRIEF_PART, share.threads, "float32")
+    time_start = partial(
+        repeat, budget_seconds=_START_SECONDS, rest_seconds=REST_SECONDS, until=measured.until
+    )
     with ThreadPoolExecutor(1) as thread:
 
         def run_both() -> float:
@@ -93,8 +119,8 @@ def _measure_start(measured: PipelineProfile, pool: CpuPool, share: CpuShare) ->
             compute()
             return copying.result()
 
-        seconds = repeat(run_both, _START_SECONDS)
-    return max(0.0, seconds - repeat(copy, _START_SECONDS))
+        seconds = time_start(run_both)
+    return max(0.0, seconds - time_start(copy))
 
 
 def _prepare_copies(
@@ -102,6 +128,10 @@ def _prepare_copies(
 ) -> Callable[[], float]:
     """A product bound by its copies, most of them out."""
     return prepare_copies(measured, memory, LINK_SIDE, LINK_SIDE, LINK_SIDE // 8, copiers=copiers)
+
+
+_DRAWN: Final = 65_521
+"""Random elements of the CPU part's operands, which repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +142,7 @@ class _Both:
     compute_seconds: float
 
 
-def _run_both(copy: Callable[[], float], compute: Callable[[], float]) -> _Both:
+def _run_both(copy: Callable[[], float], compute: Callable[[], float], until: float) -> _Both:
     """Copy repeatedly in this thread while another thread computes."""
     seconds = [compute()]
     copied = threading.Event()
@@ -120,12 +150,13 @@ def _run_both(copy: Callable[[], float], compute: Callable[[], float]) -> _Both:
     def compute_on() -> None:
         seconds.clear()
         while not (seconds and copied.is_set()):
+            time.sleep(REST_SECONDS)
             seconds.append(compute())
 
     with ThreadPoolExecutor(1) as thread:
         computing = thread.submit(compute_on)
         try:
-            copy_seconds = repeat(copy, _SECONDS)
+            copy_seconds = repeat(copy, _SECONDS, until=until)
         finally:
             copied.set()
         computing.result()
@@ -136,6 +167,6 @@ def _prepare_product(
     pool: CpuPool, m: int, k: int, threads: int, dtype: str
 ) -> Callable[[], float]:
     """A call that computes a product on some threads of the pool and returns its seconds."""
-    rng = np.random.default_rng(0)
-    a, b = (rng.random(shape, np.float32).astype(dtype) for shape in ((m, k), (k, _SIDE)))
+    drawn = np.random.default_rng(0).random(_DRAWN, np.float32).astype(dtype)
+    a, b = (np.resize(drawn, shape) for shape in ((m, k), (k, _SIDE)))
     return partial(pool.multiply, a, b, np.zeros((m, _SIDE), dtype), threads=threads)

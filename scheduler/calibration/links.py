@@ -1,20 +1,18 @@
 """Measures the links between each kind of host memory and the GPU."""
 
+import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Final
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from wavetrim.kernels.catalog import KernelSpec, find_kernel
 from wavetrim.kernels.pipeline.cuts import take_whole
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.timing.links import measure_transfers
-from wavetrim.kernels.transfer.pinned import pin_matrix
+from wavetrim.scheduler.calibration.operands import OperandMemory
 from wavetrim.scheduler.calibration.repetition import REST_SECONDS, repeat
 from wavetrim.scheduler.model.curves import build_gpu_curve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
@@ -32,12 +30,15 @@ at once seemed slower than one after the other (H200)."""
 _LEAST_TOGETHER: Final = 0.5
 _PROBED_BYTES: Final = 128 << 20
 _PROBE_RUNS: Final = 5
-_WAKE_SECONDS: Final = 0.1
-_LINK_SECONDS: Final = 0.2
-_FILL_SECONDS: Final = 0.15
+_WAKE_SECONDS: Final = 0.15
+_WARM_SECONDS: Final = 0.02
+_LINK_SECONDS: Final = 0.15
+_COLD_SECONDS: Final = 0.3
+_FILL_SECONDS: Final = 0.12
 """Sizes, runs and times of the measurements."""
 
 _TINY: Final = 64
+_WAKING: Final = 2048
 _STEPS: Final = 16
 _MIDDLING: Final = (
     GemmProblem(256, 4096, 4096),
@@ -56,10 +57,14 @@ class PipelineProfile:
     Attributes:
         pipeline: The pipeline.
         profile: Estimates, and what has been measured so far.
+        memory: The memory of its products.
+        until: Time (`time.perf_counter`) after which each measurement is as brief as can be.
     """
 
     pipeline: GpuPipeline
     profile: MachineProfile
+    memory: OperandMemory = field(default_factory=OperandMemory)
+    until: float = math.inf
 
     def find_cut(self, spec: KernelSpec, problem: GemmProblem) -> Cut:
         """The cut of a product by the current profile."""
@@ -79,6 +84,14 @@ class _Rates:
     inwards: float
     outwards: float
     together: float
+
+
+def wake_gpu(measured: PipelineProfile) -> None:
+    """Run products until the GPU has its clocks and its link its speed."""
+    run = prepare_copies(measured, "pageable", *(_WAKING,) * 3)
+    awake = time.perf_counter() + _WAKE_SECONDS
+    while time.perf_counter() < awake:
+        run()
 
 
 def measure_link(
@@ -167,6 +180,7 @@ def measure_step(measured: PipelineProfile) -> float:
         repeat(
             prepare_copies(measured, "pinned", problem.m, problem.n, problem.k, cut=cut),
             _LINK_SECONDS,
+            until=measured.until,
         )
         for cut in (many_steps, one_step)
     )
@@ -176,7 +190,7 @@ def measure_step(measured: PipelineProfile) -> float:
 def measure_call(measured: PipelineProfile, memory: Memory) -> float:
     """Time of a product before its first step: that of a tiny product beyond its schedule.
 
-    As between other work, so threads are asleep when the product begins.
+    As between other work, so threads are asleep and caches empty when the product begins.
 
     Args:
         measured: The pipeline, with a profile by which a call takes no time.
@@ -185,14 +199,16 @@ def measure_call(measured: PipelineProfile, memory: Memory) -> float:
     spec = find_kernel("cublas", "float32")
     curve = measured.build_curve(spec, GemmProblem(_TINY, _TINY, _TINY, memory=memory))
     copies = prepare_copies(measured, memory, _TINY, _TINY, _TINY)
-    seconds = repeat(copies, _LINK_SECONDS, rest_seconds=REST_SECONDS)
+    seconds = repeat(
+        copies, _COLD_SECONDS, rest_seconds=REST_SECONDS, cold=True, until=measured.until
+    )
     return max(0.0, seconds - curve.seconds(_TINY))
 
 
 def measure_fill(measured: PipelineProfile, memory: Memory) -> float:
     """Time of medium products beyond their curve: copies need time to reach their rates.
 
-    Copy threads are asleep when a product begins.
+    Copy threads are asleep and caches empty when a product begins.
     """
     costs = []
     for middling in _MIDDLING:
@@ -203,7 +219,9 @@ def measure_fill(measured: PipelineProfile, memory: Memory) -> float:
         assert curve is not None, "and its curve"
         shape = problem.m, problem.n, problem.k
         copy = prepare_copies(measured, memory, *shape, spec=plan.spec)
-        seconds = repeat(copy, _FILL_SECONDS, rest_seconds=REST_SECONDS)
+        seconds = repeat(
+            copy, _FILL_SECONDS, rest_seconds=REST_SECONDS, cold=True, until=measured.until
+        )
         costs.append(seconds - curve.seconds(problem.m))
     return max(0.0, statistics.median(costs))
 
@@ -222,7 +240,8 @@ def prepare_copies(
 ) -> Callable[[], float]:
     """A call that runs a product through the pipeline and returns its seconds.
 
-    The GPU is woken up before.
+    It has run before, and what it needs is loaded. It lies where the last product of this memory
+    did, which cannot be measured any more.
 
     Args:
         measured: The pipeline.
@@ -237,28 +256,19 @@ def prepare_copies(
     """
     kernel = spec or find_kernel("cublas", "float32")
     steps = cut or measured.find_cut(kernel, GemmProblem(m, n, k, kernel.dtype, memory=memory))
-    a, b, c = (_make_matrix(memory, *shape, kernel.dtype) for shape in ((m, k), (k, n), (m, n)))
+    a, b, c = measured.memory.take(memory, ((m, k), (k, n), (m, n)), kernel.dtype)
 
     def measure() -> float:
         start = time.perf_counter()
         measured.pipeline.multiply(kernel, a, b, c, cut=steps, copiers=copiers, begun=begun)
         return time.perf_counter() - start
 
-    awake = time.perf_counter() + _WAKE_SECONDS
-    while time.perf_counter() < awake:
+    warm = time.perf_counter() + _WARM_SECONDS
+    while time.perf_counter() < warm:
         measure()
     return measure
 
 
 def _time_pipeline(measured: PipelineProfile, memory: Memory, m: int, n: int, k: int) -> float:
     """Median seconds of a product through the pipeline."""
-    return repeat(prepare_copies(measured, memory, m, n, k), _LINK_SECONDS)
-
-
-def _make_matrix(memory: Memory, rows: int, columns: int, dtype: str) -> NDArray[Any]:
-    """A matrix in written memory."""
-    matrix: NDArray[Any] = (
-        pin_matrix(rows, columns, dtype) if memory == "pinned" else np.empty((rows, columns), dtype)
-    )
-    matrix.fill(0.5)
-    return matrix
+    return repeat(prepare_copies(measured, memory, m, n, k), _LINK_SECONDS, until=measured.until)

@@ -38,6 +38,7 @@ class RowQueue:
         self._started = self._cpu_started = clock()
         self._panel_ends: list[int] = []
         self._gpu_rows, self._gpu_seconds = 0, 0.0
+        self._first_rows, self._first_seconds = 0, 0.0
         self._cpu_rows = 0.0
         self._gpu_ended = self._cpu_ended = False
 
@@ -115,6 +116,8 @@ class RowQueue:
         if len(self._panel_ends) > PANELS_AHEAD:
             self._gpu_rows = self._panel_ends[-1 - PANELS_AHEAD]
             self._gpu_seconds = self._clock() - self._started
+            if not self._first_rows:
+                self._first_rows, self._first_seconds = self._gpu_rows, self._gpu_seconds
 
     def _measure_progress(self) -> Progress:
         now = self._clock()
@@ -123,6 +126,8 @@ class RowQueue:
             bottom=self._bottom,
             gpu_rows=self._gpu_rows,
             gpu_seconds=self._gpu_seconds,
+            first_rows=self._first_rows,
+            first_seconds=self._first_seconds,
             elapsed_seconds=now - self._started,
             cpu_rows=min(self._cpu_rows, self._rows - self._bottom),
             cpu_seconds=now - self._cpu_started,

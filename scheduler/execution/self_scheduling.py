@@ -3,8 +3,11 @@
 Weighted factoring (Hummel, Schmidt, Uma and Wein, 1996), a form of guided self-scheduling: of the
 rows that are left, each part is due a share in proportion to its speed. The CPU takes half of its
 share at a time, so a CPU that is half as fast as planned has finished one piece at the planned end.
-The GPU takes panels until only the CPU's share is left. Simulated on 40 splits, this takes 1.00
-times as long as the pinned F if the plan is right, and 0.71 times if the CPU is half as fast.
+The GPU takes panels until only the CPU's share is left.
+
+Two rules keep a late message from moving the boundary. The GPU has its planned speed until its
+first panel has come, and is measured from there: the time before says when it started, not how fast
+it is. The CPU takes rows beyond its own only once it has taken all of these.
 """
 
 from dataclasses import dataclass
@@ -24,6 +27,8 @@ class Progress:
         bottom: Rows that the CPU has not taken, counted from the top.
         gpu_rows: Rows that the GPU has computed, as far as known.
         gpu_seconds: Time of that knowledge, in seconds since the GPU began.
+        first_rows: `gpu_rows` when the first panel was known to be computed.
+        first_seconds: `gpu_seconds` then.
         elapsed_seconds: Seconds since the GPU began.
         cpu_rows: Rows that the CPU has computed, as far as known.
         cpu_seconds: Seconds since the CPU took its first rows.
@@ -33,6 +38,8 @@ class Progress:
     bottom: int
     gpu_rows: float = 0.0
     gpu_seconds: float = 0.0
+    first_rows: float = 0.0
+    first_seconds: float = 0.0
     elapsed_seconds: float = 0.0
     cpu_rows: float = 0.0
     cpu_seconds: float = 0.0
@@ -65,11 +72,15 @@ class SelfSchedule:
         """Rows that the CPU takes now; 0 to leave the rest to the GPU.
 
         Half of its share, in rounds of all threads. All of its share if little would be left, or if
-        the GPU would reach that before the CPU comes back.
+        the GPU would reach that before the CPU comes back. None beyond its own rows while some of
+        these are left.
         """
         share = self.find_share(progress)
         if share < self.least_rows / 2:
             return 0
+        own = progress.bottom - self.planned
+        if own > 0:
+            share = min(share, own)
         half = -(-round(share / 2) // self.round_rows) * self.round_rows
         piece = max(half, self.least_rows)
         if share < piece + max(self.round_rows / 2, self.least_rows):
@@ -109,7 +120,7 @@ class SelfSchedule:
     def _find_speeds(self, progress: Progress) -> tuple[float, float]:
         """Rows a second of GPU and CPU; each begins with its planned speed."""
         trust_seconds = TRUST * self.total_seconds
-        gpu_rows = progress.gpu_rows + TRUST * self.planned
+        gpu_rows = progress.gpu_rows - progress.first_rows + TRUST * self.planned
+        gpu_seconds = progress.gpu_seconds - progress.first_seconds + trust_seconds
         cpu_rows = progress.cpu_rows + TRUST * (self.rows - self.planned)
-        gpu_speed = gpu_rows / (progress.gpu_seconds + trust_seconds)
-        return gpu_speed, cpu_rows / (progress.cpu_seconds + trust_seconds)
+        return gpu_rows / gpu_seconds, cpu_rows / (progress.cpu_seconds + trust_seconds)

@@ -2,7 +2,8 @@
 
 `waves` counts tiles and waves. `cost` defines a curve: seconds over rows, never decreasing. `cpu`
 describes the CPU, `gpu_curve` is the GPU's curve, `curves` builds both for a product. `corrections`
-multiply a curve by the ratio of measured to predicted time in earlier runs of its class.
+multiply a curve by the ratio of measured to predicted time in earlier runs: `device_runs` weighs
+those that took about as long on the same device.
 
 - The GPU's curve is the time of a schedule: the list of steps that `kernels/pipeline/cuts.py` finds
   fastest, timed by the recurrence of `kernels/pipeline/schedule.py` at calibrated rates, plus a

@@ -1,26 +1,47 @@
-"""Corrections: factors on predicted times, learned from earlier runs of the same class.
+"""Corrections: factors on predicted times, learned from earlier runs.
 
 As in StarPU's performance models (Augonnet et al., 2011), the ratio of a run's measured to its
-predicted time is a sample of the run's class. A class is a path from wide to narrow: device and
-memory, then size, then kernel and bottleneck. Its factor is the median of the narrowest class,
-drawn towards those of the wider ones, which weigh as much as `PRIOR_RUNS` runs.
+predicted time is a sample. A run teaches products that take about as long on the same device, the
+more the closer they are, and its own product most. What no run is close to is not corrected
+(`device_runs`).
 """
 
-import math
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.schedule import Rates
 from wavetrim.scheduler.problem import GemmProblem
 
-RunClass: TypeAlias = tuple[str, ...]
-"""A path of classes, from wide to narrow."""
+LEAST_SECONDS: Final = 1e-9
+"""Least seconds of a class: its distances from others are logarithms."""
 
-PRIOR_RUNS: Final = 2
-"""Weight of the wider class's factor, in runs of the narrower class; chosen. With 1 to 3 the error
-on 216 products of an H200 at 0e5a6d6 is the same within 0.4 points."""
+
+@dataclass(frozen=True, slots=True)
+class RunClass:
+    """Runs of one product by one part of a plan; they differ by noise only.
+
+    Attributes:
+        device: Device and kind of memory or element type. Runs of another device teach nothing.
+        beside: The device that computes other rows at the same time; empty if there is none.
+        bottleneck: What bounds the product: copies in, copies out, or a kernel; empty on the CPU.
+        product: Shape and element type.
+        seconds: Roughly predicted seconds of all rows, before any correction.
+    """
+
+    device: str = ""
+    beside: str = ""
+    bottleneck: str = ""
+    product: str = ""
+    seconds: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """The runs that it learns from, in words."""
+        beside = f" beside a {self.beside}" if self.beside else ""
+        bound = f", bound by {self.bottleneck}" if self.bottleneck else ""
+        return f"{self.device}{beside}{bound}, about {self.seconds * 1e3:.2g} ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +51,10 @@ class Correction:
     Attributes:
         run_class: The class.
         factor: Measured over predicted seconds; 1.0 without runs.
-        runs: Runs of the narrowest class that has any.
+        runs: Runs that the factor is from.
     """
 
-    run_class: RunClass = ()
+    run_class: RunClass = RunClass()
     factor: float = 1.0
     runs: int = 0
 
@@ -48,13 +69,13 @@ class Corrections(Protocol):
         """The factor of a class."""
 
     def has_run(self, run_class: RunClass) -> bool:
-        """Whether a product of the narrowest class has run."""
+        """Whether a similar product has run so."""
 
     def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
         """Record a run: its uncorrected prediction, and its measured time."""
 
     def list_all(self) -> list[Correction]:
-        """The factors of all classes that have runs; others have that of the one around them."""
+        """The classes that have runs, each with the median ratio of its own runs."""
 
 
 class NoCorrections:
@@ -80,59 +101,52 @@ class NoCorrections:
 NO_CORRECTIONS: Final = NoCorrections()
 
 
-def estimate_factor(samples: list[tuple[int, float]]) -> float:
-    """The factor of a path of classes.
-
-    Args:
-        samples: Runs and the median of their log ratios, from the widest class to the narrowest.
-    """
-    estimate = 0.0
-    for runs, median in samples:
-        estimate = (runs * median + PRIOR_RUNS * estimate) / (runs + PRIOR_RUNS)
-    return math.exp(estimate)
-
-
 def classify_gpu_run(
     problem: GemmProblem, panels: PanelProblem, rates: Rates, spec: KernelSpec, *, shared: bool
 ) -> RunClass:
     """The class of a GPU part.
 
+    Kernels are told apart only where they are the bottleneck.
+
     Args:
         problem: The product.
         panels: The same for the pipeline.
-        rates: Rates of link and kernel.
+        rates: Rates of link and kernel, without a CPU part.
         spec: The kernel.
         shared: Whether the CPU computes other rows at the same time.
     """
-    device = f"gpu {'beside a cpu ' if shared else ''}from {problem.memory} memory"
+    kernel = f"{spec.name} {spec.tile} {spec.dtype} on {panels.slots} slots"
+    in_bytes = problem.m * problem.a_row_bytes + problem.b_bytes
     bounds = {
-        "kernel": rates.find_kernel_seconds(panels, problem.m, problem.n, max(1, problem.k)),
-        "in": (problem.m * problem.a_row_bytes + problem.b_bytes) / rates.in_bytes_per_second,
-        "out": problem.m * problem.c_row_bytes / rates.out_bytes_per_second,
+        kernel: rates.find_kernel_seconds(panels, problem.m, problem.n, max(1, problem.k)),
+        "copies in": in_bytes / rates.in_bytes_per_second,
+        "copies out": problem.m * problem.c_row_bytes / rates.out_bytes_per_second,
     }
     bottleneck = max(bounds, key=lambda name: bounds[name])
-    kernel = f"{spec.name} {spec.tile} {spec.dtype} on {panels.slots} slots"
-    return device, _name_size(problem), f"{kernel}, bound by {bottleneck}"
+    return RunClass(
+        device=f"gpu from {problem.memory} memory",
+        beside="cpu" if shared else "",
+        bottleneck=bottleneck,
+        product=_name_product(problem),
+        seconds=rates.call_seconds + bounds[bottleneck],
+    )
 
 
-def classify_cpu_run(problem: GemmProblem, *, shared: bool) -> RunClass:
+def classify_cpu_run(problem: GemmProblem, seconds: float, *, shared: bool) -> RunClass:
     """The class of a CPU part.
 
     Args:
         problem: The product.
+        seconds: Predicted seconds of all rows, uncorrected.
         shared: Whether a GPU computes other rows at the same time.
     """
-    device = f"cpu beside a gpu from {problem.memory} memory" if shared else "cpu"
-    device = f"{device} in {problem.dtype}"
-    shortest = min(problem.m, problem.n, problem.k)
-    return (
-        device,
-        _name_size(problem),
-        f"shortest side 2^{shortest.bit_length() - 1}",
+    return RunClass(
+        device=f"cpu in {problem.dtype}",
+        beside=f"gpu from {problem.memory} memory" if shared else "",
+        product=_name_product(problem),
+        seconds=max(seconds, LEAST_SECONDS),
     )
 
 
-def _name_size(problem: GemmProblem) -> str:
-    """The bytes of all three matrices, to a power of four."""
-    moved_bytes = problem.m * (problem.a_row_bytes + problem.c_row_bytes) + problem.b_bytes
-    return f"about 4^{round(math.log2(moved_bytes) / 2)} bytes"
+def _name_product(problem: GemmProblem) -> str:
+    return f"{problem.m}x{problem.n}x{problem.k} {problem.dtype}"

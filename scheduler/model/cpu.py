@@ -53,6 +53,7 @@ class CpuShare:
         copiers: Threads of each copy between pageable memory and page-locked slabs.
         stretch: Factor on the time of the CPU part's arithmetic while copies are under way.
         link_stretch: Factor on the time of the GPU part's copies while the CPU part computes.
+        memory_stretch: Factor on the time of the CPU part to read A and write C meanwhile.
         start_seconds: Seconds that the GPU part loses while the CPU part's threads wake up.
     """
 
@@ -62,6 +63,7 @@ class CpuShare:
     stretch: float = 1.0
     link_stretch: float = 1.0
     start_seconds: float = 0.0
+    memory_stretch: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

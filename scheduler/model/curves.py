@@ -37,33 +37,44 @@ def build_cpu_curve(
         copying: Share of the GPU part's time in which copies are under way, 0…1.
     """
     rate = profile.find_cpu_rate(problem.dtype)
-    correction = profile.corrections.find(classify_cpu_run(problem, shared=share is not None))
     if share is None and is_small(problem.m, problem.n, problem.k, problem.dtype):
-        alone = _build_alone_curve(problem, rate, profile.cpu.threads)
-        return replace(alone, correction=correction)
+        return _correct(_build_alone_curve(problem, rate, profile.cpu.threads), problem, profile)
     flop_seconds, element_seconds = 1e-9 / rate.gflops, rate.element_seconds
+    packing_seconds = flop_seconds
     narrow_seconds, write_seconds = rate.narrow_seconds, rate.write_seconds
     call_seconds = rate.call_seconds
     if share is not None:
         fewer = profile.cpu.threads / share.threads
         slower = fewer * (1 + (share.stretch - 1) * copying)
+        memory_slower = 1 + (share.memory_stretch - 1) * copying
         flop_seconds *= slower
-        narrow_seconds *= slower
+        packing_seconds *= fewer * memory_slower
+        narrow_seconds *= fewer * memory_slower
         call_seconds += find_late_seconds(problem)
         element_seconds *= fewer
-    arithmetic_seconds = 2 * problem.k * (problem.n + rate.copy_columns) * flop_seconds
+        write_seconds *= memory_slower
+    column_seconds = problem.n * flop_seconds + rate.copy_columns * packing_seconds
+    arithmetic_seconds = 2 * problem.k * column_seconds
     row_seconds = arithmetic_seconds + problem.n * element_seconds
     if narrow_seconds and max(problem.n, problem.k) <= NARROW:
         # At least the time of reading A.
         row_seconds = problem.k * max(problem.n * narrow_seconds, rate.vector_seconds)
-    return CpuCurve(
+    curve = CpuCurve(
         row_seconds=max(row_seconds, problem.n * write_seconds),
         startup_rows=rate.startup_rows,
         call_seconds=call_seconds,
         row_quantum=rate.row_quantum,
         vector_seconds=problem.n * problem.k * rate.vector_seconds,
-        correction=correction,
     )
+    return _correct(curve, problem, profile, shared=share is not None)
+
+
+def _correct(
+    curve: CpuCurve, problem: GemmProblem, profile: MachineProfile, *, shared: bool = False
+) -> CpuCurve:
+    """The curve with its factor from earlier runs."""
+    run_class = classify_cpu_run(problem, curve.seconds(problem.m), shared=shared)
+    return replace(curve, correction=profile.corrections.find(run_class))
 
 
 def _build_alone_curve(problem: GemmProblem, rate: CpuRate, threads: int) -> CpuCurve:

@@ -64,7 +64,7 @@ def describe_profile(plan: Plan) -> dict[str, Any]:
         "device": profile.device,
         "source": profile.source,
         "corrections": [
-            {"runs_like": ", ".join(one.run_class), "runs": one.runs, "factor": one.factor}
+            {"runs_like": one.run_class.name, "runs": one.runs, "factor": one.factor}
             for one in plan.corrections
             if one.runs
         ],

@@ -12,23 +12,18 @@ import math
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
+from dataclasses import astuple
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from wavetrim.scheduler.model.corrections import Correction, RunClass, estimate_factor
+from wavetrim.scheduler.model.corrections import Correction, RunClass
+from wavetrim.scheduler.model.device_runs import DeviceRuns
 
 logger = logging.getLogger(__name__)
 
-FORMAT_VERSION: Final = 1
-
-KEPT_RUNS: Final = 15
-"""Runs of a class that are kept, the newest, for its median; chosen."""
-
-KEPT_CLASSES: Final = 256
-"""Classes that are kept; the one that ran longest ago is dropped first. Chosen."""
+FORMAT_VERSION: Final = 2
 
 SAVE_SECONDS: Final = 5.0
 """Least time between two writes of the file; chosen."""
@@ -51,7 +46,7 @@ class RunHistory:
         self._basis = basis
         self._clock = clock
         self._lock = threading.Lock()
-        self._runs: dict[RunClass, deque[float]] = {}
+        self._devices: dict[str, DeviceRuns] = {}
         self._found: dict[RunClass, Correction] = {}
         self._unsaved: list[tuple[RunClass, float]] = []
         self._seen_stamp: tuple[int, int] | None = None
@@ -66,8 +61,10 @@ class RunHistory:
         return found
 
     def has_run(self, run_class: RunClass) -> bool:
-        """Whether a product of the narrowest class has run."""
-        return run_class in self._runs
+        """Whether a similar product has run so."""
+        with self._lock:
+            device = self._devices.get(run_class.device)
+            return device is not None and device.has_run(run_class)
 
     def note(self, run_class: RunClass, predicted_seconds: float, measured_seconds: float) -> None:
         """Record a run: its uncorrected prediction, and its measured time."""
@@ -85,14 +82,19 @@ class RunHistory:
         threading.Thread(target=self.save, name="history", daemon=True).start()
 
     def list_factors(self) -> list[Correction]:
-        """The factors of the widest classes."""
-        return [one for one in self.list_all() if len(one.run_class) == 1]
+        """The median ratio of each device's runs."""
+        with self._lock:
+            found = {name: self._devices[name].summarize() for name in sorted(self._devices)}
+        return [
+            Correction(RunClass(device=name), math.exp(one.log_ratio), one.runs)
+            for name, one in found.items()
+        ]
 
     def list_all(self) -> list[Correction]:
-        """The factors of all classes that have runs; others have that of the one around them."""
+        """The classes that have runs, each with the median ratio of its own runs."""
         with self._lock:
-            classes = sorted(self._runs)
-        return [self.find(one) for one in classes]
+            runs = self._list_runs()
+        return [Correction(one, math.exp(median(ratios)), len(ratios)) for one, ratios in runs]
 
     def refresh(self) -> None:
         """Read what other processes have written; at most once a second."""
@@ -114,7 +116,7 @@ class RunHistory:
             document = {
                 "format": FORMAT_VERSION,
                 "basis": self._basis,
-                "runs": [[list(one), list(runs)] for one, runs in self._runs.items()],
+                "runs": [[astuple(one), ratios] for one, ratios in self._list_runs()],
             }
             part = self._path.with_suffix(f".{os.getpid()}.part")
             try:
@@ -126,11 +128,15 @@ class RunHistory:
 
     def _correct(self, run_class: RunClass) -> Correction:
         with self._lock:
-            paths = (run_class[:depth] for depth in range(1, len(run_class) + 1))
-            samples = [(len(runs), median(runs)) for one in paths if (runs := self._runs.get(one))]
-        if not samples:
-            return Correction(run_class)
-        return Correction(run_class, estimate_factor(samples), runs=samples[-1][0])
+            device = self._devices.get(run_class.device)
+            if device is None:
+                return Correction(run_class)
+            found = device.estimate(run_class)
+        # Six digits: the page finds the same factor, rounding apart.
+        return Correction(run_class, float(f"{math.exp(found.log_ratio):.6g}"), found.runs)
+
+    def _list_runs(self) -> list[tuple[RunClass, tuple[float, ...]]]:
+        return [one for device in self._devices.values() for one in device.list_ratios()]
 
     def _merge(self) -> None:
         """If another process has written the file, read it and add the unsaved runs."""
@@ -141,12 +147,11 @@ class RunHistory:
         kept = self._load()
         if kept is None:
             return
-        self._runs = {run_class: deque(ratios, maxlen=KEPT_RUNS) for run_class, ratios in kept}
-        self._found = {}
-        for run_class, ratio in self._unsaved:
+        self._devices = {}
+        for run_class, ratio in [*kept, *self._unsaved]:
             self._add(run_class, ratio)
 
-    def _load(self) -> list[tuple[RunClass, list[float]]] | None:
+    def _load(self) -> list[tuple[RunClass, float]] | None:
         """The runs in the file; None if it has another basis or cannot be read."""
         assert self._path is not None, "there is a file"
         try:
@@ -154,9 +159,9 @@ class RunHistory:
             if (document["format"], document["basis"]) != (FORMAT_VERSION, self._basis):
                 return None
             return [
-                (tuple(map(str, one)), [float(ratio) for ratio in ratios][-KEPT_RUNS:])
-                for one, ratios in document["runs"]
-                if one and ratios
+                (RunClass(device, beside, bottleneck, product, float(seconds)), float(ratio))
+                for (device, beside, bottleneck, product, seconds), ratios in document["runs"]
+                for ratio in ratios
             ]
         except (OSError, ValueError, KeyError, TypeError) as error:
             logger.warning("%s is passed over: %s", self._path, error)
@@ -170,13 +175,5 @@ class RunHistory:
         return None
 
     def _add(self, run_class: RunClass, ratio: float) -> None:
-        for depth in range(1, len(run_class) + 1):
-            one = run_class[:depth]
-            runs = self._runs.pop(one, None)
-            if runs is None:
-                runs = deque(maxlen=KEPT_RUNS)
-            runs.append(ratio)
-            self._runs[one] = runs  # the newest last
-        while len(self._runs) > KEPT_CLASSES:
-            del self._runs[next(iter(self._runs))]
+        self._devices.setdefault(run_class.device, DeviceRuns()).add(run_class, ratio)
         self._found = {}

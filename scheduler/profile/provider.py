@@ -72,7 +72,7 @@ class ProfileProvider:
         return found[1]
 
     def list_corrections(self) -> list[Correction]:
-        """The corrections of the widest classes from runs of this machine."""
+        """The median ratio of each device of this machine."""
         self.find()
         return self._histories[None].list_factors()
 

@@ -48,7 +48,7 @@ def show_metrics(
     metrics.nodes.set(len(fleet.nodes))
     metrics.lost_files.set(matrices.count_lost_files())
     for correction in engine.profiles.list_corrections():
-        name = ", ".join(correction.run_class)
+        name = correction.run_class.device
         metrics.correction_factor.labels(name).set(correction.factor)
         metrics.correction_runs.labels(name).set(correction.runs)
     return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)

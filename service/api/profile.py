@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from wavetrim.scheduler.model.corrections import RunClass
 from wavetrim.scheduler.model.cpu import CpuModel
 from wavetrim.scheduler.profile.machine import GpuModel, KernelModel, LinkModel
 from wavetrim.service.api.openapi import list_refusals
@@ -28,10 +29,12 @@ class ProfileQuery(BaseModel):
 
 
 class CorrectionView(BaseModel):
-    """What earlier runs of a class say of predictions."""
+    """What the runs of a product by one part of a plan say of predictions."""
 
-    run_class: list[str] = Field(description="The class, as a path from wide to narrow.")
-    factor: float = Field(description="Measured over predicted seconds.")
+    model_config = ConfigDict(from_attributes=True)
+
+    run_class: RunClass = Field(description="The product and the part.")
+    factor: float = Field(description="Median of measured over predicted seconds.")
     runs: int = Field(description="Runs that the factor is from.")
 
 
@@ -50,8 +53,8 @@ class MachineView(BaseModel):
     )
     cpu: CpuModel = Field(description="The CPU: rates by type, and how it is shared in a split.")
     corrections: list[CorrectionView] = Field(
-        description="What runs here say of predictions, for each class of products that ran; "
-        "others have the factor of the class around them."
+        description="What runs here say of predictions, for each product that ran; others learn "
+        "from those that take about as long on the same device."
     )
 
 
@@ -67,8 +70,5 @@ def show_profile(query: Annotated[ProfileQuery, Query()], engine: EnginePart) ->
         links=list(profile.links),
         kernels=list(profile.kernels),
         cpu=profile.cpu,
-        corrections=[
-            CorrectionView(run_class=list(one.run_class), factor=one.factor, runs=one.runs)
-            for one in profile.corrections.list_all()
-        ],
+        corrections=[CorrectionView.model_validate(one) for one in profile.corrections.list_all()],
     )

@@ -25,7 +25,7 @@ def test_a_brief_measurement_takes_a_moment_and_covers_every_element_type():
 
 
 @pytest.mark.gpu
-def test_a_gpu_is_calibrated_within_a_minute(tmp_path, kernel_cache):
+def test_a_gpu_is_calibrated_in_time(tmp_path, kernel_cache):
     devices = list_devices()
     with Executor(cache_dir=kernel_cache, devices=devices) as executor:
         start = time.perf_counter()
@@ -43,6 +43,7 @@ def test_a_gpu_is_calibrated_within_a_minute(tmp_path, kernel_cache):
         for share in shares:
             assert 1 <= share.link_stretch < 30
             assert 0.5 <= share.stretch < 10
+            assert 1 <= share.memory_stretch < 10
     for model in profile.kernels:
         assert model.slots % devices[0].sm_count == 0
         assert model.wave_k_seconds > 0, model

@@ -287,6 +287,22 @@ def test_a_split_pays_only_if_it_outweighs_what_the_parts_take_from_each_other()
     assert disturbed.predict(f).gpu_seconds > 2 * undisturbed.predict(f).gpu_seconds
 
 
+@pytest.mark.parametrize("shape", [(8192, 8192, 32), (32768, 16, 4096), (65536, 64, 64)])
+def test_copies_slow_what_reads_and_writes_memory_in_a_split(shape):
+    profile = build_preset_profile(find_preset("H200"), "test", 16)
+    memory = {"write_seconds": 2e-10, "narrow_seconds": 2e-12, "copy_columns": 48.0}
+    rates = tuple(replace(rate, **memory) for rate in profile.cpu.rates)
+    problem = GemmProblem(*shape, memory="pinned")
+    seconds = []
+    for stretch in (1.0, 2.0):
+        shares = tuple(replace(one, memory_stretch=stretch) for one in profile.cpu.beside_gpu)
+        cpu = replace(profile.cpu, rates=rates, beside_gpu=shares)
+        options = PlanOptions(f=problem.m // 2)
+        plan = choose_plan(problem, replace(profile, cpu=cpu), options)
+        seconds.append(plan.predicted.cpu_seconds)
+    assert 1.5 * seconds[0] < seconds[1] < 2 * seconds[0]
+
+
 def test_copies_hold_up_the_cpu_part_less_where_the_kernels_take_long():
     profile = build_preset_profile(find_preset("H200"), "test", 16)
     shares = tuple(replace(share, stretch=3.0) for share in profile.cpu.beside_gpu)

@@ -33,7 +33,9 @@ export function rankKernels(problem, profile, candidates, sms) {
   });
   ranked.sort((one, other) => one.seconds - other.seconds || one.own - other.own);
   return ranked.slice(0, CONSIDERED).map(({ spec, curve }) => {
-    return { spec, curve, aloneSeconds: curve.seconds(curve.problem.m) };
+    const aloneSeconds = curve.seconds(curve.problem.m);
+    const uncorrectedSeconds = Number((aloneSeconds / curve.correction.factor).toPrecision(9));
+    return { spec, curve, aloneSeconds, uncorrectedSeconds };
   });
 }
 

@@ -1,57 +1,95 @@
-/** Corrections: what earlier runs say of a prediction (scheduler/model/corrections.py).
+/** Corrections: what earlier runs say of a prediction (scheduler/model/corrections.py, device_runs.py).
  *
- * The service gives the factor of each class that has runs; a class that has none has the factor of
- * the narrowest class around it.
+ * The service gives the median ratio of each class that has runs. A class learns from those of its
+ * device that take about as long, and most from its own product.
  */
 
-import { roundEven } from "../arithmetic.js";
+import { TABLES } from "../tables.js";
 
-/** The factors of one machine, by class. */
+const { LEAST_SECONDS, REACH, UNLIKE, WEIGHED_RUNS } = TABLES.constants;
+
+/** The runs of one machine. */
 export class Corrections {
   constructor(entries = []) {
-    this.entries = new Map(entries.map((entry) => [entry.run_class.join("\n"), entry]));
+    this.entries = entries;
   }
 
-  /** The factor and the number of runs of a class, given as a path from wide to narrow. */
+  /** The factor and the number of runs of a class. */
   find(runClass) {
-    if (this.entries.size === 0) return { factor: 1, runs: 0 };
-    for (let depth = runClass.length; depth > 0; depth -= 1) {
-      const entry = this.entries.get(runClass.slice(0, depth).join("\n"));
-      if (entry !== undefined) return { factor: entry.factor, runs: entry.runs };
+    const { device, beside, bottleneck, product } = runClass;
+    const near = [];
+    const others = { sum: 0, weight: 0 };
+    const own = { sum: 0, weight: 0 };
+    let runs = 0;
+    for (const entry of this.entries) {
+      const { run_class: one } = entry;
+      if (one.device !== device) continue;
+      const isSamePart = one.beside === beside;
+      const isSameBottleneck = one.bottleneck === bottleneck;
+      let likeness = isSamePart ? 1 : one.beside === "" ? UNLIKE : 0;
+      if (!isSameBottleneck) likeness *= UNLIKE;
+      const distance = Math.abs(Math.log(one.seconds) - Math.log(runClass.seconds));
+      const closeness = Math.max(0, 1 - distance / REACH);
+      const weight = closeness * likeness * Math.min(entry.runs, WEIGHED_RUNS);
+      const value = Math.log(entry.factor);
+      const isSameProduct = isSamePart && one.product === product;
+      near.push({ value, weight });
+      if (isSameProduct) {
+        const step = isSameBottleneck ? own : others;
+        const most = isSameBottleneck ? entry.runs : WEIGHED_RUNS;
+        step.sum += Math.min(entry.runs - 1, most) * value;
+        step.weight += Math.min(entry.runs - 1, most);
+      }
+      if (weight > 0 || isSameProduct) runs += entry.runs;
     }
-    return { factor: 1, runs: 0 };
+    let estimate = estimateNearby(near);
+    for (const { sum, weight } of [others, own]) estimate = (sum + estimate) / (weight + 1);
+    return { factor: Number(Math.exp(estimate).toPrecision(6)), runs };
   }
+}
+
+/** The weighted median of the classes nearby, drawn towards none by a prior of one run. */
+function estimateNearby(near) {
+  const total = near.reduce((sum, { weight }) => sum + weight, 0);
+  if (total === 0) return 0;
+  near.sort((one, other) => one.value - other.value);
+  let sum = 0;
+  for (const { value, weight } of near) {
+    sum += weight;
+    if (sum >= total / 2) return (value * total) / (total + 1);
+  }
+  return 0;
 }
 
 /** The class of a GPU part. */
 export function classifyGpuRun(problem, panels, rates, spec, shared) {
-  const bounds = [
-    ["kernel", rates.findKernelSeconds(panels, problem.m, problem.n, Math.max(1, problem.k))],
-    ["in", (problem.m * problem.aRowBytes + problem.bBytes) / rates.inBytesPerSecond],
-    ["out", (problem.m * problem.cRowBytes) / rates.outBytesPerSecond],
-  ];
-  const bottleneck = bounds.reduce((most, one) => (one[1] > most[1] ? one : most))[0];
   const kernel = `${spec.name} ${spec.tile} ${spec.dtype} on ${panels.slots} slots`;
-  return [
-    `gpu ${shared ? "beside a cpu " : ""}from ${problem.memory} memory`,
-    nameSize(problem),
-    `${kernel}, bound by ${bottleneck}`,
+  const bounds = [
+    [kernel, rates.findKernelSeconds(panels, problem.m, problem.n, Math.max(1, problem.k))],
+    ["copies in", (problem.m * problem.aRowBytes + problem.bBytes) / rates.inBytesPerSecond],
+    ["copies out", (problem.m * problem.cRowBytes) / rates.outBytesPerSecond],
   ];
+  const [bottleneck, seconds] = bounds.reduce((most, one) => (one[1] > most[1] ? one : most));
+  return {
+    device: `gpu from ${problem.memory} memory`,
+    beside: shared ? "cpu" : "",
+    bottleneck,
+    product: nameProduct(problem),
+    seconds: rates.callSeconds + seconds,
+  };
 }
 
-/** The class of a CPU part. */
-export function classifyCpuRun(problem, shared) {
-  const device = shared ? `cpu beside a gpu from ${problem.memory} memory` : "cpu";
-  const shortest = Math.min(problem.m, problem.n, problem.k);
-  return [
-    `${device} in ${problem.dtype}`,
-    nameSize(problem),
-    `shortest side 2^${Math.floor(Math.log2(shortest))}`,
-  ];
+/** The class of a CPU part; `seconds` are those of all rows, uncorrected. */
+export function classifyCpuRun(problem, seconds, shared) {
+  return {
+    device: `cpu in ${problem.dtype}`,
+    beside: shared ? `gpu from ${problem.memory} memory` : "",
+    bottleneck: "",
+    product: nameProduct(problem),
+    seconds: Math.max(seconds, LEAST_SECONDS),
+  };
 }
 
-/** The bytes of all three matrices, to a power of four. */
-function nameSize(problem) {
-  const movedBytes = problem.m * (problem.aRowBytes + problem.cRowBytes) + problem.bBytes;
-  return `about 4^${roundEven(Math.log2(movedBytes) / 2)} bytes`;
+function nameProduct(problem) {
+  return `${problem.m}x${problem.n}x${problem.k} ${problem.dtype}`;
 }

@@ -16,37 +16,49 @@ const { MEMORY_SHARE, LATE_SECONDS, ALONE_SECONDS, NARROW } = TABLES.constants;
 export function buildCpuCurve(problem, profile, share = null, copying = 1) {
   const rate = profile.findCpuRate(problem.dtype);
   const { threads } = profile.cpu;
-  const correction = profile.corrections.find(classifyCpuRun(problem, share !== null));
   if (share === null && isSmall(problem)) {
     const flops = 2 * problem.k * (problem.n + rate.copy_columns);
     const rowSeconds = (flops * threads * 1e-9) / rate.gflops;
-    return new CpuCurve({ rowSeconds, callSeconds: ALONE_SECONDS, correction });
+    return correct({ rowSeconds, callSeconds: ALONE_SECONDS }, problem, profile, false);
   }
   let flopSeconds = 1e-9 / rate.gflops;
+  let packingSeconds = flopSeconds;
   let elementSeconds = rate.element_seconds;
   let narrowSeconds = rate.narrow_seconds;
   let callSeconds = rate.call_seconds;
+  let writeSeconds = rate.write_seconds;
   if (share !== null) {
     const fewer = threads / share.threads;
     const slower = fewer * (1 + (share.stretch - 1) * copying);
+    const memorySlower = 1 + ((share.memory_stretch ?? 1) - 1) * copying;
     flopSeconds *= slower;
-    narrowSeconds *= slower;
+    packingSeconds *= fewer * memorySlower;
+    narrowSeconds *= fewer * memorySlower;
     callSeconds += problem.memory === "pageable" ? LATE_SECONDS : 0;
     elementSeconds *= fewer;
+    writeSeconds *= memorySlower;
   }
-  const arithmeticSeconds = 2 * problem.k * (problem.n + rate.copy_columns) * flopSeconds;
+  const columnSeconds = problem.n * flopSeconds + rate.copy_columns * packingSeconds;
+  const arithmeticSeconds = 2 * problem.k * columnSeconds;
   let rowSeconds = arithmeticSeconds + problem.n * elementSeconds;
   if (narrowSeconds && Math.max(problem.n, problem.k) <= NARROW) {
     rowSeconds = problem.k * Math.max(problem.n * narrowSeconds, rate.vector_seconds);
   }
-  return new CpuCurve({
-    rowSeconds: Math.max(rowSeconds, problem.n * rate.write_seconds),
+  const fields = {
+    rowSeconds: Math.max(rowSeconds, problem.n * writeSeconds),
     startupRows: rate.startup_rows,
     callSeconds,
     rowQuantum: rate.row_quantum,
     vectorSeconds: problem.n * problem.k * rate.vector_seconds,
-    correction,
-  });
+  };
+  return correct(fields, problem, profile, share !== null);
+}
+
+/** The curve with its factor from earlier runs. */
+function correct(fields, problem, profile, shared) {
+  const seconds = new CpuCurve(fields).seconds(problem.m);
+  const correction = profile.corrections.find(classifyCpuRun(problem, seconds, shared));
+  return new CpuCurve({ ...fields, correction });
 }
 
 /** The GPU's curve with one kernel, and with the machine to itself. */

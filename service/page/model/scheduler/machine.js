@@ -40,6 +40,6 @@ export class MachineProfile {
       rate.dtype === dtype ? { ...rate, gflops, source: "typed in" } : rate,
     );
     const fields = { ...this, measured_at: this.measuredAt, cpu: { ...this.cpu, rates } };
-    return new MachineProfile({ ...fields, corrections: [...this.corrections.entries.values()] });
+    return new MachineProfile({ ...fields, corrections: this.corrections.entries });
   }
 }

@@ -8,7 +8,7 @@ import { findRowsWithin } from "./cost.js";
 import { buildCpuCurve } from "./curves.js";
 import { splitRows } from "./split.js";
 
-const { SPLIT_GAIN } = TABLES.constants;
+const { SPLIT_GAIN, LEAST_LEAD } = TABLES.constants;
 
 /** What is left to the planner. */
 export const NO_OPTIONS = Object.freeze({
@@ -37,6 +37,15 @@ export class Plan {
 
   get totalSeconds() {
     return Math.max(this.predicted.gpuSeconds, this.predicted.cpuSeconds);
+  }
+
+  /** The total without what earlier runs say. */
+  get uncorrectedSeconds() {
+    const { gpuSeconds, cpuSeconds } = this.predicted;
+    if (this.f === 0) return this.totalSeconds / this.gpuAloneCurve.correction.factor;
+    if (this.f === this.problem.m) return cpuSeconds / this.cpuAloneCurve.correction.factor;
+    const gpu = gpuSeconds / this.gpuCurve.correction.factor;
+    return Math.max(gpu, cpuSeconds / this.cpuCurve.correction.factor);
   }
 
   get waves() {
@@ -129,10 +138,11 @@ export function choosePlan(problem, profile, options = NO_OPTIONS) {
   let aloneSeconds = Math.min(...kernels.map((kernel) => kernel.aloneSeconds));
   aloneSeconds = Math.min(aloneSeconds, ways[0].totalSeconds);
   let best = null;
+  kernels.sort((one, other) => one.uncorrectedSeconds - other.uncorrectedSeconds);
   for (const kernel of kernels) {
     if (best === null || f !== "auto" || canBeat(best, ways, kernel, aloneSeconds)) {
       const plan = chooseRows(ways, kernel, options, aloneSeconds);
-      if (best === null || plan.totalSeconds < best.totalSeconds) best = plan;
+      best = best === null ? plan : takeFaster(best, plan);
     }
   }
   return best;
@@ -153,7 +163,7 @@ function chooseRows(ways, kernel, options, aloneSeconds) {
     return takeFastest(given);
   }
   const first = takeWay(ways[0], kernel, options);
-  let chosen = takeFastest([first.move(0, kernel.spec), first]);
+  let chosen = takeFaster(first.move(0, kernel.spec), first);
   let limit = limitSplit(aloneSeconds, memory);
   for (const way of ways) {
     if (!canEndWithin(limit, way, kernel)) continue;
@@ -187,6 +197,14 @@ function shareWithCpu(way, { curve, spec }) {
 function takeWay(way, kernel, options) {
   const gpuCurve = shareWithCpu(way, kernel);
   return way.vary({ gpuCurve, gpuAloneCurve: kernel.curve, sms: options.sms });
+}
+
+/** The faster plan; where only corrections put it ahead, it must lead by `LEAST_LEAD`. */
+function takeFaster(plan, other) {
+  const isSwapped = other.uncorrectedSeconds < plan.uncorrectedSeconds;
+  const [usual, changed] = isSwapped ? [other, plan] : [plan, other];
+  const lead = usual.uncorrectedSeconds < changed.uncorrectedSeconds ? LEAST_LEAD : 0;
+  return changed.totalSeconds < usual.totalSeconds * (1 - lead) ? changed : usual;
 }
 
 function takeFastest(plans) {
