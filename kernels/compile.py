@@ -9,8 +9,10 @@ disk) is compiled again.
 import hashlib
 import io
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -84,6 +86,18 @@ class CompiledKernel:
     registers: int
     spill_bytes: int
     shared_bytes: int
+
+
+def compile_kernels(specs: Sequence[Compilable], arch: str, cache_dir: Path) -> None:
+    """Compile kernels that are not in the cache, as many at a time as there are cores.
+
+    Raises:
+        CompilationFailed: One does not compile for `arch`, or NVRTC is not installed.
+    """
+    sources = [spec for spec in specs if spec.source is not None]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+        for _ in threads.map(lambda spec: compile_kernel(spec, arch, cache_dir), sources):
+            pass
 
 
 def compile_kernel(spec: Compilable, arch: str, cache_dir: Path) -> CompiledKernel:

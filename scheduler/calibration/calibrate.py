@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from wavetrim.kernels.compile import compile_kernels
 from wavetrim.scheduler.calibration.contention import measure_shares
 from wavetrim.scheduler.calibration.cpu import measure_cpu
-from wavetrim.scheduler.calibration.kernels import Report, measure_kernels
+from wavetrim.scheduler.calibration.kernels import Report, measure_kernels, order_kernels
 from wavetrim.scheduler.calibration.links import (
     PipelineProfile,
     measure_call,
@@ -35,7 +36,8 @@ _LINK_SHARE: Final = 0.1
 """Progress that is reported once the CPU has been measured."""
 
 CALIBRATION_SECONDS: Final = 20.0
-"""Time of a calibration; chosen. CPU and links come first, and kernels take the rest."""
+"""Time of a calibration once kernels are compiled; chosen. CPU and links come first, and kernels
+take the rest."""
 
 _LINKS_UNTIL_SECONDS: Final = 11.0
 """Time after which links and contention are measured as briefly as can be; chosen."""
@@ -59,9 +61,12 @@ def calibrate(
         report: Called with what is being measured.
     """
     stamp = datetime.now(UTC).isoformat(timespec="seconds")
-    began = time.perf_counter()
     info = executor.devices[0] if executor.devices else None
     tell = report or (lambda _what, _share: None)
+    if info is not None:  # takes long once, and nothing when it is in the cache
+        tell("kernels are compiled", 0.0)
+        compile_kernels(order_kernels(describe_gpu(info)), info.arch, cache_dir)
+    began = time.perf_counter()
     tell("CPU", 0.0)
     cpu = measure_cpu(executor.pool, f"measured {stamp}")
     profile = MachineProfile(

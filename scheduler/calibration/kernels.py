@@ -35,8 +35,8 @@ def measure_kernels(
         info: The GPU.
         cache_dir: Folder of compiled kernels.
         source: Source that the figures name.
-        until: Time (`time.perf_counter`) until which all should be done. A kernel may have to be
-            compiled, so none begins that would end later if it took as long as the longest so far.
+        until: Time (`time.perf_counter`) until which all should be done: no kernel begins that
+            would end later if it took as long as the longest so far.
         tell: Called with the kernel that is measured.
     """
     specs = order_kernels(gpu)
@@ -55,7 +55,8 @@ def measure_kernels(
 def order_kernels(gpu: GpuModel) -> tuple[KernelSpec, ...]:
     """The kernels of a GPU, the likely winners first.
 
-    Ranked by their estimated rates, as shares of the highest of their element type.
+    Those that plans take without being asked come first. Ranked by their estimated rates, as shares
+    of the highest of their element type.
     """
     specs = list_kernels(compute_capability=gpu.compute_capability)
     rates = {spec: _assume_rate(gpu, spec) for spec in specs}
@@ -63,7 +64,12 @@ def order_kernels(gpu: GpuModel) -> tuple[KernelSpec, ...]:
         dtype: max(rate for spec, rate in rates.items() if spec.dtype == dtype)
         for dtype in {spec.dtype for spec in specs}
     }
-    return tuple(sorted(specs, key=lambda spec: -rates[spec] / highest[spec.dtype]))
+
+    def rank(spec: KernelSpec) -> tuple[bool, float]:
+        on_request = spec.accuracy == "float32"  # less accurate than NumPy
+        return on_request, -rates[spec] / highest[spec.dtype]
+
+    return tuple(sorted(specs, key=rank))
 
 
 def _assume_rate(gpu: GpuModel, spec: KernelSpec) -> float:
