@@ -5,15 +5,18 @@ import itertools
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import pack
-from typing import Final
+from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth
+from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth, is_small
 from wavetrim.cpu.errors import CpuError, ProductCancelled
 from wavetrim.cpu.library import OVER, TAKE, TAKER, Report
-from wavetrim.cpu.products import Matrix, Product, combine
+from wavetrim.cpu.products import DTYPES, Matrix, Product, combine
+
+NATIVE_DTYPES: Final = (np.dtype(np.float32), np.dtype(np.float64))
+"""Element types that the C threads multiply."""
 
 _keys = itertools.count()
 _calls: "WeakValueDictionary[int, NativeCall]" = WeakValueDictionary()
@@ -72,18 +75,17 @@ class NativeCall:
             return
         self._note_taken(rows)
         k, n = product.b.shape
-        blocks, parts = pack_blocks(len(rows), n, k, product.threads, product.likely_rows)
+        cut = pack_blocks(len(rows), n, k, product.threads, product.likely_rows)
         sums_address = None
-        if parts > 1:
-            sums = np.empty((parts, len(rows), n), product.c.dtype)
+        if cut.depths > 1:
+            sums = np.empty((cut.depths, len(rows), n), product.c.dtype)
             self._sums.append((slice(rows.start, rows.stop), sums))
             sums_address = sums.ctypes.data
-        count = len(blocks) // BLOCK_BYTES
         self._rows += len(rows)
         self._complete = self._rows == product.c.shape[0]  # saves one more call of `take`
-        part = rows.start, sums_address, blocks, count, self._complete
+        part = rows.start, sums_address, cut.blocks, cut.blocks_count, self._complete
         if not self._library.add_part(self._address, *part):
-            raise MemoryError(f"no memory for {count} blocks")
+            raise MemoryError(f"no memory for {cut.blocks_count} blocks")
 
     def follow(
         self,
@@ -135,12 +137,10 @@ class NativeCall:
         self._taken = range(min(before.start, rows.start), max(before.stop, rows.stop))
 
     def _finish(self) -> None:
-        """Add up the partial sums where K was cut, in a fixed order, so results are repeatable."""
+        """Add up the partial sums where K was cut."""
         product = self._product
         for rows, sums in self._sums:
-            with np.errstate(all="ignore"):
-                total = sums.sum(axis=0)
-                combine(total, product.c[rows], alpha=product.alpha, beta=product.beta)
+            add_sums(sums, product.c[rows], alpha=product.alpha, beta=product.beta)
 
 
 def _find_final(report: Report) -> tuple[range, ...]:
@@ -150,11 +150,28 @@ def _find_final(report: Report) -> tuple[range, ...]:
     return tuple(rows for rows in (above, below) if rows)
 
 
-BLOCK_BYTES: Final = 6 * 8
+def add_sums(sums: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
+    """C ← α·(partial sums) + βC, in a fixed order, so results are repeatable."""
+    with np.errstate(all="ignore"):
+        combine(sums.sum(axis=0), c, alpha=alpha, beta=beta)
+
+
+class Cut(NamedTuple):
+    """Blocks of a part.
+
+    Attributes:
+        blocks: An array of `Block` (calls.h).
+        blocks_count: Number of blocks.
+        depths: Number of parts that K is cut into.
+    """
+
+    blocks: bytes
+    blocks_count: int
+    depths: int
 
 
 @lru_cache(maxsize=256)
-def pack_blocks(m: int, n: int, k: int, threads: int, likely_rows: int | None) -> tuple[bytes, int]:
+def pack_blocks(m: int, n: int, k: int, threads: int, likely_rows: int | None) -> Cut:
     """Cut a part into blocks, packed for C.
 
     Args:
@@ -163,13 +180,10 @@ def pack_blocks(m: int, n: int, k: int, threads: int, likely_rows: int | None) -
         k: Columns of A and rows of B, at least 1.
         threads: Threads that will take the blocks.
         likely_rows: As for `cut_blocks`.
-
-    Returns:
-        The blocks as an array of `Block` (calls.h), and the number of parts that K is cut into.
     """
     deep = cut_depth(m, n, k, threads=threads)
     blocks = deep or cut_blocks(m, n, k, threads=threads, likely_rows=likely_rows)
-    return b"".join(map(_pack_block, blocks)), max(1, len(deep))
+    return Cut(b"".join(map(_pack_block, blocks)), len(blocks), max(1, len(deep)))
 
 
 def _pack_block(block: Block) -> bytes:
@@ -178,3 +192,32 @@ def _pack_block(block: Block) -> bytes:
         *(block.row_start, block.row_stop, block.column_start, block.column_stop),
         *(block.depth_start, block.depth_stop),
     )
+
+
+_ALONE: Final = Cut(b"", 0, 1)
+
+
+@lru_cache(maxsize=1024)
+def find_cut(
+    a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], dtype: np.dtype[Any], threads: int
+) -> Cut | None:
+    """The blocks of a product; none of one that the calling thread computes alone.
+
+    Args:
+        a: Shape of A.
+        b: Shape of B.
+        c: Shape of C.
+        dtype: Element type.
+        threads: Threads that take part.
+
+    Returns:
+        None if C threads do not compute it, or nobody can.
+    """
+    if not len(a) == len(b) == len(c) == 2 or dtype not in DTYPES:
+        return None
+    (m, k), n = a, b[1]
+    if b[0] != k or c != (m, n) or not m * n * k:
+        return None
+    if is_small(m, n, k, dtype.name):
+        return _ALONE
+    return pack_blocks(m, n, k, threads, None) if dtype in NATIVE_DTYPES and k > 1 else None

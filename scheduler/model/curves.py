@@ -4,12 +4,12 @@ from dataclasses import replace
 from math import sqrt
 from typing import Final
 
-from wavetrim.cpu.blocks import is_small
+from wavetrim.cpu.blocks import count_shares, is_small
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.schedule import Rates
-from wavetrim.native.tuned import ALONE_SECONDS, LATE_SECONDS
+from wavetrim.native.tuned import LATE_SECONDS
 from wavetrim.scheduler.model.corrections import classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.cpu import NARROW, CpuRate, CpuShare
@@ -38,28 +38,16 @@ def build_cpu_curve(
     """
     rate = profile.find_cpu_rate(problem.dtype)
     correction = profile.corrections.find(classify_cpu_run(problem, shared=share is not None))
-    if share is None and is_small(problem.m, problem.n, problem.k, problem.dtype):
+    if share is None:
         alone = _build_alone_curve(problem, rate, profile.cpu.threads)
         return replace(alone, correction=correction)
-    flop_seconds, element_seconds = 1e-9 / rate.gflops, rate.element_seconds
-    narrow_seconds, write_seconds = rate.narrow_seconds, rate.write_seconds
-    call_seconds = rate.call_seconds
-    if share is not None:
-        fewer = profile.cpu.threads / share.threads
-        slower = fewer * (1 + (share.stretch - 1) * copying)
-        flop_seconds *= slower
-        narrow_seconds *= slower
-        call_seconds += find_late_seconds(problem)
-        element_seconds *= fewer
-    arithmetic_seconds = 2 * problem.k * (problem.n + rate.copy_columns) * flop_seconds
-    row_seconds = arithmetic_seconds + problem.n * element_seconds
-    if narrow_seconds and max(problem.n, problem.k) <= NARROW:
-        # At least the time of reading A.
-        row_seconds = problem.k * max(problem.n * narrow_seconds, rate.vector_seconds)
+    fewer = profile.cpu.threads / share.threads
+    slower = fewer * (1 + (share.stretch - 1) * copying)
+    row_seconds = _find_row_seconds(problem, rate, slower, fewer)
     return CpuCurve(
-        row_seconds=max(row_seconds, problem.n * write_seconds),
+        row_seconds=max(row_seconds, problem.n * rate.write_seconds),
         startup_rows=rate.startup_rows,
-        call_seconds=call_seconds,
+        call_seconds=rate.call_seconds + find_late_seconds(problem),
         row_quantum=rate.row_quantum,
         vector_seconds=problem.n * problem.k * rate.vector_seconds,
         correction=correction,
@@ -67,9 +55,46 @@ def build_cpu_curve(
 
 
 def _build_alone_curve(problem: GemmProblem, rate: CpuRate, threads: int) -> CpuCurve:
-    """The curve of a product that one thread computes, at its share of the rate of all threads."""
-    flops = 2 * problem.k * (problem.n + rate.copy_columns)
-    return CpuCurve(row_seconds=flops * threads * 1e-9 / rate.gflops, call_seconds=ALONE_SECONDS)
+    """The curve without a GPU part, of as many threads as share the product.
+
+    Several threads take at least the time of moving A, B and C through memory. A thread alone takes
+    it in addition to its arithmetic, as nothing else hides it.
+    """
+    m, n, k = problem.m, problem.n, problem.k
+    if is_small(m, n, k, problem.dtype):
+        flop_seconds = threads * 1e-9 / rate.gflops
+        row_seconds = 2 * k * (n + rate.copy_columns) * flop_seconds + (k + n) * rate.read_seconds
+        startup_rows = k * n * rate.read_seconds / row_seconds
+        return CpuCurve(row_seconds, startup_rows, rate.alone_seconds)
+    taking = count_shares(m, n, k, threads)
+    fewer = threads / taking
+    row_seconds = _find_row_seconds(problem, rate, fewer, fewer)
+    read_seconds = max(rate.vector_seconds, rate.read_seconds / taking)
+    row_seconds = max(row_seconds, n * rate.write_seconds, k * read_seconds)
+    return CpuCurve(
+        row_seconds=row_seconds,
+        startup_rows=max(rate.startup_rows, k * n * read_seconds / row_seconds),
+        call_seconds=rate.call_seconds,
+        row_quantum=rate.row_quantum,
+        vector_seconds=rate.call_seconds + k * n * read_seconds if read_seconds else 0.0,
+    )
+
+
+def _find_row_seconds(problem: GemmProblem, rate: CpuRate, slower: float, fewer: float) -> float:
+    """Seconds of a row's arithmetic and elements, or in a narrow product of its terms.
+
+    Args:
+        problem: The product.
+        rate: The rate of all threads.
+        slower: Factor on the time of arithmetic.
+        fewer: Factor on the time of elements.
+    """
+    n, k = problem.n, problem.k
+    if rate.narrow_seconds and max(n, k) <= NARROW:
+        # At least the time of reading A.
+        return k * max(n * rate.narrow_seconds * slower, rate.vector_seconds)
+    arithmetic_seconds = 2 * k * (n + rate.copy_columns) * (1e-9 / rate.gflops * slower)
+    return arithmetic_seconds + n * rate.element_seconds * fewer
 
 
 def build_gpu_curve(

@@ -8,45 +8,64 @@ import { TABLES } from "../tables.js";
 import { classifyCpuRun, classifyGpuRun } from "./corrections.js";
 import { CpuCurve } from "./cost.js";
 import { GpuCurve } from "./gpu_curve.js";
-import { isSmall } from "./problem.js";
+import { countShares, isSmall } from "./problem.js";
 
-const { MEMORY_SHARE, LATE_SECONDS, ALONE_SECONDS, NARROW } = TABLES.constants;
+const { MEMORY_SHARE, LATE_SECONDS, NARROW } = TABLES.constants;
 
 /** The CPU's curve; `share` is its part of the machine in a split, null for all of it. */
 export function buildCpuCurve(problem, profile, share = null, copying = 1) {
   const rate = profile.findCpuRate(problem.dtype);
   const { threads } = profile.cpu;
   const correction = profile.corrections.find(classifyCpuRun(problem, share !== null));
-  if (share === null && isSmall(problem)) {
-    const flops = 2 * problem.k * (problem.n + rate.copy_columns);
-    const rowSeconds = (flops * threads * 1e-9) / rate.gflops;
-    return new CpuCurve({ rowSeconds, callSeconds: ALONE_SECONDS, correction });
-  }
-  let flopSeconds = 1e-9 / rate.gflops;
-  let elementSeconds = rate.element_seconds;
-  let narrowSeconds = rate.narrow_seconds;
-  let callSeconds = rate.call_seconds;
-  if (share !== null) {
-    const fewer = threads / share.threads;
-    const slower = fewer * (1 + (share.stretch - 1) * copying);
-    flopSeconds *= slower;
-    narrowSeconds *= slower;
-    callSeconds += problem.memory === "pageable" ? LATE_SECONDS : 0;
-    elementSeconds *= fewer;
-  }
-  const arithmeticSeconds = 2 * problem.k * (problem.n + rate.copy_columns) * flopSeconds;
-  let rowSeconds = arithmeticSeconds + problem.n * elementSeconds;
-  if (narrowSeconds && Math.max(problem.n, problem.k) <= NARROW) {
-    rowSeconds = problem.k * Math.max(problem.n * narrowSeconds, rate.vector_seconds);
-  }
+  if (share === null) return buildAloneCurve(problem, rate, threads, correction);
+  const fewer = threads / share.threads;
+  const slower = fewer * (1 + (share.stretch - 1) * copying);
+  const rowSeconds = findRowSeconds(problem, rate, slower, fewer);
   return new CpuCurve({
     rowSeconds: Math.max(rowSeconds, problem.n * rate.write_seconds),
     startupRows: rate.startup_rows,
-    callSeconds,
+    callSeconds: rate.call_seconds + (problem.memory === "pageable" ? LATE_SECONDS : 0),
     rowQuantum: rate.row_quantum,
     vectorSeconds: problem.n * problem.k * rate.vector_seconds,
     correction,
   });
+}
+
+/** The curve without a GPU part, of as many threads as share the product. */
+function buildAloneCurve(problem, rate, threads, correction) {
+  const { n, k } = problem;
+  if (isSmall(problem)) {
+    const flopSeconds = (threads * 1e-9) / rate.gflops;
+    const rowSeconds =
+      2 * k * (n + rate.copy_columns) * flopSeconds + (k + n) * rate.read_seconds;
+    const startupRows = (k * n * rate.read_seconds) / rowSeconds;
+    return new CpuCurve({ rowSeconds, startupRows, callSeconds: rate.alone_seconds, correction });
+  }
+  const taking = countShares(problem, threads);
+  const fewer = threads / taking;
+  const readSeconds = Math.max(rate.vector_seconds, rate.read_seconds / taking);
+  const rowSeconds = Math.max(
+    findRowSeconds(problem, rate, fewer, fewer),
+    n * rate.write_seconds,
+    k * readSeconds,
+  );
+  return new CpuCurve({
+    rowSeconds,
+    startupRows: Math.max(rate.startup_rows, (k * n * readSeconds) / rowSeconds),
+    callSeconds: rate.call_seconds,
+    rowQuantum: rate.row_quantum,
+    vectorSeconds: readSeconds ? rate.call_seconds + k * n * readSeconds : 0,
+    correction,
+  });
+}
+
+/** Seconds of a row's arithmetic and elements, or in a narrow product of its terms. */
+function findRowSeconds({ n, k }, rate, slower, fewer) {
+  if (rate.narrow_seconds && Math.max(n, k) <= NARROW) {
+    return k * Math.max(n * rate.narrow_seconds * slower, rate.vector_seconds);
+  }
+  const arithmeticSeconds = 2 * k * (n + rate.copy_columns) * ((1e-9 / rate.gflops) * slower);
+  return arithmeticSeconds + n * rate.element_seconds * fewer;
 }
 
 /** The GPU's curve with one kernel, and with the machine to itself. */
