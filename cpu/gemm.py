@@ -9,16 +9,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import numpy as np
-
 from wavetrim.cpu.blas import find_blas
 from wavetrim.cpu.block_sums import BlockSums
 from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.errors import CpuError, OperandError
 from wavetrim.cpu.library import CPU_LIBRARY
-from wavetrim.cpu.native_call import NATIVE_DTYPES, find_cut
 from wavetrim.cpu.native_team import NativeTeam
 from wavetrim.cpu.operands import check_operands
+from wavetrim.cpu.prepared import NATIVE_DTYPES, prepare
 from wavetrim.cpu.products import Matrix, Product, multiply_alone
 from wavetrim.cpu.python_team import PythonTeam
 from wavetrim.cpu.threads import hold_blas, limit_blas_threads, usable_cores
@@ -219,25 +217,30 @@ class CpuPool:
     ) -> bool:
         """Compute a product with as little Python as possible; False leaves it to `multiply_rows`.
 
-        What is refused, is refused there.
+        What is refused is refused there, or as there.
         """
-        dtype, taking = c.dtype, min(threads or self.threads, self.threads)
-        cut = find_cut(a.shape, b.shape, c.shape, dtype, taking)
-        if cut is None or a.dtype != dtype or b.dtype != dtype or self._closed:
+        taking = min(threads or self.threads, self.threads)
+        prepared = prepare(
+            (type(a), a.dtype, a.shape, a.strides),
+            (type(b), b.dtype, b.shape, b.strides),
+            (type(c), c.dtype, c.shape, c.strides),
+            taking,
+        )
+        if prepared is None or self._closed:
             return False
-        if dtype.kind != "f" and (alpha != 1 or beta != 0):
-            return False
-        if np.may_share_memory(a, c) or np.may_share_memory(b, c) or not c.flags.writeable:
-            return False
-        if not cut.blocks_count:
+        if prepared.is_small:
+            check_operands(a, b, c, alpha=alpha, beta=beta)
             self.multiply_alone(a, b, c, alpha, beta)
             return True
         if self._may_open:
             self.prepare()
-        if self._native is None:
+        team = self._native
+        if team is None:
             return False
-        with self._hold:
-            return self._native.multiply_at_once(a, b, c, cut, taking - 1, alpha=alpha, beta=beta)
+        if self._lends:
+            with hold_blas:
+                return team.multiply_at_once(a, b, c, prepared, taking - 1, alpha=alpha, beta=beta)
+        return team.multiply_at_once(a, b, c, prepared, taking - 1, alpha=alpha, beta=beta)
 
     def multiply_alone(self, a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> None:
         """C ← αA·B + βC in the calling thread, for a small product (`blocks.is_small`).

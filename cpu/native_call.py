@@ -3,20 +3,15 @@
 import ctypes
 import itertools
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from struct import pack
-from typing import Any, Final, NamedTuple
+from typing import Final
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth, is_small
 from wavetrim.cpu.errors import CpuError, ProductCancelled
 from wavetrim.cpu.library import OVER, TAKE, TAKER, Report
-from wavetrim.cpu.products import DTYPES, Matrix, Product, combine
-
-NATIVE_DTYPES: Final = (np.dtype(np.float32), np.dtype(np.float64))
-"""Element types that the C threads multiply."""
+from wavetrim.cpu.prepared import pack_blocks
+from wavetrim.cpu.products import Matrix, Product, combine
 
 _keys = itertools.count()
 _calls: "WeakValueDictionary[int, NativeCall]" = WeakValueDictionary()
@@ -154,70 +149,3 @@ def add_sums(sums: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
     """C ← α·(partial sums) + βC, in a fixed order, so results are repeatable."""
     with np.errstate(all="ignore"):
         combine(sums.sum(axis=0), c, alpha=alpha, beta=beta)
-
-
-class Cut(NamedTuple):
-    """Blocks of a part.
-
-    Attributes:
-        blocks: An array of `Block` (calls.h).
-        blocks_count: Number of blocks.
-        depths: Number of parts that K is cut into.
-    """
-
-    blocks: bytes
-    blocks_count: int
-    depths: int
-
-
-@lru_cache(maxsize=256)
-def pack_blocks(m: int, n: int, k: int, threads: int, likely_rows: int | None) -> Cut:
-    """Cut a part into blocks, packed for C.
-
-    Args:
-        m: Rows of the part, at least 1.
-        n: Columns of B and C, at least 1.
-        k: Columns of A and rows of B, at least 1.
-        threads: Threads that will take the blocks.
-        likely_rows: As for `cut_blocks`.
-    """
-    deep = cut_depth(m, n, k, threads=threads)
-    blocks = deep or cut_blocks(m, n, k, threads=threads, likely_rows=likely_rows)
-    return Cut(b"".join(map(_pack_block, blocks)), len(blocks), max(1, len(deep)))
-
-
-def _pack_block(block: Block) -> bytes:
-    return pack(
-        "=6q",
-        *(block.row_start, block.row_stop, block.column_start, block.column_stop),
-        *(block.depth_start, block.depth_stop),
-    )
-
-
-_ALONE: Final = Cut(b"", 0, 1)
-
-
-@lru_cache(maxsize=1024)
-def find_cut(
-    a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], dtype: np.dtype[Any], threads: int
-) -> Cut | None:
-    """The blocks of a product; none of one that the calling thread computes alone.
-
-    Args:
-        a: Shape of A.
-        b: Shape of B.
-        c: Shape of C.
-        dtype: Element type.
-        threads: Threads that take part.
-
-    Returns:
-        None if C threads do not compute it, or nobody can.
-    """
-    if not len(a) == len(b) == len(c) == 2 or dtype not in DTYPES:
-        return None
-    (m, k), n = a, b[1]
-    if b[0] != k or c != (m, n) or not m * n * k:
-        return None
-    if is_small(m, n, k, dtype.name):
-        return _ALONE
-    return pack_blocks(m, n, k, threads, None) if dtype in NATIVE_DTYPES and k > 1 else None

@@ -2,23 +2,18 @@
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from wavetrim.cpu.blas import Blas
 from wavetrim.cpu.errors import CpuError
 from wavetrim.cpu.library import PRODUCT, BlasAddresses
-from wavetrim.cpu.native_call import NATIVE_DTYPES, Cut, NativeCall, add_sums, take_for
-from wavetrim.cpu.operands import lay_out
+from wavetrim.cpu.native_call import NativeCall, add_sums, take_for
+from wavetrim.cpu.prepared import Fields, Layout, Prepared, find_fields
 from wavetrim.cpu.products import Matrix, Product
 from wavetrim.native.pool import ThreadPool
 
-Layout: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
-"""Shape and strides of a matrix."""
-
-_KINDS: Final = (np.ndarray, np.memmap)
 _CLOSED: Final = "the pool of CPU threads is closed"
 _NO_MEMORY: Final = "no memory for a call of the CPU's threads"
 _LARGEST_NARROW: Final = 2**31 - 1
@@ -41,19 +36,19 @@ class NativeTeam:
     def describe(self, a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> bytes | None:
         """The product for C (`PRODUCT`); None for one that Python threads must compute.
 
-        C computes what BLAS accepts, except K = 1. In a forked process the pool has no threads.
+        In a forked process the pool has no threads.
         """
-        item, (k, n) = c.itemsize, b.shape
-        if c.dtype not in NATIVE_DTYPES or not alpha or not c.size or k <= 1:
+        fields = find_fields(*map(_describe_layout, (a, b, c)))
+        at = _find_address(a), _find_address(b), _find_address(c)
+        return self._pack(fields, at, alpha, beta) if fields and alpha else None
+
+    def _pack(
+        self, fields: Fields, at: tuple[int, int, int], alpha: float, beta: float
+    ) -> bytes | None:
+        first, second, third = at
+        if (first | second | third) % fields.item or fields.largest > self._largest:
             return None
-        if type(a) not in _KINDS or type(b) not in _KINDS or type(c) not in _KINDS:
-            return None
-        layouts = (a.shape, a.strides), (b.shape, b.strides), (c.shape, c.strides)
-        strides = _lay_out_all(layouts, item, self._largest)
-        at = a.ctypes.data, b.ctypes.data, c.ctypes.data
-        if strides is None or any(address % item for address in at) or not self._pool.has_threads:
-            return None
-        return PRODUCT.pack(*at, *strides, n, k, item, alpha, beta)
+        return PRODUCT.pack(*at, *fields.numbers, alpha, beta) if self._pool.has_threads else None
 
     def multiply(
         self,
@@ -82,34 +77,50 @@ class NativeTeam:
             call.follow(address, progress, cancelled, final)
 
     def multiply_at_once(
-        self, a: Matrix, b: Matrix, c: Matrix, cut: Cut, helpers: int, *, alpha: float, beta: float
-    ) -> bool:
-        """Compute a whole product in one call of the library; False if Python threads must do it.
+        self, a: Matrix, b: Matrix, c: Matrix, prepared: Prepared, helpers: int, *,
+        alpha: float, beta: float,
+    ) -> bool:  # fmt: skip
+        """Compute a whole product in one call of the library.
 
         Args:
             a: A[M,K].
             b: B[K,N].
             c: C[M,N].
-            cut: The product's blocks.
+            prepared: The product for these layouts; not a small one.
             helpers: Most threads that help the caller.
             alpha: Factor of the product.
             beta: Factor of C.
+
+        Returns:
+            False if Python threads must compute it, or if C may share memory with A or B.
 
         Raises:
             CpuError: The pool is closed.
             MemoryError: No memory for the call.
         """
-        described = self.describe(a, b, c, alpha, beta)
-        if described is None:
+        fields, cut = prepared.fields, prepared.cut
+        assert fields is not None, "a product that is not small has fields"
+        assert cut is not None, "a product that is not small has a cut"
+        at = _find_address(a), _find_address(b), _find_address(c)
+        first, (a_span, b_span, c_span) = at[2], fields.spans
+        last = first + c_span
+        if (at[0] < last and first < at[0] + a_span) or (at[1] < last and first < at[1] + b_span):
+            return False
+        described = self._pack(fields, at, alpha, beta)
+        if described is None or not alpha or not c.flags.writeable:
             return False
         sums = np.empty((cut.depths, *c.shape), c.dtype) if cut.depths > 1 else None
-        with self._pool.hold() as pool:
+        sums_address = None if sums is None else _find_address(sums)
+        pool = self._pool.take_hold()
+        try:
             if pool is None:
                 raise CpuError(_CLOSED)
             done = self._pool.library.multiply_at_once(
-                pool, ctypes.byref(self._blas), described, helpers,
-                None if sums is None else sums.ctypes.data, cut.blocks, cut.blocks_count,
+                pool, ctypes.byref(self._blas), described, helpers, sums_address, cut.blocks,
+                cut.blocks_count,
             )  # fmt: skip
+        finally:
+            self._pool.let_go()
         if not done:
             raise MemoryError(_NO_MEMORY)
         if sums is not None:
@@ -117,13 +128,11 @@ class NativeTeam:
         return True
 
 
-@lru_cache(maxsize=1024)
-def _lay_out_all(layouts: tuple[Layout, ...], item: int, largest: int) -> tuple[int, ...] | None:
-    """Strides in bytes of all matrices for BLAS; None if it does not accept one of them."""
-    found: list[int] = []
-    for shape, strides in layouts:
-        usable = lay_out(shape, strides, item)
-        if usable is None or max(*shape, *usable) > largest:
-            return None
-        found += usable
-    return tuple(found)
+def _describe_layout(matrix: Matrix) -> Layout:
+    return type(matrix), matrix.dtype, matrix.shape, matrix.strides
+
+
+def _find_address(matrix: Matrix) -> int:
+    """As `matrix.ctypes.data`, which takes half as long again."""
+    address: int = matrix.__array_interface__["data"][0]
+    return address

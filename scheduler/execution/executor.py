@@ -145,7 +145,8 @@ class Executor:
             alpha: Factor of the product.
             beta: Factor of the old C.
             progress: Called with the finished share of C's rows, 0…1, from any thread.
-            cancelled: Polled while the product runs; True ends it.
+            cancelled: Polled while the product runs; True ends it. A product that the CPU should
+                compute within SHORT_SECONDS is not interrupted.
             final: Called with all rows of C that will not be written again, from any thread,
                 whenever there are more. It may miss some until the product ends.
             timed: Whether the GPU's copies and kernels are timed, which delays them a little.
