@@ -66,7 +66,8 @@ class _Quiet(threading.local):
         self.context.run(np.seterr, all="ignore")
 
 
-_quiet: Final = _Quiet()
+quiet: Final = _Quiet()
+"""Runs calls without these warnings: `quiet.context.run(function, ...)`."""
 
 
 def multiply_alone(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
@@ -82,12 +83,12 @@ def multiply_alone(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
         beta: Factor of C; a whole number for integers.
     """
     if alpha == 1 and beta == 0:
-        _quiet.context.run(np.matmul, a, b, c)
+        quiet.context.run(np.matmul, a, b, c)
     elif alpha == 0:
-        _quiet.context.run(scale, c, beta)
+        quiet.context.run(scale, c, beta)
     else:
-        product = np.asarray(_quiet.context.run(np.matmul, a, b))
-        _quiet.context.run(partial(combine, product, c, alpha=alpha, beta=beta))
+        product = np.asarray(quiet.context.run(np.matmul, a, b))
+        quiet.context.run(partial(combine, product, c, alpha=alpha, beta=beta))
 
 
 def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -81,9 +81,9 @@ MIN_BLOCK_TERMS: Final = 1 << 20  # terms, M N K; chosen
 is shared from four such blocks on. OpenBLAS shares from an eighth of that on, and takes 1.6 times
 as long at 128³ in float32 as our single thread."""
 
-ELEMENT_TERMS: Final = 16  # terms; chosen
-"""Terms in the time in which one thread reads or writes an element of memory that others used
-meanwhile: 8 GB/s on an H200's host."""
+ELEMENT_TERMS: Final = 12  # terms; chosen
+"""Terms in the time in which one thread reads or writes an element that others used meanwhile: 8 in
+that of one from the caches on an H200's host, 20 in that of one from memory (8 GB/s)."""
 
 BLOCKS_PER_THREAD: Final = 4  # blocks; chosen
 """Most blocks for each thread, where they stay large: more than one, because cores differ in

@@ -156,7 +156,6 @@ class Executor:
             ExecutionCancelled: `cancelled` returned True; C is incomplete.
             ExecutionError: A device failed; C is incomplete.
         """
-        _check_operands(plan, a, b, c)
         if plan.f == plan.problem.m and plan.predicted.cpu_seconds <= SHORT_SECONDS:
             if cancelled is not None and cancelled():
                 raise ExecutionCancelled("the execution was asked to stop")
@@ -166,6 +165,7 @@ class Executor:
             if final is not None:
                 final([range(plan.f)])
             return timings
+        _check_operands(plan, a, b, c)
         run = partial(self._run_gpu_alone if plan.f == 0 else self._run_parts, plan, a, b, c)
         with self._runs:
             start = time.perf_counter()
@@ -227,6 +227,7 @@ class Executor:
 
         Between other work the caches have none of it, and each call costs some µs.
         """
+        _check_operands(plan, a, b, c)
         try:
             if plan.is_small:
                 start = time.perf_counter()
@@ -293,7 +294,7 @@ def _check_operands(plan: Plan, a: Matrix, b: Matrix, c: Matrix) -> None:
     problem = plan.problem
     m, n, k, dtype = problem.m, problem.n, problem.k, _DTYPES[problem.dtype]
     fits = a.shape == (m, k) and b.shape == (k, n) and c.shape == (m, n)
-    if fits and a.dtype == b.dtype == c.dtype == dtype:
+    if fits and a.dtype is b.dtype is c.dtype is dtype:  # as nearly always
         return
     for name, array, shape in (("a", a, (m, k)), ("b", b, (k, n)), ("c", c, (m, n))):
         if array.shape != shape:
