@@ -1,13 +1,18 @@
 """Products on the CPU: blocks of C, computed by one pool of threads.
 
 A product comes to `gemm`, which has `operands` checked and decides how it is computed. `blocks`
-cuts it, once for each shape, for as many cores as `threads` finds. Sizes of blocks are tuned in
-`native/tuned.py`.
+cuts it, once for each shape, for as many of the cores that `threads` finds as it is worth. Sizes of
+blocks are tuned in `native/tuned.py`.
 
-float32 and float64 go to threads in C (`native_team`; one product is a `native_call`), which call
-the BLAS that `blas` finds through the C `library`, held to one thread each, and never the
-interpreter, except for the next rows. Threads of Python's would take its lock one after the other,
-and the thread that launches kernels wants it at the same time.
+A product too small to share is NumPy's, in the calling thread (`products.multiply_alone`).
+
+float32 and float64 go to threads in C (`native_team`), which call the BLAS that `blas` finds
+through the C `library`, held to one thread each, and never the interpreter, except for the next
+rows. Threads of Python's would take its lock one after the other, and the thread that launches
+kernels wants it at the same time. BLAS's own threads are not used: after each product they spin for
+0.1 s, on cores that copies and the next product want. A product whose rows are taken part by part,
+or that reports, is a `native_call`. Any other is one call of the library; all about it but its
+memory is `prepared` once.
 
 - `native/calls.c`: the calls. A caller wakes a few threads, those wake others, and each begins at
   once; one that comes too late finds nothing, and nobody waits for it. A call returns when no

@@ -8,15 +8,22 @@ square blocks pack little. `choose_grid` weighs the two.
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import Final
 
 from wavetrim.native.tuned import (
     BLOCKS_PER_THREAD,
+    ELEMENT_TERMS,
     MAX_BLOCK_FLOPS,
-    MIN_BLOCK_ELEMENTS,
-    MIN_BLOCK_FLOPS,
+    MIN_BLOCK_TERMS,
     MOST_TERMS,
     PACKING_WEIGHT,
 )
+
+LEAST_SHARED: Final = 4
+"""Fewest smallest blocks for which other threads are woken; see MIN_BLOCK_TERMS."""
+
+LARGE: Final = 16
+"""Least blocks of a thread that has several, in smallest blocks; chosen: small ones pack more."""
 
 ROW_QUANTUM = 16
 COLUMN_QUANTUM = 32
@@ -166,13 +173,13 @@ def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
         Blocks that all cover the whole of C, each with a part of K; their products are to be
         added up.
     """
-    # Each part writes a C of its own, and one thread adds them up: a 64th of B at most.
-    if k < 64 * threads * m:
+    # Each part writes a C of its own, and one thread adds them up: a 64th of B at most, or a 16th
+    # where C is too small for all threads.
+    shares = count_shares(m, n, k, threads)
+    cut_c = -(-m // ROW_QUANTUM) * -(-n // COLUMN_QUANTUM)
+    if shares < 2 or k < (64 if cut_c >= shares else 16) * shares * m:
         return []
-    parts = min(threads, _count_useful(m, n, k))
-    if parts < 2:
-        return []
-    return [Block(0, m, 0, n, *depth) for depth in cut_range(k, parts, ROW_QUANTUM)]
+    return [Block(0, m, 0, n, *depth) for depth in cut_range(k, shares, ROW_QUANTUM)]
 
 
 @lru_cache(maxsize=1024)
@@ -192,11 +199,11 @@ def choose_grid(
     Returns:
         (ranges of rows, ranges of columns).
     """
-    needed, useful = _count_needed(m, n, k, max_elements), _count_useful(m, n, k)
-    # A second block for a thread costs packing: first blocks grow beyond the smallest useful ones.
-    rounds = min(BLOCKS_PER_THREAD, max(least_rounds, useful // (BLOCKS_PER_THREAD * threads)))
-    enough = max(needed, min(useful, min(rounds, 2) * threads))
-    wanted = max(needed, min(useful, rounds * threads))
+    needed, large = _count_needed(m, n, k, max_elements), _count_useful(m, n, k) // LARGE
+    shares = max(needed, count_shares(m, n, k, threads))
+    rounds = min(BLOCKS_PER_THREAD, max(least_rounds, large // (BLOCKS_PER_THREAD * threads)))
+    enough = max(shares, min(large, min(rounds, 2) * threads))
+    wanted = max(shares, min(large, rounds * threads))
     most_rows, most_columns = -(-m // ROW_QUANTUM), -(-n // COLUMN_QUANTUM)
     grids = [
         (rows, min(most_columns, -(-wanted // rows)))
@@ -211,7 +218,12 @@ def choose_grid(
 
 def can_share(m: int, n: int, k: int) -> bool:
     """Whether a product is large enough for more than one thread."""
-    return _count_useful(m, n, k) > 1
+    return _count_useful(m, n, k) >= LEAST_SHARED
+
+
+def count_shares(m: int, n: int, k: int, threads: int) -> int:
+    """Threads that compute a product, of those there are: one if it is too small to share."""
+    return min(threads, _count_useful(m, n, k)) if can_share(m, n, k) else 1
 
 
 @lru_cache(maxsize=1024)
@@ -242,6 +254,6 @@ def _count_needed(m: int, n: int, k: int, max_elements: int | None) -> int:
 
 
 def _count_useful(m: int, n: int, k: int) -> int:
-    """Largest number of blocks that are each large enough for a thread."""
-    elements = max((m + n) * k, m * n)
-    return max(1, 2 * m * n * k // MIN_BLOCK_FLOPS, elements // MIN_BLOCK_ELEMENTS)
+    """Number of blocks that are each large enough for a thread: by terms, and elements to move."""
+    elements = m * k + k * n + m * n
+    return (m * n * k + ELEMENT_TERMS * elements) // MIN_BLOCK_TERMS

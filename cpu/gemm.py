@@ -9,14 +9,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+
 from wavetrim.cpu.blas import find_blas
 from wavetrim.cpu.block_sums import BlockSums
 from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.errors import CpuError, OperandError
 from wavetrim.cpu.library import CPU_LIBRARY
-from wavetrim.cpu.native_team import NATIVE_DTYPES, NativeTeam
+from wavetrim.cpu.native_team import NativeTeam
 from wavetrim.cpu.operands import check_operands
-from wavetrim.cpu.products import Matrix, Product
+from wavetrim.cpu.prepared import NATIVE_DTYPES, prepare
+from wavetrim.cpu.products import Matrix, Product, multiply_alone, quiet
 from wavetrim.cpu.python_team import PythonTeam
 from wavetrim.cpu.threads import hold_blas, limit_blas_threads, usable_cores
 from wavetrim.native.library import load_library
@@ -64,6 +67,7 @@ class CpuPool:
     ) -> None:
         if threads is not None and threads < 1:
             raise OperandError("threads", threads, "at least 1")
+        self._lends = lends_blas
         self._hold: AbstractContextManager[None] = hold_blas if lends_blas else nullcontext()
         if not lends_blas:
             limit_blas_threads()
@@ -136,6 +140,10 @@ class CpuPool:
             ProductCancelled: `cancelled` returned True; C is incomplete.
             CpuError: The pool is closed.
         """
+        if progress is None and cancelled is None:
+            started = time.perf_counter()
+            if self._multiply_at_once(a, b, c, alpha=alpha, beta=beta, threads=threads):
+                return time.perf_counter() - started
         parts = iter([range(a.shape[0])])
         return self.multiply_rows(
             a, b, c, lambda _: next(parts, range(0)),
@@ -198,13 +206,67 @@ class CpuPool:
         if self._may_open and c.dtype in NATIVE_DTYPES and can_share(*shape):
             self.prepare()
         native = self._native
-        fields = native.describe(product) if native is not None else None
+        described = native.describe(a, b, c, alpha, beta) if native is not None else None
         with self._hold:
-            if native is not None and fields is not None:
-                native.multiply(product, fields, progress, cancelled, final)
+            if native is not None and described is not None:
+                native.multiply(product, described, progress, cancelled, final)
             else:
                 self._python.multiply(product, progress, cancelled)
         return time.perf_counter() - started
+
+    def _multiply_at_once(
+        self, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float, threads: int | None
+    ) -> bool:
+        """Compute a product with as little Python as possible; False leaves it to `multiply_rows`.
+
+        What is refused is refused there, or as there.
+        """
+        taking = min(threads or self.threads, self.threads)
+        prepared = prepare(
+            (type(a), a.dtype, a.shape, a.strides),
+            (type(b), b.dtype, b.shape, b.strides),
+            (type(c), c.dtype, c.shape, c.strides),
+            taking,
+        )
+        if prepared is None or self._closed:
+            return False
+        if prepared.is_small:
+            check_operands(a, b, c, alpha=alpha, beta=beta)
+            self.multiply_alone(a, b, c, alpha, beta)
+            return True
+        if self._may_open:
+            self.prepare()
+        team = self._native
+        if team is None:
+            return False
+        if self._lends:
+            with hold_blas:
+                return team.multiply_at_once(a, b, c, prepared, taking - 1, alpha=alpha, beta=beta)
+        return team.multiply_at_once(a, b, c, prepared, taking - 1, alpha=alpha, beta=beta)
+
+    def multiply_alone(self, a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> None:
+        """C ← αA·B + βC in the calling thread, for a small product (`blocks.is_small`).
+
+        As `multiply`, but only NumPy's own checks are made, which compute rightly a C that shares
+        memory with A or B.
+
+        Raises:
+            OperandError: NumPy refuses the operands.
+        """
+        is_plain = alpha == 1 and beta == 0
+        if not is_plain:
+            check_operands(a, b, c, alpha=alpha, beta=beta)
+        try:
+            if self._lends:
+                with hold_blas:
+                    multiply_alone(a, b, c, alpha=alpha, beta=beta)
+            elif is_plain:
+                quiet.context.run(np.matmul, a, b, c)
+            else:
+                multiply_alone(a, b, c, alpha=alpha, beta=beta)
+        except ValueError:
+            check_operands(a, b, c, alpha=alpha, beta=beta)
+            raise
 
     @cached_property
     def block_sums(self) -> BlockSums:

@@ -3,6 +3,7 @@
 import ctypes
 from ctypes import c_char_p, c_double, c_int, c_int64, c_void_p
 from pathlib import Path
+from struct import Struct
 from typing import Final
 
 from wavetrim.native.library import Library
@@ -20,15 +21,8 @@ class BlasAddresses(ctypes.Structure):
     _fields_ = (("gemm", c_void_p * 2), ("gemv", c_void_p * 2), ("integer_bytes", c_int64))
 
 
-class ProductFields(ctypes.Structure):
-    """`Product` of calls.h."""
-
-    _fields_ = (
-        *((name, c_void_p) for name in ("a", "b", "c")),
-        *((f"{name}_{way}", c_int64) for name in ("a", "b", "c") for way in ("row", "column")),
-        *((name, c_int64) for name in ("n", "k", "item")),
-        *((name, c_double) for name in ("alpha", "beta")),
-    )
+PRODUCT: Final = Struct("3P9q2d")
+"""`Product` of calls.h: addresses, strides by rows and by columns, n, k, item, alpha, beta."""
 
 
 class Report(ctypes.Structure):
@@ -64,8 +58,12 @@ CPU_LIBRARY: Final = Library(
     header_names=("calls.h",),
     otherwise="products on the CPU run in Python threads, which is slower",
     signatures={
-        "begin_call": (c_void_p, (c_void_p, c_void_p, c_void_p, c_int, TAKER, c_int64)),
+        "begin_call": (c_void_p, (c_void_p, c_void_p, c_char_p, c_int, TAKER, c_int64)),
         "add_part": (c_int, (c_void_p, c_int64, c_void_p, c_char_p, c_int64, c_int)),
+        "multiply_at_once": (
+            c_int,
+            (c_void_p, c_void_p, c_char_p, c_int, c_void_p, c_char_p, c_int64),
+        ),
         "end_parts": (None, (c_void_p,)),
         "compute_next": (c_int, (c_void_p, c_void_p)),
         "end_call": (None, (c_void_p,)),

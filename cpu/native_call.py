@@ -3,16 +3,14 @@
 import ctypes
 import itertools
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from struct import pack
 from typing import Final
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth
 from wavetrim.cpu.errors import CpuError, ProductCancelled
 from wavetrim.cpu.library import OVER, TAKE, TAKER, Report
+from wavetrim.cpu.prepared import pack_blocks
 from wavetrim.cpu.products import Matrix, Product, combine
 
 _keys = itertools.count()
@@ -72,18 +70,17 @@ class NativeCall:
             return
         self._note_taken(rows)
         k, n = product.b.shape
-        blocks, parts = pack_blocks(len(rows), n, k, product.threads, product.likely_rows)
+        cut = pack_blocks(len(rows), n, k, product.threads, product.likely_rows)
         sums_address = None
-        if parts > 1:
-            sums = np.empty((parts, len(rows), n), product.c.dtype)
+        if cut.depths > 1:
+            sums = np.empty((cut.depths, len(rows), n), product.c.dtype)
             self._sums.append((slice(rows.start, rows.stop), sums))
             sums_address = sums.ctypes.data
-        count = len(blocks) // BLOCK_BYTES
         self._rows += len(rows)
         self._complete = self._rows == product.c.shape[0]  # saves one more call of `take`
-        part = rows.start, sums_address, blocks, count, self._complete
+        part = rows.start, sums_address, cut.blocks, cut.blocks_count, self._complete
         if not self._library.add_part(self._address, *part):
-            raise MemoryError(f"no memory for {count} blocks")
+            raise MemoryError(f"no memory for {cut.blocks_count} blocks")
 
     def follow(
         self,
@@ -135,12 +132,10 @@ class NativeCall:
         self._taken = range(min(before.start, rows.start), max(before.stop, rows.stop))
 
     def _finish(self) -> None:
-        """Add up the partial sums where K was cut, in a fixed order, so results are repeatable."""
+        """Add up the partial sums where K was cut."""
         product = self._product
         for rows, sums in self._sums:
-            with np.errstate(all="ignore"):
-                total = sums.sum(axis=0)
-                combine(total, product.c[rows], alpha=product.alpha, beta=product.beta)
+            add_sums(sums, product.c[rows], alpha=product.alpha, beta=product.beta)
 
 
 def _find_final(report: Report) -> tuple[range, ...]:
@@ -150,31 +145,7 @@ def _find_final(report: Report) -> tuple[range, ...]:
     return tuple(rows for rows in (above, below) if rows)
 
 
-BLOCK_BYTES: Final = 6 * 8
-
-
-@lru_cache(maxsize=256)
-def pack_blocks(m: int, n: int, k: int, threads: int, likely_rows: int | None) -> tuple[bytes, int]:
-    """Cut a part into blocks, packed for C.
-
-    Args:
-        m: Rows of the part, at least 1.
-        n: Columns of B and C, at least 1.
-        k: Columns of A and rows of B, at least 1.
-        threads: Threads that will take the blocks.
-        likely_rows: As for `cut_blocks`.
-
-    Returns:
-        The blocks as an array of `Block` (calls.h), and the number of parts that K is cut into.
-    """
-    deep = cut_depth(m, n, k, threads=threads)
-    blocks = deep or cut_blocks(m, n, k, threads=threads, likely_rows=likely_rows)
-    return b"".join(map(_pack_block, blocks)), max(1, len(deep))
-
-
-def _pack_block(block: Block) -> bytes:
-    return pack(
-        "=6q",
-        *(block.row_start, block.row_stop, block.column_start, block.column_stop),
-        *(block.depth_start, block.depth_stop),
-    )
+def add_sums(sums: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
+    """C ← α·(partial sums) + βC, in a fixed order, so results are repeatable."""
+    with np.errstate(all="ignore"):
+        combine(sums.sum(axis=0), c, alpha=alpha, beta=beta)

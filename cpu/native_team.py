@@ -8,16 +8,14 @@ import numpy as np
 
 from wavetrim.cpu.blas import Blas
 from wavetrim.cpu.errors import CpuError
-from wavetrim.cpu.library import BlasAddresses, ProductFields
-from wavetrim.cpu.native_call import NativeCall, take_for
-from wavetrim.cpu.operands import find_blas_strides
+from wavetrim.cpu.library import PRODUCT, BlasAddresses
+from wavetrim.cpu.native_call import NativeCall, add_sums, take_for
+from wavetrim.cpu.prepared import Fields, Layout, Prepared, find_fields
 from wavetrim.cpu.products import Matrix, Product
 from wavetrim.native.pool import ThreadPool
 
-NATIVE_DTYPES: Final = (np.dtype(np.float32), np.dtype(np.float64))
-"""Element types that the C threads multiply."""
-
-_KINDS: Final = (np.ndarray, np.memmap)
+_CLOSED: Final = "the pool of CPU threads is closed"
+_NO_MEMORY: Final = "no memory for a call of the CPU's threads"
 _LARGEST_NARROW: Final = 2**31 - 1
 
 
@@ -35,35 +33,32 @@ class NativeTeam:
         self._blas = BlasAddresses((sgemm, dgemm), (sgemv, dgemv), blas.integer_bytes)
         self._largest = 2**63 - 1 if blas.integer_bytes == 8 else _LARGEST_NARROW
 
-    def describe(self, product: Product) -> ProductFields | None:
-        """The product's fields for C; None for a product that Python threads must compute.
+    def describe(self, a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> bytes | None:
+        """The product for C (`PRODUCT`); None for one that Python threads must compute.
 
-        C computes what BLAS accepts, except K = 1. In a forked process the pool has no threads.
+        In a forked process the pool has no threads.
         """
-        a, b, c = product.a, product.b, product.c
-        if c.dtype not in NATIVE_DTYPES or not product.alpha or not c.size or a.shape[1] <= 1:
+        fields = find_fields(*map(_describe_layout, (a, b, c)))
+        at = _find_address(a), _find_address(b), _find_address(c)
+        return self._pack(fields, at, alpha, beta) if fields and alpha else None
+
+    def _pack(
+        self, fields: Fields, at: tuple[int, int, int], alpha: float, beta: float
+    ) -> bytes | None:
+        first, second, third = at
+        if (first | second | third) % fields.item or fields.largest > self._largest:
             return None
-        fields = ProductFields(
-            n=b.shape[1], k=b.shape[0], item=c.itemsize, alpha=product.alpha, beta=product.beta
-        )
-        for name, matrix in (("a", a), ("b", b), ("c", c)):
-            strides = self._find_strides(matrix)
-            if strides is None:
-                return None
-            setattr(fields, name, matrix.ctypes.data)
-            setattr(fields, f"{name}_row", strides[0])
-            setattr(fields, f"{name}_column", strides[1])
-        return fields if self._pool.has_threads else None
+        return PRODUCT.pack(*at, *fields.numbers, alpha, beta) if self._pool.has_threads else None
 
     def multiply(
         self,
         product: Product,
-        fields: ProductFields,
+        described: bytes,
         progress: Callable[[float], None] | None,
         cancelled: Callable[[], bool] | None,
         final: Callable[[Sequence[range]], None] | None = None,
     ) -> None:
-        """Compute a product from the fields that `describe` returned.
+        """Compute a product that `describe` has described.
 
         Raises:
             CpuError: The pool is closed.
@@ -73,20 +68,71 @@ class NativeTeam:
         call = NativeCall(product, self._pool.library)
         with self._pool.hold() as pool:
             if pool is None:
-                raise CpuError("the pool of CPU threads is closed")
+                raise CpuError(_CLOSED)
             address = self._pool.library.begin_call(
-                pool, ctypes.byref(self._blas), ctypes.byref(fields), product.threads - 1,
-                take_for, call.key,
-            )  # fmt: skip
+                pool, ctypes.byref(self._blas), described, product.threads - 1, take_for, call.key
+            )
             if address is None:
-                raise MemoryError("no memory for a call of the CPU's threads")
+                raise MemoryError(_NO_MEMORY)
             call.follow(address, progress, cancelled, final)
 
-    def _find_strides(self, matrix: Matrix) -> tuple[int, int] | None:
-        """Strides in bytes for BLAS; None for other layouts, and for subclasses of ndarray."""
-        if type(matrix) not in _KINDS:
-            return None
-        strides = find_blas_strides(matrix)
-        if strides is None or max(*matrix.shape, *strides) > self._largest:
-            return None
-        return strides
+    def multiply_at_once(
+        self, a: Matrix, b: Matrix, c: Matrix, prepared: Prepared, helpers: int, *,
+        alpha: float, beta: float,
+    ) -> bool:  # fmt: skip
+        """Compute a whole product in one call of the library.
+
+        Args:
+            a: A[M,K].
+            b: B[K,N].
+            c: C[M,N].
+            prepared: The product for these layouts; not a small one.
+            helpers: Most threads that help the caller.
+            alpha: Factor of the product.
+            beta: Factor of C.
+
+        Returns:
+            False if Python threads must compute it, or if C may share memory with A or B.
+
+        Raises:
+            CpuError: The pool is closed.
+            MemoryError: No memory for the call.
+        """
+        fields, cut = prepared.fields, prepared.cut
+        assert fields is not None, "a product that is not small has fields"
+        assert cut is not None, "a product that is not small has a cut"
+        at = _find_address(a), _find_address(b), _find_address(c)
+        first, (a_span, b_span, c_span) = at[2], fields.spans
+        last = first + c_span
+        if (at[0] < last and first < at[0] + a_span) or (at[1] < last and first < at[1] + b_span):
+            return False
+        described = self._pack(fields, at, alpha, beta)
+        if described is None or not alpha or not c.flags.writeable:
+            return False
+        sums = np.empty((cut.depths, *c.shape), c.dtype) if cut.depths > 1 else None
+        sums_address = None if sums is None else _find_address(sums)
+        pool = self._pool.take_hold()
+        try:
+            if pool is None:
+                raise CpuError(_CLOSED)
+            done = self._pool.library.multiply_at_once(
+                pool, ctypes.byref(self._blas), described, helpers, sums_address, cut.blocks,
+                cut.blocks_count,
+            )  # fmt: skip
+        finally:
+            self._pool.let_go()
+        if not done:
+            raise MemoryError(_NO_MEMORY)
+        if sums is not None:
+            add_sums(sums, c, alpha=alpha, beta=beta)
+        return True
+
+
+def _describe_layout(matrix: Matrix) -> Layout:
+    return type(matrix), matrix.dtype, matrix.shape, matrix.strides
+
+
+def _find_address(matrix: Matrix) -> int:
+    """As `matrix.ctypes.data`, which takes half as long again."""
+    address: int = matrix.__array_interface__["data"][0]
+    return address

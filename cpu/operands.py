@@ -42,9 +42,14 @@ def find_blas_strides(matrix: Matrix) -> tuple[int, int] | None:
         of a row (or column). The stride of a single row or column is arbitrary, so a valid one is
         chosen. None where BLAS does not accept the layout.
     """
-    (rows, columns), (down, across), item = matrix.shape, matrix.strides, matrix.itemsize
     if not matrix.flags.aligned:
         return None
+    return lay_out(matrix.shape, matrix.strides, matrix.itemsize)
+
+
+def lay_out(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> tuple[int, int] | None:
+    """As `find_blas_strides`, for any aligned matrix of this shape and these strides."""
+    (rows, columns), (down, across) = shape, strides
     if columns == 1 or across == item:
         row = columns * item if rows == 1 else down
         if row >= columns * item and row % item == 0:

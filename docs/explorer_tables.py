@@ -35,11 +35,11 @@ _CONSTANTS: Final = {
         *("PANELS", "DRAINS", "DEPTH_STEPS", "WIDTHS", "COLUMN_PARTS"),
         *("_USUAL_PANELS", "_USUAL_DRAIN", "_USUAL_DEPTH_STEPS", "_NEAR"),
     ),
-    "cpu.blocks": ("MIN_BLOCK_FLOPS", "MIN_BLOCK_ELEMENTS", "MOST_TERMS"),
+    "cpu.blocks": ("MIN_BLOCK_TERMS", "ELEMENT_TERMS", "LEAST_SHARED", "MOST_TERMS"),
     "scheduler.problem": ("ITEM_BYTES", "MEMORIES"),
     "scheduler.options": ("ACCURACIES", "DEFAULT_ACCURACY"),
     "scheduler.model.cpu": ("NARROW",),
-    "scheduler.model.curves": ("MEMORY_SHARE", "LATE_SECONDS", "ALONE_SECONDS"),
+    "scheduler.model.curves": ("MEMORY_SHARE", "LATE_SECONDS"),
     "scheduler.model.gpu_curve": ("_KNOTS", "_PARTS"),
     "scheduler.planning.candidates": ("_LOOSER", "CONSIDERED"),
     "scheduler.model.corrections": ("LEAST_SECONDS",),
@@ -106,7 +106,7 @@ def collect_estimates() -> dict[str, Any]:
         clock_mhz=500, memory_clock_mhz=1, driver_version="", runtime_version="",
     )  # fmt: skip
     gpu = describe_gpu(unknown)
-    varying = ("dtype", "gflops", "source", "element_seconds")
+    varying = ("dtype", "gflops", "source", "element_seconds", "read_seconds")
     return {
         "cpu_rate": {k: v for k, v in asdict(cpu.rates[0]).items() if k not in varying},
         "cpu_comparison": {rate.dtype: rate.gflops / one_gflops for rate in cpu.rates},

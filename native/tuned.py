@@ -76,15 +76,18 @@ in float64 cost no time and are more accurate."""
 MAX_BLOCK_FLOPS: Final = 1 << 33  # operations; chosen
 """Largest block: about a tenth of a second, so that a product can be cancelled."""
 
-MIN_BLOCK_FLOPS: Final = 1 << 25  # operations; chosen
-"""Smallest block worth a thread, by its operations."""
+MIN_BLOCK_TERMS: Final = 1 << 20  # terms, M N K; chosen
+"""Smallest block worth a thread: some 30 µs. A thread takes 0.1 to 0.2 ms to wake up, so a product
+is shared from four such blocks on. OpenBLAS shares from an eighth of that on, and takes 1.6 times
+as long at 128³ in float32 as our single thread."""
 
-MIN_BLOCK_ELEMENTS: Final = 1 << 20  # elements; chosen
-"""Smallest block worth a thread, by the elements of A and B to read or of C to write."""
+ELEMENT_TERMS: Final = 12  # terms; chosen
+"""Terms in the time in which one thread reads or writes an element that others used meanwhile: 8 in
+that of one from the caches on an H200's host, 20 in that of one from memory (8 GB/s)."""
 
 BLOCKS_PER_THREAD: Final = 4  # blocks; chosen
-"""Most blocks for each thread, where they stay as many times as large as the smallest: more than
-one, because cores differ in speed."""
+"""Most blocks for each thread, where they stay large: more than one, because cores differ in
+speed."""
 
 PACKING_WEIGHT: Final = 48  # rows or columns; chosen
 """Cost for BLAS to pack a block's part of B (or A), in rows (or columns) of arithmetic: 32 on an
@@ -106,10 +109,6 @@ twice this where copies are staged, as they want the CPU's cores as well."""
 LATE_SECONDS: Final = 7e-4  # seconds; H200, 16 cores; 0e5a6d6
 """Time by which the CPU part of a split from pageable memory starts late, as it waits for the GPU's
 first copies: 0.6 to 1.1 ms."""
-
-ALONE_SECONDS: Final = 2e-5  # seconds; H200, 16 cores; 61ac23d
-"""Cost of a small product to the calling thread on top of its arithmetic: 12 to 28 µs where the
-product before was up to half a millisecond ago."""
 
 MACROS: Final = {
     "AWAKE_NANOSECONDS": round(AWAKE_SECONDS * 1e9),

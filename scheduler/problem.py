@@ -54,13 +54,13 @@ class GemmProblem:
     memory: Memory = "pageable"
 
     def __post_init__(self) -> None:
-        for name in ("m", "n", "k"):
-            size = getattr(self, name)
-            if size < 1:
-                raise ProblemError(name, size, "at least 1")
+        if min(self.m, self.n, self.k) < 1:
+            name = min(("m", "n", "k"), key=lambda name: int(getattr(self, name)))
+            raise ProblemError(name, getattr(self, name), "at least 1")
         if self.dtype not in ITEM_BYTES:
             raise ProblemError("dtype", self.dtype, f"one of {', '.join(ITEM_BYTES)}")
-        find_memory(self.memory)
+        if self.memory not in MEMORIES:
+            find_memory(self.memory)
 
     @property
     def item_bytes(self) -> int:

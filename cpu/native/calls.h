@@ -56,6 +56,11 @@ EXPORTED Call* begin_call(
 EXPORTED int add_part(
     Call* call, int64_t first_row, char* sums, const Block* blocks, int64_t count, int last);
 
+// Compute a whole product: a call of one part, without callbacks and reports. Returns 0 without memory.
+EXPORTED int multiply_at_once(
+    Pool* pool, const Blas* blas, const Product* product, int helpers, char* sums, const Block* blocks,
+    int64_t count);
+
 // Declare that no part follows. Only a thread that was told to take a part may call it.
 EXPORTED void end_parts(Call* call);
 

@@ -1,5 +1,6 @@
 """Measures the CPU: a line of seconds over rows for each element type."""
 
+import time
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -8,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from wavetrim.cpu.gemm import CpuPool
+from wavetrim.cpu.products import Matrix
 from wavetrim.scheduler.calibration.repetition import REST_SECONDS, repeat
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate
 from wavetrim.scheduler.problem import ITEM_BYTES
@@ -21,6 +23,13 @@ _SHALLOWER: Final = 16
 _NARROW: Final = 1 << 16, 64, 64
 _TALL: Final = 1 << 14, 64, 4096
 """M, N, K of products with few columns; A of the second exceeds the caches."""
+
+_LEAST: Final = 16, 16, 16
+_ALONE: Final = 2, 1024, 160
+"""M, N, K of products that one thread computes: of nearly no time, and of the time to read B."""
+
+_OTHER_BYTES: Final = 8 << 20
+"""Memory that other work uses before a small product: more than a core's own caches hold."""
 
 _MOST_COPY_COLUMNS: Final = 128
 _LEAST_WRITE_SHARE: Final = 0.25
@@ -41,6 +50,9 @@ _SECONDS: Final = {True: 0.1, False: 0.03}
 
 _BRIEF_SECONDS: Final = 0.03
 """The same for a brief measurement."""
+
+_SMALL_SECONDS: Final = 0.1
+"""The same for a product that one thread computes."""
 
 _DRAWN: Final = 65_521
 """Random elements, which repeat: drawing more would take longer than multiplying."""
@@ -120,7 +132,13 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
     cost = fit_row_cost(side, (side, row_seconds), (k, shallow_seconds))
     outer_seconds = vector_seconds = narrow_seconds = 0.0
     copy_columns = assumed.copy_columns
+    alone_seconds, read_seconds = assumed.alone_seconds, assumed.read_seconds
     if not brief and assumed.dtype in _MEMORY_BOUND:
+        alone_seconds = _time_small(pool, assumed.dtype, *_LEAST)
+        m, n, k = _ALONE
+        alone_elements = m * k + k * n + m * n
+        small_seconds = _time_small(pool, assumed.dtype, *_ALONE)
+        read_seconds = max(0.0, small_seconds - alone_seconds) / alone_elements
         rest = _UNCACHED_ELEMENTS // side
         outer_seconds, vector_seconds = time_product(rest, side, 1), time_product(1, side, rest)
         copy_columns = _find_copy_columns(cost, time_product(*_TALL) - call_seconds)
@@ -137,6 +155,8 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
         vector_seconds=vector_seconds / _UNCACHED_ELEMENTS,
         copy_columns=copy_columns,
         narrow_seconds=narrow_seconds,
+        alone_seconds=alone_seconds,
+        read_seconds=read_seconds,
     )
 
 
@@ -154,11 +174,30 @@ def _time_pool(pool: CpuPool, dtype: str, budget_seconds: float, *shape: int) ->
     The minimum would mislead: on a virtual machine with 16 cores single products took two thirds
     of the time of nearly all others.
     """
-    m, n, k = shape
+    call = partial(pool.multiply, *_draw(dtype, *shape))
+    return repeat(call, budget_seconds, rest_seconds=REST_SECONDS)
+
+
+def _time_small(pool: CpuPool, dtype: str, *shape: int) -> float:
+    """Median seconds of a product that one thread computes, after other work of the process.
+
+    The call counts as well, which finds neither its code nor the operands in the core's caches.
+    """
+    other = np.zeros(_OTHER_BYTES // 8)
+    operands = _draw(dtype, *shape)
+
+    def measure() -> float:
+        np.add(other, 1, out=other)
+        started = time.perf_counter()
+        pool.multiply(*operands)
+        return time.perf_counter() - started
+
+    return repeat(measure, _SMALL_SECONDS, rest_seconds=REST_SECONDS)
+
+
+def _draw(dtype: str, m: int, n: int, k: int) -> tuple[Matrix, Matrix, Matrix]:
     drawn = (np.random.default_rng(0).random(_DRAWN) * 100).astype(dtype)
-    a, b = (np.resize(drawn, size) for size in ((m, k), (k, n)))
-    c = np.zeros((m, n), dtype)
-    return repeat(partial(pool.multiply, a, b, c), budget_seconds, rest_seconds=REST_SECONDS)
+    return np.resize(drawn, (m, k)), np.resize(drawn, (k, n)), np.zeros((m, n), dtype)
 
 
 def _choose_side(assumed: CpuRate) -> int:

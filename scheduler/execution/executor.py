@@ -4,19 +4,15 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.cpu.blocks import is_small
 from wavetrim.cpu.errors import CpuError
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.cpu.operands import check_operands
-from wavetrim.cpu.products import multiply_alone
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, KernelsError
@@ -32,18 +28,25 @@ from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.curves import find_late_seconds
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.problem import ITEM_BYTES
 
 Matrix = NDArray[Any]
 
 _Run: TypeAlias = tuple[GpuTimings, float, int]
 """The GPU part's times, the CPU part's seconds, and the rows that the CPU has computed."""
 
-SMALL_RUNS_NOTED: Final = 8
-"""Single-thread products for each that is recorded; chosen. Recording may take longer than one."""
+SHORT_SECONDS: Final = 5e-3
+"""Longest product, as predicted, that the CPU computes without reports and cancellation; chosen."""
+
+BRIEF_SECONDS: Final = 1e-3
+BRIEF_RUNS_NOTED: Final = 8
+"""Shorter products, as predicted, and how many of them for each that is recorded; chosen. Recording
+takes about as long as the least."""
+
+_DTYPES: Final = {name: np.dtype(name) for name in ITEM_BYTES}
 
 
-@dataclass(frozen=True, slots=True)
-class Timings:
+class Timings(NamedTuple):
     """Seconds of one execution.
 
     Attributes:
@@ -64,7 +67,7 @@ class Timings:
 
     def as_dict(self) -> dict[str, float | None]:
         """JSON-ready copy."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return self._asdict()
 
 
 class Executor:
@@ -107,7 +110,7 @@ class Executor:
         self._callers = threading.local()
         self._runs = threading.Lock()
         self._warm: set[KernelSpec | None] = set()
-        self._small_runs = 0
+        self._brief_runs = 0
 
     def __enter__(self) -> "Executor":
         return self
@@ -142,7 +145,8 @@ class Executor:
             alpha: Factor of the product.
             beta: Factor of the old C.
             progress: Called with the finished share of C's rows, 0…1, from any thread.
-            cancelled: Polled while the product runs; True ends it.
+            cancelled: Polled while the product runs; True ends it. A product that the CPU should
+                compute within SHORT_SECONDS is not interrupted.
             final: Called with all rows of C that will not be written again, from any thread,
                 whenever there are more. It may miss some until the product ends.
             timed: Whether the GPU's copies and kernels are timed, which delays them a little.
@@ -152,18 +156,16 @@ class Executor:
             ExecutionCancelled: `cancelled` returned True; C is incomplete.
             ExecutionError: A device failed; C is incomplete.
         """
-        _check_operands(plan, a, b, c)
-        problem = plan.problem
-        if plan.gpu_rows == 0 and is_small(problem.m, problem.n, problem.k, problem.dtype):
+        if plan.f == plan.problem.m and plan.predicted.cpu_seconds <= SHORT_SECONDS:
             if cancelled is not None and cancelled():
                 raise ExecutionCancelled("the execution was asked to stop")
-            timings = self._run_small(a, b, c, alpha=alpha, beta=beta)
-            self._small_runs += 1
-            if self._small_runs % SMALL_RUNS_NOTED == 0:
-                self._note_run(plan, timings)
+            timings = self._run_short(plan, a, b, c, alpha=alpha, beta=beta)
             if progress is not None:
                 progress(1.0)
+            if final is not None:
+                final([range(plan.f)])
             return timings
+        _check_operands(plan, a, b, c)
         run = partial(self._run_gpu_alone if plan.f == 0 else self._run_parts, plan, a, b, c)
         with self._runs:
             start = time.perf_counter()
@@ -218,24 +220,30 @@ class Executor:
                 plan.profile.corrections.note(correction.run_class, predicted_seconds, seconds)
         self._warm.add(plan.spec)
 
-    def _run_small(self, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> Timings:
-        """Compute a small product in the calling thread."""
-        with self._runs:
-            start = time.perf_counter()
-            try:
-                check_operands(a, b, c, alpha=alpha, beta=beta)
-            except CpuError as error:
-                _raise_translated(error)
-            multiply_alone(a, b, c, alpha=alpha, beta=beta)
-            seconds = time.perf_counter() - start
-        return Timings(
-            kernel_seconds=0.0,
-            transfer_seconds=0.0,
-            gpu_seconds=0.0,
-            cpu_seconds=seconds,
-            total_seconds=seconds,
-            f_actual=c.shape[0],
-        )
+    def _run_short(
+        self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
+    ) -> Timings:
+        """Compute a short product on the CPU with as little Python as possible.
+
+        Between other work the caches have none of it, and each call costs some µs.
+        """
+        _check_operands(plan, a, b, c)
+        try:
+            if plan.is_small:
+                start = time.perf_counter()
+                self.pool.multiply_alone(a, b, c, alpha, beta)
+                seconds = time.perf_counter() - start
+            else:
+                with self._runs:
+                    seconds = self.pool.multiply(a, b, c, alpha=alpha, beta=beta)
+        except CpuError as error:
+            _raise_translated(error)
+        timings = Timings(0.0, 0.0, 0.0, seconds, seconds, plan.f)
+        is_brief = plan.predicted.cpu_seconds < BRIEF_SECONDS
+        self._brief_runs += is_brief
+        if not is_brief or self._brief_runs % BRIEF_RUNS_NOTED == 0:
+            self._note_run(plan, timings)
+        return timings
 
     def _note_caller(self) -> bool:
         """Whether the calling thread has run a product before; remembers that it has now."""
@@ -284,13 +292,12 @@ def _raise_translated(cause: BaseException) -> NoReturn:
 
 def _check_operands(plan: Plan, a: Matrix, b: Matrix, c: Matrix) -> None:
     problem = plan.problem
-    shapes = {
-        "a": (a, (problem.m, problem.k)),
-        "b": (b, (problem.k, problem.n)),
-        "c": (c, (problem.m, problem.n)),
-    }
-    for name, (array, shape) in shapes.items():
+    m, n, k, dtype = problem.m, problem.n, problem.k, _DTYPES[problem.dtype]
+    fits = a.shape == (m, k) and b.shape == (k, n) and c.shape == (m, n)
+    if fits and a.dtype is b.dtype is c.dtype is dtype:  # as nearly always
+        return
+    for name, array, shape in (("a", a, (m, k)), ("b", b, (k, n)), ("c", c, (m, n))):
         if array.shape != shape:
             raise ProblemError(f"shape of {name}", array.shape, f"{shape}, as planned")
-        if array.dtype != np.dtype(problem.dtype):
-            raise ProblemError(f"dtype of {name}", str(array.dtype), f"{problem.dtype}, as planned")
+        if array.dtype != dtype:
+            raise ProblemError(f"dtype of {name}", str(array.dtype), f"{dtype}, as planned")

@@ -13,6 +13,8 @@ those that took about as long on the same device.
   for the filled share of it and for a fix-up, by the rule of its launch (`kernels/gemm/tails.py`).
   A kernel held to some multiprocessors has slots on these only (cuBLAS on multiples of 8:
   `kernels/gemm/partitions.py`).
+- A product of the CPU alone has as many threads as share it (`cpu/blocks.py`). They take at least
+  the time of moving A, B and C; a thread alone takes it besides its arithmetic.
 - The CPU's curve is a line: the call, reading B, and for each row its arithmetic and its elements
   of C, or writing them if that takes longer. Packing A counts as additional columns. A single row
   takes the time of reading B.

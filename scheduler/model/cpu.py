@@ -28,6 +28,8 @@ class CpuRate:
         copy_columns: Cost for BLAS to pack a row of A, in columns of arithmetic.
         narrow_seconds: Seconds of a multiply-add in narrow products (neither N nor K above NARROW),
             in place of arithmetic and elements; 0 if not measured.
+        alone_seconds: Seconds of a call that one thread computes alone, without its arithmetic.
+        read_seconds: Seconds in which one thread reads an element that others used meanwhile.
     """
 
     dtype: str
@@ -41,6 +43,8 @@ class CpuRate:
     vector_seconds: float = 0.0
     copy_columns: float = PACKING_WEIGHT
     narrow_seconds: float = 0.0
+    alone_seconds: float = 20e-6
+    read_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ from dataclasses import replace
 from math import sqrt
 from typing import Final
 
-from wavetrim.cpu.blocks import is_small
+from wavetrim.cpu.blocks import count_shares, is_small
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.schedule import Rates
-from wavetrim.native.tuned import ALONE_SECONDS, LATE_SECONDS
+from wavetrim.native.tuned import LATE_SECONDS
 from wavetrim.scheduler.model.corrections import classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.cpu import NARROW, CpuRate, CpuShare
@@ -37,36 +37,23 @@ def build_cpu_curve(
         copying: Share of the GPU part's time in which copies are under way, 0…1.
     """
     rate = profile.find_cpu_rate(problem.dtype)
-    if share is None and is_small(problem.m, problem.n, problem.k, problem.dtype):
-        return _correct(_build_alone_curve(problem, rate, profile.cpu.threads), problem, profile)
-    flop_seconds, element_seconds = 1e-9 / rate.gflops, rate.element_seconds
-    packing_seconds = flop_seconds
-    narrow_seconds, write_seconds = rate.narrow_seconds, rate.write_seconds
-    call_seconds = rate.call_seconds
-    if share is not None:
-        fewer = profile.cpu.threads / share.threads
-        slower = fewer * (1 + (share.stretch - 1) * copying)
-        memory_slower = 1 + (share.memory_stretch - 1) * copying
-        flop_seconds *= slower
-        packing_seconds *= fewer * memory_slower
-        narrow_seconds *= fewer * memory_slower
-        call_seconds += find_late_seconds(problem)
-        element_seconds *= fewer
-        write_seconds *= memory_slower
-    column_seconds = problem.n * flop_seconds + rate.copy_columns * packing_seconds
-    arithmetic_seconds = 2 * problem.k * column_seconds
-    row_seconds = arithmetic_seconds + problem.n * element_seconds
-    if narrow_seconds and max(problem.n, problem.k) <= NARROW:
-        # At least the time of reading A.
-        row_seconds = problem.k * max(problem.n * narrow_seconds, rate.vector_seconds)
+    if share is None:
+        alone = _build_alone_curve(problem, rate, profile.cpu.threads)
+        return _correct(alone, problem, profile)
+    fewer = profile.cpu.threads / share.threads
+    slower = 1 + (share.stretch - 1) * copying
+    memory_slower = 1 + (share.memory_stretch - 1) * copying
+    row_seconds = _find_row_seconds(
+        problem, rate, fewer=fewer, slower=slower, memory_slower=memory_slower
+    )
     curve = CpuCurve(
-        row_seconds=max(row_seconds, problem.n * write_seconds),
+        row_seconds=max(row_seconds, problem.n * rate.write_seconds * memory_slower),
         startup_rows=rate.startup_rows,
-        call_seconds=call_seconds,
+        call_seconds=rate.call_seconds + find_late_seconds(problem),
         row_quantum=rate.row_quantum,
         vector_seconds=problem.n * problem.k * rate.vector_seconds,
     )
-    return _correct(curve, problem, profile, shared=share is not None)
+    return _correct(curve, problem, profile, shared=True)
 
 
 def _correct(
@@ -78,9 +65,55 @@ def _correct(
 
 
 def _build_alone_curve(problem: GemmProblem, rate: CpuRate, threads: int) -> CpuCurve:
-    """The curve of a product that one thread computes, at its share of the rate of all threads."""
-    flops = 2 * problem.k * (problem.n + rate.copy_columns)
-    return CpuCurve(row_seconds=flops * threads * 1e-9 / rate.gflops, call_seconds=ALONE_SECONDS)
+    """The curve without a GPU part, of as many threads as share the product.
+
+    Several threads take at least the time of moving A, B and C through memory. A thread alone takes
+    it in addition to its arithmetic, as nothing else hides it.
+    """
+    m, n, k = problem.m, problem.n, problem.k
+    if is_small(m, n, k, problem.dtype):
+        flop_seconds = threads * 1e-9 / rate.gflops
+        row_seconds = 2 * k * (n + rate.copy_columns) * flop_seconds + (k + n) * rate.read_seconds
+        startup_rows = k * n * rate.read_seconds / row_seconds
+        return CpuCurve(row_seconds, startup_rows, rate.alone_seconds)
+    taking = count_shares(m, n, k, threads)
+    fewer = threads / taking
+    row_seconds = _find_row_seconds(problem, rate, fewer=fewer)
+    read_seconds = max(rate.vector_seconds, rate.read_seconds / taking)
+    row_seconds = max(row_seconds, n * rate.write_seconds, k * read_seconds)
+    return CpuCurve(
+        row_seconds=row_seconds,
+        startup_rows=max(rate.startup_rows, k * n * read_seconds / row_seconds),
+        call_seconds=rate.call_seconds,
+        row_quantum=rate.row_quantum,
+        vector_seconds=rate.call_seconds + k * n * read_seconds if read_seconds else 0.0,
+    )
+
+
+def _find_row_seconds(
+    problem: GemmProblem,
+    rate: CpuRate,
+    *,
+    fewer: float,
+    slower: float = 1.0,
+    memory_slower: float = 1.0,
+) -> float:
+    """Seconds of a row's arithmetic and elements, or in a narrow product of its terms.
+
+    Args:
+        problem: The product.
+        rate: The rate of all threads.
+        fewer: All threads over those that compute.
+        slower: Factor on the time of arithmetic, by contention.
+        memory_slower: Factor on the time of reading A, likewise.
+    """
+    n, k, flop_seconds = problem.n, problem.k, 1e-9 / rate.gflops
+    if rate.narrow_seconds and max(n, k) <= NARROW:
+        # At least the time of reading A.
+        term_seconds = rate.narrow_seconds * fewer * memory_slower
+        return k * max(n * term_seconds, rate.vector_seconds)
+    column_seconds = n * slower + rate.copy_columns * memory_slower
+    return 2 * k * column_seconds * flop_seconds * fewer + n * rate.element_seconds * fewer
 
 
 def build_gpu_curve(

@@ -12,7 +12,7 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 CAPACITY: Final = 256
 """Plans that are kept; chosen. A program repeats few shapes."""
 
-_Question: TypeAlias = tuple[GemmProblem, PlanOptions, int]
+_Question: TypeAlias = tuple[int, int, int, str, str, PlanOptions | None, int]
 
 
 class PlanCache:
@@ -61,8 +61,12 @@ class PlanCache:
         Raises:
             PlanError: An option cannot be met. Refusals are not cached.
         """
-        # A plan keeps its profile alive, so no other profile has the same id meanwhile.
-        question = problem, options, id(profile)
+        # Of numbers and words, which are compared without Python's help. A plan keeps its profile
+        # alive, so no other profile has the same id meanwhile.
+        question = (
+            *(problem.m, problem.n, problem.k, problem.dtype, problem.memory),
+            *(None if options is NO_OPTIONS else options, id(profile)),
+        )
         plan = self._young.get(question)
         if plan is None or not plan.is_current:
             old = self._old.get(question) if plan is None else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from wavetrim.cpu.blocks import is_small
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.native.tuned import SPLIT_GAIN
@@ -76,6 +77,7 @@ class Plan:
         cpu_alone_curve: Rows → seconds on the CPU without a GPU part.
         no_gpu_reason: Why no GPU can compute the product; None if one can.
         pinned: Whether F was given, so that the boundary must not move.
+        is_small: Whether the CPU computes the product in one thread (`wavetrim.cpu.blocks`).
     """
 
     problem: GemmProblem
@@ -91,6 +93,7 @@ class Plan:
     cpu_alone_curve: CpuCurve
     no_gpu_reason: str | None = None
     pinned: bool = False
+    is_small: bool = False
 
     @property
     def gpu_rows(self) -> int:
@@ -124,9 +127,9 @@ class Plan:
     @property
     def corrections(self) -> tuple[Correction, ...]:
         """The corrections of the plan's parts, the GPU's first."""
-        parts: list[GpuCurve | CpuCurve | None] = [self.gpu_curve, self.cpu_curve]
-        if self.f in (0, self.problem.m):
-            parts = [self.gpu_alone_curve if self.f == 0 else self.cpu_alone_curve]
+        if self.f == self.problem.m:
+            return (self.cpu_alone_curve.correction,)
+        parts = [self.gpu_curve, self.cpu_curve] if self.f else [self.gpu_alone_curve]
         return tuple(part.correction for part in parts if part is not None)
 
     @property
@@ -143,10 +146,11 @@ class Plan:
     def is_current(self) -> bool:
         """Whether the corrections are still about the same after later runs."""
         find = self.profile.corrections.find
-        return all(
-            abs(find(one.run_class).factor - one.factor) <= LEAST_CHANGE * one.factor
-            for one in self.corrections
-        )
+        for one in self.corrections:
+            factor = one.factor
+            if abs(find(one.run_class).factor - factor) > LEAST_CHANGE * factor:
+                return False
+        return True
 
     @property
     def waves(self) -> int:
@@ -359,6 +363,7 @@ def _list_cpu_plans(problem: GemmProblem, profile: MachineProfile, copying: floa
             share=share,
             cpu_curve=build_cpu_curve(problem, profile, share, copying),
             cpu_alone_curve=alone,
+            is_small=is_small(problem.m, problem.n, problem.k, problem.dtype),
         )
         for share in profile.cpu.list_shares(problem.memory)
     ]

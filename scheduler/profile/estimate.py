@@ -60,7 +60,7 @@ START_SECONDS: Final = 5e-4
 """Time that the GPU part loses while threads of the CPU part wake up."""
 
 COPIER_GBYTES_PER_SECOND: Final = 8.0
-"""Rate of one thread between pageable memory and page-locked slabs, in each direction."""
+"""Rate of one thread that reads memory, or copies to or from page-locked slabs."""
 
 STAGED_STRETCH: Final = 1.4
 """Least factor on the time of staged copies in a split, for any number of copy threads."""
@@ -142,6 +142,7 @@ def estimate_cpu(threads: int, gpu: GpuModel | None = None) -> CpuModel:
     rates = tuple(
         CpuRate(
             dtype=dtype,
+            read_seconds=item_bytes / (COPIER_GBYTES_PER_SECOND * 1e9),
             gflops=threads * CPU_THREAD_GFLOPS * _compare_with_float32(dtype),
             startup_rows=32.0,
             call_seconds=50e-6,

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.cpu.blocks import cut_blocks, cut_depth, cut_range, cut_strips
+from wavetrim.cpu.blocks import count_shares, cut_blocks, cut_depth, cut_range, cut_strips
 from wavetrim.native.tuned import MAX_BLOCK_FLOPS
 
 sizes = st.integers(1, 700)
@@ -76,6 +76,16 @@ def test_a_square_product_is_cut_both_ways_into_rounds_of_all_threads() -> None:
 
 def test_a_small_product_stays_one_block() -> None:
     assert len(cut_blocks(64, 64, 64, threads=16)) == 1
+
+
+def test_a_product_is_shared_for_what_it_moves_as_well_as_for_what_it_computes() -> None:
+    assert [count_shares(size, size, size, 16) for size in (64, 128, 256)] == [1, 1, 16]
+    assert count_shares(2, 3823, 167, 16) == 8
+    assert count_shares(4, 35, 2472, 16) == 1
+    for m, n, k in [(18, 26714, 150), (891, 25, 4235), (15359, 13, 80), (25, 97, 9517)]:
+        assert count_shares(m, n, k, 16) == 16
+        cut = cut_depth(m, n, k, threads=16) or cut_blocks(m, n, k, threads=16)
+        assert len(cut) >= 16
 
 
 def test_a_large_product_has_blocks_short_enough_to_be_cancelled() -> None:

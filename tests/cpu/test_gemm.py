@@ -298,6 +298,28 @@ def test_a_result_in_the_memory_of_an_operand_is_refused(pool: CpuPool) -> None:
         pool.multiply(a, np.ones((4, 4)), a)
 
 
+def test_a_result_that_overlaps_an_operand_is_refused_of_a_shared_product(pool: CpuPool) -> None:
+    memory = np.ones((600, 300))
+    with pytest.raises(OperandError, match="memory of its own"):
+        pool.multiply(memory[:300], np.ones((300, 300)), memory[299:599])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(300, 257, 129), (2, 3000, 300), (3000, 2, 300), (9, 7, 50_021)])
+def test_a_product_has_the_same_bits_with_reports_and_without(
+    pool: CpuPool, shape: tuple[int, int, int], dtype: str
+) -> None:
+    m, n, k = shape
+    rng = np.random.default_rng(6)
+    a, b, old = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype), draw(rng, (m, n), dtype)
+    told, untold = old.copy(), old.copy()
+    pool.multiply(a, b, told, alpha=2, beta=-1, progress=lambda _: None)
+    pool.multiply(a, b, untold, alpha=2, beta=-1)
+    assert np.array_equal(told, untold)
+    exact = 2 * (a.astype("float64") @ b) - old
+    assert np.allclose(untold, exact, rtol=1e-3, atol=1e-2)
+
+
 def test_a_read_only_result_is_refused(pool: CpuPool) -> None:
     c = np.ones((2, 2))
     c.flags.writeable = False

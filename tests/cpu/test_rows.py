@@ -119,12 +119,12 @@ def test_a_larger_part_behind_a_small_one_wakes_more_threads(open_pool: OpenPool
             names.add(threading.current_thread().name)
             waiting.wait(10)
 
-    a, c = hold(2048, 512, meet), np.zeros((2048, 1024))
+    a, c = hold(2048, 256, meet), np.zeros((2048, 256))
     with open_pool(3) as pool:
         parts = [range(2047, 2048), range(2047)]
-        pool.multiply_rows(a, np.ones((512, 1024)), c, give(parts))
+        pool.multiply_rows(a, np.ones((256, 256)), c, give(parts))
     assert len(names) == 3
-    assert np.all(c == 512)
+    assert np.all(c == 256)
 
 
 def test_parts_are_taken_one_at_a_time_knowing_what_is_in_hand(open_pool: OpenPool) -> None:

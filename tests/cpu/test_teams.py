@@ -22,7 +22,6 @@ from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.library import CPU_LIBRARY
 from wavetrim.cpu.native_team import NativeTeam
 from wavetrim.cpu.operands import find_blas_strides
-from wavetrim.cpu.products import Product
 from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
@@ -126,8 +125,7 @@ def test_what_blas_does_not_take_is_left_to_python(tmp_path: Path) -> None:
     team = NativeTeam(pool, blas)
 
     def takes(a: Matrix, b: Matrix, c: Matrix, alpha: float = 1.0) -> bool:
-        product = Product(a, b, c, alpha, 0.0, lambda _: range(0), None, 2)
-        return team.describe(product) is not None
+        return team.describe(a, b, c, alpha, 0.0) is not None
 
     class Watched(np.ndarray):  # type: ignore[type-arg]
         pass

@@ -348,6 +348,17 @@ def test_narrow_products_take_the_cpu_what_was_measured_of_them():
     assert build_cpu_curve(wider, measured) == build_cpu_curve(wider, plain)
 
 
+@pytest.mark.parametrize(("shape", "threads"), [((2, 1024, 100), 1), ((2, 20_000, 1000), 16)])
+def test_a_skinny_product_takes_the_cpu_the_time_of_reading_it(shape, threads):
+    profile = build_preset_profile(find_preset("H200"), "test", 16)
+    rates = tuple(replace(rate, read_seconds=1e-9) for rate in profile.cpu.rates)
+    measured = replace(profile, cpu=replace(profile.cpu, rates=rates))
+    m, n, k = shape
+    reading_seconds = k * n * 1e-9 / threads
+    curve = build_cpu_curve(GemmProblem(m, n, k), measured)
+    assert reading_seconds < curve.seconds(m) < 1.5 * reading_seconds
+
+
 def _drop_narrow(rate):
     return replace(rate, narrow_seconds=0.0)
 

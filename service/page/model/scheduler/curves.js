@@ -8,50 +8,29 @@ import { TABLES } from "../tables.js";
 import { classifyCpuRun, classifyGpuRun } from "./corrections.js";
 import { CpuCurve } from "./cost.js";
 import { GpuCurve } from "./gpu_curve.js";
-import { isSmall } from "./problem.js";
+import { countShares, isSmall } from "./problem.js";
 
-const { MEMORY_SHARE, LATE_SECONDS, ALONE_SECONDS, NARROW } = TABLES.constants;
+const { MEMORY_SHARE, LATE_SECONDS, NARROW } = TABLES.constants;
 
 /** The CPU's curve; `share` is its part of the machine in a split, null for all of it. */
 export function buildCpuCurve(problem, profile, share = null, copying = 1) {
   const rate = profile.findCpuRate(problem.dtype);
   const { threads } = profile.cpu;
-  if (share === null && isSmall(problem)) {
-    const flops = 2 * problem.k * (problem.n + rate.copy_columns);
-    const rowSeconds = (flops * threads * 1e-9) / rate.gflops;
-    return correct({ rowSeconds, callSeconds: ALONE_SECONDS }, problem, profile, false);
+  if (share === null) {
+    return correct(buildAloneCurve(problem, rate, threads), problem, profile, false);
   }
-  let flopSeconds = 1e-9 / rate.gflops;
-  let packingSeconds = flopSeconds;
-  let elementSeconds = rate.element_seconds;
-  let narrowSeconds = rate.narrow_seconds;
-  let callSeconds = rate.call_seconds;
-  let writeSeconds = rate.write_seconds;
-  if (share !== null) {
-    const fewer = threads / share.threads;
-    const slower = fewer * (1 + (share.stretch - 1) * copying);
-    const memorySlower = 1 + ((share.memory_stretch ?? 1) - 1) * copying;
-    flopSeconds *= slower;
-    packingSeconds *= fewer * memorySlower;
-    narrowSeconds *= fewer * memorySlower;
-    callSeconds += problem.memory === "pageable" ? LATE_SECONDS : 0;
-    elementSeconds *= fewer;
-    writeSeconds *= memorySlower;
-  }
-  const columnSeconds = problem.n * flopSeconds + rate.copy_columns * packingSeconds;
-  const arithmeticSeconds = 2 * problem.k * columnSeconds;
-  let rowSeconds = arithmeticSeconds + problem.n * elementSeconds;
-  if (narrowSeconds && Math.max(problem.n, problem.k) <= NARROW) {
-    rowSeconds = problem.k * Math.max(problem.n * narrowSeconds, rate.vector_seconds);
-  }
+  const fewer = threads / share.threads;
+  const slower = 1 + (share.stretch - 1) * copying;
+  const memorySlower = 1 + ((share.memory_stretch ?? 1) - 1) * copying;
+  const rowSeconds = findRowSeconds(problem, rate, { fewer, slower, memorySlower });
   const fields = {
-    rowSeconds: Math.max(rowSeconds, problem.n * writeSeconds),
+    rowSeconds: Math.max(rowSeconds, problem.n * rate.write_seconds * memorySlower),
     startupRows: rate.startup_rows,
-    callSeconds,
+    callSeconds: rate.call_seconds + (problem.memory === "pageable" ? LATE_SECONDS : 0),
     rowQuantum: rate.row_quantum,
     vectorSeconds: problem.n * problem.k * rate.vector_seconds,
   };
-  return correct(fields, problem, profile, share !== null);
+  return correct(fields, problem, profile, true);
 }
 
 /** The curve with its factor from earlier runs. */
@@ -59,6 +38,43 @@ function correct(fields, problem, profile, shared) {
   const seconds = new CpuCurve(fields).seconds(problem.m);
   const correction = profile.corrections.find(classifyCpuRun(problem, seconds, shared));
   return new CpuCurve({ ...fields, correction });
+}
+
+/** The curve without a GPU part, of as many threads as share the product. */
+function buildAloneCurve(problem, rate, threads) {
+  const { n, k } = problem;
+  if (isSmall(problem)) {
+    const flopSeconds = (threads * 1e-9) / rate.gflops;
+    const rowSeconds =
+      2 * k * (n + rate.copy_columns) * flopSeconds + (k + n) * rate.read_seconds;
+    const startupRows = (k * n * rate.read_seconds) / rowSeconds;
+    return { rowSeconds, startupRows, callSeconds: rate.alone_seconds };
+  }
+  const taking = countShares(problem, threads);
+  const readSeconds = Math.max(rate.vector_seconds, rate.read_seconds / taking);
+  const rowSeconds = Math.max(
+    findRowSeconds(problem, rate, { fewer: threads / taking, slower: 1, memorySlower: 1 }),
+    n * rate.write_seconds,
+    k * readSeconds,
+  );
+  return {
+    rowSeconds,
+    startupRows: Math.max(rate.startup_rows, (k * n * readSeconds) / rowSeconds),
+    callSeconds: rate.call_seconds,
+    rowQuantum: rate.row_quantum,
+    vectorSeconds: readSeconds ? rate.call_seconds + k * n * readSeconds : 0,
+  };
+}
+
+/** Seconds of a row's arithmetic and elements, or in a narrow product of its terms. */
+function findRowSeconds({ n, k }, rate, { fewer, slower, memorySlower }) {
+  const flopSeconds = 1e-9 / rate.gflops;
+  if (rate.narrow_seconds && Math.max(n, k) <= NARROW) {
+    const termSeconds = rate.narrow_seconds * fewer * memorySlower;
+    return k * Math.max(n * termSeconds, rate.vector_seconds);
+  }
+  const columnSeconds = n * slower + rate.copy_columns * memorySlower;
+  return 2 * k * columnSeconds * flopSeconds * fewer + n * rate.element_seconds * fewer;
 }
 
 /** The GPU's curve with one kernel, and with the machine to itself. */

@@ -119,6 +119,7 @@ function estimateCpu(threads, gpu) {
   const rates = Object.entries(ITEM_BYTES).map(([dtype, itemBytes]) => ({
     ...cpu_rate,
     dtype,
+    read_seconds: itemBytes / (COPIER_GBYTES_PER_SECOND * 1e9),
     gflops: threads * CPU_THREAD_GFLOPS * cpu_comparison[dtype],
     source: `assumed: ${CPU_THREAD_GFLOPS} GFLOP/s of float32 a thread, ${threads} threads`,
     element_seconds: itemBytes / (threads * CPU_WRITE_GBYTES_PER_SECOND * 1e9),

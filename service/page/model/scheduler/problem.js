@@ -1,9 +1,9 @@
-/** The product to be computed (scheduler/problem.py), and whether one thread takes it (cpu/blocks.py). */
+/** The product to be computed (scheduler/problem.py), and how many threads take it (cpu/blocks.py). */
 
 import { divideDown } from "../arithmetic.js";
 import { TABLES } from "../tables.js";
 
-const { ITEM_BYTES, MIN_BLOCK_FLOPS, MIN_BLOCK_ELEMENTS, MOST_TERMS } = TABLES.constants;
+const { ITEM_BYTES, MIN_BLOCK_TERMS, ELEMENT_TERMS, LEAST_SHARED, MOST_TERMS } = TABLES.constants;
 
 /** C[M,N] = A[M,K]·B[K,N] of one element type, in one kind of host memory. */
 export class GemmProblem {
@@ -20,11 +20,16 @@ export class GemmProblem {
 /** Whether NumPy in the calling thread computes a product faster than the thread pool. */
 export function isSmall({ m, n, k, dtype }) {
   if (dtype !== "float32" && dtype !== "float64") return m * n * k <= MOST_TERMS;
-  const elements = Math.max((m + n) * k, m * n);
-  const useful = Math.max(
-    1,
-    divideDown(2 * m * n * k, MIN_BLOCK_FLOPS),
-    divideDown(elements, MIN_BLOCK_ELEMENTS),
-  );
-  return useful <= 1;
+  return countUseful(m, n, k) < LEAST_SHARED;
+}
+
+/** Threads that compute a product, of those there are. */
+export function countShares({ m, n, k }, threads) {
+  const useful = countUseful(m, n, k);
+  return useful >= LEAST_SHARED ? Math.min(threads, useful) : 1;
+}
+
+function countUseful(m, n, k) {
+  const elements = m * k + k * n + m * n;
+  return divideDown(m * n * k + ELEMENT_TERMS * elements, MIN_BLOCK_TERMS);
 }
