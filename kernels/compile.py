@@ -12,7 +12,6 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -94,6 +93,9 @@ def compile_kernels(specs: Sequence[Compilable], arch: str, cache_dir: Path) -> 
     Raises:
         CompilationFailed: One does not compile for `arch`, or NVRTC is not installed.
     """
+    # Cannot be imported once the main thread has ended, when others may still compile.
+    from concurrent.futures import ThreadPoolExecutor
+
     sources = [spec for spec in specs if spec.source is not None]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
         for _ in threads.map(lambda spec: compile_kernel(spec, arch, cache_dir), sources):
