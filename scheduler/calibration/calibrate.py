@@ -39,13 +39,16 @@ CALIBRATION_SECONDS: Final = 20.0
 """Time of a calibration once kernels are compiled; chosen. CPU and links come first, and kernels
 take the rest."""
 
-_LINKS_UNTIL_SECONDS: Final = 11.0
+_CPU_SECONDS: Final = 4.0
+"""Time after which the CPU is measured as briefly as can be; chosen."""
+
+_LINKS_UNTIL_SECONDS: Final = 8.0
 """Time after which links and contention are measured as briefly as can be; chosen."""
 
 _LATENCIES_SECONDS: Final = 3.5
 """Part of the time for `measure_latencies`: 14 products of up to a quarter second."""
 
-_LEAST_KERNEL_SECONDS: Final = 4.0
+_LEAST_KERNEL_SECONDS: Final = 6.0
 """Least time for kernels, the likely winners first, if all else takes long; chosen."""
 
 
@@ -68,7 +71,7 @@ def calibrate(
         compile_kernels(order_kernels(describe_gpu(info)), info.arch, cache_dir)
     began = time.perf_counter()
     tell("CPU", 0.0)
-    cpu = measure_cpu(executor.pool, f"measured {stamp}")
+    cpu = measure_cpu(executor.pool, f"measured {stamp}", until=began + _CPU_SECONDS)
     profile = MachineProfile(
         device="cpu",
         source=f"measured on this machine {stamp}",

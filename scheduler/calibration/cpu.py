@@ -1,9 +1,9 @@
 """Measures the CPU: a line of seconds over rows for each element type."""
 
+import math
 import time
 from dataclasses import dataclass, replace
 from functools import partial
-from math import prod
 from typing import Final
 
 import numpy as np
@@ -36,7 +36,7 @@ _LEAST_WRITE_SHARE: Final = 0.25
 """Least cost of an element of C besides arithmetic, as a share of the time to write it. Arithmetic
 hides most of that time, until a GPU's copies use the memory, too."""
 
-_UNCACHED_ELEMENTS: Final = 1 << 27
+_UNCACHED_ELEMENTS: Final = 1 << 26
 """Elements of C with K = 1, and of B with a single row: more than caches hold."""
 
 _MEMORY_BOUND: Final = "float32", "float64"
@@ -75,10 +75,16 @@ class RowCost:
     element_seconds: float
 
 
-def measure_cpu(pool: CpuPool, source: str) -> CpuModel:
-    """The CPU's line for each element type: seconds over rows, fitted by least squares."""
+def measure_cpu(pool: CpuPool, source: str, *, until: float = math.inf) -> CpuModel:
+    """The CPU's line for each element type: seconds over rows, fitted by least squares.
+
+    Args:
+        pool: The threads.
+        source: Source that the figures name.
+        until: Time (`time.perf_counter`) after which everything is measured as briefly as can be.
+    """
     assumed = estimate_cpu(pool.threads)
-    rates = tuple(_measure_rate(pool, rate, source) for rate in assumed.rates)
+    rates = tuple(_measure_rate(pool, rate, source, until=until) for rate in assumed.rates)
     return CpuModel(pool.threads, rates, share_cpu(pool.threads))
 
 
@@ -105,7 +111,9 @@ def measure_cpu_briefly(pool: CpuPool) -> CpuModel:
     return CpuModel(pool.threads, rates, share_cpu(pool.threads))
 
 
-def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool = False) -> CpuRate:
+def _measure_rate(
+    pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool = False, until: float = math.inf
+) -> CpuRate:
     """The line of one element type, from products of few and of many rows.
 
     The additional cost of the first row has two parts: reading B, which counts in rows, and a fixed
@@ -114,8 +122,10 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
     """
     side = _choose_side(assumed)
     budget_seconds = _BRIEF_SECONDS if brief else _SECONDS[assumed.dtype in _MEMORY_BOUND]
-    time_product = partial(_time_pool, pool, assumed.dtype, budget_seconds)
-    rows = _FEW_ROWS if brief else (*_FEW_ROWS, _MANY_ROWS)
+    time_product = partial(_time_pool, pool, assumed.dtype, budget_seconds, until)
+    time_small = partial(_time_small, pool, assumed.dtype, until)
+    is_bound = assumed.dtype in _MEMORY_BOUND  # others are slow, and many rows would take seconds
+    rows = (*_FEW_ROWS, _MANY_ROWS) if is_bound and not brief else _FEW_ROWS
     seconds = [time_product(m, side, side) for m in rows]
     # Relative errors count; otherwise the longest product would decide alone.
     weights = [1 / x for x in seconds]
@@ -133,16 +143,16 @@ def _measure_rate(pool: CpuPool, assumed: CpuRate, source: str, *, brief: bool =
     outer_seconds = vector_seconds = narrow_seconds = 0.0
     copy_columns = assumed.copy_columns
     alone_seconds, read_seconds = assumed.alone_seconds, assumed.read_seconds
-    if not brief and assumed.dtype in _MEMORY_BOUND:
-        alone_seconds = _time_small(pool, assumed.dtype, *_LEAST)
+    if is_bound and not brief:
+        alone_seconds = time_small(*_LEAST)
         m, n, k = _ALONE
         alone_elements = m * k + k * n + m * n
-        small_seconds = _time_small(pool, assumed.dtype, *_ALONE)
+        small_seconds = time_small(*_ALONE)
         read_seconds = max(0.0, small_seconds - alone_seconds) / alone_elements
         rest = _UNCACHED_ELEMENTS // side
         outer_seconds, vector_seconds = time_product(rest, side, 1), time_product(1, side, rest)
         copy_columns = _find_copy_columns(cost, time_product(*_TALL) - call_seconds)
-        narrow_seconds = max(0.0, time_product(*_NARROW) - call_seconds) / prod(_NARROW)
+        narrow_seconds = max(0.0, time_product(*_NARROW) - call_seconds) / math.prod(_NARROW)
     write_seconds = outer_seconds / _UNCACHED_ELEMENTS
     return replace(
         assumed,
@@ -168,17 +178,19 @@ def _find_copy_columns(cost: RowCost, seconds: float) -> float:
     return min(max(0.0, copy_columns), _MOST_COPY_COLUMNS)
 
 
-def _time_pool(pool: CpuPool, dtype: str, budget_seconds: float, *shape: int) -> float:
+def _time_pool(
+    pool: CpuPool, dtype: str, budget_seconds: float, until: float, *shape: int
+) -> float:
     """Median seconds of a product of M, N, K that begins while the threads sleep.
 
     The minimum would mislead: on a virtual machine with 16 cores single products took two thirds
     of the time of nearly all others.
     """
     call = partial(pool.multiply, *_draw(dtype, *shape))
-    return repeat(call, budget_seconds, rest_seconds=REST_SECONDS)
+    return repeat(call, budget_seconds, rest_seconds=REST_SECONDS, until=until)
 
 
-def _time_small(pool: CpuPool, dtype: str, *shape: int) -> float:
+def _time_small(pool: CpuPool, dtype: str, until: float, *shape: int) -> float:
     """Median seconds of a product that one thread computes, after other work of the process.
 
     The call counts as well, which finds neither its code nor the operands in the core's caches.
@@ -192,7 +204,7 @@ def _time_small(pool: CpuPool, dtype: str, *shape: int) -> float:
         pool.multiply(*operands)
         return time.perf_counter() - started
 
-    return repeat(measure, _SMALL_SECONDS, rest_seconds=REST_SECONDS)
+    return repeat(measure, _SMALL_SECONDS, rest_seconds=REST_SECONDS, until=until)
 
 
 def _draw(dtype: str, m: int, n: int, k: int) -> tuple[Matrix, Matrix, Matrix]:

@@ -60,14 +60,14 @@ def order_kernels(gpu: GpuModel) -> tuple[KernelSpec, ...]:
     """
     specs = list_kernels(compute_capability=gpu.compute_capability)
     rates = {spec: _assume_rate(gpu, spec) for spec in specs}
+    asked = {spec for spec in specs if spec.accuracy == "float32"}  # less accurate than NumPy
     highest = {
-        dtype: max(rate for spec, rate in rates.items() if spec.dtype == dtype)
+        dtype: max(rates[spec] for spec in specs if spec.dtype == dtype and spec not in asked)
         for dtype in {spec.dtype for spec in specs}
     }
 
     def rank(spec: KernelSpec) -> tuple[bool, float]:
-        on_request = spec.accuracy == "float32"  # less accurate than NumPy
-        return on_request, -rates[spec] / highest[spec.dtype]
+        return spec in asked, -rates[spec] / highest[spec.dtype]
 
     return tuple(sorted(specs, key=rank))
 
