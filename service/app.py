@@ -65,13 +65,13 @@ from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
 from wavetrim.service.storage.commit_gate import CommitGate, watch_commits
 from wavetrim.service.storage.data_folder import claim_folder
-from wavetrim.service.storage.database import open_database
 from wavetrim.service.storage.disk_writer import DiskWriter
 from wavetrim.service.storage.identity import pair
 from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.leases import Leases
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.named_regions import NamedRegions
+from wavetrim.service.storage.patience import open_patiently
 from wavetrim.service.storage.residents import Residents
 from wavetrim.service.storage.room import Rooms
 from wavetrim.service.storage.write_record import WriteRecord, watch_writes
@@ -183,7 +183,7 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
     """Starts database, stores, engine and dispatcher; lets the running job end when it stops."""
     settings: Settings = app.state.settings
     with claim_folder(settings.data_dir):
-        database = await run_to_end(open_database, settings.database)
+        database = await open_patiently(settings.database, settings.database_wait_seconds)
         await run_to_end(pair, database, settings.data_dir, settings.matrix_dir)
         parts = _make_parts(app, database)
         state = app.state

@@ -111,6 +111,11 @@ class Settings(BaseSettings):
         default=None,
         description="SQLAlchemy URL of the database; without it, SQLite in the data folder.",
     )
+    database_wait_seconds: float = Field(
+        default=30.0,
+        ge=0,
+        description="How long a start waits for a PostgreSQL server that does not answer.",
+    )
     max_matrix_bytes: ByteSize = Field(
         default=ByteSize(64 * GIB),
         gt=0,

@@ -31,6 +31,7 @@ from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 from wavetrim.service.threads import run_to_end
+from wavetrim.service.trace import trace_parent
 
 logger = logging.getLogger(__name__)
 
@@ -238,6 +239,7 @@ class Dispatcher:
             priority=request.priority,
             idempotency_key=idempotency_key,
             owner=tenant.name,
+            trace=trace_parent.get(),
             max_queued=self._settings.max_queued_jobs,
             retry_after_seconds=min(60, math.ceil(self._last_job_seconds)),
         )
@@ -299,6 +301,7 @@ class Dispatcher:
         self._runs[job.id] = run, task
 
     async def _run_job(self, job: Job, run: JobRun) -> None:
+        trace_parent.set(job.trace)  # for this task, which is the job's alone
         ended: Job | None = None
         try:
             ended = await run.run()
