@@ -7,6 +7,8 @@ from typing import Any, Final, Literal
 from pydantic import ByteSize, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from wavetrim.service.logs import LogFormat
+
 GIB: Final = 2**30
 DAY_SECONDS: Final = 86_400
 
@@ -229,6 +231,16 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="The least severe messages that are logged."
     )
+    log_format: LogFormat = Field(
+        default="text",
+        description="How a line of the log is written: as `text`, or as a `json` object.",
+    )
+    traces: Literal["off", "otlp"] = Field(
+        default="off",
+        description="`otlp` sends a span of each request and of each phase of its product by "
+        "OpenTelemetry, whose own variables say where to. Needs `wavetrim[otel]`.",
+    )
+    access_log: bool = Field(default=False, description="Whether every request is logged, too.")
 
     @field_validator(
         "data_dir", "kernel_cache_dir", "profile_dir", "unix_socket", "tls_certificate", "tls_key"

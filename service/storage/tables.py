@@ -35,9 +35,7 @@ def _index_owned(name: str, *columns: str) -> Index:
     return Index(name, "owner", *columns, sqlite_where=named, postgresql_where=named)
 
 
-schema_version = Table(
-    VERSION_TABLE, metadata, Column("version_num", String(32), primary_key=True)
-)
+schema_version = Table(VERSION_TABLE, metadata, Column("version_num", String(32), primary_key=True))
 
 identity = Table(
     "identity",

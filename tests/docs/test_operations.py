@@ -15,6 +15,7 @@ from tests.faults.ledger import Outcome
 from tests.server import RunningServer
 from wavetrim.service.settings import Settings
 
+SOURCES = ("metrics", "gauges")
 PAGE = OPERATIONS.read_text(encoding="utf-8")
 
 
@@ -29,7 +30,7 @@ def test_every_test_setting_metric_and_link_named_exists() -> None:
     assert not [path for path in there if not path.exists()]
     settings = {f"WAVETRIM_{name.upper()}" for name in Settings.model_fields}
     assert set(re.findall(r"WAVETRIM_[A-Z_]+", PAGE)) <= settings
-    metrics = (ROOT / "service" / "metrics.py").read_text()
+    metrics = "".join((ROOT / "service" / f"{name}.py").read_text() for name in SOURCES)
     for name in re.findall(r"`(wavetrim_\w+?)(?:_total)?[`{]", PAGE):
         assert f'"{name}"' in metrics
 
