@@ -45,6 +45,7 @@ class Metrics:
         requests: HTTP requests, by `method`, `route` and `status`.
         latency: Seconds of HTTP requests, by `method` and `route`.
         wire_refusals: What was refused before the application saw it, by `status`.
+        incidents: Errors that nobody expected.
     """
 
     def __init__(self) -> None:
@@ -108,6 +109,9 @@ class Metrics:
             ["status"],
             registry=registry,
         )
+        self.incidents = Counter(
+            "wavetrim_incidents", "Errors that nobody expected.", registry=registry
+        )
         self._describe_processes()
         # To find a label's counter takes longer than to count.
         self._find_end = lru_cache(maxsize=8)(self.jobs_finished.labels)
@@ -115,6 +119,8 @@ class Metrics:
         self._find_wait = lru_cache(maxsize=4)(self.queue_seconds.labels)
         self._find_requests = lru_cache(maxsize=256)(self.requests.labels)
         self._find_latency = lru_cache(maxsize=256)(self.latency.labels)
+        for state in ("succeeded", "failed", "cancelled"):
+            self._find_end(state)  # begins at 0, so that the first one is seen as an increase
 
     def _describe_processes(self) -> None:
         """Which build this is, and what its processes take: read when the metrics are."""

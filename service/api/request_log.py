@@ -77,6 +77,7 @@ class RequestLog:
         except Exception:
             incident = uuid.uuid4().hex
             logger.exception("incident %s", incident)
+            self._metrics.incidents.inc()
             if status:
                 raise  # the answer has begun: the server breaks the connection off
             with suppress(ClientDisconnect):
@@ -102,10 +103,9 @@ class RequestLog:
             "status": status,
             "seconds": round(seconds, 6),
         }
+        shown = ascii(client[0])[1:-1]  # a proxy's header may have named it
         words = "%s %r %d %.1f ms for %s"
-        logger.log(
-            level, words, method, path, status, seconds * 1e3, client[0], extra={FIELDS: fields}
-        )
+        logger.log(level, words, method, path, status, seconds * 1e3, shown, extra={FIELDS: fields})
 
 
 def _find_ids(scope: Scope) -> tuple[str | None, str | None]:
