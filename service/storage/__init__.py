@@ -26,5 +26,5 @@ SQLite's files are the ones that are open, by one connection that keeps the log 
 `data_folder` claims it, for one service and its user alone (umask 077). It shares an id with its
 database (`identity`). A start (`sweep`, `temporary`) removes only what is proved to be unfinished;
 a whole file that the database does not know goes to lost/ (`lost`), and `adoption` takes it in
-again.
+again. `backup` copies all of it.
 """

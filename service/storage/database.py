@@ -63,20 +63,12 @@ def open_database(url: str) -> Engine:
         DatabaseAway: Its server cannot be reached now.
         DatabaseRefused: It is locked, damaged, of a newer version, or none of wavetrim's.
     """
-    try:
-        parsed = make_url(url)
-    except ArgumentError as error:
-        # What stands before the last "@" may hold a password.
-        shown = url.rpartition("@")[2]
-        raise SettingRefused("database_url", shown, "a SQLAlchemy URL") from error
-    backend = parsed.get_backend_name()
+    parsed = read_url(url)
     file = None
-    if backend == "sqlite":
+    if parsed.get_backend_name() == "sqlite":
         database, file = _open_sqlite(parsed)
-    elif backend == "postgresql":
-        database = _open_postgres(parsed)
     else:
-        raise SettingRefused("database_url", backend, "sqlite:///FILE or postgresql://…")
+        database = open_postgres(parsed)
     try:
         if file is not None:
             _check_pages(database)
@@ -89,6 +81,24 @@ def open_database(url: str) -> Engine:
         refused = DatabaseAway if _is_away(error) else DatabaseRefused
         raise refused(parsed.render_as_string(hide_password=True), reason) from error
     return database
+
+
+def read_url(url: str) -> URL:
+    """The parts of a database's URL.
+
+    Raises:
+        SettingRefused: It names another kind of database, or none.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        # What stands before the last "@" may hold a password.
+        shown = url.rpartition("@")[2]
+        raise SettingRefused("database_url", shown, "a SQLAlchemy URL") from error
+    backend = parsed.get_backend_name()
+    if backend not in ("sqlite", "postgresql"):
+        raise SettingRefused("database_url", backend, "sqlite:///FILE or postgresql://…")
+    return parsed
 
 
 def _keep_copy(file: SqliteFile | None) -> None:
@@ -224,7 +234,8 @@ def _check_pages(database: Engine) -> None:
                 raise SqliteError(f"it is damaged: {found}")
 
 
-def _open_postgres(url: URL) -> Engine:
+def open_postgres(url: URL) -> Engine:
+    """Connects to a database of a PostgreSQL server; its tables are left as they are."""
     database = create_engine(
         url.set(drivername="postgresql+psycopg"),
         pool_pre_ping=True,

@@ -2,6 +2,8 @@
 
 import logging
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +17,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, create_engine, inspect, select, text
 
 from tests.command import run_command
+from tests.environment import ROOT
 from tests.postgres import running_postgres
 from tests.server import Start
 from tests.service.cli.test_upgrade import DONE, WAITING, make_old
@@ -77,6 +80,18 @@ def test_upgraded_tables_are_those_that_are_made_anew(
         kept = list(connection.scalars(select(jobs.c.id).order_by(jobs.c.sequence)))
     assert kept == ([] if revision is None else ["first", "second"])
     opened.dispose()
+
+
+def test_a_start_with_nothing_to_upgrade_does_not_import_alembic(tmp_path: Path) -> None:
+    program = (
+        "import sys; from wavetrim.service.storage.database import open_database;"
+        f"[open_database('sqlite:///{tmp_path}/new.db').dispose() for _ in range(2)];"
+        "print('alembic' in sys.modules)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "False\n"
 
 
 def test_an_older_file_is_kept_as_it_was_beside_the_upgraded_one(
