@@ -4,7 +4,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import ByteSize, Field, SecretStr, field_validator
+from pydantic import ByteSize, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from wavetrim.service.logs import LogFormat
@@ -60,8 +60,14 @@ class Settings(BaseSettings):
     data_dir: Path = Field(
         default=Path("wavetrim-data"), description="Folder of the database and the matrices."
     )
+    api_key_file: Path | None = Field(
+        default=None,
+        description="File whose only line is the API key, in place of WAVETRIM_API_KEY: the "
+        "environment of a process can be read by others of its user.",
+    )
     api_key: SecretStr | None = Field(
         default=None,
+        validate_default=True,
         description="Bearer token asked for on every /v1 and /v2 call, of at least 16 printable "
         "characters; it, or an issuer of tokens, is needed to listen on anything but loopback.",
     )
@@ -249,16 +255,24 @@ class Settings(BaseSettings):
     def _make_absolute(cls, path: Path | None) -> Path | None:
         return None if path is None else path.expanduser().absolute()
 
+    @field_validator("api_key_file")
+    @classmethod
+    def _check_key_file(cls, path: Path | None) -> Path | None:
+        if path is not None:
+            path = path.expanduser().absolute()
+            _check_key(_read_key(path))
+        return path
+
     @field_validator("api_key")
     @classmethod
-    def _check_key(cls, key: SecretStr | None) -> SecretStr | None:
+    def _find_key(cls, key: SecretStr | None, known: ValidationInfo) -> SecretStr | None:
+        path = known.data.get("api_key_file")
+        if path is not None and key is not None:
+            raise ValueError("it is set, and so is WAVETRIM_API_KEY_FILE; one must be left out")
+        if path is not None:
+            key = SecretStr(_read_key(path))
         if key is not None:
-            text = key.get_secret_value()
-            if len(text) < LEAST_KEY_CHARACTERS or not text.isprintable() or text != text.strip():
-                raise ValueError(
-                    f"it has {len(text)} characters; it must have at least {LEAST_KEY_CHARACTERS}, "
-                    "all of them printable, and no space at its ends"
-                )
+            _check_key(key.get_secret_value())
         return key
 
     @property
@@ -285,3 +299,20 @@ class Settings(BaseSettings):
             return ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+def _read_key(path: Path) -> str:
+    """The key in a file, without the end of its line."""
+    try:
+        return path.read_text(encoding="utf-8").removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise ValueError(f"it is {path}; it must be a file that can be read ({reason})") from error
+
+
+def _check_key(key: str) -> None:
+    if len(key) < LEAST_KEY_CHARACTERS or not key.isprintable() or key != key.strip():
+        raise ValueError(
+            f"it has {len(key)} characters; it must have at least {LEAST_KEY_CHARACTERS}, "
+            "all of them printable, and no space at its ends"
+        )

@@ -1,9 +1,12 @@
 """Options that several commands share."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from wavetrim.service.cli.exits import CommandFailed, ExitCode
 
 
 def name_file(metavar: str, words: str) -> Any:
@@ -116,12 +119,30 @@ Url = Annotated[
         rich_help_panel="Service",
     ),
 ]
+
+
+def _find_key(key: str | None) -> str | None:
+    """The key that was given, else the one in the file that the environment names."""
+    path = os.environ.get("WAVETRIM_API_KEY_FILE")
+    if key is not None or not path:
+        return key
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8").removesuffix("\n")
+    except OSError as error:
+        raise CommandFailed(
+            f"WAVETRIM_API_KEY_FILE is {path}; it must be a file that can be read "
+            f"({error.strerror})",
+            ExitCode.REFUSED,
+        ) from error
+
+
 ApiKey = Annotated[
     str | None,
     typer.Option(
         envvar="WAVETRIM_API_KEY",
-        help="Bearer token, where the service asks for one.",
+        help="Bearer token, where the service asks for one; WAVETRIM_API_KEY_FILE names its file.",
         show_default=False,
+        callback=_find_key,
         rich_help_panel="Service",
     ),
 ]

@@ -4,6 +4,7 @@ import gzip
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,25 @@ def test_a_job_is_a_part_of_the_trace_of_its_request(
     assert told == {"wavetrim.job": job["id"], "wavetrim.state": "succeeded"}
     assert {span.parent_span_id for span in spans.values()} == {whole.span_id}
     assert seconds(spans["cpu"]) == pytest.approx(ended["timings"]["cpu_seconds"], abs=2e-6)
+
+
+@pytest.mark.gpu
+def test_copies_and_kernels_of_a_gpu_are_spans_too(
+    collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"http://127.0.0.1:{collector.server_port}"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+    with RunningServer(tmp_path / "data", traces="otlp", devices="0") as server:
+        body = encode_npy(np.ones((1024, 1024), np.float32))
+        headers = {**NPY, "traceparent": f"00-{'3' * 32}-{PARENT}-01"}
+        answer = server.client.post("/v1/matmul?f=0", content=2 * body, headers=headers)
+        assert answer.status_code == 200
+        spans = collector.find("3" * 32, 4)
+    assert spans.keys() == {"POST /v1/matmul", "queue", "copy", "kernel"}
+    told = dict(part.split(";dur=") for part in answer.headers["server-timing"].split(", "))
+    assert seconds(spans["copy"]) == pytest.approx(float(told["transfer"]) / 1e3, abs=2e-6)
+    assert seconds(spans["kernel"]) == pytest.approx(float(told["kernel"]) / 1e3, abs=2e-6)
 
 
 def test_who_asks_how_the_service_is_makes_no_span(
