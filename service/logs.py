@@ -7,6 +7,8 @@ is in a body, a query or a key.
 import json
 import logging
 import logging.config
+import re
+import secrets
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -16,11 +18,18 @@ from wavetrim.service.trace import find_trace_id
 request_id: Final[ContextVar[str]] = ContextVar("request_id", default="-")
 """Id of the request that is being answered."""
 
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
+
 LogFormat = Literal["text", "json"]
 """How a line is written."""
 
 FIELDS: Final = "fields"
 """Attribute of a record whose parts, a mapping, are fields of its JSON object."""
+
+
+def take_request_id(sent: str | None) -> str:
+    """The id that a caller has sent, if it is a plain one, else a new one."""
+    return sent if sent and _REQUEST_ID.fullmatch(sent) else secrets.token_hex(16)
 
 
 class TextFormatter(logging.Formatter):

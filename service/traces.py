@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from wavetrim.service.jobs.job import Job
-from wavetrim.service.trace import read_trace_parent
+from wavetrim.service.trace import read_trace_parent, trace_parent
 from wavetrim.service.version import find_version
 
 _PHASES: Final = {"copy": "transfer_seconds", "kernel": "kernel_seconds", "cpu": "cpu_seconds"}
@@ -57,14 +57,21 @@ class Traces:
     def show_product(self, event: Mapping[str, Any], ended_at: float) -> None:
         """Makes the spans of a product in one call, as parts of the request that is answered.
 
+        Over gRPC, whose calls are no spans here, they are parts of the caller's trace, if any.
+
         Args:
             event: The engine's message of success, with `queue_seconds`.
             ended_at: When it came, UTC seconds since the epoch.
         """
+        within = None
+        if not trace.get_current_span().get_span_context().is_valid:
+            if trace_parent.get() is None:
+                return
+            within = self._propagator.extract({"traceparent": trace_parent.get()}, Context())
         timings = event["timings"]
         began_at = ended_at - (timings.get("total_seconds") or 0.0)
-        self._show("queue", began_at - event["queue_seconds"], began_at)
-        self._show_phases(timings, began_at)
+        self._show("queue", began_at - event["queue_seconds"], began_at, within)
+        self._show_phases(timings, began_at, within)
 
     def show_job(self, job: Job) -> None:
         """Makes the spans of a job that has ended, as parts of the request that asked for it."""

@@ -1,8 +1,6 @@
 """What surrounds every request: its ids, a line in the log, a count, the last word on errors."""
 
 import logging
-import re
-import secrets
 import time
 import uuid
 from collections.abc import Callable
@@ -14,13 +12,12 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wavetrim.service.api.problems import answer_incident
-from wavetrim.service.logs import FIELDS, request_id
+from wavetrim.service.logs import FIELDS, request_id, take_request_id
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.trace import read_trace_parent, trace_parent
 
 logger = logging.getLogger(__name__)
 
-_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
 _QUIET: Final = ("/healthz", "/metrics", "/v2/health/")
 _DISCONNECTED: Final = 499
 
@@ -56,7 +53,7 @@ class RequestLog:
             return
         began = time.perf_counter()
         sent, parent = _find_ids(scope)
-        identity = sent if sent and _REQUEST_ID.fullmatch(sent) else secrets.token_hex(16)
+        identity = take_request_id(sent)
         tokens = request_id.set(identity), trace_parent.set(self._find_parent(parent))
         status = 0
 

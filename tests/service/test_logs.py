@@ -1,7 +1,6 @@
 """What the log tells of a request, as text and as JSON, and what it never tells."""
 
 import json
-import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,12 +25,8 @@ IDS = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("logs")
-    os.environ["TZ"] = "Asia/Kolkata"
-    try:
-        running = RunningServer(folder / "data", log_format="json", api_key=KEY)
-    finally:
-        del os.environ["TZ"]
-    with running:
+    zone = ("env", "TZ=Asia/Kolkata")
+    with RunningServer(folder / "data", prefix=zone, log_format="json", api_key=KEY) as running:
         yield running
 
 
