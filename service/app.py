@@ -126,6 +126,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.keys = KeyRing()
     app.state.tokens = make_tokens(settings)
     app.state.grpc_address = None
+    app.state.given_up = asyncio.Event()  # set when a start that waits is not to go on
     body_routes = (*matmul.routes, *infer.routes, *matrices.routes, *jobs.routes)
     app.add_middleware(BodyLimit)
     app.add_middleware(BodyRoutes, routes=body_routes)
@@ -209,7 +210,9 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
     """Starts database, stores, engine and dispatcher; lets the running job end when it stops."""
     settings: Settings = app.state.settings
     with claim_folder(settings.data_dir):
-        database = await open_patiently(settings.database, settings.database_wait_seconds)
+        database = await open_patiently(
+            settings.database, settings.database_wait_seconds, app.state.given_up
+        )
         await run_to_end(pair, database, settings.data_dir, settings.matrix_dir)
         parts = _make_parts(app, database)
         state = app.state

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 from sqlite3 import DatabaseError as SqliteError
@@ -235,7 +236,14 @@ def _check_pages(database: Engine) -> None:
 
 
 def open_postgres(url: URL) -> Engine:
-    """Connects to a database of a PostgreSQL server; its tables are left as they are."""
+    """Connects to a database of a PostgreSQL server; its tables are left as they are.
+
+    Raises:
+        SettingRefused: The library that speaks with it is not installed.
+    """
+    if find_spec("psycopg") is None:
+        limit = "SQLite's, as psycopg is not installed (pip install 'wavetrim[postgres]')"
+        raise SettingRefused("database_url", "postgresql", limit)
     database = create_engine(
         url.set(drivername="postgresql+psycopg"),
         pool_pre_ping=True,

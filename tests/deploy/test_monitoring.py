@@ -111,6 +111,32 @@ def is_number(found: dict[str, Any]) -> bool:
     return bool(found["value"][1] != "NaN")
 
 
+def test_each_metric_that_is_asked_for_is_one_of_the_services(watched: RunningServer) -> None:
+    families = re.findall(r"^# TYPE (\w+) (\w+)", watched.client.get("/metrics").text, re.MULTILINE)
+    known = {
+        f"{name}{suffix}"
+        for name, kind in families
+        for suffix in (("_bucket", "_count", "_sum") if kind == "histogram" else ("",))
+    }
+    asked = [*list_queries().values(), *(rule["expr"] for rule in ALERTS)]
+    named = set(re.findall(r"\b(?:wavetrim|process)_\w+", " ".join(asked)))
+    assert len(named) > 30
+    assert named - known == set()
+
+
+def test_the_panels_of_the_dashboard_lie_beside_each_other() -> None:
+    places = [panel["gridPos"] for panel in DASHBOARD["panels"]]
+    cells = [
+        (place["x"] + column, place["y"] + row)
+        for place in places
+        for column in range(place["w"])
+        for row in range(place["h"])
+    ]
+    assert len(set(cells)) == len(cells)
+    assert max(column for column, _ in cells) < 24
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(places)
+
+
 def test_the_instances_of_the_dashboard_are_the_services(
     prometheus: Prometheus, watched: RunningServer
 ) -> None:

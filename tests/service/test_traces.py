@@ -1,6 +1,7 @@
 """Traces of a real service, as a collector of OpenTelemetry's protocol receives them."""
 
 import gzip
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, encode_npy
+from wavetrim.service.app import create_app
+from wavetrim.service.errors import SettingRefused
+from wavetrim.service.settings import Settings
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 HEADERS = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
@@ -147,6 +151,13 @@ def test_copies_and_kernels_of_a_gpu_are_spans_too(
     told = dict(part.split(";dur=") for part in answer.headers["server-timing"].split(", "))
     assert seconds(spans["copy"]) == pytest.approx(float(told["transfer"]) / 1e3, abs=2e-6)
     assert seconds(spans["kernel"]) == pytest.approx(float(told["kernel"]) / 1e3, abs=2e-6)
+
+
+def test_without_the_library_traces_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    monkeypatch.delitem(sys.modules, "wavetrim.service.traces", raising=False)
+    with pytest.raises(SettingRefused, match=r"traces is 'otlp'; it must be off, as OpenTelemetry"):
+        create_app(Settings(traces="otlp"))
 
 
 def test_who_asks_how_the_service_is_makes_no_span(

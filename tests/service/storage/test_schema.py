@@ -22,7 +22,7 @@ from tests.postgres import running_postgres
 from tests.server import Start
 from tests.service.cli.test_upgrade import DONE, WAITING, make_old
 from wavetrim.service.cli.exits import ExitCode
-from wavetrim.service.errors import DatabaseAway, DatabaseRefused
+from wavetrim.service.errors import DatabaseAway, DatabaseRefused, SettingRefused
 from wavetrim.service.storage.database import open_database, reading
 from wavetrim.service.storage.schema import MIGRATIONS, REVISIONS
 from wavetrim.service.storage.tables import VERSION_TABLE, jobs, metadata
@@ -160,6 +160,12 @@ def test_a_service_with_a_newer_database_ends_with_one_line(tmp_path: Path) -> N
     assert "version 0999" in line
 
 
+def test_postgresql_without_its_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(SettingRefused, match="psycopg is not installed"):
+        open_database("postgresql://wavetrim@localhost/x")
+
+
 def test_a_server_that_starts_later_is_waited_for(start_server: Start, tmp_path: Path) -> None:
     with running_postgres() as postgres:
         postgres.stop()
@@ -173,6 +179,10 @@ def test_a_server_that_starts_later_is_waited_for(start_server: Start, tmp_path:
         _, waited, end = refused.stderr.splitlines()
         assert "it is waited for, 1 s at most" in waited
         assert end.startswith("wavetrim: the database postgresql://")
+        stopped = start_server(database_url=postgres.url, until_live=False)
+        stopped.wait_logged("it is waited for")
+        assert stopped.stop() == ExitCode.FAILED
+        assert "Traceback" not in stopped.read_log()
         started = start_server(database_url=postgres.url, until_live=False)
         started.wait_logged("it is waited for")
         postgres.start()
