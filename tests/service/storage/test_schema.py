@@ -103,6 +103,7 @@ def test_an_older_file_is_kept_as_it_was_beside_the_upgraded_one(
     opened.dispose()
     (copy,) = folder.glob(f"wavetrim-before-{REVISIONS[-1]}-*.db")
     assert copy.name in caplog.text
+    assert copy.stat().st_mode & 0o077 == 0
     with closing(sqlite3.connect(copy)) as connection:
         assert {row[0] for row in connection.execute("SELECT id FROM jobs")} == {DONE, WAITING}
         columns = {row[1] for row in connection.execute("PRAGMA table_info(jobs)")}
