@@ -74,8 +74,8 @@ def _read_device(nvml: Any, index: int, handle: int) -> GpuReading:
 
 
 def _ask(nvml: Any, question: Callable[[], Any]) -> Any:
-    """An answer as a plain number; None where this GPU, or its partition, has none."""
+    """An answer as a plain number; None where this GPU, its partition or its driver has none."""
     try:
         return int(question())
-    except nvml.NvmlError:
+    except (nvml.NvmlError, RuntimeError):  # the latter: an older driver lacks the function
         return None
