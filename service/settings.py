@@ -7,13 +7,11 @@ from typing import Any, Final, Literal
 from pydantic import ByteSize, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from wavetrim.service.key_file import check_key, read_key_file
 from wavetrim.service.logs import LogFormat
 
 GIB: Final = 2**30
 DAY_SECONDS: Final = 86_400
-
-LEAST_KEY_CHARACTERS: Final = 16
-"""So long must an API key be that nobody is to guess."""
 
 SLAB_STEP_BYTES: Final = 2 * 2**20
 """Slabs are made of whole huge pages."""
@@ -260,7 +258,7 @@ class Settings(BaseSettings):
     def _check_key_file(cls, path: Path | None) -> Path | None:
         if path is not None:
             path = path.expanduser().absolute()
-            _check_key(_read_key(path))
+            check_key(read_key_file(path))
         return path
 
     @field_validator("api_key")
@@ -270,9 +268,9 @@ class Settings(BaseSettings):
         if path is not None and key is not None:
             raise ValueError("it is set, and so is WAVETRIM_API_KEY_FILE; one must be left out")
         if path is not None:
-            key = SecretStr(_read_key(path))
+            key = SecretStr(read_key_file(path))
         if key is not None:
-            _check_key(key.get_secret_value())
+            check_key(key.get_secret_value())
         return key
 
     @property
@@ -299,20 +297,3 @@ class Settings(BaseSettings):
             return ip_address(self.host).is_loopback
         except ValueError:
             return False
-
-
-def _read_key(path: Path) -> str:
-    """The key in a file, without the end of its line."""
-    try:
-        return path.read_text(encoding="utf-8").removesuffix("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise ValueError(f"it is {path}; it must be a file that can be read ({reason})") from error
-
-
-def _check_key(key: str) -> None:
-    if len(key) < LEAST_KEY_CHARACTERS or not key.isprintable() or key != key.strip():
-        raise ValueError(
-            f"it has {len(key)} characters; it must have at least {LEAST_KEY_CHARACTERS}, "
-            "all of them printable, and no space at its ends"
-        )

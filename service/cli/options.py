@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.key_file import read_key_file
 
 
 def name_file(metavar: str, words: str) -> Any:
@@ -127,13 +128,9 @@ def _find_key(key: str | None) -> str | None:
     if key is not None or not path:
         return key
     try:
-        return Path(path).expanduser().read_text(encoding="utf-8").removesuffix("\n")
-    except OSError as error:
-        raise CommandFailed(
-            f"WAVETRIM_API_KEY_FILE is {path}; it must be a file that can be read "
-            f"({error.strerror})",
-            ExitCode.REFUSED,
-        ) from error
+        return read_key_file(Path(path))
+    except ValueError as error:
+        raise CommandFailed(f"WAVETRIM_API_KEY_FILE: {error}", ExitCode.REFUSED) from error
 
 
 ApiKey = Annotated[

@@ -138,7 +138,7 @@ def test_commands_find_the_key_in_the_file_too(tmp_path: Path, server: RunningSe
     told = invoke_command("matrices", folder=tmp_path, WAVETRIM_API_KEY_FILE=str(path), **asked)
     assert told.exit_code == ExitCode.DONE, told.output
     gone = invoke_command("matrices", folder=tmp_path, WAVETRIM_API_KEY_FILE="none", **asked)
-    assert (gone.exit_code, "WAVETRIM_API_KEY_FILE is none" in gone.stderr) == (2, True)
+    assert (gone.exit_code, "WAVETRIM_API_KEY_FILE: it is none" in gone.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
