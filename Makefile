@@ -162,13 +162,13 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 	--no-emit-index-url --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
 lock: $(UV) ## resolve requirements/*.lock anew from pyproject.toml (UPGRADE=1: newest)
-	$(COMPILE) pyproject.toml --extra gpu --extra grpc --extra jwt --extra postgres --group dev \
+	$(COMPILE) pyproject.toml --extra gpu --extra grpc --extra jwt --extra otel --extra postgres --group dev \
 		-o requirements/dev-gpu.lock
-	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra grpc --extra jwt --extra postgres --group dev \
+	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra grpc --extra jwt --extra otel --extra postgres --group dev \
 		-o requirements/dev.lock
-	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra gpu --extra grpc --extra jwt --extra postgres \
+	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra gpu --extra grpc --extra jwt --extra otel --extra postgres \
 		-o requirements/gpu.lock
-	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra grpc --extra jwt --extra postgres \
+	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra grpc --extra jwt --extra otel --extra postgres \
 		-o requirements/base.lock
 	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra ray -o requirements/ray.lock
 	$(COMPILE) -c requirements/dev-gpu.lock --group build -o requirements/build.lock

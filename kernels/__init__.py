@@ -3,7 +3,8 @@
 `catalog` lists the kernels, `tiling` says how a block divides its work, `compile` makes cubins of
 `cuda/`. Then, in the order of a product's way: `gemm/` launches products of matrices on the GPU,
 `pipeline/` streams matrices in host memory through it, `transfer/` moves their bytes, and `timing/`
-measures all of these. `device` knows the GPUs, `events` waits for them, `errors` are what is
+measures all of these. `device` knows the GPUs, `readings` their
+clocks and memory at this moment, `events` waits for them, `errors` are what is
 refused.
 
 A kernel is added as one file in `cuda/` and an entry in `catalog`. NVRTC compiles it to a cubin,

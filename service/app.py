@@ -6,9 +6,10 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from socket import SOCK_SEQPACKET
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -65,13 +66,13 @@ from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
 from wavetrim.service.storage.commit_gate import CommitGate, watch_commits
 from wavetrim.service.storage.data_folder import claim_folder
-from wavetrim.service.storage.database import open_database
 from wavetrim.service.storage.disk_writer import DiskWriter
 from wavetrim.service.storage.identity import pair
 from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.leases import Leases
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.storage.named_regions import NamedRegions
+from wavetrim.service.storage.patience import open_patiently
 from wavetrim.service.storage.residents import Residents
 from wavetrim.service.storage.room import Rooms
 from wavetrim.service.storage.write_record import WriteRecord, watch_writes
@@ -81,6 +82,9 @@ from wavetrim.service.tenants.tokens import make_tokens
 from wavetrim.service.threads import run_to_end
 from wavetrim.service.unix_socket import claim_socket
 from wavetrim.service.version import find_version
+
+if TYPE_CHECKING:
+    from wavetrim.service.traces import Traces
 
 logger = logging.getLogger(__name__)
 
@@ -122,11 +126,18 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.keys = KeyRing()
     app.state.tokens = make_tokens(settings)
     app.state.grpc_address = None
+    app.state.given_up = asyncio.Event()  # set when a start that waits is not to go on
     body_routes = (*matmul.routes, *infer.routes, *matrices.routes, *jobs.routes)
     app.add_middleware(BodyLimit)
     app.add_middleware(BodyRoutes, routes=body_routes)
     app.add_middleware(HostCheck, settings=settings)
-    app.add_middleware(RequestLog, metrics=app.state.metrics)
+    app.state.traces = traces = open_traces(settings)
+    if traces is None:
+        app.add_middleware(RequestLog, metrics=app.state.metrics)
+    else:
+        log = partial(RequestLog, find_parent=traces.find_parent)
+        app.add_middleware(log, metrics=app.state.metrics)
+        traces.watch_requests(app)
     app.add_middleware(ErrorMember)
     for error in (ServiceError, FieldError, *DATABASE_AWAY):
         app.add_exception_handler(error, answer_error)
@@ -178,12 +189,30 @@ def check_cluster(settings: Settings) -> None:
     check_token(os.environ)
 
 
+def open_traces(settings: Settings) -> "Traces | None":
+    """What makes spans; None where nobody asks for them.
+
+    Raises:
+        SettingRefused: OpenTelemetry is not installed.
+    """
+    if settings.traces == "off":
+        return None
+    try:
+        from wavetrim.service.traces import Traces
+    except ModuleNotFoundError as error:
+        limit = "off, as OpenTelemetry is not installed (pip install 'wavetrim[otel]')"
+        raise SettingRefused("traces", settings.traces, limit) from error
+    return Traces()
+
+
 @asynccontextmanager
 async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
     """Starts database, stores, engine and dispatcher; lets the running job end when it stops."""
     settings: Settings = app.state.settings
     with claim_folder(settings.data_dir):
-        database = await run_to_end(open_database, settings.database)
+        database = await open_patiently(
+            settings.database, settings.database_wait_seconds, app.state.given_up
+        )
         await run_to_end(pair, database, settings.data_dir, settings.matrix_dir)
         parts = _make_parts(app, database)
         state = app.state
@@ -219,6 +248,8 @@ async def _run_parts(app: FastAPI) -> AsyncIterator[None]:
             if state.arena is not None:
                 await state.arena.close()
             database.dispose()
+            if state.traces is not None:
+                await run_to_end(state.traces.close)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,18 +295,20 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
     cluster = None if settings.ray_address is None else Cluster(settings)
     state.fleet = fleet = Fleet(engine, cluster)
     state.lane = lane = Lane(fleet)
+    lane.on_answer = lambda turn, _: counters.record_lane(turn.waited_seconds, turn.size)
+    counters.engine_pid = lambda: engine.pid
     slabs = None if arena is None else SharedSlabs(arena, fleet.processes)
     for process in fleet.processes:
         _connect(process, slabs, lane)
     state.bodies = Bodies(settings.max_bodies)
-    state.products = Products(lane, engine, settings, counters)
+    state.products = Products(lane, engine, settings, counters, traces=state.traces)
     state.inference = Inference(
         state.products, engine, state.rooms, state.in_flight,
         NamedRegions(settings.v2_shared_memory), limit_bytes=int(settings.max_matrix_bytes),
     )  # fmt: skip
     state.dispatcher = Dispatcher(
         state.jobs, store, engine, lane=lane, products=state.products, kept=state.kept,
-        settings=settings, metrics=counters,
+        settings=settings, metrics=counters, traces=state.traces,
     )  # fmt: skip
     if cluster is not None:
         cluster.on_change = state.dispatcher.look_again

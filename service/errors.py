@@ -29,10 +29,14 @@ class SettingRefused(FieldProblem):
 
 
 class DatabaseRefused(ServiceError):
-    """The service does not start with this database: unreachable, locked or damaged."""
+    """The service does not start with this database: locked, damaged, newer, or another's."""
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"the database {url} cannot be used: {reason}")
+
+
+class DatabaseAway(DatabaseRefused):
+    """The database's server cannot be reached; it may be later."""
 
 
 class DataMismatch(ServiceError):

@@ -1,48 +1,86 @@
-"""The service's log: one line an event, to standard error, with the request it belongs to."""
+"""The service's log: one line an event, to standard error, with the request it belongs to.
 
+A line is text or a JSON object. It names requests, traces, callers' addresses and paths, never what
+is in a body, a query or a key.
+"""
+
+import json
 import logging
 import logging.config
+import re
+import secrets
 from contextvars import ContextVar
-from typing import Final
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from wavetrim.service.trace import find_trace_id
 
 request_id: Final[ContextVar[str]] = ContextVar("request_id", default="-")
 """Id of the request that is being answered."""
 
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
 
-class RequestIdFilter(logging.Filter):
-    """Gives every record the id of its request."""
+LogFormat = Literal["text", "json"]
+"""How a line is written."""
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Adds the id; refuses nothing."""
-        record.request_id = request_id.get()
-        return True
+FIELDS: Final = "fields"
+"""Attribute of a record whose parts, a mapping, are fields of its JSON object."""
 
 
-def configure_logging(level: str) -> None:
+def take_request_id(sent: str | None) -> str:
+    """The id that a caller has sent, if it is a plain one, else a new one."""
+    return sent if sent and _REQUEST_ID.fullmatch(sent) else secrets.token_hex(16)
+
+
+class TextFormatter(logging.Formatter):
+    """Time with its zone, level, logger, ids of request and trace, message."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
+        """The line, without a traceback."""
+        ids = " ".join(filter(None, (request_id.get(), find_trace_id())))
+        return f"{_stamp(record)} {record.levelname} {record.name} [{ids}] {record.message}"
+
+
+class JsonFormatter(logging.Formatter):
+    """The same as a JSON object; a traceback is one of its fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The object, in one line."""
+        line: dict[str, Any] = {
+            "time": _stamp(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if request_id.get() != "-":
+            line["request_id"] = request_id.get()
+        if (trace_id := find_trace_id()) is not None:
+            line["trace_id"] = trace_id
+        line.update(getattr(record, FIELDS, {}))
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def configure_logging(level: str, log_format: LogFormat = "text") -> None:
     """Sets up the root logger of this process.
 
     Args:
         level: "debug", "info", "warning" or "error".
+        log_format: How a line is written.
     """
+    formatter = {"text": TextFormatter, "json": JsonFormatter}[log_format]
     logging.config.dictConfig(
         {
             "version": 1,
             "disable_existing_loggers": False,
-            "filters": {"request_id": {"()": RequestIdFilter}},
-            "formatters": {
-                "line": {
-                    "format": "{asctime}.{msecs:03.0f} {levelname} {name} [{request_id}] {message}",
-                    "datefmt": "%Y-%m-%dT%H:%M:%S",
-                    "style": "{",
-                }
-            },
-            "handlers": {
-                "stderr": {
-                    "class": "logging.StreamHandler",
-                    "formatter": "line",
-                    "filters": ["request_id"],
-                }
-            },
+            "formatters": {"line": {"()": formatter}},
+            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
             "root": {"level": level.upper(), "handlers": ["stderr"]},
         }
     )
+
+
+def _stamp(record: logging.LogRecord) -> str:
+    """When it happened, in this machine's time zone (TZ), which is part of it."""
+    return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")

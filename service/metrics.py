@@ -1,44 +1,57 @@
 """What the service counts, for Prometheus."""
 
-from collections.abc import Mapping
+import platform
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+
+from wavetrim.service.gauges import Gauges
+from wavetrim.service.version import find_version
 
 PARTS: Final = ("kernel", "transfer", "gpu", "cpu", "total")
 """The timed parts of a product: the keys of its timings are `<part>_seconds`."""
 
 _SECONDS_BUCKETS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
 _RATIO_BUCKETS: Final = (0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.5, 2, 4)
+_LATENCY_BUCKETS: Final = (0.0003, *_SECONDS_BUCKETS)
+_SIZE_BUCKETS: Final = tuple(2**power for power in range(5, 16))
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "GRPC"})
+"""Those that have a label of their own; a caller may make up others without end."""
 
 
 class Metrics:
     """The counters of one service. They have a registry of their own, so services can coexist.
 
     Attributes:
-        jobs_by_state: Jobs in the database by `state`, set when the metrics are read.
+        gauges: What is set when the metrics are read.
+        engine_pid: Finds the engine's process id, None while there is none.
         jobs_finished: Jobs that this service has finished, by `state`.
         seconds_by_part: Measured seconds of succeeded jobs, by `part`.
-        queue_depth: Jobs that wait, set when the metrics are read.
+        queue_seconds: How long jobs and products waited, by `queue`.
+        product_size: Cube roots of M·N·K.
         received_bytes: Bytes of matrices that came in.
         sent_bytes: Bytes of matrices that went out.
         engine_restarts: How often the engine was started again.
         predicted_over_measured: Predicted over measured total seconds of succeeded jobs.
         requests: HTTP requests, by `method`, `route` and `status`.
+        latency: Seconds of HTTP requests, by `method` and `route`.
         wire_refusals: What was refused before the application saw it, by `status`.
-        products: Products in the lane, `waiting` or `running`, set when the metrics are read.
-        arena: Sizes and counts of the arena by `what`, set when the metrics are read.
-        stored_bytes: Bytes of all matrices, set when the metrics are read.
-        nodes: Nodes of the cluster, set when the metrics are read.
-        lost_files: Files that the database does not know, set when the metrics are read.
+        incidents: Errors that nobody expected.
     """
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        self.jobs_by_state = Gauge(
-            "wavetrim_jobs", "Jobs in the database.", ["state"], registry=registry
-        )
+        self.gauges = Gauges(registry)
+        self.engine_pid: Callable[[], int | None] = lambda: None
         self.jobs_finished = Counter(
             "wavetrim_jobs_finished", "Jobs finished.", ["state"], registry=registry
         )
@@ -49,7 +62,19 @@ class Metrics:
             registry=registry,
             buckets=_SECONDS_BUCKETS,
         )
-        self.queue_depth = Gauge("wavetrim_queue_depth", "Jobs that wait.", registry=registry)
+        self.queue_seconds = Histogram(
+            "wavetrim_queue_seconds",
+            "Seconds that jobs waited in the queue, and products in the lane to the engine.",
+            ["queue"],
+            registry=registry,
+            buckets=_LATENCY_BUCKETS,
+        )
+        self.product_size = Histogram(
+            "wavetrim_product_size",
+            "Cube roots of M times N times K of the products that were computed.",
+            registry=registry,
+            buckets=_SIZE_BUCKETS,
+        )
         self.received_bytes = Counter(
             "wavetrim_received_bytes", "Bytes of matrices received.", registry=registry
         )
@@ -71,48 +96,45 @@ class Metrics:
             ["method", "route", "status"],
             registry=registry,
         )
+        self.latency = Histogram(
+            "wavetrim_http_request_seconds",
+            "Seconds from a request's head to its answer's end.",
+            ["method", "route"],
+            registry=registry,
+            buckets=_LATENCY_BUCKETS,
+        )
         self.wire_refusals = Counter(
             "wavetrim_wire_refusals",
             "Requests and connections refused before the application; closed: without an answer.",
             ["status"],
             registry=registry,
         )
-        self.products = Gauge(
-            "wavetrim_products", "Products in the lane to the engine.", ["state"], registry=registry
+        self.incidents = Counter(
+            "wavetrim_incidents", "Errors that nobody expected.", registry=registry
         )
-        self.arena = Gauge(
-            "wavetrim_arena",
-            "The arena: sizes in bytes, and counts.",
-            ["what"],
-            registry=registry,
-        )
-        self.stored_bytes = Gauge(
-            "wavetrim_stored_bytes", "Bytes of all stored matrices.", registry=registry
-        )
-        self.lost_files = Gauge(
-            "wavetrim_lost_files",
-            "Matrix files that the database does not know.",
-            registry=registry,
-        )
-        self.nodes = Gauge(
-            "wavetrim_nodes", "Nodes of the cluster that take products.", registry=registry
-        )
-        self.correction_factor = Gauge(
-            "wavetrim_correction_factor",
-            "Median of measured over predicted seconds, by device and memory or element type.",
-            ["runs_like"],
-            registry=registry,
-        )
-        self.correction_runs = Gauge(
-            "wavetrim_correction_runs",
-            "Runs that a correction factor is from: the newest 15 of each product.",
-            ["runs_like"],
-            registry=registry,
-        )
+        self._describe_processes()
         # To find a label's counter takes longer than to count.
         self._find_end = lru_cache(maxsize=8)(self.jobs_finished.labels)
         self._find_seconds = lru_cache(maxsize=8)(self.seconds_by_part.labels)
+        self._find_wait = lru_cache(maxsize=4)(self.queue_seconds.labels)
         self._find_requests = lru_cache(maxsize=256)(self.requests.labels)
+        self._find_latency = lru_cache(maxsize=256)(self.latency.labels)
+        for state in ("succeeded", "failed", "cancelled"):
+            self._find_end(state)  # begins at 0, so that the first one is seen as an increase
+
+    def _describe_processes(self) -> None:
+        """Which build this is, and what its processes take: read when the metrics are."""
+        build = Gauge(
+            "wavetrim_build_info", "1; the labels tell.", ["version", "python"],
+            registry=self.registry,
+        )  # fmt: skip
+        build.labels(find_version(), platform.python_version()).set(1)
+        ProcessCollector(registry=self.registry)
+        ProcessCollector(
+            namespace="wavetrim_engine",
+            pid=lambda: self.engine_pid() or "none",
+            registry=self.registry,
+        )
 
     def record_success(
         self, timings: Mapping[str, float | None], predicted_total_seconds: float | None
@@ -133,13 +155,29 @@ class Metrics:
         if predicted_total_seconds is not None and total_seconds:
             self.predicted_over_measured.observe(predicted_total_seconds / total_seconds)
 
+    def record_lane(self, wait_seconds: float, size: float) -> None:
+        """Counts a product that an engine has answered, whoever asked for it.
+
+        Args:
+            wait_seconds: How long it waited for the engine.
+            size: The cube root of M·N·K.
+        """
+        self._find_wait("lane").observe(wait_seconds)
+        self.product_size.observe(size)
+
+    def record_job_wait(self, seconds: float) -> None:
+        """Counts how long a job has waited, from its request to its first try."""
+        self._find_wait("jobs").observe(seconds)
+
     def record_end(self, state: str) -> None:
         """Counts a job that ended as `failed` or `cancelled`."""
         self._find_end(state).inc()
 
-    def record_request(self, method: str, route: str, status: int) -> None:
-        """Counts an answered HTTP request."""
-        self._find_requests(method, route, str(status)).inc()
+    def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Counts an answered HTTP request, and how long it took until its answer was sent."""
+        known = method if method in _METHODS else "other"
+        self._find_requests(known, route, str(status)).inc()
+        self._find_latency(known, route).observe(seconds)
 
     def record_wire_refusal(self, status: str) -> None:
         """Counts what was refused before the application saw it."""

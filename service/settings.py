@@ -4,14 +4,14 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import ByteSize, Field, SecretStr, field_validator
+from pydantic import ByteSize, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from wavetrim.service.key_file import check_key, read_key_file
+from wavetrim.service.logs import LogFormat
 
 GIB: Final = 2**30
 DAY_SECONDS: Final = 86_400
-
-LEAST_KEY_CHARACTERS: Final = 16
-"""So long must an API key be that nobody is to guess."""
 
 SLAB_STEP_BYTES: Final = 2 * 2**20
 """Slabs are made of whole huge pages."""
@@ -58,8 +58,14 @@ class Settings(BaseSettings):
     data_dir: Path = Field(
         default=Path("wavetrim-data"), description="Folder of the database and the matrices."
     )
+    api_key_file: Path | None = Field(
+        default=None,
+        description="File whose only line is the API key, in place of WAVETRIM_API_KEY: the "
+        "environment of a process can be read by others of its user.",
+    )
     api_key: SecretStr | None = Field(
         default=None,
+        validate_default=True,
         description="Bearer token asked for on every /v1 and /v2 call, of at least 16 printable "
         "characters; it, or an issuer of tokens, is needed to listen on anything but loopback.",
     )
@@ -110,6 +116,11 @@ class Settings(BaseSettings):
     database_url: str | None = Field(
         default=None,
         description="SQLAlchemy URL of the database; without it, SQLite in the data folder.",
+    )
+    database_wait_seconds: float = Field(
+        default=30.0,
+        ge=0,
+        description="How long a start waits for a PostgreSQL server that does not answer.",
     )
     max_matrix_bytes: ByteSize = Field(
         default=ByteSize(64 * GIB),
@@ -224,6 +235,16 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="The least severe messages that are logged."
     )
+    log_format: LogFormat = Field(
+        default="text",
+        description="How a line of the log is written: as `text`, or as a `json` object.",
+    )
+    traces: Literal["off", "otlp"] = Field(
+        default="off",
+        description="`otlp` sends a span of each request and of each phase of its product by "
+        "OpenTelemetry, whose own variables say where to. Needs `wavetrim[otel]`.",
+    )
+    access_log: bool = Field(default=False, description="Whether every request is logged, too.")
 
     @field_validator(
         "data_dir", "kernel_cache_dir", "profile_dir", "unix_socket", "tls_certificate", "tls_key"
@@ -232,16 +253,24 @@ class Settings(BaseSettings):
     def _make_absolute(cls, path: Path | None) -> Path | None:
         return None if path is None else path.expanduser().absolute()
 
+    @field_validator("api_key_file")
+    @classmethod
+    def _check_key_file(cls, path: Path | None) -> Path | None:
+        if path is not None:
+            path = path.expanduser().absolute()
+            check_key(read_key_file(path))
+        return path
+
     @field_validator("api_key")
     @classmethod
-    def _check_key(cls, key: SecretStr | None) -> SecretStr | None:
+    def _find_key(cls, key: SecretStr | None, known: ValidationInfo) -> SecretStr | None:
+        path = known.data.get("api_key_file")
+        if path is not None and key is not None:
+            raise ValueError("it is set, and so is WAVETRIM_API_KEY_FILE; one must be left out")
+        if path is not None:
+            key = SecretStr(read_key_file(path))
         if key is not None:
-            text = key.get_secret_value()
-            if len(text) < LEAST_KEY_CHARACTERS or not text.isprintable() or text != text.strip():
-                raise ValueError(
-                    f"it has {len(text)} characters; it must have at least {LEAST_KEY_CHARACTERS}, "
-                    "all of them printable, and no space at its ends"
-                )
+            check_key(key.get_secret_value())
         return key
 
     @property

@@ -44,10 +44,18 @@ class RunningServer:
     Args:
         data_dir: Its data folder; may hold what an earlier server has left.
         prefix: A command that runs it, in surroundings of its own.
+        until_live: Whether it is waited for at once.
         settings: More settings, by their names.
     """
 
-    def __init__(self, data_dir: Path, *, prefix: Sequence[str] = (), **settings: Any) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        prefix: Sequence[str] = (),
+        until_live: bool = True,
+        **settings: Any,
+    ) -> None:
         self.data_dir = data_dir
         self.prefix = prefix
         self.settings = settings
@@ -56,7 +64,8 @@ class RunningServer:
         self.log = data_dir.with_suffix(".log")
         self.process = self._launch()
         self.client = self._open_client()
-        self.wait_live()
+        if until_live:
+            self.wait_live()
 
     def __enter__(self) -> Self:
         try:
@@ -115,6 +124,10 @@ class RunningServer:
                 answer = repr(error)
             time.sleep(0.05)
         raise AssertionError(f"{path} answered {answer}; the log:\n{self.read_log()[-4000:]}")
+
+    def wait_logged(self, words: str) -> None:
+        """Waits until words are in the log."""
+        wait_until(lambda: words in self.read_log())
 
     def read_log(self) -> str:
         """What the service has logged so far."""

@@ -22,6 +22,7 @@ from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
 from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
 from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.engine.readings import GpuReadings
 from wavetrim.scheduler.engine.run import describe_failure, run_request
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.watchdog import Watchdog
@@ -150,7 +151,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cpu_threads=executor.pool.threads,
             measure_cpu=lambda: measure_cpu_briefly(executor.pool),
         )
-        service = Conversation(work, control)
+        readings = GpuReadings(executor.devices)
+        readings.start()
+        service = Conversation(work, control, readings.describe)
         Worker(service, executor, profiles, slabs, explores=options.explore).serve()
         slabs.close()
         profiles.save_runs()

@@ -29,14 +29,18 @@ class Conversation:
     Args:
         work: The work socket.
         control: The control socket.
+        describe: What a pong tells besides.
 
     Attributes:
         stopping: Whether the service has said shutdown.
     """
 
-    def __init__(self, work: Channel, control: Channel) -> None:
+    def __init__(
+        self, work: Channel, control: Channel, describe: Callable[[], Message] = dict
+    ) -> None:
         self._work = work
         self._control = control
+        self._describe = describe
         self._cancelled: set[str] = set()
         self.stopping = False
 
@@ -75,7 +79,7 @@ class Conversation:
             try:
                 message, _ = self._control.receive()
                 if message["type"] == "ping":
-                    self._control.send({"type": "pong"})
+                    self._control.send({"type": "pong", **self._describe()})
                 elif message["type"] == "cancel":
                     self._cancelled.add(message["job"])
                 elif message["type"] == "shutdown":

@@ -4,8 +4,9 @@ The thread that computes reads the work socket, in order. The service sends `sla
 descriptor), `drop`, `run` and `shutdown` there. The engine sends `ready`, `locked`, `dropped`,
 `planned`, `progress`, `rows` (rows of the result that will not be written again), `again` (they
 will, because the product did not pass its check), and for each run one of `succeeded`, `failed` and
-`cancelled`. The control socket is read while a product runs: `ping`, which is answered by `pong`,
-and `cancel`. Messages contain no matrices: both sides map the same memory.
+`cancelled`. The control socket is read while a product runs: `ping`, which is answered by `pong`
+(with the latest readings of the GPUs), and `cancel`. Messages contain no matrices: both sides map
+the same memory.
 """
 
 from collections.abc import Mapping

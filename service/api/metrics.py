@@ -1,5 +1,6 @@
 """Metrics for Prometheus: counts and seconds, no names, ids or contents. Open by default."""
 
+import logging
 from dataclasses import asdict
 
 from fastapi import APIRouter, Response
@@ -9,12 +10,21 @@ from wavetrim.service.api.parts import (
     ArenaPart,
     EnginePart,
     FleetPart,
+    InFlightPart,
     JobsPart,
     LanePart,
     MatricesPart,
     MetricsPart,
+    SettingsPart,
 )
+from wavetrim.service.api.problems import DATABASE_AWAY
+from wavetrim.service.gauges import Gauges
 from wavetrim.service.jobs.job import JobState
+from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.storage.free_space import count_usable_bytes
+from wavetrim.service.storage.matrices import MatrixStore
+
+logger = logging.getLogger(__name__)
 
 router = APIRouter(prefix="/metrics", tags=["health"])
 
@@ -33,22 +43,48 @@ def show_metrics(
     lane: LanePart,
     engine: EnginePart,
     fleet: FleetPart,
+    in_flight: InFlightPart,
+    settings: SettingsPart,
 ) -> Response:
-    """Show all counters in Prometheus's text format."""
-    counts = jobs.count_by_state()
-    for state in JobState:
-        metrics.jobs_by_state.labels(state.value).set(counts.get(state, 0))
-    metrics.queue_depth.set(counts.get(JobState.QUEUED, 0))
-    metrics.stored_bytes.set(matrices.count_stored_bytes())
-    metrics.products.labels("waiting").set(lane.waiting)
-    metrics.products.labels("running").set(lane.running)
+    """Show all counters in Prometheus's text format, whether or not the database answers."""
+    gauges = metrics.gauges
+    _count_rows(gauges, jobs, matrices)
+    gauges.products.labels("waiting").set(lane.waiting)
+    gauges.products.labels("running").set(lane.running)
     if arena is not None:
         for name, value in asdict(arena.describe()).items():
-            metrics.arena.labels(name).set(value)
-    metrics.nodes.set(len(fleet.nodes))
-    metrics.lost_files.set(matrices.count_lost_files())
-    for correction in engine.profiles.list_corrections():
-        name = correction.run_class.device
-        metrics.correction_factor.labels(name).set(correction.factor)
-        metrics.correction_runs.labels(name).set(correction.runs)
+            gauges.arena.labels(name).set(value)
+    gauges.bytes_in_flight.set(in_flight.total)
+    gauges.limits.labels("stored_bytes").set(settings.max_storage_bytes)
+    gauges.limits.labels("queued_jobs").set(settings.max_queued_jobs)
+    gauges.nodes.set(len(fleet.nodes))
+    gauges.engine_ready.set(engine.ready)
+    gauges.degraded.set(engine.degraded is not None)
+    gauges.show_gpus(engine.devices, engine.readings)
+    gauges.show_corrections(engine.profiles.list_corrections())
+    _look_at_disk(gauges, matrices, settings)
     return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
+
+
+def _count_rows(gauges: Gauges, jobs: JobStore, matrices: MatrixStore) -> None:
+    """Set what only the database knows; without it, the numbers stay and it is told."""
+    try:
+        counts = jobs.count_by_state()
+        gauges.stored_bytes.set(matrices.count_stored_bytes())
+    except DATABASE_AWAY as error:
+        logger.warning("the database does not answer: %s", type(error).__name__)
+        gauges.database_up.set(0)
+        return
+    for state in JobState:
+        gauges.jobs_by_state.labels(state.value).set(counts.get(state, 0))
+    gauges.queue_depth.set(counts.get(JobState.QUEUED, 0))
+    gauges.database_up.set(1)
+
+
+def _look_at_disk(gauges: Gauges, matrices: MatrixStore, settings: SettingsPart) -> None:
+    gauges.lost_files.set(matrices.count_lost_files())
+    try:
+        free_bytes = count_usable_bytes(settings.matrix_dir, int(settings.reserve_bytes))
+    except OSError:
+        return  # the folder is away; readiness says so
+    gauges.free_bytes.set(free_bytes)

@@ -1,24 +1,23 @@
-"""What surrounds every request: an id, a line in the log, a count, and the last word on errors."""
+"""What surrounds every request: its ids, a line in the log, a count, the last word on errors."""
 
 import logging
-import re
-import secrets
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wavetrim.service.api.problems import answer_incident
-from wavetrim.service.logs import request_id
+from wavetrim.service.logs import FIELDS, request_id, take_request_id
 from wavetrim.service.metrics import Metrics
+from wavetrim.service.trace import read_trace_parent, trace_parent
 
 logger = logging.getLogger(__name__)
 
-_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
 _QUIET: Final = ("/healthz", "/metrics", "/v2/health/")
 _DISCONNECTED: Final = 499
 
@@ -27,23 +26,35 @@ class RequestLog:
     """ASGI middleware around the whole application.
 
     A request's X-Request-Id is kept when it is a plain one, and made otherwise; the answer has it
-    too. An error that nobody expected is logged under an incident id, and the caller is told this
-    id and nothing else. A client that leaves is none: what is sent to it from then on is lost.
+    too. The trace of a `traceparent` is taken over. An error that nobody expected is logged under
+    an incident id, and the caller is told this id and nothing else. A client that leaves is none:
+    what is sent to it from then on is lost.
+
+    Args:
+        app: Answers.
+        metrics: Counts requests.
+        find_parent: The `traceparent` of what is done for a request, by the header that it has.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        find_parent: Callable[[str | None], str | None] = read_trace_parent,
+    ) -> None:
         self._app = app
         self._metrics = metrics
+        self._find_parent = find_parent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one connection event."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sent = Headers(scope=scope).get("x-request-id", "")
-        identity = sent if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(16)
-        token = request_id.set(identity)
         began = time.perf_counter()
+        sent, parent = _find_ids(scope)
+        identity = take_request_id(sent)
+        tokens = request_id.set(identity), trace_parent.set(self._find_parent(parent))
         status = 0
 
         async def send_with_id(message: Message) -> None:
@@ -63,16 +74,41 @@ class RequestLog:
         except Exception:
             incident = uuid.uuid4().hex
             logger.exception("incident %s", incident)
+            self._metrics.incidents.inc()
             if status:
                 raise  # the answer has begun: the server breaks the connection off
             with suppress(ClientDisconnect):
                 await answer_incident(incident)(scope, receive, send_with_id)
         finally:
             self._record(scope, status or _DISCONNECTED, time.perf_counter() - began)
-            request_id.reset(token)
+            request_id.reset(tokens[0])
+            trace_parent.reset(tokens[1])
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")
-        self._metrics.record_request(scope["method"], route, status)
-        level = logging.DEBUG if scope["path"].startswith(_QUIET) else logging.INFO
-        logger.log(level, "%s %r %d %.1f ms", scope["method"], scope["path"], status, seconds * 1e3)
+        method, path = scope["method"], scope["path"]
+        self._metrics.record_request(method, route, status, seconds)
+        level = logging.DEBUG if path.startswith(_QUIET) else logging.INFO
+        if not logger.isEnabledFor(level):
+            return
+        client = scope.get("client") or ("unix", None)
+        fields = {
+            "client": client[0],
+            "method": method,
+            "path": path,
+            "route": route,
+            "status": status,
+            "seconds": round(seconds, 6),
+        }
+        shown = ascii(client[0])[1:-1]  # a proxy's header may have named it
+        words = "%s %r %d %.1f ms for %s"
+        logger.log(level, words, method, path, status, seconds * 1e3, shown, extra={FIELDS: fields})
+
+
+def _find_ids(scope: Scope) -> tuple[str | None, str | None]:
+    """A request's X-Request-Id and traceparent, in one look at its headers."""
+    found: dict[bytes, str] = {}
+    for name, value in scope["headers"]:
+        if name in (b"x-request-id", b"traceparent"):
+            found.setdefault(name, value.decode("latin-1"))
+    return found.get(b"x-request-id"), found.get(b"traceparent")

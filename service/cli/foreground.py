@@ -95,6 +95,8 @@ class ForegroundServer(uvicorn.Server):
         if self._signals == 1 and self.started and self._loop is not None:
             self._loop.call_soon_threadsafe(self._begin_drain)
         else:
+            if not self.started and self._loop is not None:
+                self._loop.call_soon_threadsafe(self._app.state.given_up.set)
             self.should_exit = True
             self.force_exit = self._signals > 2
 

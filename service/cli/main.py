@@ -28,6 +28,7 @@ from typer.core import TyperGroup
 
 from wavetrim.service.cli.commands import (
     adopt,
+    backup,
     calibrate,
     cancel,
     demo,
@@ -95,7 +96,7 @@ _COMMANDS: Final = (
     *(serve, plan, multiply),
     *(submit, status, fetch, cancel),
     *(upload, download, matrices, rm),
-    *(calibrate, probe, devices, demo, adopt, node),
+    *(calibrate, probe, devices, demo, backup, adopt, node),
 )
 
 for _module in _COMMANDS:

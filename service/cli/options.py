@@ -1,9 +1,13 @@
 """Options that several commands share."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.key_file import read_key_file
 
 
 def name_file(metavar: str, words: str) -> Any:
@@ -116,12 +120,26 @@ Url = Annotated[
         rich_help_panel="Service",
     ),
 ]
+
+
+def _find_key(key: str | None) -> str | None:
+    """The key that was given, else the one in the file that the environment names."""
+    path = os.environ.get("WAVETRIM_API_KEY_FILE")
+    if key is not None or not path:
+        return key
+    try:
+        return read_key_file(Path(path))
+    except ValueError as error:
+        raise CommandFailed(f"WAVETRIM_API_KEY_FILE: {error}", ExitCode.REFUSED) from error
+
+
 ApiKey = Annotated[
     str | None,
     typer.Option(
         envvar="WAVETRIM_API_KEY",
-        help="Bearer token, where the service asks for one.",
+        help="Bearer token, where the service asks for one; WAVETRIM_API_KEY_FILE names its file.",
         show_default=False,
+        callback=_find_key,
         rich_help_panel="Service",
     ),
 ]

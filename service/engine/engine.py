@@ -1,7 +1,7 @@
 """The engine of this machine as the service sees it: its devices, and what plans are made from."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from wavetrim.cpu.threads import usable_cores
@@ -28,6 +28,7 @@ class Engine(Supervisor):
     Attributes:
         id: Its name among the engines.
         profiles: What products are planned with; before the first start, this machine's CPU.
+        readings: Memory, clocks, temperature and power of its GPUs, as it has told last.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Engine(Supervisor):
             devices=(),
             cpu_threads=settings.cpu_threads or usable_cores(),
         )
+        self.readings: Sequence[Event] = ()
         self._without_devices = False
         # Those that were asked for by index; later the most that an engine has had.
         named = (settings.devices or "").split(",")
@@ -95,6 +97,14 @@ class Engine(Supervisor):
             measure_cpu=lambda: profile.cpu,
         )
         logger.info("plans are made for %s", profile.device)
+
+    def take_other(self, message: Event) -> None:
+        """Keep the readings that it tells."""
+        self.readings = message.get("gpus", ())
+
+    def forget(self) -> None:
+        """The process is gone: nobody reads the GPUs."""
+        self.readings = ()
 
 
 def list_arguments(settings: Settings, *, use_devices: bool = True) -> list[str]:

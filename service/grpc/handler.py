@@ -19,8 +19,9 @@ from wavetrim.service.api.wire.bodies import Bodies
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge, UploadStalled
 from wavetrim.service.grpc.calls import Call, Calls
 from wavetrim.service.grpc.messages import SERVICE, find_message, parse_message
-from wavetrim.service.logs import request_id
+from wavetrim.service.logs import FIELDS, request_id, take_request_id
 from wavetrim.service.tenants.tenant import Tenant
+from wavetrim.service.trace import read_trace_parent, trace_parent
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def _answer(self, name: str, method: _Method, headers: Headers) -> Any:
         async def answer(messages: AsyncIterator[bytes], context: Any) -> bytes:
-            async with self._refusing(name, context):
+            async with self._refusing(name, context, headers):
                 tenant = await authenticate(headers, self._state, method.scope)
                 content = await self._read_one(messages)
                 if len(content) > MOST_BYTES:
@@ -139,7 +140,7 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def _infer(self, headers: Headers) -> Any:
         async def infer(messages: AsyncIterator[bytes], context: Any) -> bytes:
-            async with self._refusing("ModelInfer", context):
+            async with self._refusing("ModelInfer", context, headers):
                 tenant = await authenticate(headers, self._state, "compute")
                 self._state.inference.check_admission()
                 async with self._bodies.place_for(None):
@@ -151,7 +152,7 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def _infer_stream(self, headers: Headers) -> Any:
         async def infer(messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-            async with self._refusing("ModelStreamInfer", context):
+            async with self._refusing("ModelStreamInfer", context, headers):
                 tenant = await authenticate(headers, self._state, "compute")
                 async for content in messages:
                     yield _write(await self._compute_in_stream(content, tenant))
@@ -197,9 +198,10 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
         raise BodyLengthWrong("messages", 0, "1")
 
     @asynccontextmanager
-    async def _refusing(self, name: str, context: Any) -> AsyncIterator[None]:
+    async def _refusing(self, name: str, context: Any, headers: Headers) -> AsyncIterator[None]:
         """Ends the call of a block that raises, and counts it."""
-        token = request_id.set(secrets.token_hex(16))
+        token = request_id.set(take_request_id(headers.get("x-request-id")))
+        trace_parent.set(read_trace_parent(headers.get("traceparent")))  # the call's own context
         began, status = time.perf_counter(), _LEFT
         try:
             yield
@@ -212,12 +214,19 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
         except Exception:
             incident, status = secrets.token_hex(16), _INTERNAL
             logger.exception("incident %s", incident)
+            self._state.metrics.incidents.inc()
             detail = f"an unexpected error, logged as incident {incident}"
             await context.abort(grpc.StatusCode.INTERNAL, detail)
         finally:
-            self._state.metrics.record_request("GRPC", f"/{SERVICE}/{name}", status)
             seconds = time.perf_counter() - began
-            logger.info("GRPC %s %d %.1f ms", name, status, seconds * 1e3)
+            self._state.metrics.record_request("GRPC", f"/{SERVICE}/{name}", status, seconds)
+            client = context.peer()
+            fields = {
+                "client": client, "method": "GRPC", "route": name, "status": status,
+                "seconds": round(seconds, 6),
+            }  # fmt: skip
+            words = "GRPC %s %d %.1f ms for %s"
+            logger.info(words, name, status, seconds * 1e3, client, extra={FIELDS: fields})
             with suppress(ValueError):  # a stream that is left ends in another context
                 request_id.reset(token)
 

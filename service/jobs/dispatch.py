@@ -9,7 +9,7 @@ a job is woken by its end.
 import asyncio
 import logging
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -31,6 +31,10 @@ from wavetrim.service.storage.kept import KeptMatrices
 from wavetrim.service.storage.matrices import MatrixStore
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 from wavetrim.service.threads import run_to_end
+from wavetrim.service.trace import trace_parent
+
+if TYPE_CHECKING:
+    from wavetrim.service.traces import Traces
 
 logger = logging.getLogger(__name__)
 
@@ -55,12 +59,14 @@ class Dispatcher:
         kept: KeptMatrices,
         settings: Settings,
         metrics: Metrics,
+        traces: "Traces | None" = None,
     ) -> None:
         self._jobs = jobs
         self._matrices = matrices
         self._engine = engine
         self._settings = settings
         self._metrics = metrics
+        self._traces = traces
         self._lane = lane
         self._products = products
         self._kept = kept
@@ -238,6 +244,7 @@ class Dispatcher:
             priority=request.priority,
             idempotency_key=idempotency_key,
             owner=tenant.name,
+            trace=trace_parent.get(),
             max_queued=self._settings.max_queued_jobs,
             retry_after_seconds=min(60, math.ceil(self._last_job_seconds)),
         )
@@ -299,6 +306,7 @@ class Dispatcher:
         self._runs[job.id] = run, task
 
     async def _run_job(self, job: Job, run: JobRun) -> None:
+        trace_parent.set(job.trace)  # for this task, which is the job's alone
         ended: Job | None = None
         try:
             ended = await run.run()
@@ -334,8 +342,12 @@ class Dispatcher:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     def _record(self, job: Job) -> None:
+        if self._traces is not None:
+            self._traces.show_job(job)
         if job.started_at is not None and job.finished_at is not None:
             self._last_job_seconds = max(1.0, job.finished_at - job.started_at)
+        if job.started_at is not None:
+            self._metrics.record_job_wait(max(0.0, job.started_at - job.created_at))
         if job.state is JobState.SUCCEEDED and job.timings is not None:
             predicted = (job.plan or {}).get("predicted", {}).get("total_seconds")
             self._metrics.record_success(job.timings, predicted)

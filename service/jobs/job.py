@@ -53,6 +53,7 @@ class Job:
         started_at: Start of the first try, in the same unit.
         finished_at: End of the last try, in the same unit.
         owner: Name of the tenant whose job it is, and its product.
+        trace: The W3C `traceparent` of the request that asked for it.
     """
 
     sequence: int
@@ -76,6 +77,7 @@ class Job:
     started_at: float | None
     finished_at: float | None
     owner: str
+    trace: str | None
 
     def begin_try(self, now: float) -> "Job":
         """The job as its next try begins."""

@@ -53,6 +53,7 @@ class Lane:
 
     Attributes:
         waiting: How many products wait.
+        on_answer: Called with a product that an engine has answered, once who waits was told.
     """
 
     def __init__(self, fleet: Fleet) -> None:
@@ -65,6 +66,7 @@ class Lane:
         self._loads: dict[str, Load] = {self._here.id: Load()}
         self._estimating: set[asyncio.Task[None]] = set()
         self.waiting = 0
+        self.on_answer: Callable[[Turn, Event], None] | None = None
 
     @property
     def running(self) -> int:
@@ -246,6 +248,8 @@ class Lane:
         del self._running[turn.request.job]
         settle(turn.final, event)
         self.advance()
+        if self.on_answer is not None:
+            asyncio.get_running_loop().call_soon(self.on_answer, turn, event)
 
     def _give_up(self, turn: Turn) -> None:
         self.waiting -= 1

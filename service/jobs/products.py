@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import ClientDisconnect
 
@@ -19,6 +19,9 @@ from wavetrim.service.jobs.turn import Turn
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.room import Room
+
+if TYPE_CHECKING:
+    from wavetrim.service.traces import Traces
 
 logger = logging.getLogger(__name__)
 
@@ -37,13 +40,23 @@ class Products:
         engine: Computes them.
         settings: How often and how long they are tried, and how many may wait.
         metrics: Counts them.
+        traces: Makes their spans; None without.
     """
 
-    def __init__(self, lane: Lane, engine: Engine, settings: Settings, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        lane: Lane,
+        engine: Engine,
+        settings: Settings,
+        metrics: Metrics,
+        *,
+        traces: "Traces | None" = None,
+    ) -> None:
         self._lane = lane
         self._engine = engine
         self._settings = settings
         self._metrics = metrics
+        self._traces = traces
         self._watches: set[_Watch] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._draining = False
@@ -89,7 +102,7 @@ class Products:
             event = await self._try(trial, rooms, since, await_leaving)
             if event["type"] == "succeeded":
                 # Counted once the answer, which the caller waits for, is on its way.
-                asyncio.get_running_loop().call_soon(self._record, event)
+                asyncio.get_running_loop().call_soon(self._record, event, time.time())
                 return event
             if not event["retryable"]:
                 break
@@ -97,9 +110,11 @@ class Products:
         self._metrics.record_end("failed")
         raise JobFailed(event["kind"], event["message"])
 
-    def _record(self, event: Mapping[str, Any]) -> None:
+    def _record(self, event: Mapping[str, Any], ended_at: float) -> None:
         predicted = event["plan"]["predicted"]["total_seconds"]
         self._metrics.record_success(event["timings"], predicted)
+        if self._traces is not None:
+            self._traces.show_product(event, ended_at)
 
     def begin_drain(self) -> None:
         """Take no new products; those that wait are given up, those with the engine go on."""

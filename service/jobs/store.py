@@ -61,6 +61,7 @@ class JobStore:
         priority: int = 0,
         idempotency_key: str | None = None,
         owner: str = "",
+        trace: str | None = None,
         max_queued: int,
         retry_after_seconds: int = 1,
     ) -> tuple[Job, bool]:
@@ -71,6 +72,7 @@ class JobStore:
             priority: The higher one runs first.
             idempotency_key: Makes a repeated call of the owner's return the first job.
             owner: Name of the tenant whose it is.
+            trace: The `traceparent` of the request.
             max_queued: The most jobs that may wait.
             retry_after_seconds: What to tell a caller who finds the queue full.
 
@@ -94,6 +96,7 @@ class JobStore:
             "idempotency_key": idempotency_key and scope_key(owner, idempotency_key),
             "created_at": wall_clock.stamp(),
             "owner": owner or None,
+            "trace": trace,
         }
         with self._database.begin() as connection:
             lock_adding(connection)

@@ -58,6 +58,12 @@ class Turn:
         self.restart_engines: Callable[[str], Awaitable[None]] = _end_nothing
 
     @property
+    def size(self) -> float:
+        """The cube root of M·N·K: the side of a cube with as many products."""
+        out = self.request.out
+        return float((out.rows * out.columns * self.request.a.columns) ** (1 / 3))
+
+    @property
     def rows(self) -> range:
         """All rows of the product."""
         return range(self.request.out.rows)

@@ -20,9 +20,11 @@ and all that is published and removed; `free_space` keeps a reserve for the data
 counts against quotas.
 
 The database: `database` (two kinds of transaction, and one whose commit does not wait for the
-disk), `tables`, `schema`, `api_keys`, `write_record`. `sqlite_file` makes sure that SQLite's files
-are the ones that are open, by one connection that keeps the log alive. The folder: `data_folder`
-claims it, for one service and its user alone (umask 077). It shares an id with its database
-(`identity`). A start (`sweep`, `temporary`) removes only what is proved to be unfinished; a whole
-file that the database does not know goes to lost/ (`lost`), and `adoption` takes it in again.
+disk; `patience` waits for a server), `tables`, `schema` and its `migrations/`, `api_keys`,
+`write_record`. `sqlite_copy` copies it while it is written to. `sqlite_file` makes sure that
+SQLite's files are the ones that are open, by one connection that keeps the log alive. The folder:
+`data_folder` claims it, for one service and its user alone (umask 077). It shares an id with its
+database (`identity`). A start (`sweep`, `temporary`) removes only what is proved to be unfinished;
+a whole file that the database does not know goes to lost/ (`lost`), and `adoption` takes it in
+again. `backup` copies all of it.
 """

@@ -11,9 +11,13 @@ Two kinds of transaction, so that "look, then write" never loses an update:
 it, and with it nothing that was committed before. The end of the process does not.
 """
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 from sqlite3 import DatabaseError as SqliteError
@@ -22,12 +26,16 @@ from typing import Any, Final
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import OperationalError as PostgresAway
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from wavetrim.service.errors import DatabaseRefused, SettingRefused
-from wavetrim.service.storage.schema import prepare_tables
+from wavetrim.service.errors import DatabaseAway, DatabaseRefused, SettingRefused
+from wavetrim.service.storage.schema import REVISIONS, SchemaRefused, prepare_tables
+from wavetrim.service.storage.sqlite_copy import copy_sqlite
 from wavetrim.service.storage.sqlite_file import SqliteFile
 from wavetrim.service.storage.tables import jobs
+
+logger = logging.getLogger(__name__)
 
 BUSY_TIMEOUT_SECONDS: Final = 10
 """How long a writer waits for another one, or for the server, before the caller gets a 503."""
@@ -41,7 +49,9 @@ _SYNC: Final = "synchronous"
 
 
 def open_database(url: str) -> Engine:
-    """Connects to a database and creates the tables that are missing.
+    """Connects to a database and makes its tables, or upgrades them.
+
+    Before an upgrade SQLite's file is copied beside itself.
 
     Args:
         url: `sqlite:///path/to/file.db` or `postgresql://user@host/name`.
@@ -51,7 +61,34 @@ def open_database(url: str) -> Engine:
 
     Raises:
         SettingRefused: The URL names another kind of database, or no file.
-        DatabaseRefused: It cannot be reached, is locked, or is damaged.
+        DatabaseAway: Its server cannot be reached now.
+        DatabaseRefused: It is locked, damaged, of a newer version, or none of wavetrim's.
+    """
+    parsed = read_url(url)
+    file = None
+    if parsed.get_backend_name() == "sqlite":
+        database, file = _open_sqlite(parsed)
+    else:
+        database = open_postgres(parsed)
+    try:
+        if file is not None:
+            _check_pages(database)
+        prepare_tables(database, keep_copy=partial(_keep_copy, file))
+        if file is not None:
+            file.keep()
+    except (DBAPIError, PoolTimeout, SqliteError, SchemaRefused, OSError) as error:
+        database.dispose()
+        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        refused = DatabaseAway if _is_away(error) else DatabaseRefused
+        raise refused(parsed.render_as_string(hide_password=True), reason) from error
+    return database
+
+
+def read_url(url: str) -> URL:
+    """The parts of a database's URL.
+
+    Raises:
+        SettingRefused: It names another kind of database, or none.
     """
     try:
         parsed = make_url(url)
@@ -60,24 +97,29 @@ def open_database(url: str) -> Engine:
         shown = url.rpartition("@")[2]
         raise SettingRefused("database_url", shown, "a SQLAlchemy URL") from error
     backend = parsed.get_backend_name()
-    file = None
-    if backend == "sqlite":
-        database, file = _open_sqlite(parsed)
-    elif backend == "postgresql":
-        database = _open_postgres(parsed)
-    else:
+    if backend not in ("sqlite", "postgresql"):
         raise SettingRefused("database_url", backend, "sqlite:///FILE or postgresql://…")
-    try:
-        if file is not None:
-            _check_pages(database)
-        prepare_tables(database)
-        if file is not None:
-            file.keep()
-    except (DBAPIError, PoolTimeout, SqliteError) as error:
-        database.dispose()
-        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-        raise DatabaseRefused(parsed.render_as_string(hide_password=True), reason) from error
-    return database
+    return parsed
+
+
+def _keep_copy(file: SqliteFile | None) -> None:
+    """Copy SQLite's file as it is before an upgrade; a server's databases are its operator's."""
+    if file is not None:
+        day = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        name = f"{file.path.stem}-before-{REVISIONS[-1]}-{day}{file.path.suffix}"
+        copy_sqlite(file.path, file.path.with_name(name))
+        logger.info("the database as it was before the upgrade is kept: %s", name)
+
+
+def _is_away(error: Exception) -> bool:
+    """Whether PostgreSQL's server did not answer: it may soon. A refusal would stay one."""
+    if not isinstance(error, DBAPIError) or not type(error.orig).__module__.startswith("psycopg"):
+        return False
+    text = str(error.orig)
+    passing = ("starting up", "shutting down", "recovery", "too many")
+    return isinstance(error, PostgresAway) and (
+        "FATAL:" not in text or any(words in text for words in passing)
+    )
 
 
 def write_back(database: Engine) -> None:
@@ -193,7 +235,15 @@ def _check_pages(database: Engine) -> None:
                 raise SqliteError(f"it is damaged: {found}")
 
 
-def _open_postgres(url: URL) -> Engine:
+def open_postgres(url: URL) -> Engine:
+    """Connects to a database of a PostgreSQL server; its tables are left as they are.
+
+    Raises:
+        SettingRefused: The library that speaks with it is not installed.
+    """
+    if find_spec("psycopg") is None:
+        limit = "SQLite's, as psycopg is not installed (pip install 'wavetrim[postgres]')"
+        raise SettingRefused("database_url", "postgresql", limit)
     database = create_engine(
         url.set(drivername="postgresql+psycopg"),
         pool_pre_ping=True,

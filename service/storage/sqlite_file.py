@@ -27,10 +27,13 @@ class SqliteFile:
 
     Args:
         path: The database's own file.
+
+    Attributes:
+        path: The same.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._known: dict[Path, Identity] = {}
         self._keeper: sqlite3.Connection | None = None
         self._written_back = False
@@ -39,9 +42,9 @@ class SqliteFile:
     def keep(self) -> None:
         """Keep the files open from now on, as a whole: SQLite's last connection removes the log."""
         # It is used by whichever thread finds a change first, under the lock.
-        self._keeper = sqlite3.connect(self._path, check_same_thread=False)
+        self._keeper = sqlite3.connect(self.path, check_same_thread=False)
         self._keeper.execute("SELECT name FROM sqlite_master").fetchall()
-        paths = (Path(f"{self._path}{suffix}") for suffix in _SUFFIXES)
+        paths = (Path(f"{self.path}{suffix}") for suffix in _SUFFIXES)
         found = {path: _identify(path) for path in paths}
         self._known = {path: one for path, one in found.items() if one is not None}
 

@@ -1,8 +1,11 @@
 """The database's tables. Times are UTC seconds since the epoch; ids are opaque strings.
 
-Columns that came later are nullable: `schema.prepare_tables` adds them to a database that an
-earlier version has made, and NULL means what that version did.
+Who changes them adds a file to `migrations/versions/` that does the same to a database that is
+there, and its number to `schema.REVISIONS`. Columns that came later are nullable: NULL means what
+the version before did.
 """
+
+from typing import Final
 
 from sqlalchemy import (
     JSON,
@@ -22,12 +25,17 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
+VERSION_TABLE: Final = "schema_version"
+"""The table that says which version the others are of; Alembic writes its one row."""
+
 
 def _index_owned(name: str, *columns: str) -> Index:
     """An index of what tenants with names own: a service with one tenant pays nothing for it."""
     named = text("owner IS NOT NULL")
     return Index(name, "owner", *columns, sqlite_where=named, postgresql_where=named)
 
+
+schema_version = Table(VERSION_TABLE, metadata, Column("version_num", String(32), primary_key=True))
 
 identity = Table(
     "identity",
@@ -103,6 +111,7 @@ jobs = Table(
     Column("started_at", Float, nullable=True),
     Column("finished_at", Float, nullable=True),
     Column("owner", String(320), nullable=True),  # as a matrix's
+    Column("trace", String(55), nullable=True),  # W3C traceparent of its request
     UniqueConstraint("idempotency_key", name="jobs_idempotency_key"),
     Index("jobs_queue", "state", "priority", "sequence"),
     _index_owned("jobs_owner", "sequence"),

@@ -17,6 +17,11 @@ class BytesInFlight:
         """The bytes of an owner's requests."""
         return self._held.get(owner, 0)
 
+    @property
+    def total(self) -> int:
+        """The bytes of everybody's requests."""
+        return sum(self._held.copy().values())
+
     def take(self, tenant: Tenant, size_bytes: int) -> Callable[[], None]:
         """Count bytes that a request is about to take; returns what is to be called when it ends.
 

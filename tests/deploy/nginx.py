@@ -16,23 +16,32 @@ from tests.server import ROOT, find_free_port
 COMMAND: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 """nginx, where it is installed."""
 
+CERTIFICATE: Final = "ssl_certificate /etc/nginx/wavetrim.pem;"
+KEY: Final = "ssl_certificate_key /etc/nginx/wavetrim.key;"
 _TEMPORARY: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 @contextmanager
-def run_nginx(folder: Path, upstream: str, *, buffering: bool) -> Iterator[int]:
+def run_nginx(
+    folder: Path, upstream: str, *, buffering: bool, tls: tuple[Path, Path] | None = None
+) -> Iterator[int]:
     """nginx until the block ends; yields its port.
 
     Args:
         folder: For its files.
         upstream: Where the service is, as nginx names it.
         buffering: Whether it takes a request's body whole before it asks the service.
+        tls: Its certificate and the key; without them it does not encrypt.
     """
     assert COMMAND is not None
     port = find_free_port()
     text = (ROOT / "deploy" / "nginx.conf").read_text()
+    certificate, key = tls or (None, None)
+    ssl = "" if tls is None else " ssl"
     for shown, used in (
-        ("listen 80;", f"listen 127.0.0.1:{port};"),
+        ("listen 443 ssl;", f"listen 127.0.0.1:{port}{ssl};"),
+        (CERTIFICATE, f"ssl_certificate {certificate};" if tls else ""),
+        (KEY, f"ssl_certificate_key {key};" if tls else ""),
         ("server 127.0.0.1:8000;", f"server {upstream};"),
         ("request_buffering off;", f"request_buffering {'on' if buffering else 'off'};"),
     ):

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import re
 import socket
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.client import HTTPResponse
@@ -16,7 +18,7 @@ from tests.deploy.nginx import COMMAND, run_nginx
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
 from tests.service.api.test_uploads import cut, digest
-from tests.service.wire.wire_server import make_head, read_answer
+from tests.service.wire.wire_server import make_certificate, make_head, read_answer
 
 pytestmark = pytest.mark.skipif(COMMAND is None, reason="nginx is not installed")
 
@@ -192,6 +194,28 @@ def test_connections_to_the_service_are_kept(service: RunningServer, tmp_path: P
             )  # fmt: skip
             assert answer.status_code == 200
         assert len(list_callers(service) - before) == 1
+
+
+def test_tls_ends_at_the_proxy_which_names_the_caller(
+    service: RunningServer, tmp_path: Path
+) -> None:
+    files = make_certificate(tmp_path)
+    upstream = f"127.0.0.1:{service.port}"
+    with run_nginx(tmp_path, upstream, buffering=False, tls=files) as port:
+        trusted = ssl.create_default_context(cafile=str(files[0]))
+        caller = httpx.HTTPTransport(verify=trusted, local_address="127.0.0.2")
+        headers = {**NPY, "Authorization": f"Bearer {KEY}", "X-Request-Id": "from-afar"}
+        forged = {"X-Forwarded-For": "198.51.100.7"}
+        with httpx.Client(
+            base_url=f"https://localhost:{port}", transport=caller, headers=headers, timeout=60
+        ) as client:
+            answer = client.post("/v1/matmul", content=CONTENT + encode_npy(B), headers=forged)
+            assert answer.status_code == 200, answer.text
+            np.testing.assert_allclose(decode_npy(answer.content), A @ B, rtol=1e-12)
+        told = r"\[from-afar\] POST '/v1/matmul' 200 [\d.]+ ms for 127\.0\.0\.2\n"
+        wait_until(lambda: re.search(told, service.read_log()) is not None)
+        with pytest.raises(httpx.ConnectError, match="self-signed certificate"):
+            httpx.get(f"https://localhost:{port}/healthz/live")
 
 
 def list_callers(service: RunningServer) -> set[str]:

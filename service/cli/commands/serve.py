@@ -42,8 +42,9 @@ def serve(
         typer.Option(help="debug, info, warning or error.", show_default="info"),
     ] = None,
     access_log: Annotated[
-        bool, typer.Option("--access-log", help="Log every request, too.")
-    ] = False,
+        bool | None,
+        typer.Option("--access-log", help="Log every request, too.", show_default=False),
+    ] = None,
 ) -> None:
     """Run the service until Ctrl-C or SIGTERM, which lets running jobs finish.
 
@@ -57,11 +58,14 @@ def serve(
     from wavetrim.service.cli.machine import load_settings
     from wavetrim.service.logs import configure_logging
 
-    settings = load_settings(host=host, port=port, data_dir=data_dir, log_level=log_level)
+    settings = load_settings(
+        host=host, port=port, data_dir=data_dir, log_level=log_level, access_log=access_log
+    )
     app = create_app(settings)
     with listen(settings) as listeners:
-        configure_logging(settings.log_level)
+        configure_logging(settings.log_level, settings.log_format)
         keep_freed_memory()
-        if not access_log:
-            logging.getLogger("wavetrim.service.api.request_log").setLevel(logging.WARNING)
+        if not settings.access_log:
+            for name in ("api.request_log", "grpc.handler"):
+                logging.getLogger(f"wavetrim.service.{name}").setLevel(logging.WARNING)
         ForegroundServer(app, listeners, timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS).run()

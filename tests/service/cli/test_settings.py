@@ -2,18 +2,31 @@
 
 import resource
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr, ValidationError
 
 from tests.command import invoke_command
+from tests.server import RunningServer
 from wavetrim.service.app import create_app
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.data_folder import claim_folder
+
+KEY = "the-services-own-secret-key"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A service whose key is in a file."""
+    folder = tmp_path_factory.mktemp("keyed")
+    (folder / "key").write_text(f"{KEY}\n")
+    with RunningServer(folder / "data", api_key_file=folder / "key") as running:
+        yield running
 
 
 def test_every_setting_is_described() -> None:
@@ -94,6 +107,38 @@ def test_an_api_key_that_can_be_guessed_or_typed_wrong_is_refused(tmp_path: Path
         assert words in refused.stderr
     assert key.strip() not in refused.stderr
     assert Settings(api_key=SecretStr("schlüssel-0123456")).api_key is not None
+
+
+def test_an_api_key_is_read_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text("the-services-own-secret-key\n")
+    monkeypatch.setenv("WAVETRIM_API_KEY_FILE", str(path))
+    key = Settings().api_key
+    assert key is not None
+    assert key.get_secret_value() == "the-services-own-secret-key"
+    assert Settings().names_callers
+    with pytest.raises(ValidationError, match="one must be left out"):
+        Settings(api_key=SecretStr("k" * 20))
+    for content, words in ((b"k" * 9, "has 9 characters"), (b"\xff" * 20, "it is no text")):
+        path.write_bytes(content)
+        refused = invoke_command(
+            "serve", "--port", 0, folder=tmp_path, WAVETRIM_API_KEY_FILE=str(path)
+        )
+        assert refused.exit_code == ExitCode.REFUSED
+        assert "api_key_file (WAVETRIM_API_KEY_FILE)" in refused.stderr
+        assert words in refused.stderr
+
+
+def test_commands_find_the_key_in_the_file_too(tmp_path: Path, server: RunningServer) -> None:
+    path = tmp_path / "key"
+    path.write_text(f"{KEY}\n")
+    asked = {"WAVETRIM_URL": server.url}
+    refused = invoke_command("matrices", folder=tmp_path, **asked)
+    assert refused.exit_code != ExitCode.DONE
+    told = invoke_command("matrices", folder=tmp_path, WAVETRIM_API_KEY_FILE=str(path), **asked)
+    assert told.exit_code == ExitCode.DONE, told.output
+    gone = invoke_command("matrices", folder=tmp_path, WAVETRIM_API_KEY_FILE="none", **asked)
+    assert (gone.exit_code, "WAVETRIM_API_KEY_FILE: it is none" in gone.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])

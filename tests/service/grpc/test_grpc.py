@@ -25,6 +25,7 @@ from tritonclient.utils import InferenceServerException, shared_memory
 
 from tests.environment import ROOT
 from tests.matrices import Array, assert_product, make_matrix
+from tests.processes import wait_until
 from tests.server import RunningServer, Start, find_free_port
 from tests.service.tenants.tenants import OWN_KEY
 from tests.service.wire.wire_server import make_certificate
@@ -179,6 +180,17 @@ def test_stacks_larger_messages_and_calls_under_way(client: InferenceServerClien
         answer, error = answers.get(timeout=60)
         assert error is None
         np.testing.assert_array_equal(answer.as_numpy("C"), found)
+
+
+def test_calls_are_logged_and_counted_with_the_ids_that_come(
+    server: RunningServer, client: InferenceServerClient
+) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    ids = {"x-request-id": "over-grpc", "traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+    client.infer("matmul", make_inputs(np.ones((2, 3)), np.ones((3, 2))), headers=ids)
+    wait_until(lambda: f"[over-grpc {trace}] GRPC ModelInfer 200" in server.read_log())
+    label = 'method="GRPC",route="/inference.GRPCInferenceService/ModelInfer"'
+    assert server.read_metric(f"wavetrim_http_request_seconds_count{{{label}}}") > 0
 
 
 def test_a_stream_answers_request_after_request_and_refusals_do_not_end_it(

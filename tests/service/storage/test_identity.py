@@ -13,6 +13,7 @@ from tests.command import run_command
 from tests.postgres import PostgresServer
 from tests.server import RunningServer, Start, encode_npy
 from tests.service.parts import make_parts
+from tests.service.storage.unversioned import forget_version
 from wavetrim.service.errors import DataMismatch
 from wavetrim.service.storage.database import open_database
 from wavetrim.service.storage.identity import pair, read_database_id, read_folder_id
@@ -239,6 +240,7 @@ def test_columns_that_came_later_are_added_to_a_database_in_place(
         for column in ("crc32", "place", "damaged_at"):
             connection.exec_driver_sql(f"ALTER TABLE matrices DROP COLUMN {column}")
         connection.exec_driver_sql("DROP TABLE identity")
+        forget_version(connection)
     url = database.url.render_as_string(hide_password=False).replace("+psycopg", "")
     reopened = open_database(url.replace("+pysqlite", ""))
     with reopened.begin() as connection:

@@ -12,6 +12,7 @@ from tests.limit import allow
 from tests.postgres import running_postgres
 from tests.server import RunningServer
 from tests.service.storage.stored_jobs import FAILED_EVERY, fill_jobs, fill_matrices
+from tests.service.storage.unversioned import forget_version
 from wavetrim.service.jobs.cursor import encode_cursor
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.store import JobStore
@@ -38,6 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with database.begin() as connection:
         for name in ("jobs_state", "jobs_end"):
             connection.execute(text(f"DROP INDEX {name}"))
+        forget_version(connection)
     pair(database, path, path / "matrices")
     fill_matrices(database, path / "matrices", MATRICES, created_at=time.time())
     fill_jobs(database, JOBS, matrix_count=MATRICES, until=time.time())

@@ -1,0 +1,96 @@
+"""What the metrics show of this moment: set when they are read, from the parts themselves."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.scheduler.model.corrections import Correction
+
+_GPU_READINGS: Final = {
+    "memory_used_bytes": "Device memory in use, by whomever.",
+    "clock_mhz": "Clock of the multiprocessors.",
+    "memory_clock_mhz": "Clock of the memory.",
+    "temperature_celsius": "Temperature of the chip.",
+    "power_watts": "Power that it takes.",
+}
+
+
+class Gauges:
+    """The gauges of one service.
+
+    Attributes:
+        jobs_by_state: Jobs in the database by `state`.
+        queue_depth: Jobs that wait.
+        products: Products in the lane, `waiting` or `running`.
+        arena: Sizes and counts of the arena by `what`, leases among them.
+        stored_bytes: Bytes of all matrices.
+        lost_files: Files that the database does not know.
+        free_bytes: What the matrices' file system has left beside the reserve.
+        bytes_in_flight: What requests hold in memory.
+        limits: What the settings allow, by `what`.
+        nodes: Nodes of the cluster.
+        database_up: 1 while the database answers.
+        engine_ready: 1 while the engine takes products.
+        degraded: 1 while the engine lacks a GPU.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def make(name: str, words: str, *labels: str) -> Gauge:
+            return Gauge(name, words, labels, registry=registry)
+
+        self.jobs_by_state = make("wavetrim_jobs", "Jobs in the database.", "state")
+        self.queue_depth = make("wavetrim_queue_depth", "Jobs that wait.")
+        self.products = make("wavetrim_products", "Products in the lane to the engine.", "state")
+        self.arena = make("wavetrim_arena", "The arena: sizes in bytes, and counts.", "what")
+        self.stored_bytes = make("wavetrim_stored_bytes", "Bytes of all stored matrices.")
+        self.lost_files = make(
+            "wavetrim_lost_files", "Matrix files that the database does not know."
+        )
+        self.free_bytes = make(
+            "wavetrim_free_bytes", "What the matrices' file system has left beside the reserve."
+        )
+        self.bytes_in_flight = make(
+            "wavetrim_bytes_in_flight", "Bytes that callers' requests and leases hold in memory."
+        )
+        self.limits = make("wavetrim_limit", "What the settings allow.", "what")
+        self.nodes = make("wavetrim_nodes", "Nodes of the cluster that take products.")
+        self.database_up = make("wavetrim_database_up", "1 while the database answers.")
+        self.engine_ready = make("wavetrim_engine_ready", "1 while the engine takes products.")
+        self.degraded = make("wavetrim_degraded", "1 while the engine lacks a GPU it should have.")
+        self._factor = make(
+            "wavetrim_correction_factor",
+            "Median of measured over predicted seconds, by device and memory or element type.",
+            "runs_like",
+        )
+        self._runs = make(
+            "wavetrim_correction_runs",
+            "Runs that a correction factor is from: the newest 15 of each product.",
+            "runs_like",
+        )
+        self._gpu_memory = make("wavetrim_gpu_memory_bytes", "Device memory.", "gpu", "name")
+        self._gpu_readings = {
+            field: make(f"wavetrim_gpu_{field}", words, "gpu")
+            for field, words in _GPU_READINGS.items()
+        }
+
+    def show_corrections(self, corrections: Iterable[Correction]) -> None:
+        """Sets how far the model's predictions are off."""
+        for correction in corrections:
+            name = correction.run_class.device
+            self._factor.labels(name).set(correction.factor)
+            self._runs.labels(name).set(correction.runs)
+
+    def show_gpus(
+        self, devices: Iterable[DeviceInfo], readings: Iterable[Mapping[str, Any]]
+    ) -> None:
+        """Sets the GPUs' gauges; what is not known now has no value."""
+        for gauge in (self._gpu_memory, *self._gpu_readings.values()):
+            gauge.clear()
+        for info in devices:
+            self._gpu_memory.labels(str(info.index), info.name).set(info.memory_bytes)
+        for reading in readings:
+            for field, gauge in self._gpu_readings.items():
+                if field in reading:
+                    gauge.labels(str(reading["index"])).set(reading[field])

@@ -1,0 +1,85 @@
+"""A real Prometheus over one service, with the rules that deploy/ has."""
+
+import contextlib
+import json
+import shutil
+import subprocess
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.processes import wait_until
+from tests.server import ROOT, find_free_port
+
+COMMAND: Final = shutil.which("prometheus")
+PROMTOOL: Final = shutil.which("promtool")
+"""Debian's package has both, where it is installed."""
+
+FOLDER: Final = ROOT / "deploy" / "prometheus"
+SCRAPE_SECONDS: Final = 0.25
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """A started Prometheus.
+
+    Attributes:
+        url: Where it answers.
+    """
+
+    url: str
+
+    def ask(self, path: str, **fields: str) -> Any:
+        """What its API answers."""
+        address = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(fields)}"
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            document = json.load(answer)
+        assert document["status"] == "success", document
+        return document["data"]
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """The series that a query finds now."""
+        found: list[dict[str, Any]] = self.ask("query", query=expression)["result"]
+        return found
+
+
+@contextlib.contextmanager
+def run_prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
+    """Prometheus until the block ends, as deploy/ has it but for the target and its haste."""
+    assert COMMAND is not None
+    configuration = yaml.safe_load((FOLDER / "prometheus.yaml").read_text())
+    configuration["global"] = {
+        "scrape_interval": f"{SCRAPE_SECONDS * 1e3:.0f}ms", "evaluation_interval": "250ms",
+    }  # fmt: skip
+    (scrape,) = configuration["scrape_configs"]
+    scrape["static_configs"] = [{"targets": [target]}]
+    (folder / "prometheus.yaml").write_text(yaml.safe_dump(configuration))
+    shutil.copy(FOLDER / "alerts.yaml", folder)
+    address = f"127.0.0.1:{find_free_port()}"
+    with (folder / "output.log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                COMMAND, f"--config.file={folder}/prometheus.yaml",
+                f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}",
+            ],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        )  # fmt: skip
+    started = Prometheus(f"http://{address}")
+
+    def is_ready() -> bool:
+        assert process.poll() is None, (folder / "output.log").read_text()
+        with contextlib.suppress(OSError):
+            return bool(started.query("up == 1"))
+        return False
+
+    try:
+        wait_until(is_ready)
+        yield started
+    finally:
+        process.terminate()
+        process.wait(20)

@@ -1,0 +1,223 @@
+"""The dashboard's queries and the alerts, asked of a real Prometheus over a live service."""
+
+import json
+import re
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from tests.deploy.prometheus import (
+    COMMAND,
+    FOLDER,
+    PROMTOOL,
+    Prometheus,
+    run_prometheus,
+)
+from tests.processes import wait_until
+from tests.server import NPY, ROOT, RunningServer, encode_npy
+
+pytestmark = pytest.mark.skipif(
+    COMMAND is None or PROMTOOL is None, reason="Prometheus is not installed"
+)
+
+DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "wavetrim.json").read_text())
+ALERTS = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"][0]["rules"]
+CASES = Path(__file__).parent / "data" / "alerts_test.yaml"
+WITHOUT_GPU = "wavetrim_gpu_"
+"""Metrics that there are with a GPU only."""
+
+VARIABLES = {"$__rate_interval": "30s", "$instance": ".*"}
+
+
+def list_queries() -> dict[str, str]:
+    """The dashboard's queries, by panel and letter."""
+    return {
+        f"{panel['title']} {target['refId']}": target["expr"]
+        for panel in DASHBOARD["panels"]
+        for target in panel.get("targets", ())
+    }
+
+
+def use(server: RunningServer) -> None:
+    """Something of all that a dashboard shows."""
+    body = encode_npy(np.ones((600, 600)))  # products that take no time correct no prediction
+    for _ in range(3):
+        assert server.client.post("/v1/matmul", content=2 * body, headers=NPY).status_code == 200
+    assert server.client.get("/v1/jobs/none").status_code == 404
+    stored = server.upload(np.ones((9, 9)))
+    job = server.client.post("/v1/jobs", json={"a": stored, "b": stored}).json()
+    assert server.wait_job(job["id"])["state"] == "succeeded"
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(b"no request\r\n\r\n")
+        assert b" 400 " in connection.recv(100)
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with RunningServer(tmp_path_factory.mktemp("watched") / "data") as running:
+        use(running)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def prometheus(
+    watched: RunningServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Prometheus]:
+    folder = tmp_path_factory.mktemp("prometheus")
+    with run_prometheus(folder, f"127.0.0.1:{watched.port}") as running:
+        use(watched)
+        # The model's correction comes with the history of runs, which is written a little later.
+        scrapes = (
+            "wavetrim_correction_factor and on (job, instance)"
+            " (count_over_time(wavetrim_build_info[1m]) > 3)"
+        )
+        wait_until(lambda: bool(running.query(scrapes)))
+        yield running
+
+
+def fill_in(expression: str) -> str:
+    for name, value in VARIABLES.items():
+        expression = expression.replace(name, value)
+    assert "$" not in expression
+    return expression
+
+
+def test_every_query_of_the_dashboard_finds_something(prometheus: Prometheus) -> None:
+    queries = {name: fill_in(expression) for name, expression in list_queries().items()}
+    assert len(queries) > 30
+    found = {name for name, expression in queries.items() if prometheus.query(expression)}
+    needs_gpu = {name for name, expression in queries.items() if WITHOUT_GPU in expression}
+    assert queries.keys() - found == needs_gpu
+
+
+def test_the_dashboard_shows_what_was_done(prometheus: Prometheus) -> None:
+    queries = list_queries()
+    routes = prometheus.query(fill_in(queries["Requests by route A"]))
+    assert {"method": "POST", "route": "/v1/matmul"} in [found["metric"] for found in routes]
+    (lost,) = prometheus.query(fill_in(queries["Lost files A"]))
+    assert lost["value"][1] == "0"
+    latency = prometheus.query(fill_in(queries["Latency by route, 99% A"]))
+    assert all(0 < float(found["value"][1]) < 60 for found in latency if is_number(found))
+
+
+def is_number(found: dict[str, Any]) -> bool:
+    """Whether a quantile is one: of a route that nobody has called meanwhile it is NaN."""
+    return bool(found["value"][1] != "NaN")
+
+
+def test_each_metric_that_is_asked_for_is_one_of_the_services(watched: RunningServer) -> None:
+    families = re.findall(r"^# TYPE (\w+) (\w+)", watched.client.get("/metrics").text, re.MULTILINE)
+    known = {
+        f"{name}{suffix}"
+        for name, kind in families
+        for suffix in (("_bucket", "_count", "_sum") if kind == "histogram" else ("",))
+    }
+    asked = [*list_queries().values(), *(rule["expr"] for rule in ALERTS)]
+    named = set(re.findall(r"\b(?:wavetrim|process)_\w+", " ".join(asked)))
+    assert len(named) > 30
+    assert named - known == set()
+
+
+def test_the_panels_of_the_dashboard_lie_beside_each_other() -> None:
+    places = [panel["gridPos"] for panel in DASHBOARD["panels"]]
+    cells = [
+        (place["x"] + column, place["y"] + row)
+        for place in places
+        for column in range(place["w"])
+        for row in range(place["h"])
+    ]
+    assert len(set(cells)) == len(cells)
+    assert max(column for column, _ in cells) < 24
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(places)
+
+
+def test_the_instances_of_the_dashboard_are_the_services(
+    prometheus: Prometheus, watched: RunningServer
+) -> None:
+    (chosen,) = (v for v in DASHBOARD["templating"]["list"] if v["name"] == "instance")
+    metric, label = re.findall(r"label_values\((\w+), (\w+)\)", chosen["query"]["query"])[0]
+    values = prometheus.ask(f"label/{label}/values", **{"match[]": metric})
+    assert values == [f"127.0.0.1:{watched.port}"]
+
+
+def test_nothing_is_wrong_with_a_service_that_is_well(prometheus: Prometheus) -> None:
+    (group,) = prometheus.ask("rules")["groups"]
+    assert {rule["name"] for rule in group["rules"]} == {rule["alert"] for rule in ALERTS}
+    wait_until(
+        lambda: all(r["health"] == "ok" for r in prometheus.ask("rules")["groups"][0]["rules"])
+    )
+    assert prometheus.ask("alerts")["alerts"] == []
+
+
+def test_who_is_watched_and_goes_is_missed(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (down,) = (rule for rule in ALERTS if rule["alert"] == "WavetrimDown")
+    folder = tmp_path_factory.mktemp("prometheus")
+    with RunningServer(tmp_path / "data") as running:
+        address = f"127.0.0.1:{running.port}"
+        with run_prometheus(folder, address) as prometheus:
+            assert prometheus.query(down["expr"]) == []
+            running.kill()
+            wait_until(lambda: bool(prometheus.query(down["expr"])))
+
+
+def promtool(*arguments: object) -> str:
+    """Run promtool; returns what it says."""
+    assert PROMTOOL is not None
+    ended = subprocess.run(
+        [PROMTOOL, *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout
+    return ended.stdout
+
+
+def test_promtool_finds_nothing_to_say() -> None:
+    told = promtool("check", "config", "--lint-fatal", FOLDER / "prometheus.yaml")
+    told += promtool("check", "rules", "--lint-fatal", FOLDER / "alerts.yaml")
+    assert not re.search("fail|warn|error|duplicate", told, re.IGNORECASE)
+
+
+def test_metrics_hold_to_the_forms_of_prometheus(watched: RunningServer) -> None:
+    assert PROMTOOL is not None
+    text = watched.client.get("/metrics").text
+    told = subprocess.run(
+        [PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True, check=False
+    )
+    assert (told.returncode, told.stderr) == (0, "")
+
+
+def test_each_alert_is_raised_by_what_it_is_for_and_by_nothing_else(tmp_path: Path) -> None:
+    cases = yaml.safe_load(CASES.read_text())
+    raised = {
+        test["alertname"]
+        for case in cases["tests"]
+        for test in case["alert_rule_test"]
+        if test["exp_alerts"]
+    }
+    assert raised == {rule["alert"] for rule in ALERTS}
+    cases["rule_files"] = [str(FOLDER / "alerts.yaml")]
+    for case in cases["tests"]:
+        # Every other alert is silent meanwhile, unless the case says that it is not.
+        told = {test["alertname"] for test in case["alert_rule_test"]}
+        at = case["alert_rule_test"][0]["eval_time"]
+        for rule in ALERTS:
+            if rule["alert"] not in told:
+                silent = {"eval_time": at, "alertname": rule["alert"], "exp_alerts": []}
+                case["alert_rule_test"].append(silent)
+    filled = tmp_path / "alerts_test.yaml"
+    filled.write_text(yaml.safe_dump(cases))
+    promtool("test", "rules", filled)
+
+
+def test_the_page_for_operators_has_a_line_for_each_alert() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+    told = set(re.findall(r"^\| `(Wavetrim\w+)` \|", page, re.MULTILINE))
+    assert told == {rule["alert"] for rule in ALERTS}

@@ -1,0 +1,97 @@
+"""What the log tells of a request, as text and as JSON, and what it never tells."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.command import run_command
+from tests.processes import wait_until
+from tests.server import NPY, RunningServer, encode_npy
+
+KEY = "a-key-that-nobody-may-read"
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+IDS = {
+    "X-Request-Id": "mine-17",
+    "traceparent": f"00-{TRACE}-b7ad6b7169203331-01",
+    "Authorization": f"Bearer {KEY}",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    folder = tmp_path_factory.mktemp("logs")
+    zone = ("env", "TZ=Asia/Kolkata")
+    with RunningServer(folder / "data", prefix=zone, log_format="json", api_key=KEY) as running:
+        yield running
+
+
+def find_lines(server: RunningServer, **fields: Any) -> list[dict[str, Any]]:
+    """The objects in the log that have these fields, once there are any."""
+    found: list[dict[str, Any]] = []
+
+    def look() -> bool:
+        lines = server.read_log().splitlines()
+        # What is no object is what the command prints: where it serves.
+        told = [json.loads(line) for line in lines if not line.startswith("wavetrim is serving")]
+        found[:] = [line for line in told if fields.items() <= line.items()]
+        return bool(found)
+
+    wait_until(look)
+    return found
+
+
+def test_a_request_is_told_with_its_ids_its_caller_and_the_zone(server: RunningServer) -> None:
+    began = datetime.now(UTC)
+    body = encode_npy(np.full((7, 7), 1234.5678))
+    query = "/v1/matmul?alpha=8765.4321"
+    answer = server.client.post(query, content=2 * body, headers={**NPY, **IDS})
+    assert (answer.status_code, answer.headers["x-request-id"]) == (200, "mine-17")
+    (line,) = find_lines(server, request_id="mine-17")
+    assert line["trace_id"] == TRACE
+    assert (line["client"], line["method"], line["path"], line["route"], line["status"]) == (
+        "127.0.0.1", "POST", "/v1/matmul", "/v1/matmul", 200,
+    )  # fmt: skip
+    assert 0 < line["seconds"] < 60
+    assert line["time"].endswith("+05:30")
+    assert abs((datetime.fromisoformat(line["time"]) - began).total_seconds()) < 60
+    log = server.read_log()
+    assert KEY not in log
+    assert "1234.5678" not in log
+    assert "8765.4321" not in log
+
+
+def test_what_is_logged_of_a_job_has_the_trace_of_its_request(server: RunningServer) -> None:
+    headers = {**NPY, "Authorization": f"Bearer {KEY}"}
+    stored = server.client.post(
+        "/v1/matrices", content=encode_npy(np.ones((9, 9))), headers=headers
+    ).json()["id"]
+    (server.data_dir / "matrices" / f"{stored}.npy").write_bytes(b"changed")
+    server.kill()
+    server.restart()
+    server.client.headers.update(IDS)
+    posted = server.client.post("/v1/jobs", json={"a": stored, "b": stored})
+    assert server.wait_job(posted.json()["id"])["state"] == "failed"
+    (told,) = find_lines(server, trace_id=TRACE, logger="wavetrim.service.jobs.run")
+    assert "is damaged" in told["message"]
+
+
+@pytest.mark.parametrize(
+    "header", ["", "00-1-2-03", f"00-{'0' * 32}-b7ad6b7169203331-01", f"ff-{TRACE}-{TRACE[:16]}-00"]
+)
+def test_a_trace_that_is_none_is_not_taken_over(server: RunningServer, header: str) -> None:
+    identity = f"odd-{len(header)}-{header[:2]}"
+    headers = {"traceparent": header, "X-Request-Id": identity}
+    assert server.client.get("/v1/me", headers=headers).status_code in (200, 401)
+    (line,) = find_lines(server, request_id=identity)
+    assert "trace_id" not in line
+
+
+def test_requests_are_logged_by_setting(tmp_path: Path) -> None:
+    refused = run_command("serve", folder=tmp_path, WAVETRIM_ACCESS_LOG="perhaps")
+    assert refused.returncode == 2
+    assert "access_log (WAVETRIM_ACCESS_LOG)" in refused.stderr

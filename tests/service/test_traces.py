@@ -1,0 +1,169 @@
+"""Traces of a real service, as a collector of OpenTelemetry's protocol receives them."""
+
+import gzip
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.processes import wait_until
+from tests.server import NPY, RunningServer, encode_npy
+from wavetrim.service.app import create_app
+from wavetrim.service.errors import SettingRefused
+from wavetrim.service.settings import Settings
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+HEADERS = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
+
+
+class Collector(ThreadingHTTPServer):
+    """Receives spans.
+
+    Attributes:
+        spans: Those that have come.
+        services: Names of the services that have sent them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Receiver)
+        self.spans: list[Any] = []
+        self.services: set[str] = set()
+
+    def take(self, body: bytes) -> None:
+        """Take the spans of a request."""
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+            named = {item.key: item.value.string_value for item in resource.resource.attributes}
+            self.services.add(named["service.name"])
+            for scope in resource.scope_spans:
+                self.spans += scope.spans
+
+    def find(self, trace: str, count: int) -> dict[str, Any]:
+        """The spans of a trace by name, once so many have come."""
+        found: list[Any] = []
+
+        def look() -> bool:
+            found[:] = [span for span in self.spans if span.trace_id.hex() == trace]
+            return len(found) >= count
+
+        wait_until(look)
+        assert len(found) == count, [span.name for span in found]
+        return {span.name: span for span in found}
+
+
+class _Receiver(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        packed = self.headers.get("Content-Encoding") == "gzip"
+        assert isinstance(self.server, Collector)
+        self.server.take(gzip.decompress(body) if packed else body)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Keep quiet."""
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    with Collector() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def server(
+    collector: Collector, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
+    with pytest.MonkeyPatch.context() as patch:
+        address = f"http://127.0.0.1:{collector.server_port}"
+        patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+        patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+        patch.setenv("OTEL_SERVICE_NAME", "multiplier")
+        running = RunningServer(tmp_path_factory.mktemp("traced") / "data", traces="otlp")
+    with running:
+        yield running
+
+
+def seconds(span: Any) -> float:
+    return float(span.end_time_unix_nano - span.start_time_unix_nano) / 1e9
+
+
+def test_a_product_is_a_span_with_its_queue_and_its_phases(
+    server: RunningServer, collector: Collector
+) -> None:
+    body = encode_npy(np.ones((300, 300)))
+    answer = server.client.post("/v1/matmul", content=2 * body, headers={**NPY, **HEADERS})
+    assert answer.status_code == 200
+    spans = collector.find(TRACE, 3)
+    whole = spans.pop("POST /v1/matmul")
+    assert whole.parent_span_id.hex() == PARENT
+    assert spans.keys() == {"queue", "cpu"}  # and copy and kernel, where a GPU takes part
+    told = dict(part.split(";dur=") for part in answer.headers["server-timing"].split(", "))
+    for name, span in spans.items():
+        assert span.parent_span_id == whole.span_id
+        assert seconds(span) == pytest.approx(float(told[name]) / 1e3, abs=2e-6)
+    assert whole.start_time_unix_nano <= spans["queue"].start_time_unix_nano
+    assert spans["queue"].end_time_unix_nano == spans["cpu"].start_time_unix_nano
+    assert "multiplier" in collector.services
+    assert f"[{answer.headers['x-request-id']} {TRACE}]" in server.read_log()
+
+
+def test_a_job_is_a_part_of_the_trace_of_its_request(
+    server: RunningServer, collector: Collector
+) -> None:
+    trace = TRACE[::-1]
+    stored = server.upload(np.ones((50, 50)))
+    headers = {"traceparent": f"00-{trace}-{PARENT}-01"}
+    job = server.client.post("/v1/jobs", json={"a": stored, "b": stored}, headers=headers).json()
+    ended = server.wait_job(job["id"])
+    spans = collector.find(trace, 4)
+    posted, whole = spans.pop("POST /v1/jobs"), spans.pop("job")
+    assert (posted.parent_span_id.hex(), whole.parent_span_id) == (PARENT, posted.span_id)
+    told = {item.key: item.value.string_value for item in whole.attributes}
+    assert told == {"wavetrim.job": job["id"], "wavetrim.state": "succeeded"}
+    assert {span.parent_span_id for span in spans.values()} == {whole.span_id}
+    assert seconds(spans["cpu"]) == pytest.approx(ended["timings"]["cpu_seconds"], abs=2e-6)
+
+
+@pytest.mark.gpu
+def test_copies_and_kernels_of_a_gpu_are_spans_too(
+    collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"http://127.0.0.1:{collector.server_port}"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+    with RunningServer(tmp_path / "data", traces="otlp", devices="0") as server:
+        body = encode_npy(np.ones((1024, 1024), np.float32))
+        headers = {**NPY, "traceparent": f"00-{'3' * 32}-{PARENT}-01"}
+        answer = server.client.post("/v1/matmul?f=0", content=2 * body, headers=headers)
+        assert answer.status_code == 200
+        spans = collector.find("3" * 32, 4)
+    assert spans.keys() == {"POST /v1/matmul", "queue", "copy", "kernel"}
+    told = dict(part.split(";dur=") for part in answer.headers["server-timing"].split(", "))
+    assert seconds(spans["copy"]) == pytest.approx(float(told["transfer"]) / 1e3, abs=2e-6)
+    assert seconds(spans["kernel"]) == pytest.approx(float(told["kernel"]) / 1e3, abs=2e-6)
+
+
+def test_without_the_library_traces_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    monkeypatch.delitem(sys.modules, "wavetrim.service.traces", raising=False)
+    with pytest.raises(SettingRefused, match=r"traces is 'otlp'; it must be off, as OpenTelemetry"):
+        create_app(Settings(traces="otlp"))
+
+
+def test_who_asks_how_the_service_is_makes_no_span(
+    server: RunningServer, collector: Collector
+) -> None:
+    server.client.get("/healthz/live", headers={"traceparent": f"00-{'1' * 32}-{PARENT}-01"})
+    server.client.get("/v1/me", headers={"traceparent": f"00-{'2' * 32}-{PARENT}-01"})
+    assert collector.find("2" * 32, 1).keys() == {"GET /v1/me"}
+    assert not [span for span in collector.spans if span.trace_id.hex() == "1" * 32]
