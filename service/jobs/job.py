@@ -53,6 +53,7 @@ class Job:
         started_at: Start of the first try, in the same unit.
         finished_at: End of the last try, in the same unit.
         owner: Name of the tenant whose job it is, and its product.
+        rows_done: Rows of C that each side has finished, while the job runs; only in memory.
     """
 
     sequence: int
@@ -76,6 +77,7 @@ class Job:
     started_at: float | None
     finished_at: float | None
     owner: str
+    rows_done: dict[str, float] | None = None
 
     def begin_try(self, now: float) -> "Job":
         """The job as its next try begins."""
@@ -86,6 +88,7 @@ class Job:
             attempts=self.attempts + 1,
             started_at=started_at,
             progress=0.0,
+            rows_done=None,
             plan=None,
         )
 
