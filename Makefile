@@ -141,10 +141,12 @@ figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from ben
 	$(PY) -m benchmarks.verify.tables
 	$(PY) -m benchmarks.cluster.pages
 	$(PY) -m docs.explorer_tables
+	$(PY) -m docs.ladder_tables
 	$(PY) -m docs.explorer_page
 
 explorer: $(ENVIRONMENT) ## write the wave explorer's tables, its single file and its pictures anew (needs Chromium)
 	$(PY) -m docs.explorer_tables
+	$(PY) -m docs.ladder_tables
 	$(PY) -m docs.explorer_page
 	$(PY) -m docs.explorer_pictures
 

@@ -150,7 +150,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             metrics.router, dependencies=[Depends(bearer)], responses=list_refusals()
         )
     app.include_router(site.make_router(docs=settings.docs == "on"))
-    app.mount("/page", site.PageFiles(directory=site.FOLDER), name="page")
+    app.router.routes += site.list_files()
     _describe_refusals(app)
     return app
 

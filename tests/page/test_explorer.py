@@ -1,11 +1,9 @@
 """The wave explorer as a browser shows it, from the service and as one file."""
 
-import base64
 import json
 import re
 from collections.abc import Callable
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,7 +14,7 @@ import pytest
 from docs.browser import Browser, Page
 from docs.explorer_page import PAGE
 from docs.explorer_pictures import PICTURES
-from tests.browsers import SHOWN, go, show
+from tests.browsers import SHOWN, find_barriers, go, show
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, encode_npy
 from wavetrim.scheduler.planning.plan import choose_plan
@@ -28,7 +26,6 @@ FILE = PAGE.as_uri()
 SPLIT = "#m=4096&n=4096&k=4096&dtype=float64&device=T4&threads=2"
 MEASURED = "#m=4096&n=4096&k=4096&dtype=float32&memory=pageable&device=host-h200&sms=8"
 SHAPES = [(4096, 4096, 4096), (16384, 16384, 256), (1000, 70, 333), (2560, 16385, 4096), (1, 9, 9)]
-AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
 
 
 def read_headline(page: Page) -> str:
@@ -241,27 +238,6 @@ def test_one_more_column_costs_a_wave(page: Page) -> None:
     assert 2.5 < float(share) < 3.5
 
 
-@pytest.fixture
-def saved(page: Page) -> Callable[[str], bytes]:
-    """Presses a button of the page that saves a file; gives what is in it."""
-
-    def save(button: str) -> bytes:
-        page.run("globalThis.kept = null; URL.createObjectURL = ((make) => (blob) => {"
-                 "globalThis.kept = blob; return make.call(URL, blob)"
-                 "})(URL.createObjectURL); null")  # fmt: skip
-        page.run("[...document.querySelectorAll('button')]"
-                 f".find((one) => one.textContent === {json.dumps(button)}).click()")  # fmt: skip
-        page.wait("globalThis.kept !== null && globalThis.kept.type !== 'image/svg+xml'")
-        text = page.run("""new Promise((done) => {
-            const reader = new FileReader();
-            reader.onload = () => done(reader.result.split(',')[1]);
-            reader.readAsDataURL(globalThis.kept);
-        })""")
-        return base64.b64decode(text)
-
-    return save
-
-
 def test_a_picture_of_it_is_saved(page: Page, saved: Callable[[str], bytes]) -> None:
     show(page, f"{FILE}{SPLIT}")
     picture = matplotlib.image.imread(BytesIO(saved("Save a picture")), format="png")
@@ -297,12 +273,7 @@ def test_all_can_read_and_use_it(page: Page, width: int, dark: bool, address: st
     page.resize(width, 900, dark=dark)
     show(page, f"{FILE}{address}")
     assert page.run("document.documentElement.scrollWidth") == width
-    page.run(f"{AXE}; null")
-    found = page.run("axe.run().then(({ passes, violations }) => [passes.length, violations"
-                     ".filter(({ impact }) => ['serious', 'critical'].includes(impact))"
-                     ".map(({ id, nodes }) => [id, nodes.map((node) => node.html)])])")  # fmt: skip
-    assert found[0] > 20
-    assert found[1] == []
+    assert find_barriers(page) == []
 
 
 @pytest.mark.parametrize("name", PICTURES)

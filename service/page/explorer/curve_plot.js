@@ -3,7 +3,7 @@
 import { draw, drawFigure, make, write } from "../dom.js";
 import { findRowsWithin } from "../model/scheduler/cost.js";
 import { findUnit, listTicks, showNumber, showSeconds, showWhole } from "../units.js";
-import { findColours } from "./palette.js";
+import { findColours } from "../palette.js";
 
 const SAMPLES = 700;
 const LEFT = 52;

@@ -1,30 +1,47 @@
 /** The wave explorer: one product on one machine, as tiles, curves, a timeline and words. */
 
 import { make } from "../dom.js";
-import { buildProfile, findProfile, findSweep, isServed } from "../machines.js";
+import {
+  buildProfile,
+  findFirst,
+  findGpus,
+  findProfile,
+  findSweep,
+  isServed,
+} from "../machines.js";
+import { saveFile } from "../files.js";
 import { Refusal } from "../model/refusal.js";
-import { KeyMissing } from "../service.js";
+import { Notice } from "../notice.js";
 import { showWhole } from "../units.js";
 import { drawCurve, listKeys } from "./curve_plot.js";
 import { listExercises, showExercise } from "./exercise_card.js";
 import { EXERCISES, planVariant } from "./exercises.js";
 import { Form } from "./form.js";
 import { askGuess, makeSweepList, tellGuess } from "./guess.js";
-import { makeKeyForm } from "./key_form.js";
 import { drawLastWave, tellLastWave } from "./last_wave.js";
 import { listNumbers } from "./numbers.js";
-import { composePicture, renderPng, saveFile } from "./picture.js";
+import { composePicture, renderPng } from "./picture.js";
 import { makeButton, RowSlider } from "./slider.js";
 import { drawTimeline, tellTimeline } from "./timeline.js";
 import { renderTrace } from "./trace.js";
 import { drawWaveMap, tellWaveMap } from "./wave_map.js";
-import { tellParts, tellPlan } from "./words.js";
+import { tellJob, tellParts, tellPlan } from "./words.js";
 
-export const EXPLORER = { id: "explorer", title: "Wave explorer", mount };
+export const EXPLORER = { mount, complete };
 
 function mount(root, frame) {
   const explorer = new Explorer(root, frame);
-  return (state) => explorer.show(state);
+  return { show: (state) => explorer.show(state), close: () => explorer.close() };
+}
+
+/** Fill in the machine where an address names none; false where it did not. */
+async function complete(state, frame) {
+  frame.gpus ??= await findGpus(frame.service);
+  if (state.device !== null && state.threads !== null) return true;
+  const first = await findFirst(frame.service);
+  state.device ??= first.device;
+  state.threads ??= first.threads;
+  return false;
 }
 
 /** A drawing with a title, tools and a caption. */
@@ -57,7 +74,7 @@ class Explorer {
     this.form = new Form(frame);
     this.list = make("div");
     this.exercise = make("div", { id: "exercise" });
-    this.notice = make("div", { id: "notice" });
+    this.notice = new Notice(frame.service, () => this.show(this.state));
     this.words = make("div", { className: "words", id: "words", "aria-live": "polite" });
     this.guess = make("div", { className: "guess", id: "guess" });
     this.slider = new RowSlider({
@@ -80,8 +97,15 @@ class Explorer {
     this.curve.element.append(this.guess);
     this.drawn = [this.map, this.last, this.curve, this.timeline];
     this.layOut(root);
-    new ResizeObserver(() => this.redraw()).observe(this.results);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.drawAll());
+    this.sizes = new ResizeObserver(() => this.redraw());
+    this.sizes.observe(this.results);
+    this.scheme = matchMedia("(prefers-color-scheme: dark)");
+    this.scheme.onchange = () => this.drawAll();
+  }
+
+  close() {
+    this.sizes.disconnect();
+    this.scheme.onchange = null;
   }
 
   layOut(root) {
@@ -99,7 +123,7 @@ class Explorer {
       "div",
       { className: "content" },
       this.exercise,
-      this.notice,
+      this.notice.element,
       this.words,
       this.results,
     );
@@ -115,11 +139,12 @@ class Explorer {
     this.list.replaceChildren(listExercises(this.frame, state.exercise));
     try {
       const profile = await findProfile(state, this.frame.service);
+      const job = await findJob(state, this.frame.service);
       if (this.state !== state) return; // another address came meanwhile
-      this.profile = profile;
+      Object.assign(this, { profile, job });
       this.form.show(state, profile);
       this.compute();
-      this.notice.replaceChildren();
+      this.notice.clear();
       this.results.hidden = this.words.hidden = false;
       this.drawAll();
     } catch (error) {
@@ -140,18 +165,9 @@ class Explorer {
     this.results.hidden = this.words.hidden = true;
     if (error instanceof Refusal) {
       this.form.tell(error.message, error.field);
-    } else if (error instanceof KeyMissing) {
-      this.notice.replaceChildren(makeKeyForm(error.refused, (key) => this.useKey(key)));
-      document.getElementById("key").focus();
     } else {
-      const text = { className: "problem", role: "alert", textContent: String(error.message) };
-      this.notice.replaceChildren(make("p", text));
+      this.notice.tell(error);
     }
-  }
-
-  useKey(key) {
-    this.frame.service.setKey(key);
-    this.show(this.state);
   }
 
   /** Show another F while the slider moves; the address changes when it is let go. */
@@ -179,6 +195,7 @@ class Explorer {
     this.words.replaceChildren(
       make("p", { className: "headline", id: "headline", textContent: tellPlan(plan) }),
       make("p", { textContent: tellParts(plan) }),
+      ...(this.job ? [make("p", { id: "told-job", textContent: tellJob(this.job) })] : []),
     );
     this.slider.show(plan, chosen, this.hidesChoice);
     this.map.show((width) => drawWaveMap(plan, width), tellWaveMap(plan));
@@ -261,9 +278,18 @@ class Explorer {
 
   saveTrace() {
     const { plan, profile, sweep } = this;
-    const text = renderTrace(plan, plan.listQueues(), sweep?.measured, profile.device);
+    const measured = this.job ? this.job.timings : sweep?.measured;
+    const text = renderTrace(plan, plan.listQueues(), measured, profile.device);
     saveFile(`${nameFile(plan)}.trace.json`, new Blob([text], { type: "application/json" }));
   }
+}
+
+/** The job that an address names, once it has succeeded; null without one. */
+async function findJob({ job: id }, service) {
+  if (id === null || !service.present) return null;
+  const job = await service.get(`v1/jobs/${encodeURIComponent(id)}`);
+  if (job.timings === null) return null;
+  return { id, timings: { ...job.timings, f: job.timings.f_actual ?? job.plan.f } };
 }
 
 function nameProduct({ problem }, profile) {
