@@ -149,6 +149,7 @@ explorer: $(ENVIRONMENT) ## write the wave explorer's tables, its single file an
 	$(PY) -m docs.ladder_tables
 	$(PY) -m docs.explorer_page
 	$(PY) -m docs.explorer_pictures
+	$(PY) -m docs.page_pictures
 
 protocol: $(ENVIRONMENT) ## make gRPC's messages from service/grpc/protocol.proto
 	$(PY) -m grpc_tools.protoc --proto_path=service/grpc \

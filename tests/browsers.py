@@ -3,9 +3,14 @@
 import base64
 import json
 from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
+import matplotlib.image
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from docs.browser import Browser, Page, start_browser
 from tests.environment import ROOT
@@ -83,3 +88,23 @@ def find_barriers(page: Page) -> list[Any]:
     assert passed > 20  # so that something would have been found
     barriers: list[Any] = found
     return barriers
+
+
+def expect_picture(drawn: bytes, kept: Path) -> None:
+    """A picture looks like the one in a file.
+
+    Fonts differ among machines, and times among runs: what is compared are means over squares.
+    """
+    new = matplotlib.image.imread(BytesIO(drawn), format="png")
+    old = matplotlib.image.imread(kept)
+    assert new.shape == old.shape
+    difference = np.abs(_shrink(new) - _shrink(old))
+    assert difference.max() < 0.25
+    assert difference.mean() < 0.01
+
+
+def _shrink(picture: NDArray[Any], side: int = 40) -> NDArray[Any]:
+    rows, columns = picture.shape[0] // side, picture.shape[1] // side
+    squares = picture[: rows * side, : columns * side, :3]
+    means: NDArray[Any] = squares.reshape(rows, side, columns, side, 3).mean(axis=(1, 3))
+    return means

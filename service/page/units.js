@@ -57,7 +57,7 @@ const AGES = [
 export function showAge(time) {
   const seconds = Math.max(0, (Date.now() - Date.parse(time)) / 1000);
   const [size, unit] = AGES.find(([one]) => seconds >= one) ?? AGES.at(-1);
-  return `${showWhole(Math.floor(seconds / size))} ${unit} ago`;
+  return seconds < 1 ? "just now" : `${showWhole(Math.floor(seconds / size))} ${unit} ago`;
 }
 
 /** At most about `count` round numbers from `from` to `to`. */

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable
 from io import BytesIO
-from typing import Any
 from urllib.parse import urlencode
 
 import matplotlib.image
@@ -14,7 +13,7 @@ import pytest
 from docs.browser import Browser, Page
 from docs.explorer_page import PAGE
 from docs.explorer_pictures import PICTURES
-from tests.browsers import SHOWN, find_barriers, go, show
+from tests.browsers import SHOWN, expect_picture, find_barriers, go, show
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, encode_npy
 from wavetrim.scheduler.planning.plan import choose_plan
@@ -279,18 +278,7 @@ def test_all_can_read_and_use_it(page: Page, width: int, dark: bool, address: st
 @pytest.mark.parametrize("name", PICTURES)
 def test_it_looks_as_in_the_documents(page: Page, name: str) -> None:
     picture = PICTURES[name]
-    drawn = matplotlib.image.imread(BytesIO(picture.take(page)), format="png")
-    kept = matplotlib.image.imread(picture.path)
-    # Fonts differ among machines: what is compared are means over squares of 40 pixels.
-    assert drawn.shape == kept.shape
-    assert np.abs(shrink(drawn) - shrink(kept)).max() < 0.25
-    assert np.abs(shrink(drawn) - shrink(kept)).mean() < 0.01
-
-
-def shrink(picture: Any, side: int = 40) -> Any:
-    rows, columns = picture.shape[0] // side, picture.shape[1] // side
-    squares = picture[: rows * side, : columns * side, :3]
-    return squares.reshape(rows, side, columns, side, 3).mean(axis=(1, 3))
+    expect_picture(picture.take(page), picture.path)
 
 
 def test_the_key_is_asked_for_once_and_kept_in_the_tab(

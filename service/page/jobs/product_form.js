@@ -89,7 +89,8 @@ export class ProductForm {
   }
 
   async take(name, file) {
-    const { told, element } = this.zones[name];
+    const { told, element, input } = this.zones[name];
+    hold(input, file);
     try {
       const head = await readHead(file);
       this.files[name] = { file, head };
@@ -186,6 +187,13 @@ export class ProductForm {
   }
 }
 
+/** Let a field show a file that was dropped beside it. */
+function hold(input, file) {
+  const carried = new DataTransfer();
+  carried.items.add(file);
+  input.files = carried.files;
+}
+
 function makeField(label, input) {
   return make(
     "div",
@@ -196,7 +204,7 @@ function makeField(label, input) {
 }
 
 const VERDICTS = new Map([
-  [true, { className: "right", textContent: "✓ as expected" }],
+  [true, { className: "right", textContent: "✓ right" }],
   [false, { className: "wrong", textContent: "✗ wrong" }],
   [null, { textContent: "not compared" }],
 ]);

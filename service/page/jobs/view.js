@@ -56,6 +56,13 @@ class Jobs {
           { className: "content", "aria-label": "All jobs" },
           this.notice.element,
           make("div", { className: "head" }, make("h2", { textContent: "Jobs" }), this.live),
+          make(
+            "p",
+            { className: "caption" },
+            make("span", { className: "key gpu", textContent: "GPU's rows, from the first" }),
+            make("span", { className: "key cpu", textContent: "CPU's rows, from the last" }),
+            make("span", { className: "key planned", textContent: "the planned boundary" }),
+          ),
           this.empty,
           this.list,
           make("p", {}, this.older),
