@@ -80,6 +80,23 @@ def test_files_that_do_not_fit_are_told_before_anything_is_sent(
     assert not any("matrices?" in url for url in page.requests)
 
 
+def test_two_files_dropped_at_once_are_a_and_b(page: Page, shared_server: RunningServer) -> None:
+    page.open("about:blank")
+    show(page, f"{shared_server.url}/#view=jobs")
+    a, b = (base64.b64encode(encode_npy(np.ones(shape))).decode() for shape in ((3, 4), (4, 5)))
+    page.run(f"""(() => {{
+        const carried = new DataTransfer();
+        for (const [name, text] of [["right.npy", "{b}"], ["left.npy", "{a}"]])
+            carried.items.add(new File([Uint8Array.from(atob(text), (x) => x.charCodeAt())], name));
+        const zone = document.querySelector('[data-zone=b]');
+        zone.dispatchEvent(new DragEvent('drop', {{ dataTransfer: carried, cancelable: true }}));
+    }})()""")
+    page.wait("document.querySelectorAll('.zone.taken').length === 2")
+    told = [read(page, f"document.getElementById('told-{name}')") for name in "ab"]
+    assert [text.split(":")[0] for text in told] == ["left.npy", "right.npy"]
+    page.wait("!document.querySelector('#product button').disabled")
+
+
 @pytest.fixture(scope="module")
 def checker(browser: Browser) -> Page:
     """A tab with the page's own check of products."""
@@ -147,6 +164,7 @@ def test_a_job_is_cancelled_by_its_button(page: Page, shared_server: RunningServ
     assert page.run(f"{card}.classList.contains('selected')")
     page.run(f"{card}.querySelector('[aria-label^=Cancel]').click(); null")
     page.wait(f"{card}.dataset.state === 'cancelled'")
+    assert "been cancelled" in read(page, "document.getElementById('told')")
     assert page.run(f"{card}.querySelector('[aria-label^=Cancel]').hidden")
     assert shared_server.client.get(f"/v1/jobs/{job_id}").json()["state"] == "cancelled"
 

@@ -29,6 +29,7 @@ class Jobs {
     this.product = new ProductForm(frame.service, (error) => this.notice.tell(error));
     this.list = make("ul", { className: "jobs" });
     this.live = make("p", { className: "caption live", role: "status" });
+    this.told = make("p", { className: "sr", role: "status", id: "told" });
     this.empty = make("p", { className: "panel", textContent: "No job has been posted yet." });
     this.older = make("button", {
       type: "button",
@@ -56,6 +57,7 @@ class Jobs {
           { className: "content", "aria-label": "All jobs" },
           this.notice.element,
           make("div", { className: "head" }, make("h2", { textContent: "Jobs" }), this.live),
+          this.told,
           make(
             "p",
             { className: "caption" },
@@ -128,7 +130,10 @@ class Jobs {
     const known = this.cards.get(job.id);
     if (known) {
       // What was read before it ended may come after the news of its end.
-      if (known.job.finished_at === null || job.finished_at !== null) known.update(job);
+      if (known.job.finished_at !== null) return;
+      if (job.finished_at !== null)
+        this.told.textContent = `Job ${job.id.slice(0, 8)} has ${tellEnd(job.state)}.`;
+      known.update(job);
       return;
     }
     const card = new JobCard(job, {
@@ -176,4 +181,9 @@ class Jobs {
       this.notice.tell(error);
     }
   }
+}
+
+/** "succeeded", "failed", "been cancelled": for those who hear the page. */
+function tellEnd(state) {
+  return state === "cancelled" ? "been cancelled" : state;
 }
