@@ -51,15 +51,38 @@ _STREAM: Final = (
 )
 
 
-def _describe(description: str) -> dict[str, Any]:
-    schema = {"schema": {"type": "string"}}
-    return {"description": description, "content": {"text/event-stream": schema}}
+_JOB: Final = {
+    "type": "object",
+    "properties": {
+        "event": {"const": "job"},
+        "id": {"const": _LAST},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"$ref": "#/components/schemas/JobView"},
+        },
+    },
+    "required": ["event", "data"],
+}
+_MISSED: Final = {
+    "type": "object",
+    "properties": {"event": {"const": "missed"}, "data": {"const": "{}"}},
+    "required": ["event", "data"],
+}
+
+
+def _describe(description: str, event: dict[str, Any]) -> dict[str, Any]:
+    """A stream, by the schema of each of its events, as OpenAPI 3.2 has it."""
+    return {"description": description, "content": {"text/event-stream": {"itemSchema": event}}}
 
 
 @router.get(
     "/events",
     response_class=Response,
-    responses={200: _describe(f"{_STREAM} `missed`: list the jobs anew."), **list_refusals()},
+    responses={
+        200: _describe(f"{_STREAM} `missed`: list the jobs anew.", {"anyOf": [_JOB, _MISSED]}),
+        **list_refusals(),
+    },
 )
 async def follow_jobs() -> Response:
     """Follow the caller's jobs as they change; with the scope admin, everybody's."""
@@ -70,7 +93,7 @@ async def follow_jobs() -> Response:
     "/{job_id}/events",
     response_class=Response,
     responses={
-        200: _describe(f"{_STREAM} The first comes at once, the last has the id `{_LAST}`."),
+        200: _describe(f"{_STREAM} The first comes at once, the last has the id `{_LAST}`.", _JOB),
         204: {"description": "Last-Event-ID says that the caller has had the last one."},
         **list_refusals(404),
     },
