@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from docs.page_pictures import drop_file
 from tests.browsers import show
 from tests.matrices import make_matrix
 from tests.server import RunningServer, Start, encode_npy
+from wavetrim.service.api.job_schemas import JobView
 
 Array = NDArray[Any]
 
@@ -95,6 +97,38 @@ def test_two_files_dropped_at_once_are_a_and_b(page: Page, shared_server: Runnin
     told = [read(page, f"document.getElementById('told-{name}')") for name in "ab"]
     assert [text.split(":")[0] for text in told] == ["left.npy", "right.npy"]
     page.wait("!document.querySelector('#product button').disabled")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"rows_done": {"gpu": 4096, "cpu": 512, "nodes": 0}}, "GPU 4,096, CPU 512 of 16,384 rows"),
+        (
+            {"rows_done": {"gpu": 0, "cpu": 0, "nodes": 8192}},
+            "GPU 0, CPU 0, other hosts 8,192 of 16,384 rows",
+        ),
+        ({"state": "succeeded"}, "GPU 16,376, CPU 8 of 16,384 rows"),
+    ],
+)
+def test_one_bar_has_the_rows_of_all_sides(page: Page, changes: dict[str, Any], told: str) -> None:
+    (example,) = JobView.model_json_schema()["examples"]
+    job = json.dumps({**example, "state": "running", **changes})
+    page.open("about:blank")
+    modules = join_modules([SOURCE / "jobs" / "rows_bar.js"])
+    label, parts = page.run(f"""(({{ drawRowsBar, findShares }}) => {{
+        const bar = drawRowsBar(findShares({job}));
+        const parts = ['gpu', 'nodes', 'cpu'].map((name) => {{
+            const part = bar.querySelector('.' + name);
+            return ['x', 'width'].map((one) => Number(part.getAttribute(one)));
+        }});
+        return [bar.getAttribute('aria-label'), parts];
+    }})({modules})""")
+    (_, gpu), (nodes_begin, nodes), (cpu_begin, cpu) = parts
+    assert label == told
+    *sides, rows = map(int, re.findall(r"\d+", told.replace(",", "")))
+    assert gpu + nodes + cpu == pytest.approx(1000 * sum(sides) / rows)
+    assert nodes_begin == pytest.approx(gpu)  # from the first row on
+    assert cpu_begin + cpu == pytest.approx(1000)  # up to the last
 
 
 @pytest.fixture(scope="module")

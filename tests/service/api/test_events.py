@@ -148,3 +148,19 @@ def test_streams_end_when_the_service_stops(start_server: Start) -> None:
         stopped.join()
     assert server.process.poll() == 0
     assert "Traceback" not in server.read_log()
+
+
+@pytest.mark.gpu
+def test_the_rows_of_both_sides_of_a_split_are_told(start_server: Start) -> None:
+    server = start_server(devices="0", cpu_threads=4)
+    server.wait_ready()
+    matrix = server.upload(make_matrix(12000, 12000, "float64", seed=1))
+    posted = server.client.post("/v1/jobs", json={"a": matrix, "b": matrix, "f": 600}).json()
+    with follow(server.client, f"/v1/jobs/{posted['id']}/events") as events:
+        told = [job["rows_done"] for job in read_jobs(events) if job["rows_done"]]
+    assert told, "the product was done before its progress was told"
+    for side in ("gpu", "cpu"):
+        rows = [done[side] for done in told]
+        assert rows == sorted(rows)
+        assert rows[-1] > 0
+    assert told[-1]["cpu"] <= 600
