@@ -26,8 +26,14 @@ export function drawChart({ width, height, label, x, y, series }) {
   const colours = findColours();
   const figure = drawFigure(width, height, label);
   const shown = series.flatMap(({ points }) => points);
-  const across = findRange(x, shown.map(([at]) => at));
-  const up = findRange(y, shown.map(([, at]) => at));
+  const across = findRange(
+    x,
+    shown.map(([at]) => at),
+  );
+  const up = findRange(
+    y,
+    shown.map(([, at]) => at),
+  );
   const place = {
     x: makeScale(x, ...across, LEFT, width - RIGHT),
     y: makeScale(y, ...up, height - BOTTOM, TOP),
@@ -80,7 +86,7 @@ function listAxis({ log }, [from, to], count) {
   if (!log) return listTicks(from, to, count);
   const decades = Math.log10(to / from);
   const base = decades > 2 ? 10 : 2;
-  const step = Math.ceil((decades / Math.log10(base)) / (count + 2));
+  const step = Math.ceil(decades / Math.log10(base) / (count + 2));
   const first = Math.ceil(Math.log(from) / Math.log(base) - 1e-9);
   const ticks = [];
   for (let power = first; base ** power <= to; power += step) ticks.push(base ** power);
@@ -128,7 +134,15 @@ function makeKey({ name, kind }, colour, dash) {
   const sign =
     kind === "points"
       ? draw("circle", { cx: 12, cy: 6, r: 4, fill: colour })
-      : draw("line", { x1: 0, x2: 24, y1: 6, y2: 6, stroke: colour, "stroke-width": 3, "stroke-dasharray": dash });
+      : draw("line", {
+          x1: 0,
+          x2: 24,
+          y1: 6,
+          y2: 6,
+          stroke: colour,
+          "stroke-width": 3,
+          "stroke-dasharray": dash,
+        });
   const swatch = draw("svg", { width: 24, height: 12, "aria-hidden": "true" }, sign);
   return make("span", { className: "key plain" }, swatch, name);
 }

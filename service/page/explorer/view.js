@@ -9,10 +9,8 @@ import {
   findSweep,
   isServed,
 } from "../machines.js";
-import { saveFile } from "../files.js";
 import { Refusal } from "../model/refusal.js";
 import { Notice } from "../notice.js";
-import { showWhole } from "../units.js";
 import { drawCurve, listKeys } from "./curve_plot.js";
 import { listExercises, showExercise } from "./exercise_card.js";
 import { EXERCISES, planVariant } from "./exercises.js";
@@ -20,12 +18,15 @@ import { Form } from "./form.js";
 import { askGuess, makeSweepList, tellGuess } from "./guess.js";
 import { drawLastWave, tellLastWave } from "./last_wave.js";
 import { listNumbers } from "./numbers.js";
-import { composePicture, renderPng } from "./picture.js";
+import { Part } from "./part.js";
+import { savePicture, saveTrace } from "./saving.js";
 import { makeButton, RowSlider } from "./slider.js";
 import { drawTimeline, tellTimeline } from "./timeline.js";
-import { renderTrace } from "./trace.js";
 import { drawWaveMap, tellWaveMap } from "./wave_map.js";
 import { tellJob, tellParts, tellPlan } from "./words.js";
+
+/** Pixels between the end of a panel's content and its edge. */
+const PADDING = 20;
 
 export const EXPLORER = { mount, complete };
 
@@ -42,30 +43,6 @@ async function complete(state, frame) {
   state.device ??= first.device;
   state.threads ??= first.threads;
   return false;
-}
-
-/** A drawing with a title, tools and a caption. */
-class Part {
-  constructor(id, title, ...tools) {
-    Object.assign(this, { id, title });
-    this.body = make("div", { className: "drawing" });
-    this.caption = make("p", { className: "caption" });
-    const heading = make("h2", { id: `${id}-title`, textContent: title });
-    this.element = make(
-      "section",
-      { className: "panel", id, "aria-labelledby": heading.id },
-      make("div", { className: "head" }, heading, make("div", { className: "tools" }, ...tools)),
-      this.body,
-      this.caption,
-    );
-  }
-
-  /** Draw at the width that there is; a caption of null is left to the caller. */
-  show(drawPart, caption) {
-    const figure = drawPart(Math.floor(this.body.clientWidth) || 320);
-    this.body.replaceChildren(...(figure ? [figure] : []));
-    if (caption !== null) this.caption.textContent = caption;
-  }
 }
 
 class Explorer {
@@ -216,15 +193,30 @@ class Explorer {
     const sweep = guess === null ? undefined : this.sweep;
     const asked = { plan, chosen, range: state.range, sweep, guess: Number(guess), hidesChoice };
     this.range.value = state.range;
-    this.curve.show((width) => drawCurve({ ...asked, width, onPick: (f) => this.pick(f) }), null);
     this.curve.caption.replaceChildren(...listKeys(plan, sweep !== undefined, hidesChoice));
     this.guess.hidden = this.sweep === undefined || (guess === null && state.exercise !== null);
-    if (this.guess.hidden) return;
-    this.guess.replaceChildren(
-      sweep === undefined
-        ? askGuess(this.sweep, (rows) => this.frame.go({ guess: rows }))
-        : tellGuess(sweep, Number(guess), chosen),
-    );
+    if (!this.guess.hidden)
+      this.guess.replaceChildren(
+        sweep === undefined
+          ? askGuess(this.sweep, (rows) => this.frame.go({ guess: rows }))
+          : tellGuess(sweep, Number(guess), chosen),
+      );
+    const room = this.findRoom();
+    const onPick = (f) => this.pick(f);
+    this.curve.show((width) => drawCurve({ ...asked, width, room, onPick }), null);
+  }
+
+  /** How high the curve may be to end with what is beside it; 0 where nothing is. */
+  findRoom() {
+    const { map, last, curve, guess } = this;
+    const find = ({ element }) => element.getBoundingClientRect();
+    if (find(map).top !== find(curve).top || map.element.matches(".kept-back")) return 0;
+    const measure = (part) => part.caption.getBoundingClientRect().bottom - find(part).top;
+    const end = guess.hidden ? curve.caption : guess;
+    const drawn = curve.body.getBoundingClientRect();
+    const others = drawn.top - find(curve).top + end.getBoundingClientRect().bottom - drawn.bottom;
+    const below = last.element.hidden ? 0 : find(last).top - find(map).bottom + measure(last);
+    return measure(map) + (below && below + PADDING) - others;
   }
 
   /** The exercise's card; what would give its answer away is hidden until there is one. */
@@ -264,23 +256,16 @@ class Explorer {
     return { plan, chosen, planOther, sweep };
   }
 
-  async savePicture() {
-    const parts = this.drawn
-      .filter(({ element, body }) => !element.hidden && body.firstElementChild)
-      .map(({ title, body }) => ({ heading: title, figure: body.firstElementChild }));
-    const drawing = composePicture(
-      tellPlan(this.plan),
-      nameProduct(this.plan, this.profile),
-      parts,
+  savePicture() {
+    const shown = this.drawn.filter(
+      ({ element, body }) => !element.hidden && body.firstElementChild,
     );
-    saveFile(`${nameFile(this.plan)}.png`, await renderPng(drawing));
+    return savePicture(this.plan, this.profile, shown);
   }
 
   saveTrace() {
-    const { plan, profile, sweep } = this;
-    const measured = this.job ? this.job.timings : sweep?.measured;
-    const text = renderTrace(plan, plan.listQueues(), measured, profile.device);
-    saveFile(`${nameFile(plan)}.trace.json`, new Blob([text], { type: "application/json" }));
+    const measured = this.job ? this.job.timings : this.sweep?.measured;
+    saveTrace(this.plan, measured, this.profile);
   }
 }
 
@@ -290,14 +275,4 @@ async function findJob({ job: id }, service) {
   const job = await service.get(`v1/jobs/${encodeURIComponent(id)}`);
   if (job.timings === null) return null;
   return { id, timings: { ...job.timings, f: job.timings.f_actual ?? job.plan.f } };
-}
-
-function nameProduct({ problem }, profile) {
-  const { m, n, k, dtype, memory } = problem;
-  const sizes = [m, n, k].map(showWhole).join(" × ");
-  return `${sizes} ${dtype}, ${memory} memory, ${profile.device}, ${profile.cpu.threads} CPU threads`;
-}
-
-function nameFile({ problem, f }) {
-  return `wavetrim-${problem.m}x${problem.n}x${problem.k}-${problem.dtype}-f${f}`;
 }

@@ -7,7 +7,16 @@
 
 /** Of float16 the sums are float32, so that each element is rounded once. */
 const EPSILON = { float16: 2 ** -10, float32: 2 ** -23, float64: 2 ** -52 };
-const WIDTH = { int8: 8, int16: 16, int32: 32, int64: 64, uint8: 8, uint16: 16, uint32: 32, uint64: 64 };
+const WIDTH = {
+  int8: 8,
+  int16: 16,
+  int32: 32,
+  int64: 64,
+  uint8: 8,
+  uint16: 16,
+  uint32: 32,
+  uint64: 64,
+};
 
 /** So long the page is busy before it looks whether there is something else to do. */
 const BUSY_MS = 25;

@@ -2,10 +2,10 @@
 
 import { make } from "../dom.js";
 import { saveFile } from "../files.js";
-import { readElements, readHead } from "../npy.js";
+import { readHead } from "../npy.js";
 import { readText } from "../state.js";
 import { showBytes, showSeconds, showWhole } from "../units.js";
-import { canCheck, checkProduct } from "./product_check.js";
+import { compareProduct, makeOutcome } from "./outcome.js";
 
 const WAIT_SECONDS = 30;
 const NPY = { "Content-Type": "application/x-npy" };
@@ -124,6 +124,7 @@ export class ProductForm {
     this.button.disabled = true;
     this.steps.replaceChildren();
     this.outcome.replaceChildren();
+    delete this.outcome.dataset.right;
     try {
       await this.multiply();
     } catch (error) {
@@ -147,7 +148,7 @@ export class ProductForm {
     if (job.state !== "succeeded") return this.step(`It has ${job.state}`);
     this.step(`Computed in ${showSeconds(job.timings.total_seconds)}; C is fetched`);
     const answer = await this.service.call("GET", `v1/jobs/${job.id}/result`);
-    await this.check(await answer.blob(), job);
+    await this.check(await answer.blob(), job, { a, b });
   }
 
   async send(file) {
@@ -157,22 +158,9 @@ export class ProductForm {
   }
 
   /** Compare what came back with what was expected. */
-  async check(product, job) {
-    const { a, b } = this.files;
-    const head = await readHead(product);
-    const expected = { rows: a.head.rows, columns: b.head.columns };
-    const fits = head.rows === expected.rows && head.columns === expected.columns;
-    const rows = [["Size", showSize(expected), showSize(head), fits]];
-    let told = `Elements of ${head.dtype} are not compared in the page.`;
-    if (fits && head.make && canCheck(head.dtype)) {
-      this.step("C·x is compared with A·(B·x) for a random x");
-      const parts = [[a.file, a.head], [b.file, b.head], [product, head]];
-      const read = await Promise.all(parts.map((part) => readElements(...part)));
-      const found = await checkProduct(...read, head.dtype);
-      const norms = [found.expectedNorm, found.norm].map(showNorm);
-      rows.push(["Length of C·x", ...norms, found.right]);
-      told = tellFound(found);
-    }
+  async check(product, job, files) {
+    this.step("C·x is compared with A·(B·x) for a random x");
+    const { rows, told } = await compareProduct(product, files);
     const save = () => saveFile(`${job.result}.npy`, product);
     this.outcome.dataset.right = String(rows.every(([, , , right]) => right !== false));
     this.outcome.replaceChildren(
@@ -201,50 +189,4 @@ function makeField(label, input) {
     make("label", { htmlFor: input.id, textContent: label }),
     input,
   );
-}
-
-const VERDICTS = new Map([
-  [true, { className: "right", textContent: "✓ right" }],
-  [false, { className: "wrong", textContent: "✗ wrong" }],
-  [null, { textContent: "not compared" }],
-]);
-
-function makeOutcome(rows) {
-  const cells = ([name, expected, found, right]) => [
-    make("th", { scope: "row", textContent: name }),
-    make("td", { textContent: expected }),
-    make("td", { textContent: found }),
-    make("td", VERDICTS.get(right)),
-  ];
-  const heads = ["", "expected", "of C", ""];
-  return make(
-    "table",
-    { className: "comparison" },
-    make("caption", { className: "sr", textContent: "The product that came back" }),
-    make(
-      "thead",
-      {},
-      make(
-        "tr",
-        {},
-        ...heads.map((text) => make(text ? "th" : "td", { scope: text ? "col" : null, textContent: text })),
-      ),
-    ),
-    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...cells(row)))),
-  );
-}
-
-function tellFound({ worst, allowed, right }) {
-  if (right === null) return "C has elements that are not finite.";
-  if (allowed === 0) return right ? "Every element of C·x is equal." : "Elements of C·x differ.";
-  const units = "of |A|·|B|·|x|";
-  return `The largest difference is ${worst.toExponential(1)} ${units}; rounding may make ${allowed.toExponential(1)}.`;
-}
-
-function showSize({ rows, columns }) {
-  return `${showWhole(rows)} × ${showWhole(columns)}`;
-}
-
-function showNorm(value) {
-  return Math.abs(value) < 1e6 ? String(Number(value.toPrecision(7))) : value.toExponential(6);
 }

@@ -11,7 +11,11 @@ export function showProbe({ name, lesson, plots }, gpu, width) {
   const each = Math.floor(width / columns) - (columns > 1 ? 12 : 0);
   return [
     make("p", { className: "lesson", textContent: lesson }),
-    make("div", { className: `plots of-${columns}` }, ...plots.map((plot) => drawPlot(plot, name, gpu, each))),
+    make(
+      "div",
+      { className: `plots of-${columns}` },
+      ...plots.map((plot) => drawPlot(plot, name, gpu, each)),
+    ),
   ];
 }
 

@@ -24,7 +24,10 @@ export function drawRoofline(ladder, rung, width) {
   const lines = roofs.map(([name, rate]) => ({
     name: `${name}, ${showNumber(rate)} TFLOP/s`,
     kind: "line",
-    points: [[Math.max(from, rate / slope), rate], [to, rate]],
+    points: [
+      [Math.max(from, rate / slope), rate],
+      [to, rate],
+    ],
   }));
   const ridge = top ? Math.min(to, top / slope) : to;
   const series = [
@@ -33,7 +36,10 @@ export function drawRoofline(ladder, rung, width) {
     {
       name: `${memory.name}, ${showWhole(memory.rate)} GB/s`,
       kind: "line",
-      points: [[from, from * slope], [ridge, ridge * slope]],
+      points: [
+        [from, from * slope],
+        [ridge, ridge * slope],
+      ],
     },
     { name: "other kernels", kind: "points", faint: true, points: others.flatMap(place) },
   ];

@@ -156,7 +156,9 @@ class Ladder {
 
   async listFiles() {
     const { sources, name } = this.rung;
-    this.file.replaceChildren(...sources.map((one) => make("option", { value: one, textContent: one })));
+    this.file.replaceChildren(
+      ...sources.map((one) => make("option", { value: one, textContent: one })),
+    );
     this.file.disabled = sources.length === 0;
     if (sources.length > 0) return this.read(sources[0]);
     const none = `${name} is NVIDIA's library; it has no source here.`;
@@ -196,7 +198,11 @@ function drawStairs({ name, stairs }, width) {
     y: { name: `µs, K = ${showNumber(k)}` },
     series: [
       { name: "measured", kind: "points", points: points.map(([tiles, time]) => [tiles, time]) },
-      { name: "the model's staircase", kind: "steps", points: points.map(([tiles, , time]) => [tiles, time]) },
+      {
+        name: "the model's staircase",
+        kind: "steps",
+        points: points.map(([tiles, , time]) => [tiles, time]),
+      },
     ],
   });
   return [figure, legend];

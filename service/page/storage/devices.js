@@ -7,11 +7,19 @@ import { makeMeter } from "./meter.js";
 
 /** The arena's bar and its figures. */
 export function tellArena(arena) {
-  if (arena === null) return [make("p", { textContent: "It is switched off (WAVETRIM_ARENA_BYTES)." })];
+  if (arena === null)
+    return [make("p", { textContent: "It is switched off (WAVETRIM_ARENA_BYTES)." })];
   const { limit_bytes: limit, made_bytes: made, used_bytes: used } = arena;
   const told = `${showBytes(used)} used, ${showBytes(made)} made, of ${showBytes(limit)}`;
   return [
-    makeMeter([["made", made], ["used", used]], limit, told),
+    makeMeter(
+      [
+        ["made", made],
+        ["used", used],
+      ],
+      limit,
+      told,
+    ),
     make("p", { className: "caption", textContent: `${told}.` }),
     listFacts([
       ["Page-locked", showBytes(arena.locked_bytes)],
@@ -29,11 +37,17 @@ export function tellDevices({ devices, cpu_threads: threads }) {
   const gpus = devices.map((gpu) =>
     make("div", { className: "device" }, make("h3", { textContent: gpu.name }), listGpu(gpu)),
   );
-  const cpu = threads === null ? "not known yet" : `${threads} ${threads === 1 ? "thread" : "threads"}`;
+  const cpu =
+    threads === null ? "not known yet" : `${threads} ${threads === 1 ? "thread" : "threads"}`;
   const none = "No GPU is used: the CPU computes every row.";
   return [
     ...(gpus.length ? gpus : [make("p", { className: "caption", textContent: none })]),
-    make("div", { className: "device" }, make("h3", { textContent: "CPU" }), listFacts([["For products", cpu]])),
+    make(
+      "div",
+      { className: "device" },
+      make("h3", { textContent: "CPU" }),
+      listFacts([["For products", cpu]]),
+    ),
   ];
 }
 

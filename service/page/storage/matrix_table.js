@@ -124,7 +124,10 @@ class MatrixRow {
     this.fetch = makeQuiet("Download", fetch);
     this.remove = makeQuiet("Delete", () => (this.asked ? remove() : this.ask(true)));
     this.keep = makeQuiet("Keep", () => this.ask(false));
-    for (const [one, text] of [[this.fetch, "Download"], [this.keep, "Keep"]])
+    for (const [one, text] of [
+      [this.fetch, "Download"],
+      [this.keep, "Keep"],
+    ])
       one.setAttribute("aria-label", `${text} matrix ${id.slice(0, 8)}`);
     this.id = id;
     this.element = make(
@@ -142,7 +145,10 @@ class MatrixRow {
     this.keep.hidden = !asked;
     this.fetch.hidden = asked;
     this.remove.textContent = asked ? "Yes, delete" : "Delete";
-    this.remove.setAttribute("aria-label", `${this.remove.textContent}: matrix ${this.id.slice(0, 8)}`);
+    this.remove.setAttribute(
+      "aria-label",
+      `${this.remove.textContent}: matrix ${this.id.slice(0, 8)}`,
+    );
     this.remove.classList.toggle("danger", asked);
   }
 

@@ -33,7 +33,8 @@ export function tellProfile(profile) {
 
 function tellCorrections(corrections) {
   if (corrections.length === 0) {
-    const text = "Nothing yet: each run compares its time with the prediction and corrects the next.";
+    const text =
+      "Nothing yet: each run compares its time with the prediction and corrects the next.";
     return [make("p", { className: "caption", textContent: text })];
   }
   const sorted = corrections.toSorted((one, other) => other.runs - one.runs).slice(0, SHOWN);
@@ -51,7 +52,11 @@ function tellCorrections(corrections) {
     "table",
     { className: "comparison" },
     make("caption", { className: "sr", textContent: "Corrections of predictions" }),
-    make("thead", {}, make("tr", {}, ...heads.map((text) => make("th", { scope: "col", textContent: text })))),
+    make(
+      "thead",
+      {},
+      make("tr", {}, ...heads.map((text) => make("th", { scope: "col", textContent: text }))),
+    ),
     make("tbody", {}, ...rows),
   );
   const wide = { className: "wide", tabIndex: 0, role: "region", "aria-label": "Corrections" };
