@@ -67,7 +67,8 @@ def test_devices_arena_and_profile_are_those_of_the_service(
     for correction in profile["corrections"]:
         more = 100 * (correction["factor"] - 1)
         shown = f"{abs(more):.3g}" if abs(more) < 100 else f"{abs(more):.0f}"
-        name = " / ".join(correction["run_class"])
+        run_class = correction["run_class"]
+        name = f"{run_class['product']}{run_class['device']}"
         assert f"{name}{'+' if more >= 0 else '−'}{shown}%{correction['runs']}" in text
     told = page.run("document.getElementById('arena').textContent")
     assert f"Slabs{arena['slabs']}" in told

@@ -38,16 +38,17 @@ function tellCorrections(corrections) {
     return [make("p", { className: "caption", textContent: text })];
   }
   const sorted = corrections.toSorted((one, other) => other.runs - one.runs).slice(0, SHOWN);
-  const rows = sorted.map(({ run_class: names, factor, runs }) =>
+  const rows = sorted.map(({ run_class: one, factor, runs }) =>
     make(
       "tr",
       {},
-      make("th", { scope: "row", textContent: names.join(" / ") }),
+      make("th", { scope: "row", textContent: one.product }),
+      make("td", { textContent: tellPart(one) }),
       make("td", { textContent: tellFactor(factor) }),
       make("td", { textContent: showWhole(runs) }),
     ),
   );
-  const heads = ["Class of products", "Time over predicted", "Runs"];
+  const heads = ["Product", "Computed by", "Time over predicted", "Runs"];
   const table = make(
     "table",
     { className: "comparison" },
@@ -61,6 +62,12 @@ function tellCorrections(corrections) {
   );
   const wide = { className: "wide", tabIndex: 0, role: "region", "aria-label": "Corrections" };
   return [make("div", wide, table)];
+}
+
+/** Who computed it, and what held it up. */
+function tellPart({ device, beside, bottleneck }) {
+  const other = beside ? ` beside a ${beside}` : "";
+  return device + other + (bottleneck ? `, bound by ${bottleneck}` : "");
 }
 
 /** "+12%", "−3%". */
