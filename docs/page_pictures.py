@@ -22,7 +22,7 @@ from wavetrim.client import Client
 SETTINGS: Final = {"devices": "none", "cpu_threads": "1"}
 """What the service of the pictures has: what every machine has."""
 
-_PRODUCTS: Final = ((900, 700, 800), (600, 600, 600), (1200, 300, 500))
+_PRODUCTS: Final = ((900, 700, 800), (600, 600, 600), (1200, 300, 500), (700, 900, 400))
 _DROPPED: Final = ((500, 400), (400, 300))
 
 
@@ -66,7 +66,7 @@ _SOURCE: Final = "document.querySelector('.source')"
 _DOCS: Final = ROOT / "docs"
 PICTURES: Final = {
     "storage": ViewPicture(
-        _DOCS / "page-storage.png", "view=storage", 1440, 1400, _ROWS, dark=True
+        _DOCS / "page-storage.png", "view=storage", 1440, 1140, _ROWS, dark=True
     ),
     "phone": ViewPicture(_DOCS / "page-phone.png", "view=jobs", 360, 1200, _JOBS, dark=True),
     "ladder": ViewPicture(_DOCS / "page-ladder.png", "view=ladder", 1440, 1700, _SOURCE),
@@ -93,8 +93,6 @@ def fill_service(url: str) -> None:
     with Client(url) as client:
         for m, n, k in _PRODUCTS:
             client.submit(client.put(make_matrix(m, k)), client.put(make_matrix(k, n))).wait()
-        slow = client.put(np.ones((1500, 1500), "int64"))
-        client.submit(slow, slow).cancel()
 
 
 def multiply_dropped(page: Page) -> None:
