@@ -141,12 +141,15 @@ figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from ben
 	$(PY) -m benchmarks.verify.tables
 	$(PY) -m benchmarks.cluster.pages
 	$(PY) -m docs.explorer_tables
+	$(PY) -m docs.ladder_tables
 	$(PY) -m docs.explorer_page
 
 explorer: $(ENVIRONMENT) ## write the wave explorer's tables, its single file and its pictures anew (needs Chromium)
 	$(PY) -m docs.explorer_tables
+	$(PY) -m docs.ladder_tables
 	$(PY) -m docs.explorer_page
 	$(PY) -m docs.explorer_pictures
+	$(PY) -m docs.page_pictures
 
 protocol: $(ENVIRONMENT) ## make gRPC's messages from service/grpc/protocol.proto
 	$(PY) -m grpc_tools.protoc --proto_path=service/grpc \

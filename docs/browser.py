@@ -44,6 +44,9 @@ _FONT_SETTINGS: Final = f"""<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fo
 <fontconfig><dir>{FONTS}</dir><cachedir prefix="cwd">fonts</cachedir>
 <match><edit name="family" mode="prepend" binding="strong"><string>DejaVu Sans</string></edit>
 </match>
+<match><test name="family"><string>ui-monospace</string></test>
+<edit name="family" mode="prepend_first" binding="strong"><string>DejaVu Sans Mono</string></edit>
+</match>
 </fontconfig>"""
 """Pictures differ by their fonts, so the browser has DejaVu only, where it is installed."""
 

@@ -79,10 +79,11 @@ def run_commands(commands: Sequence[str]) -> list[Exchange]:
 
 
 @contextmanager
-def serve(folder: str) -> Iterator[str]:
+def serve(folder: str, **settings: str) -> Iterator[str]:
     """A service on a free port with its data in a folder; gives its address."""
     address = f"127.0.0.1:{find_free_port()}"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WAVETRIM_")}
+    environment |= {f"WAVETRIM_{name.upper()}": value for name, value in settings.items()}
     options = ("--port", address.partition(":")[2], "--data-dir", f"{folder}/wavetrim-data")
     with (Path(folder) / "service.log").open("wb") as log:
         service = subprocess.Popen(

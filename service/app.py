@@ -20,6 +20,7 @@ from wavetrim.scheduler.cluster.start import check_token
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.api import (
     devices,
+    events,
     health,
     jobs,
     leases,
@@ -46,6 +47,7 @@ from wavetrim.service.api.v2 import infer, model, shared_memory
 from wavetrim.service.api.v2.errors import ErrorMember
 from wavetrim.service.api.v2.inference import Inference
 from wavetrim.service.api.wire.bodies import Bodies
+from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.engine.cluster import Cluster
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import Fleet
@@ -56,6 +58,7 @@ from wavetrim.service.grpc.server import check_grpc, serve_grpc
 from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
+from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.lease_socket import LeaseSocket, find_lease_socket
@@ -127,7 +130,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.tokens = make_tokens(settings)
     app.state.grpc_address = None
     app.state.given_up = asyncio.Event()  # set when a start that waits is not to go on
-    body_routes = (*matmul.routes, *infer.routes, *matrices.routes, *jobs.routes)
+    body_routes = (*matmul.routes, *infer.routes, *matrices.routes, *jobs.routes, *events.routes)
     app.add_middleware(BodyLimit)
     app.add_middleware(BodyRoutes, routes=body_routes)
     app.add_middleware(HostCheck, settings=settings)
@@ -145,7 +148,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(HTTPException, answer_http)
     app.router.routes += body_routes
     for module in (
-        *(matrices, jobs, plan, profile, devices, leases, matmul, me),
+        *(matrices, events, jobs, plan, profile, devices, leases, matmul, me),
         *(model, infer, shared_memory),
     ):
         app.include_router(module.router, dependencies=[Depends(bearer)])
@@ -158,7 +161,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             metrics.router, dependencies=[Depends(bearer)], responses=list_refusals()
         )
     app.include_router(site.make_router(docs=settings.docs == "on"))
-    app.mount("/page", site.PageFiles(directory=site.FOLDER), name="page")
+    app.router.routes += site.list_files()
     _describe_refusals(app)
     return app
 
@@ -306,9 +309,10 @@ def _make_parts(app: FastAPI, database: Database) -> _Parts:
         state.products, engine, state.rooms, state.in_flight,
         NamedRegions(settings.v2_shared_memory), limit_bytes=int(settings.max_matrix_bytes),
     )  # fmt: skip
+    state.news = JobNews(max(1, limit_connections(settings.max_connections) // 4))
     state.dispatcher = Dispatcher(
         state.jobs, store, engine, lane=lane, products=state.products, kept=state.kept,
-        settings=settings, metrics=counters, traces=state.traces,
+        news=state.news, settings=settings, metrics=counters, traces=state.traces,
     )  # fmt: skip
     if cluster is not None:
         cluster.on_change = state.dispatcher.look_again

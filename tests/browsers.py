@@ -1,10 +1,21 @@
 """A headless Chromium for tests: `browser` is one for a module, `page` a tab for one test."""
 
-from collections.abc import Iterator
+import base64
+import json
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
 
+import matplotlib.image
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from docs.browser import Browser, Page, start_browser
+from tests.environment import ROOT
+
+AXE = ROOT / "tests" / "page" / "vendor" / "axe.min.js"
 
 SHOWN = "document.getElementById('view').dataset.shown === location.hash && location.hash"
 """True once the page shows what its address says."""
@@ -32,6 +43,27 @@ def page(tab: Page) -> Page:
     return tab
 
 
+@pytest.fixture
+def saved(page: Page) -> Callable[[str], bytes]:
+    """Presses a button of the page that saves a file; gives what is in it."""
+
+    def save(button: str) -> bytes:
+        page.run("globalThis.kept = null; URL.createObjectURL = ((make) => (blob) => {"
+                 "globalThis.kept = blob; return make.call(URL, blob)"
+                 "})(URL.createObjectURL); null")  # fmt: skip
+        page.run("[...document.querySelectorAll('button')]"
+                 f".find((one) => one.textContent === {json.dumps(button)}).click()")  # fmt: skip
+        page.wait("globalThis.kept !== null && globalThis.kept.type !== 'image/svg+xml'")
+        text = page.run("""new Promise((done) => {
+            const reader = new FileReader();
+            reader.onload = () => done(reader.result.split(',')[1]);
+            reader.readAsDataURL(globalThis.kept);
+        })""")
+        return base64.b64decode(text)
+
+    return save
+
+
 def show(page: Page, url: str) -> None:
     """Open the explorer at an address, and wait until it is drawn."""
     page.open(url)
@@ -43,3 +75,36 @@ def go(page: Page, script: str) -> None:
     before = page.run("location.hash")
     page.run(f"{script}; null")
     page.wait(f"location.hash !== {before!r} && {SHOWN}")
+
+
+def find_barriers(page: Page) -> list[Any]:
+    """What axe finds serious in what the page shows, with the elements."""
+    page.run(f"{AXE.read_text(encoding='utf-8')}; null")
+    passed, found = page.run(
+        "axe.run().then(({ passes, violations }) => [passes.length, violations"
+        ".filter(({ impact }) => ['serious', 'critical'].includes(impact))"
+        ".map(({ id, nodes }) => [id, nodes.map((node) => node.html)])])"
+    )
+    assert passed > 20  # so that something would have been found
+    barriers: list[Any] = found
+    return barriers
+
+
+def expect_picture(drawn: bytes, kept: Path) -> None:
+    """A picture looks like the one in a file.
+
+    Fonts differ among machines, and times among runs: what is compared are means over squares.
+    """
+    new = matplotlib.image.imread(BytesIO(drawn), format="png")
+    old = matplotlib.image.imread(kept)
+    assert new.shape == old.shape
+    difference = np.abs(_shrink(new) - _shrink(old))
+    assert difference.max() < 0.25
+    assert difference.mean() < 0.01
+
+
+def _shrink(picture: NDArray[Any], side: int = 40) -> NDArray[Any]:
+    rows, columns = picture.shape[0] // side, picture.shape[1] // side
+    squares = picture[: rows * side, : columns * side, :3]
+    means: NDArray[Any] = squares.reshape(rows, side, columns, side, 3).mean(axis=(1, 3))
+    return means

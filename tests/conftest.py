@@ -30,8 +30,8 @@ LONG_FILES: Final = (
     *("service/wire/test_limits", "service/storage/test_arena_rules", "service/api/test_leases"),
     *("benchmarks/test_http", "service/storage/test_many_jobs", "service/api/test_matmul"),
     *("client/test_jobs", "service/jobs/test_dispatch", "service/jobs/test_restart"),
-    *("service/storage/test_identity", "page/test_explorer", "service/cli/test_backup"),
-    *("deploy/test_monitoring", "service/storage/test_schema"),
+    *("service/storage/test_identity", "page/test_explorer", "page/test_jobs"),
+    *("service/cli/test_backup", "deploy/test_monitoring", "service/storage/test_schema"),
 )
 """Files that take long: they begin, so that no process is busy alone at the end."""
 

@@ -20,6 +20,7 @@ from wavetrim.scheduler.check.checksums import ALONE
 from wavetrim.scheduler.check.verify import ProductCheck, Verification
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.execution.executor import Executor, Timings
+from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.planning.plan import Plan
 
 Matrix = NDArray[Any]
@@ -60,7 +61,7 @@ def compute_checked(
     *,
     choose_gpu_plan: Callable[[int], Plan] | None,
     changes: Callable[[], None] | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[RowsDone], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
     final: Callable[[Sequence[range]], None] | None = None,
 ) -> tuple[Timings, Verification]:

@@ -26,6 +26,7 @@ from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.run import describe_failure, open_operand
 from wavetrim.scheduler.errors import NodeLost, SlabError
+from wavetrim.scheduler.execution.rows_done import RowsDone
 
 logger = logging.getLogger("wavetrim.scheduler.cluster")
 
@@ -119,7 +120,7 @@ class Head:
         def tell(rows: int) -> None:
             rows_report([range(rows)])
             if request.reports:
-                progress(rows / len(out))
+                progress(RowsDone(len(out), nodes=rows))
 
         return NodeProduct(
             request, a=a, b=b, c=c, out=out, node=node, parts=self._parts,

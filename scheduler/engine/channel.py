@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from wavetrim.scheduler.engine.messages import PACKET_BYTES, decode_message, encode_message
+from wavetrim.scheduler.execution.rows_done import RowsDone
 
 Send = Callable[[Mapping[str, Any]], None]
 """Sends a message."""
@@ -60,14 +61,15 @@ class ProgressReport:
         self._lock = threading.Lock()
         self._sent = 0.0
 
-    def __call__(self, progress: float) -> None:
-        """Report the finished share of the product, 0…1."""
+    def __call__(self, done: RowsDone) -> None:
+        """Report the finished rows of the product."""
         now = time.monotonic()
         with self._lock:
             if now - self._sent < _PROGRESS_SECONDS:
                 return
             self._sent = now
-        self._send({"type": "progress", "job": self._job, "progress": progress})
+        rows = {"gpu": done.gpu, "cpu": done.cpu, "nodes": done.nodes}
+        self._send({"type": "progress", "job": self._job, "progress": done.share, "rows": rows})
 
 
 class RowsReport:

@@ -20,6 +20,7 @@ from wavetrim.scheduler.errors import (
     VerificationFailed,
 )
 from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.description import describe_choice, describe_plan
@@ -43,7 +44,7 @@ def run_request(
     slabs: MappedSlabs | None,
     plans: PlanCache,
     planned: Callable[[Mapping[str, Any]], None] | None,
-    progress: Callable[[float], None] | None,
+    progress: Callable[[RowsDone], None] | None,
     final: Callable[[Sequence[range]], None] | None,
     changes: Callable[[], None] | None,
     cancelled: Callable[[], bool],
@@ -57,7 +58,7 @@ def run_request(
         slabs: Slabs of the arena; None if all operands are files.
         plans: Cache of plans.
         planned: Called with the plan's description before the product starts.
-        progress: Called with the finished share, 0…1, from any thread.
+        progress: Called with the finished rows of C, from any thread.
         final: Called with the rows of `out` that are final so far, from any thread.
         changes: Called before final rows are computed again.
         cancelled: Polled while the product runs; True ends it.
@@ -111,7 +112,7 @@ def run_product(
     plans: PlanCache,
     cancelled: Callable[[], bool],
     planned: Callable[[Mapping[str, Any]], None] | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[RowsDone], None] | None = None,
     final: Callable[[Sequence[range]], None] | None = None,
     changes: Callable[[], None] | None = None,
 ) -> dict[str, Any]:

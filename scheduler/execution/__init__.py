@@ -1,7 +1,8 @@
 """Runs a plan: the GPU part and the CPU part compute their rows of one C at the same time.
 
-`executor` owns the devices, `run` is one product on them. `prefault` and `pages` make a result's
-pages meanwhile. `watchdog` detects a GPU without progress, which ends the engine.
+`executor` owns the devices, `run` is one product on them, `rows_done` says how far it is.
+`prefault` and `pages` make a result's pages meanwhile. `watchdog` detects a GPU without progress,
+which ends the engine.
 
 The boundary moves unless F was given: both parts should meet at the planned F.
 

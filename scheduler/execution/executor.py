@@ -21,6 +21,7 @@ from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
 from wavetrim.scheduler.execution.prefault import Prefault
+from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution, compute_on_gpu
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.model.corrections import Correction
@@ -127,7 +128,7 @@ class Executor:
         *,
         alpha: float = 1.0,
         beta: float = 0.0,
-        progress: Callable[[float], None] | None = None,
+        progress: Callable[[RowsDone], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
         final: Callable[[Sequence[range]], None] | None = None,
         timed: bool = False,
@@ -144,7 +145,7 @@ class Executor:
             c: M x N, written in place; read only if `beta` is not 0.
             alpha: Factor of the product.
             beta: Factor of the old C.
-            progress: Called with the finished share of C's rows, 0…1, from any thread.
+            progress: Called with the finished rows of C, from any thread.
             cancelled: Polled while the product runs; True ends it. A product that the CPU should
                 compute within SHORT_SECONDS is not interrupted.
             final: Called with all rows of C that will not be written again, from any thread,
@@ -161,7 +162,7 @@ class Executor:
                 raise ExecutionCancelled("the execution was asked to stop")
             timings = self._run_short(plan, a, b, c, alpha=alpha, beta=beta)
             if progress is not None:
-                progress(1.0)
+                progress(RowsDone(plan.f, cpu=plan.f))
             if final is not None:
                 final([range(plan.f)])
             return timings

@@ -17,6 +17,7 @@ from wavetrim.kernels.pipeline.host_product import GpuTimings, SharedRows
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.row_queue import RowQueue
+from wavetrim.scheduler.execution.rows_done import RowCounter, RowsDone
 from wavetrim.scheduler.execution.self_scheduling import SelfSchedule
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.plan import Plan
@@ -28,25 +29,6 @@ NO_GPU_TIME: Final = GpuTimings(0.0, 0.0, 0.0)
 
 CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
 """Errors of a part that was cancelled."""
-
-
-class RowCounter:
-    """Adds up the rows that both parts finish, and reports their share of all rows."""
-
-    def __init__(self, rows: int, report: Callable[[float], None] | None) -> None:
-        self._rows = rows
-        self._done = 0.0
-        self._report = report
-        self._lock = threading.Lock()
-
-    def add(self, rows: float) -> None:
-        """Add newly finished rows. Thread-safe."""
-        if self._report is None:
-            return
-        with self._lock:
-            self._done += rows
-            share = min(1.0, self._done / self._rows)
-            self._report(share)
 
 
 class FinalRows:
@@ -95,7 +77,7 @@ def compute_on_gpu(
     *,
     alpha: float,
     beta: float,
-    progress: Callable[[float], None] | None,
+    progress: Callable[[RowsDone], None] | None,
     cancelled: Callable[[], bool] | None,
     final: Callable[[Sequence[range]], None] | None,
     pipeline: GpuPipeline,
@@ -110,7 +92,7 @@ def compute_on_gpu(
         if watchdog is not None:
             watchdog.note_progress()
         if counter is not None:
-            counter.add(rows)
+            counter.add("gpu", rows)
 
     with watchdog.watch(plan.predicted.total_seconds) if watchdog else nullcontext():
         return pipeline.multiply(
@@ -130,7 +112,7 @@ class Execution:
         c: M x N, written in place.
         alpha: Factor of the product.
         beta: Factor of the old C.
-        progress: Called with the finished share of C's rows, from any thread.
+        progress: Called with the finished rows of C, from any thread.
         cancelled: Polled while the product runs; True ends it.
         final: Called with the rows of C that are final so far, from any thread.
         pipeline: The GPU; None without one.
@@ -149,7 +131,7 @@ class Execution:
         *,
         alpha: float,
         beta: float,
-        progress: Callable[[float], None] | None,
+        progress: Callable[[RowsDone], None] | None,
         cancelled: Callable[[], bool] | None,
         final: Callable[[Sequence[range]], None] | None = None,
         pipeline: GpuPipeline | None,
@@ -241,11 +223,11 @@ class Execution:
     def _count_gpu_rows(self, rows: float) -> None:
         if self._watchdog is not None:
             self._watchdog.note_progress()
-        self._counter.add(rows)
+        self._counter.add("gpu", rows)
 
     def _count_cpu_rows(self, rows: float) -> None:
         self._row_queue.note_cpu_rows(rows)
-        self._counter.add(rows)
+        self._counter.add("cpu", rows)
 
     def _compute_cpu_rows(self) -> float:
         threads = self._plan.share.threads if self._plan.gpu_rows else self._pool.threads

@@ -12,10 +12,10 @@ A request passes, in this order:
   admins), before any byte of a body is taken: by `body_limit`, which takes JSON documents whole, or
   by the body route. Who calls is in the request's ASGI scope then.
 - the resource's file: `matmul` (`matmul_body`, `product_answer`; of leased memory `leased_matmul`
-  and `leased_schemas`), `matrices` (`matrix_body`, `upload`), `jobs` (`job_schemas`), `plan`,
-  `devices` (`plan_schemas`, `option_schemas`), `profile`, `leases`, `me`, `health`, `metrics`.
-  `schemas` has the rest; `idempotency` reads the header of that name; `parts` finds what the
-  service is made of.
+  and `leased_schemas`), `matrices` (`matrix_body`, `upload`), `jobs` (`job_schemas`, `events`),
+  `plan`, `devices` (`plan_schemas`, `option_schemas`), `profile`, `leases`, `me`, `health`,
+  `metrics`. `schemas` has the rest; `idempotency` reads the header of that name; `parts` finds what
+  the service is made of.
 - `v2/`: the Open Inference Protocol, whose products go the same way.
 - `problems`: the one table from errors to HTTP. Every refusal names field, value and limit.
 

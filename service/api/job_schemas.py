@@ -111,6 +111,14 @@ class JobError(BaseModel):
     attempts: int = Field(description="Tries that were made.")
 
 
+class RowsDoneView(BaseModel):
+    """Rows of C that are done."""
+
+    gpu: float = Field(description="By the GPU.")
+    cpu: float = Field(description="By the CPU.")
+    nodes: float = Field(description="By other hosts, as far as they have come back.")
+
+
 class JobView(BaseModel):
     """A job as it stands."""
 
@@ -121,6 +129,7 @@ class JobView(BaseModel):
                     "id": _EXAMPLE_ID,
                     "state": "succeeded",
                     "progress": 1.0,
+                    "rows_done": None,
                     "priority": 0,
                     "request": {
                         "a": "5f0c7d2e9b1a4c3d8e6f7a8b9c0d1e2f",
@@ -145,6 +154,9 @@ class JobView(BaseModel):
     id: str = Field(description="Opaque id.")
     state: JobState = Field(description="Where the job stands.")
     progress: float = Field(ge=0, le=1, description="Finished share of C's rows.")
+    rows_done: RowsDoneView | None = Field(
+        description="The same by who computed them, while the job runs."
+    )
     priority: int = Field(description="The higher one runs first.")
     request: JobRequest = Field(description="The request as it was accepted.")
     plan: dict[str, Any] | None = Field(
@@ -191,6 +203,7 @@ def show_job(job: Job) -> JobView:
         id=job.id,
         state=job.state,
         progress=job.progress,
+        rows_done=None if job.rows_done is None else RowsDoneView(**job.rows_done),
         priority=job.priority,
         request=JobRequest.model_validate(job.request),
         plan=job.plan,

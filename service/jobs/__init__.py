@@ -17,5 +17,6 @@ In the order of a job's way:
    each engine has; `spread` computes one by parts elsewhere.
 6. While the engine computes, it tells which rows are final, and `storage/draft.py` hands these to
    the disk's writer. Another try begins another file.
-7. The result is published as a matrix: to be fetched, or to be an operand of the next job.
+7. Whoever follows a job hears of each change from memory (`news`).
+8. The result is published as a matrix: to be fetched, or to be an operand of the next job.
 """

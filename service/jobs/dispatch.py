@@ -20,6 +20,7 @@ from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, ServiceError
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lane import Lane
+from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.operands import check_operands, find_operands
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.queue import KnownQueue, Operands, Waiting
@@ -57,6 +58,7 @@ class Dispatcher:
         lane: Lane,
         products: Products,
         kept: KeptMatrices,
+        news: JobNews,
         settings: Settings,
         metrics: Metrics,
         traces: "Traces | None" = None,
@@ -70,6 +72,7 @@ class Dispatcher:
         self._lane = lane
         self._products = products
         self._kept = kept
+        self._news = news
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._runs: dict[str, tuple[JobRun, asyncio.Task[None]]] = {}
@@ -133,6 +136,7 @@ class Dispatcher:
             return job, False
         self._queue.add(Waiting(job, operands))
         self._wake.set()
+        self._news.tell(job)
         return job, True
 
     async def cancel(self, job_id: str, owner: str | None = None) -> Job:
@@ -156,6 +160,7 @@ class Dispatcher:
             self._queue.remove(job_id)
             self._metrics.record_end(job.state)
             self._notify(job_id, job)
+            self._news.tell(job)
         return job
 
     async def wait(
@@ -211,6 +216,7 @@ class Dispatcher:
         ending: set[asyncio.Task[None]] = {asyncio.create_task(self._lane.wait_idle())}
         ending |= {task for _, task in self._runs.values()}
         await asyncio.wait(ending, timeout=seconds)
+        self._news.end()
 
     async def stop(self) -> None:
         """End now: jobs that still run go back to the queue, for the next start."""
@@ -225,6 +231,7 @@ class Dispatcher:
             await asyncio.wait(tasks)
         for job_id in list(self._waiters):
             self._notify(job_id, self._refuse())
+        self._news.end()
 
     def _add(
         self, request: JobRequest, idempotency_key: str | None, tenant: Tenant
@@ -300,6 +307,7 @@ class Dispatcher:
             engine=self._engine,
             lane=self._lane,
             kept=self._kept,
+            news=self._news,
             settings=self._settings,
         )
         task = asyncio.create_task(self._run_job(job, run), name="job")
@@ -316,6 +324,8 @@ class Dispatcher:
         finally:
             del self._runs[job.id], self._jobs.running[job.id]
             self._wake.set()
+        if ended is not None:
+            self._news.tell(ended)
         if ended is not None and ended.state.finished:
             self._record(ended)
             self._notify(job.id, ended)

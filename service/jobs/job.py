@@ -54,6 +54,7 @@ class Job:
         finished_at: End of the last try, in the same unit.
         owner: Name of the tenant whose job it is, and its product.
         trace: The W3C `traceparent` of the request that asked for it.
+        rows_done: Rows of C that each side has finished, while the job runs; only in memory.
     """
 
     sequence: int
@@ -78,6 +79,7 @@ class Job:
     finished_at: float | None
     owner: str
     trace: str | None
+    rows_done: dict[str, float] | None = None
 
     def begin_try(self, now: float) -> "Job":
         """The job as its next try begins."""
@@ -88,6 +90,7 @@ class Job:
             attempts=self.attempts + 1,
             started_at=started_at,
             progress=0.0,
+            rows_done=None,
             plan=None,
         )
 

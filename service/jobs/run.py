@@ -23,6 +23,7 @@ from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.lane import Lane, describe_timeout
 from wavetrim.service.jobs.mapped import MappedOperands
+from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.queue import Operands
 from wavetrim.service.jobs.result import Result, Work, begin_result
 from wavetrim.service.jobs.store import JobStore
@@ -56,6 +57,7 @@ class JobRun:
         engine: Computes it.
         lane: Where it waits for the engine.
         kept: Where matrices lie.
+        news: Hears how far it has come.
         settings: How often and how long it is tried.
 
     Attributes:
@@ -73,6 +75,7 @@ class JobRun:
         engine: Engine,
         lane: Lane,
         kept: KeptMatrices,
+        news: JobNews,
         settings: Settings,
     ) -> None:
         self.job = job
@@ -83,6 +86,7 @@ class JobRun:
         self._engine = engine
         self._lane = lane
         self._kept = kept
+        self._news = news
         self._settings = settings
         self._mapped = MappedOperands(matrices.checks)
         self._cancelled = asyncio.Event()
@@ -92,6 +96,7 @@ class JobRun:
     def cancel(self) -> None:
         """Stop the job as soon as the engine lets go of it."""
         self._cancelled.set()
+        self._update(replace(self.job, cancel_requested=True))
 
     async def run(self) -> Job | None:
         """Run the job.
@@ -203,7 +208,8 @@ class JobRun:
             case "planned":
                 self._update(replace(self.job, plan=event["plan"]))
             case "progress":
-                self._update(replace(self.job, progress=event["progress"]))
+                job = replace(self.job, progress=event["progress"], rows_done=event["rows"])
+                self._update(job)
             case "rows":
                 result.take_final([range(*rows) for rows in event["final"]])
             case "again":
@@ -211,6 +217,7 @@ class JobRun:
 
     def _update(self, job: Job) -> None:
         self.job = self._jobs.running[job.id] = job
+        self._news.tell(job)
 
     async def _tell_news(self) -> None:
         """Write how far the job has come every now and then, until cancelled.

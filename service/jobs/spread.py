@@ -7,7 +7,7 @@ it ends one that this machine computes alone.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -38,6 +38,7 @@ class _Part:
         done: How many of its first rows have come back.
         began: When it was sent, by the monotonic clock.
         was_idle: Whether the engine had nothing else to do then.
+        rows: What each side has finished of it.
         event: The message of its end.
     """
 
@@ -48,6 +49,7 @@ class _Part:
     was_idle: bool = True
     done: int = 0
     progress: float = 0.0
+    rows: Mapping[str, float] = field(default_factory=dict)
     event: Event | None = None
     final: list[range] = field(default_factory=list)
 
@@ -135,7 +137,7 @@ class Spread:
                 self._tell({"type": "again"})
                 self._tell_rows()
             case "progress":
-                part.progress = event["progress"]
+                part.progress, part.rows = event["progress"], event["rows"]
                 self._tell_progress()
             case kind if kind in FINAL_TYPES:
                 self._end_part(part, event)
@@ -215,7 +217,11 @@ class Spread:
         if self._request.reports:
             rows = self._request.out.rows
             done = sum(part.progress * len(part.share.rows) for part in self._parts)
-            self._tell({"type": "progress", "progress": min(1.0, done / rows)})
+            sides = {
+                side: sum(part.rows.get(side, 0.0) for part in self._parts)
+                for side in ("gpu", "cpu", "nodes")
+            }
+            self._tell({"type": "progress", "progress": min(1.0, done / rows), "rows": sides})
 
     def _tell(self, event: Event) -> None:
         self._take({**event, "job": self._request.job})

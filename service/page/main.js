@@ -1,20 +1,28 @@
 /** The page's frame: views by name, the address, and the key. A view is added by a line in VIEWS.
  *
- * A view is `{ id, title, mount(root, frame) }`; `mount` returns `show(state)`, called for each new
- * address. `frame.go(changes)` makes a new address, so the browser's own back undoes it.
+ * A view is `{ mount(root, frame), complete(state, frame) }`. `mount` returns `{ show(state), close() }`:
+ * `show` is called for each new address, `close` before another view is shown. `complete`, where there
+ * is one, fills in what an address leaves open. `frame.go(changes)` makes a new address, so the
+ * browser's own back undoes it. Views that need a service are loaded when they are first shown.
  */
 
 import { make } from "./dom.js";
 import { EXPLORER } from "./explorer/view.js";
-import { findFirst, findGpus } from "./machines.js";
 import { Service } from "./service.js";
 import { readState, writeState } from "./state.js";
 
-const VIEWS = [EXPLORER];
+const VIEWS = [
+  { id: "explorer", title: "Wave explorer", view: EXPLORER },
+  { id: "jobs", title: "Jobs", load: () => import("./jobs/view.js") },
+  { id: "storage", title: "Storage and devices", load: () => import("./storage/view.js") },
+  { id: "ladder", title: "Ladder", load: () => import("./ladder/view.js") },
+];
 
 const root = document.getElementById("view");
 const service = new Service();
 const frame = { service, go, state: null, gpus: null };
+const entries = VIEWS.filter(({ load }) => service.present || load === undefined);
+const addresses = new Map(); // the last one of each view
 let mounted = null;
 
 function go(changes) {
@@ -24,34 +32,31 @@ function go(changes) {
 async function show() {
   const { hash } = location;
   const state = readState(hash);
-  frame.gpus ??= await findGpus(service);
-  const isBare = state.device === null || state.threads === null;
-  const first = isBare ? await findFirst(service) : null;
+  const entry = entries.find((one) => one.id === state.view) ?? entries[0];
+  const view = entry.view ?? (await entry.load()).VIEW;
+  const isComplete = await view.complete?.(state, frame);
   if (location.hash !== hash) return; // another address came meanwhile
-  if (isBare) {
-    state.device ??= first.device;
-    state.threads ??= first.threads;
-    history.replaceState(null, "", writeState(state));
-  }
-  const view = VIEWS.find((one) => one.id === state.view) ?? VIEWS[0];
+  if (isComplete === false) history.replaceState(null, "", writeState(state));
   frame.state = state;
-  if (mounted === null || mounted.view !== view) {
+  addresses.set(entry.id, location.hash);
+  if (mounted?.view !== view) {
+    mounted?.close();
     root.replaceChildren();
-    mounted = { view, show: view.mount(root, frame) };
-    document.title = `${view.title} · wavetrim`;
-    listViews(view);
+    mounted = { view, ...view.mount(root, frame) };
+    document.title = `${entry.title} · wavetrim`;
   }
+  listViews(entry);
   const shown = location.hash;
   await mounted.show(state);
   root.dataset.shown = shown;
 }
 
 function listViews(current) {
-  const links = VIEWS.map((view) =>
+  const links = entries.map((entry) =>
     make("a", {
-      href: `#view=${view.id}`,
-      textContent: view.title,
-      "aria-current": view === current ? "page" : null,
+      href: addresses.get(entry.id) ?? `#view=${entry.id}`,
+      textContent: entry.title,
+      "aria-current": entry === current ? "page" : null,
     }),
   );
   if (service.docs) links.push(make("a", { href: "docs", textContent: "HTTP API" }));

@@ -17,20 +17,51 @@ export class Service {
     sessionStorage.setItem(KEY, key);
   }
 
-  /** A JSON answer of the service as it is now; a `KeyMissing` where a key is needed. */
+  /** A JSON answer of the service as it is now. */
   async get(path) {
+    return (await this.call("GET", path)).json();
+  }
+
+  /** What a JSON document that is posted is answered with. */
+  async post(path, document) {
+    const headers = { "Content-Type": "application/json" };
+    const answer = await this.call("POST", path, { headers, body: JSON.stringify(document) });
+    return answer.json();
+  }
+
+  /** An answer.
+   *
+   * Throws `KeyMissing` where a key is needed, `Refusal` where a field cannot be taken, and
+   * `CallRefused` for all else.
+   */
+  async call(method, path, { headers = {}, body = null, signal = null } = {}) {
     const key = sessionStorage.getItem(KEY);
-    const headers = key ? { Authorization: `Bearer ${key}` } : {};
-    const response = await fetch(path, { headers, credentials: "omit", cache: "no-store" });
-    if (response.status === 401 || response.status === 403) throw new KeyMissing(key !== null);
-    if (response.status === 422) throw readRefusal(await response.json());
-    if (!response.ok) throw new Error(`${path} answered ${response.status}`);
-    return response.json();
+    const all = key ? { ...headers, Authorization: `Bearer ${key}` } : headers;
+    const common = { credentials: "omit", cache: "no-store" };
+    const response = await fetch(path, { method, headers: all, body, signal, ...common });
+    if (response.ok) return response;
+    if (response.status === 401) throw new KeyMissing(key !== null);
+    const problem = await readProblem(response);
+    if (response.status === 422 && problem.field)
+      throw new Refusal(problem.field, problem.value, problem.limit);
+    throw new CallRefused(response.status, problem.detail ?? `${path}: ${response.status}`);
   }
 }
 
-function readRefusal({ field, value, limit }) {
-  return new Refusal(field, value, limit);
+async function readProblem(response) {
+  try {
+    return await response.json();
+  } catch {
+    return {}; // no problem document: something else has answered in the service's place
+  }
+}
+
+/** The service has refused a call; the message is its own. */
+export class CallRefused extends Error {
+  constructor(status, detail) {
+    super(detail);
+    this.status = status;
+  }
 }
 
 /** The service asks for a key; `refused`: whether one was sent. */

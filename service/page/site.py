@@ -1,5 +1,6 @@
 """Serves the pages and their files, each with a Content-Security-Policy."""
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -7,13 +8,19 @@ from typing import Final
 from fastapi import APIRouter
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
+from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
+
+from wavetrim.kernels.compile import KERNEL_SOURCES
 
 FOLDER: Final = Path(__file__).parent
 
 _TYPES: Final = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 """What may be asked for below /page, by its ending."""
+
+_SOURCES: Final = {".cu": "text/plain; charset=utf-8", ".cuh": "text/plain; charset=utf-8"}
+"""The same of /page/cuda: what the ladder shows."""
 
 _COMMON: Final = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -31,7 +38,16 @@ _HEADERS: Final = {
 
 
 class PageFiles(StaticFiles):
-    """The scripts and styles of the pages."""
+    """The files of a folder that browsers may have.
+
+    Args:
+        folder: The folder.
+        types: Media types by the endings that may be asked for.
+    """
+
+    def __init__(self, folder: Path, types: Mapping[str, str]) -> None:
+        super().__init__(directory=folder)
+        self._types = types
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """A file of the folder.
@@ -39,12 +55,20 @@ class PageFiles(StaticFiles):
         Raises:
             HTTPException: There is none, or it is not for browsers.
         """
-        media_type = _TYPES.get(Path(path).suffix)
+        media_type = self._types.get(Path(path).suffix)
         if media_type is None:
             raise HTTPException(404)
         response = await super().get_response(path, scope)
         response.headers.update({**_HEADERS, "Content-Type": media_type})
         return response
+
+
+def list_files() -> list[Mount]:
+    """Where the pages' files are: scripts and styles, and the sources of the kernels."""
+    return [
+        Mount("/page/cuda", PageFiles(KERNEL_SOURCES, _SOURCES), name="cuda"),
+        Mount("/page", PageFiles(FOLDER, _TYPES), name="page"),
+    ]
 
 
 def make_router(*, docs: bool) -> APIRouter:

@@ -32,6 +32,9 @@ const FIELDS = {
   guess: { unset: null, least: 0, most: MAX_SIZE },
   exercise: { unset: null, least: 1, most: 99 },
   answer: { unset: null, text: true },
+  job: { unset: null, text: true },
+  rung: { unset: null, text: true },
+  probe: { unset: null, text: true },
 };
 
 /** The state that an address names. What it says wrongly is passed over. */

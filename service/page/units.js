@@ -40,6 +40,26 @@ export function showShare(share) {
   return `${Math.round(share * 100)}%`;
 }
 
+/** "3.2 GiB", "640 B". */
+export function showBytes(bytes) {
+  const power = Math.min(4, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  return `${showNumber(bytes / 1024 ** power)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
+}
+
+const AGES = [
+  [86_400, "d"],
+  [3600, "h"],
+  [60, "min"],
+  [1, "s"],
+];
+
+/** How long ago a time was: "12 s ago", "3 d ago". */
+export function showAge(time) {
+  const seconds = Math.max(0, (Date.now() - Date.parse(time)) / 1000);
+  const [size, unit] = AGES.find(([one]) => seconds >= one) ?? AGES.at(-1);
+  return seconds < 1 ? "just now" : `${showWhole(Math.floor(seconds / size))} ${unit} ago`;
+}
+
 /** At most about `count` round numbers from `from` to `to`. */
 export function listTicks(from, to, count) {
   const rough = (to - from) / Math.max(1, count);

@@ -1,12 +1,9 @@
 """The wave explorer as a browser shows it, from the service and as one file."""
 
-import base64
 import json
 import re
 from collections.abc import Callable
 from io import BytesIO
-from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import matplotlib.image
@@ -16,7 +13,7 @@ import pytest
 from docs.browser import Browser, Page
 from docs.explorer_page import PAGE
 from docs.explorer_pictures import PICTURES
-from tests.browsers import SHOWN, go, show
+from tests.browsers import SHOWN, expect_picture, find_barriers, go, show
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, encode_npy
 from wavetrim.scheduler.planning.plan import choose_plan
@@ -28,7 +25,6 @@ FILE = PAGE.as_uri()
 SPLIT = "#m=4096&n=4096&k=4096&dtype=float64&device=T4&threads=2"
 MEASURED = "#m=4096&n=4096&k=4096&dtype=float32&memory=pageable&device=host-h200&sms=8"
 SHAPES = [(4096, 4096, 4096), (16384, 16384, 256), (1000, 70, 333), (2560, 16385, 4096), (1, 9, 9)]
-AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
 
 
 def read_headline(page: Page) -> str:
@@ -241,27 +237,6 @@ def test_one_more_column_costs_a_wave(page: Page) -> None:
     assert 2.5 < float(share) < 3.5
 
 
-@pytest.fixture
-def saved(page: Page) -> Callable[[str], bytes]:
-    """Presses a button of the page that saves a file; gives what is in it."""
-
-    def save(button: str) -> bytes:
-        page.run("globalThis.kept = null; URL.createObjectURL = ((make) => (blob) => {"
-                 "globalThis.kept = blob; return make.call(URL, blob)"
-                 "})(URL.createObjectURL); null")  # fmt: skip
-        page.run("[...document.querySelectorAll('button')]"
-                 f".find((one) => one.textContent === {json.dumps(button)}).click()")  # fmt: skip
-        page.wait("globalThis.kept !== null && globalThis.kept.type !== 'image/svg+xml'")
-        text = page.run("""new Promise((done) => {
-            const reader = new FileReader();
-            reader.onload = () => done(reader.result.split(',')[1]);
-            reader.readAsDataURL(globalThis.kept);
-        })""")
-        return base64.b64decode(text)
-
-    return save
-
-
 def test_a_picture_of_it_is_saved(page: Page, saved: Callable[[str], bytes]) -> None:
     show(page, f"{FILE}{SPLIT}")
     picture = matplotlib.image.imread(BytesIO(saved("Save a picture")), format="png")
@@ -297,29 +272,13 @@ def test_all_can_read_and_use_it(page: Page, width: int, dark: bool, address: st
     page.resize(width, 900, dark=dark)
     show(page, f"{FILE}{address}")
     assert page.run("document.documentElement.scrollWidth") == width
-    page.run(f"{AXE}; null")
-    found = page.run("axe.run().then(({ passes, violations }) => [passes.length, violations"
-                     ".filter(({ impact }) => ['serious', 'critical'].includes(impact))"
-                     ".map(({ id, nodes }) => [id, nodes.map((node) => node.html)])])")  # fmt: skip
-    assert found[0] > 20
-    assert found[1] == []
+    assert find_barriers(page) == []
 
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_it_looks_as_in_the_documents(page: Page, name: str) -> None:
     picture = PICTURES[name]
-    drawn = matplotlib.image.imread(BytesIO(picture.take(page)), format="png")
-    kept = matplotlib.image.imread(picture.path)
-    # Fonts differ among machines: what is compared are means over squares of 40 pixels.
-    assert drawn.shape == kept.shape
-    assert np.abs(shrink(drawn) - shrink(kept)).max() < 0.25
-    assert np.abs(shrink(drawn) - shrink(kept)).mean() < 0.01
-
-
-def shrink(picture: Any, side: int = 40) -> Any:
-    rows, columns = picture.shape[0] // side, picture.shape[1] // side
-    squares = picture[: rows * side, : columns * side, :3]
-    return squares.reshape(rows, side, columns, side, 3).mean(axis=(1, 3))
+    expect_picture(picture.take(page), picture.path)
 
 
 def test_the_key_is_asked_for_once_and_kept_in_the_tab(

@@ -9,6 +9,7 @@ import pytest
 from docs.browser import Page
 from docs.explorer_page import PAGE, SOURCE, render_page
 from docs.explorer_tables import MODEL, render_tables
+from docs.ladder_tables import LADDER, render_ladder
 from tests.server import RunningServer, Start
 from wavetrim.service.page.site import DOCS_POLICY, EXPLORER_POLICY
 
@@ -16,8 +17,9 @@ VENDOR = (SOURCE / "vendor", Path(__file__).parent / "vendor")
 
 
 def test_tables_are_what_python_has() -> None:
-    for name, text in render_tables().items():
-        assert (MODEL / name).read_text(encoding="utf-8") == text, "run `make explorer`"
+    for folder, texts in ((MODEL, render_tables()), (LADDER, render_ladder())):
+        for name, text in texts.items():
+            assert (folder / name).read_text(encoding="utf-8") == text, "run `make explorer`"
 
 
 def test_the_single_file_is_up_to_date() -> None:
@@ -54,7 +56,12 @@ def test_scripts_and_styles_only_are_served(shared_server: RunningServer) -> Non
         "/page/model/kernels/cuts.js", headers={"If-None-Match": found.headers["etag"]}
     )
     assert again.status_code == 304
-    for path in ("/page/site.py", "/page/", "/page/vendor", "/page/none.js", "/page/%2e%2e/app.py"):
+    source = shared_server.client.get("/page/cuda/bulk.cu")
+    assert source.headers["content-type"] == "text/plain; charset=utf-8"
+    for path in (
+        *("/page/site.py", "/page/", "/page/vendor", "/page/none.js", "/page/%2e%2e/app.py"),
+        *("/page/cuda/", "/page/cuda/%2e%2e/compile.py", "/page/cuda/none.cu"),
+    ):
         response = shared_server.client.get(path)
         assert response.status_code == 404, path
         assert response.headers["content-type"] == "application/problem+json"
@@ -78,5 +85,6 @@ def test_where_the_description_is_closed_no_link_leads_there(
     server = start_server(docs="off")
     page.open(f"{server.url}/#device=T4&threads=2")
     page.wait("document.getElementById('headline')")
-    assert page.run("document.querySelectorAll('nav a').length") == 1
+    assert page.run("document.querySelectorAll('nav a').length") == 4
+    assert page.run("document.querySelector('nav a[href=docs]')") is None
     assert server.client.get("/docs").status_code == 404

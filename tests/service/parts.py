@@ -17,6 +17,7 @@ from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.supervisor import Watch
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
+from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.metrics import Metrics
@@ -84,8 +85,8 @@ def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> 
     writer = DiskWriter()
     kept = KeptMatrices(matrices, None, Residents(), writer)
     dispatcher = Dispatcher(
-        jobs, matrices, engine, lane=lane, products=products, kept=kept, settings=chosen,
-        metrics=metrics,
+        jobs, matrices, engine, lane=lane, products=products, kept=kept,
+        news=JobNews(8), settings=chosen, metrics=metrics,
     )  # fmt: skip
     return Parts(chosen, database, matrices, jobs, engine, metrics, lane, dispatcher)
 

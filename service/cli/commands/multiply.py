@@ -9,6 +9,7 @@ from wavetrim.service.cli import options
 
 if TYPE_CHECKING:
     from wavetrim.scheduler.engine.messages import RunRequest
+    from wavetrim.scheduler.execution.rows_done import RowsDone
     from wavetrim.service.settings import Settings
 
 EXAMPLES: Final = """[bold]Examples[/]
@@ -98,9 +99,9 @@ class _Screen:
         self.output.print(make_plan_table(plan, self._rows))
         self._move = self._bars.enter_context(show_share(self._notes, "multiply"))
 
-    def show_progress(self, share: float) -> None:
+    def show_progress(self, done: "RowsDone") -> None:
         if self._move is not None:
-            self._move(share)
+            self._move(done.share)
 
 
 def _run_request(

@@ -3,7 +3,7 @@
 import { draw, drawFigure, make, write } from "../dom.js";
 import { findRowsWithin } from "../model/scheduler/cost.js";
 import { findUnit, listTicks, showNumber, showSeconds, showWhole } from "../units.js";
-import { findColours } from "./palette.js";
+import { findColours } from "../palette.js";
 
 const SAMPLES = 700;
 const LEFT = 52;
@@ -56,9 +56,10 @@ export function samplePoints(plan, most) {
     });
 }
 
-/** The drawing; `onPick(f)` is called where it is clicked. */
-export function drawCurve({ plan, chosen, range, sweep, guess, hidesChoice, width, onPick }) {
-  const height = Math.round(Math.min(520, Math.max(260, width * 0.95)));
+/** The drawing, `room` pixels high or more; `onPick(f)` is called where it is clicked. */
+export function drawCurve(asked) {
+  const { plan, chosen, range, sweep, guess, hidesChoice, width, room, onPick } = asked;
+  const height = Math.round(Math.max(room, Math.min(520, Math.max(260, width * 0.95))));
   const colours = findColours();
   const most = findRange(plan, chosen, range, sweep);
   const points = plan.gpuCurve ? samplePoints(plan, most) : listLine(plan);

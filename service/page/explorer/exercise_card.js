@@ -12,6 +12,7 @@ export function openExercise(number) {
     sms: null,
     rate: null,
     f: null,
+    job: null,
     range: "near",
     guess: null,
     answer: null,

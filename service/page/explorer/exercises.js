@@ -31,7 +31,17 @@ export const EXERCISES = [
   },
   {
     title: "One more column",
-    state: { ...MATRIX, m: 2048, n: 10241, k: 8192, dtype: "float32", device: "T4", f: 0 },
+    state: {
+      ...MATRIX,
+      kernel: "register",
+      tile: "64x128x16",
+      m: 2048,
+      n: 5121,
+      k: 8192,
+      dtype: "float32",
+      device: "T4",
+      f: 0,
+    },
     hides: ["map", "last", "numbers"],
     ask({ plan, planOther }) {
       const before = planOther({ n: plan.problem.n - 1 });
@@ -40,7 +50,7 @@ export const EXERCISES = [
     },
     choices: [
       ["copies", "The copies take 3% longer"],
-      ["wave", "A new wave begins, nearly empty, and costs a full one"],
+      ["wave", "A new wave begins, not full, and costs a full one"],
       ["cpu", "The CPU gets more rows"],
       ["kernel", "Another kernel is chosen"],
     ],

@@ -108,7 +108,7 @@ export class Form {
     if (name === "device") Object.assign(changes, { sms: null, rate: null });
     if (name === "dtype")
       Object.assign(changes, { kernel: "auto", tile: null, accuracy: null, rate: null });
-    this.frame.go({ f: null, guess: null, exercise: null, answer: null, ...changes });
+    this.frame.go({ f: null, job: null, guess: null, exercise: null, answer: null, ...changes });
   }
 
   /** Say what cannot be met, and at which field; nothing where all can. */

@@ -18,6 +18,7 @@ export function makeSweepList(frame) {
       accuracy: null,
       rate: null,
       f: null,
+      job: null,
       guess: null,
       exercise: null,
       answer: null,

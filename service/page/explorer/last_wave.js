@@ -3,7 +3,7 @@
 import { draw, drawFigure, write } from "../dom.js";
 import { divideUp } from "../model/arithmetic.js";
 import { showWhole } from "../units.js";
-import { findColours, findWaveColour } from "./palette.js";
+import { findColours, findWaveColour } from "../palette.js";
 
 const MOST_CELLS = 2200;
 const CELL = 20;

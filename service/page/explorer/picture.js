@@ -1,7 +1,7 @@
 /** A picture of what is shown, to keep: the drawings below each other, as PNG. */
 
 import { draw, drawFigure, write } from "../dom.js";
-import { findColours } from "./palette.js";
+import { findColours } from "../palette.js";
 
 const MARGIN = 24;
 const SCALE = 2;
@@ -49,13 +49,4 @@ export async function renderPng(drawing) {
   } finally {
     URL.revokeObjectURL(url);
   }
-}
-
-/** Let the browser keep a file. */
-export function saveFile(name, blob) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

@@ -2,7 +2,7 @@
 
 import { draw, drawFigure, write } from "../dom.js";
 import { findUnit, listTicks, showNumber, showSeconds, showWhole } from "../units.js";
-import { findColours } from "./palette.js";
+import { findColours } from "../palette.js";
 
 const LEFT = 70;
 const LANE = 30;

@@ -1,54 +1,48 @@
 /** The wave explorer: one product on one machine, as tiles, curves, a timeline and words. */
 
 import { make } from "../dom.js";
-import { buildProfile, findProfile, findSweep, isServed } from "../machines.js";
+import {
+  buildProfile,
+  findFirst,
+  findGpus,
+  findProfile,
+  findSweep,
+  isServed,
+} from "../machines.js";
 import { Refusal } from "../model/refusal.js";
-import { KeyMissing } from "../service.js";
-import { showWhole } from "../units.js";
+import { Notice } from "../notice.js";
 import { drawCurve, listKeys } from "./curve_plot.js";
 import { listExercises, showExercise } from "./exercise_card.js";
 import { EXERCISES, planVariant } from "./exercises.js";
 import { Form } from "./form.js";
 import { askGuess, makeSweepList, tellGuess } from "./guess.js";
-import { makeKeyForm } from "./key_form.js";
 import { drawLastWave, tellLastWave } from "./last_wave.js";
 import { listNumbers } from "./numbers.js";
-import { composePicture, renderPng, saveFile } from "./picture.js";
+import { Part } from "./part.js";
+import { savePicture, saveTrace } from "./saving.js";
 import { makeButton, RowSlider } from "./slider.js";
 import { drawTimeline, tellTimeline } from "./timeline.js";
-import { renderTrace } from "./trace.js";
 import { drawWaveMap, tellWaveMap } from "./wave_map.js";
-import { tellParts, tellPlan } from "./words.js";
+import { tellJob, tellParts, tellPlan } from "./words.js";
 
-export const EXPLORER = { id: "explorer", title: "Wave explorer", mount };
+/** Pixels between the end of a panel's content and its edge. */
+const PADDING = 20;
+
+export const EXPLORER = { mount, complete };
 
 function mount(root, frame) {
   const explorer = new Explorer(root, frame);
-  return (state) => explorer.show(state);
+  return { show: (state) => explorer.show(state), close: () => explorer.close() };
 }
 
-/** A drawing with a title, tools and a caption. */
-class Part {
-  constructor(id, title, ...tools) {
-    Object.assign(this, { id, title });
-    this.body = make("div", { className: "drawing" });
-    this.caption = make("p", { className: "caption" });
-    const heading = make("h2", { id: `${id}-title`, textContent: title });
-    this.element = make(
-      "section",
-      { className: "panel", id, "aria-labelledby": heading.id },
-      make("div", { className: "head" }, heading, make("div", { className: "tools" }, ...tools)),
-      this.body,
-      this.caption,
-    );
-  }
-
-  /** Draw at the width that there is; a caption of null is left to the caller. */
-  show(drawPart, caption) {
-    const figure = drawPart(Math.floor(this.body.clientWidth) || 320);
-    this.body.replaceChildren(...(figure ? [figure] : []));
-    if (caption !== null) this.caption.textContent = caption;
-  }
+/** Fill in the machine where an address names none; false where it did not. */
+async function complete(state, frame) {
+  frame.gpus ??= await findGpus(frame.service);
+  if (state.device !== null && state.threads !== null) return true;
+  const first = await findFirst(frame.service);
+  state.device ??= first.device;
+  state.threads ??= first.threads;
+  return false;
 }
 
 class Explorer {
@@ -57,7 +51,7 @@ class Explorer {
     this.form = new Form(frame);
     this.list = make("div");
     this.exercise = make("div", { id: "exercise" });
-    this.notice = make("div", { id: "notice" });
+    this.notice = new Notice(frame.service, () => this.show(this.state));
     this.words = make("div", { className: "words", id: "words", "aria-live": "polite" });
     this.guess = make("div", { className: "guess", id: "guess" });
     this.slider = new RowSlider({
@@ -80,8 +74,15 @@ class Explorer {
     this.curve.element.append(this.guess);
     this.drawn = [this.map, this.last, this.curve, this.timeline];
     this.layOut(root);
-    new ResizeObserver(() => this.redraw()).observe(this.results);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.drawAll());
+    this.sizes = new ResizeObserver(() => this.redraw());
+    this.sizes.observe(this.results);
+    this.scheme = matchMedia("(prefers-color-scheme: dark)");
+    this.scheme.onchange = () => this.drawAll();
+  }
+
+  close() {
+    this.sizes.disconnect();
+    this.scheme.onchange = null;
   }
 
   layOut(root) {
@@ -99,7 +100,7 @@ class Explorer {
       "div",
       { className: "content" },
       this.exercise,
-      this.notice,
+      this.notice.element,
       this.words,
       this.results,
     );
@@ -115,11 +116,12 @@ class Explorer {
     this.list.replaceChildren(listExercises(this.frame, state.exercise));
     try {
       const profile = await findProfile(state, this.frame.service);
+      const job = await findJob(state, this.frame.service);
       if (this.state !== state) return; // another address came meanwhile
-      this.profile = profile;
+      Object.assign(this, { profile, job });
       this.form.show(state, profile);
       this.compute();
-      this.notice.replaceChildren();
+      this.notice.clear();
       this.results.hidden = this.words.hidden = false;
       this.drawAll();
     } catch (error) {
@@ -140,18 +142,9 @@ class Explorer {
     this.results.hidden = this.words.hidden = true;
     if (error instanceof Refusal) {
       this.form.tell(error.message, error.field);
-    } else if (error instanceof KeyMissing) {
-      this.notice.replaceChildren(makeKeyForm(error.refused, (key) => this.useKey(key)));
-      document.getElementById("key").focus();
     } else {
-      const text = { className: "problem", role: "alert", textContent: String(error.message) };
-      this.notice.replaceChildren(make("p", text));
+      this.notice.tell(error);
     }
-  }
-
-  useKey(key) {
-    this.frame.service.setKey(key);
-    this.show(this.state);
   }
 
   /** Show another F while the slider moves; the address changes when it is let go. */
@@ -179,6 +172,7 @@ class Explorer {
     this.words.replaceChildren(
       make("p", { className: "headline", id: "headline", textContent: tellPlan(plan) }),
       make("p", { textContent: tellParts(plan) }),
+      ...(this.job ? [make("p", { id: "told-job", textContent: tellJob(this.job) })] : []),
     );
     this.slider.show(plan, chosen, this.hidesChoice);
     this.map.show((width) => drawWaveMap(plan, width), tellWaveMap(plan));
@@ -199,15 +193,30 @@ class Explorer {
     const sweep = guess === null ? undefined : this.sweep;
     const asked = { plan, chosen, range: state.range, sweep, guess: Number(guess), hidesChoice };
     this.range.value = state.range;
-    this.curve.show((width) => drawCurve({ ...asked, width, onPick: (f) => this.pick(f) }), null);
     this.curve.caption.replaceChildren(...listKeys(plan, sweep !== undefined, hidesChoice));
     this.guess.hidden = this.sweep === undefined || (guess === null && state.exercise !== null);
-    if (this.guess.hidden) return;
-    this.guess.replaceChildren(
-      sweep === undefined
-        ? askGuess(this.sweep, (rows) => this.frame.go({ guess: rows }))
-        : tellGuess(sweep, Number(guess), chosen),
-    );
+    if (!this.guess.hidden)
+      this.guess.replaceChildren(
+        sweep === undefined
+          ? askGuess(this.sweep, (rows) => this.frame.go({ guess: rows }))
+          : tellGuess(sweep, Number(guess), chosen),
+      );
+    const room = this.findRoom();
+    const onPick = (f) => this.pick(f);
+    this.curve.show((width) => drawCurve({ ...asked, width, room, onPick }), null);
+  }
+
+  /** How high the curve may be to end with what is beside it; 0 where nothing is. */
+  findRoom() {
+    const { map, last, curve, guess } = this;
+    const find = ({ element }) => element.getBoundingClientRect();
+    if (find(map).top !== find(curve).top || map.element.matches(".kept-back")) return 0;
+    const measure = (part) => part.caption.getBoundingClientRect().bottom - find(part).top;
+    const end = guess.hidden ? curve.caption : guess;
+    const drawn = curve.body.getBoundingClientRect();
+    const others = drawn.top - find(curve).top + end.getBoundingClientRect().bottom - drawn.bottom;
+    const below = last.element.hidden ? 0 : find(last).top - find(map).bottom + measure(last);
+    return measure(map) + (below && below + PADDING) - others;
   }
 
   /** The exercise's card; what would give its answer away is hidden until there is one. */
@@ -247,31 +256,23 @@ class Explorer {
     return { plan, chosen, planOther, sweep };
   }
 
-  async savePicture() {
-    const parts = this.drawn
-      .filter(({ element, body }) => !element.hidden && body.firstElementChild)
-      .map(({ title, body }) => ({ heading: title, figure: body.firstElementChild }));
-    const drawing = composePicture(
-      tellPlan(this.plan),
-      nameProduct(this.plan, this.profile),
-      parts,
+  savePicture() {
+    const shown = this.drawn.filter(
+      ({ element, body }) => !element.hidden && body.firstElementChild,
     );
-    saveFile(`${nameFile(this.plan)}.png`, await renderPng(drawing));
+    return savePicture(this.plan, this.profile, shown);
   }
 
   saveTrace() {
-    const { plan, profile, sweep } = this;
-    const text = renderTrace(plan, plan.listQueues(), sweep?.measured, profile.device);
-    saveFile(`${nameFile(plan)}.trace.json`, new Blob([text], { type: "application/json" }));
+    const measured = this.job ? this.job.timings : this.sweep?.measured;
+    saveTrace(this.plan, measured, this.profile);
   }
 }
 
-function nameProduct({ problem }, profile) {
-  const { m, n, k, dtype, memory } = problem;
-  const sizes = [m, n, k].map(showWhole).join(" × ");
-  return `${sizes} ${dtype}, ${memory} memory, ${profile.device}, ${profile.cpu.threads} CPU threads`;
-}
-
-function nameFile({ problem, f }) {
-  return `wavetrim-${problem.m}x${problem.n}x${problem.k}-${problem.dtype}-f${f}`;
+/** The job that an address names, once it has succeeded; null without one. */
+async function findJob({ job: id }, service) {
+  if (id === null || !service.present) return null;
+  const job = await service.get(`v1/jobs/${encodeURIComponent(id)}`);
+  if (job.timings === null) return null;
+  return { id, timings: { ...job.timings, f: job.timings.f_actual ?? job.plan.f } };
 }

@@ -3,7 +3,7 @@
 import { draw, drawFigure, write } from "../dom.js";
 import { divideDown, divideUp } from "../model/arithmetic.js";
 import { showWhole } from "../units.js";
-import { findColours, findInk, findWaveColour } from "./palette.js";
+import { findColours, findInk, findWaveColour } from "../palette.js";
 import { count } from "./words.js";
 
 const MOST_BANDS = 400;

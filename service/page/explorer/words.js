@@ -32,6 +32,16 @@ export function tellParts(plan) {
   return `The GPU computes ${gpu}, the CPU ${cpu}, at the same time: ${gain} the GPU alone.`;
 }
 
+/** What was measured of a job, {id, timings}. */
+export function tellJob({ id, timings }) {
+  const parts = [
+    ["GPU", timings.gpu_seconds],
+    ["CPU", timings.cpu_seconds],
+  ].filter(([, seconds]) => seconds > 0);
+  const told = parts.map(([name, seconds]) => `${name} ${showSeconds(seconds)}`).join(", ");
+  return `Job ${id.slice(0, 8)} was measured: ${showSeconds(timings.total_seconds)} with F = ${showWhole(timings.f)} (${told}).`;
+}
+
 /** How a plan compares with the model's own choice. */
 export function tellChoice(plan, chosen) {
   const own = nameChoice(chosen);

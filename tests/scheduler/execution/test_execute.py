@@ -62,8 +62,10 @@ def test_progress_rises_to_one(cpu_executor):
     seen = []
     plan = plan_for(cpu_executor, 700, 500, 300, "float64")
     cpu_executor.run(plan, a, b, np.empty((700, 500)), progress=seen.append)
-    assert seen == sorted(seen)
-    assert seen[-1] == pytest.approx(1.0)
+    shares = [done.share for done in seen]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+    assert (seen[-1].gpu, seen[-1].cpu) == (0.0, pytest.approx(700))
 
 
 def check_final_rows(executor, plan, a, b, before, beta):
@@ -180,7 +182,8 @@ def test_wherever_the_boundary_moves_every_row_is_computed_once(gpu_executor, sh
         seen = []
         timings = gpu_executor.run(plan, a, b, c, beta=beta, progress=seen.append)
         assert verify_product(a, b, before if beta else None, c, beta=beta).passed
-        assert seen[-1] == pytest.approx(1.0)
+        assert seen[-1].share == pytest.approx(1.0)
+        assert seen[-1].gpu == pytest.approx(m - timings.f_actual)
         assert 0 <= timings.f_actual <= m
 
 

@@ -13,8 +13,9 @@ from tests.server import RunningServer, decode_npy
 from wavetrim.service.api.job_schemas import JobView
 
 VIEW = {
-    "id", "state", "progress", "priority", "request", "plan", "timings", "verification", "result",
-    "error", "attempts", "cancel_requested", "created_at", "started_at", "finished_at", "owner",
+    "id", "state", "progress", "rows_done", "priority", "request", "plan", "timings",
+    "verification", "result", "error", "attempts", "cancel_requested", "created_at",
+    "started_at", "finished_at", "owner",
 }  # fmt: skip
 
 

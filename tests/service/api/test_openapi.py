@@ -50,6 +50,8 @@ def test_every_operation_of_the_api_is_there(document: dict[str, Any]) -> None:
         "get /v1/jobs",
         "get /v1/jobs/{job_id}",
         "delete /v1/jobs/{job_id}",
+        "get /v1/jobs/events",
+        "get /v1/jobs/{job_id}/events",
         "get /v1/jobs/{job_id}/result",
         "post /v1/leases",
         "get /v1/leases",

@@ -1,6 +1,6 @@
 /** Asks for the API key of a service that has one. */
 
-import { make } from "../dom.js";
+import { make } from "./dom.js";
 
 /** The form; `refused`: whether a key was sent already. `use(key)` is called with the key. */
 export function makeKeyForm(refused, use) {
@@ -8,7 +8,7 @@ export function makeKeyForm(refused, use) {
   const text =
     (refused ? "The key was refused. " : "") +
     "It is kept in this tab only, until the tab is closed. " +
-    "Data sheets and measured machines need none.";
+    "The explorer's data sheets and measured machines need none.";
   const onsubmit = (event) => {
     event.preventDefault();
     use(input.value);

@@ -54,3 +54,33 @@ export function findInk(wave, count) {
   const [red, green, blue] = findWaveColour(wave, count).match(/\d+/g).map(Number);
   return red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#111317" : "#ffffff";
 }
+
+const CURVES = {
+  light: [
+    "#0b6cb8",
+    "#b84a00",
+    "#1f8a70",
+    "#b3267a",
+    "#7b52c7",
+    "#7a6a00",
+    "#a3341f",
+    "#00798c",
+    "#5a616c",
+  ],
+  dark: [
+    "#5fb3f0",
+    "#ff9d4d",
+    "#35b779",
+    "#f08bc3",
+    "#b79af0",
+    "#e3cf57",
+    "#ff9c86",
+    "#4fd0e0",
+    "#a3a9b3",
+  ],
+};
+
+/** Colours of curves that are drawn together, told apart by their dashes as well. */
+export function listCurveColours() {
+  return matchMedia("(prefers-color-scheme: dark)").matches ? CURVES.dark : CURVES.light;
+}

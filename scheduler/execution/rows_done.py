@@ -1,0 +1,56 @@
+"""How far a product is: the rows of C that each side has finished."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Side = Literal["gpu", "cpu"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsDone:
+    """Finished rows of C; parts of rows count as such.
+
+    Attributes:
+        all: Rows of C.
+        gpu: Rows that the GPU has finished.
+        cpu: Rows that the CPU has finished.
+        nodes: Rows that have come back from other hosts.
+    """
+
+    all: int
+    gpu: float = 0.0
+    cpu: float = 0.0
+    nodes: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """The finished share of C's rows, 0…1."""
+        return min(1.0, (self.gpu + self.cpu + self.nodes) / self.all)
+
+
+class RowCounter:
+    """Adds up the rows that both sides finish, and reports them.
+
+    Args:
+        rows: Rows of C.
+        report: Called with what is done, from any thread; None if nobody wants to know.
+    """
+
+    def __init__(self, rows: int, report: Callable[[RowsDone], None] | None) -> None:
+        self._done = RowsDone(rows)
+        self._report = report
+        self._lock = threading.Lock()
+
+    def add(self, side: Side, rows: float) -> None:
+        """Add newly finished rows. Thread-safe."""
+        if self._report is None:
+            return
+        with self._lock:
+            done = self._done
+            if side == "gpu":
+                self._done = replace(done, gpu=done.gpu + rows)
+            else:
+                self._done = replace(done, cpu=done.cpu + rows)
+            self._report(self._done)

@@ -1,0 +1,107 @@
+"""News of jobs for who listens: each change as it happens, from memory, never from the database.
+
+A slow listener gets each job as it is by then, not all that it was in between.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from wavetrim.service.errors import Crowded
+from wavetrim.service.jobs.job import Job
+
+_MOST_UNREAD: Final = 500
+"""So many jobs are remembered for a listener that does not come to hear of them."""
+
+
+class Listener:
+    """One who wants to hear of jobs. To be used from the event loop of its `JobNews`.
+
+    Args:
+        job_id: The job that it wants to hear of; None for all.
+        owner: Whose jobs; None for everybody's.
+
+    Attributes:
+        missed: Whether there was more than could be remembered since `wait` was called last.
+        ended: Whether there will be no more news.
+    """
+
+    def __init__(self, job_id: str | None, owner: str | None) -> None:
+        self._job_id, self._owner = job_id, owner
+        self._unread: dict[str, Job] = {}
+        self._wake = asyncio.Event()
+        self.missed = False
+        self.ended = False
+
+    def take(self, job: Job) -> None:
+        """Hear of a job."""
+        if self._job_id not in (None, job.id) or self._owner not in (None, job.owner):
+            return
+        if job.id not in self._unread and len(self._unread) >= _MOST_UNREAD:
+            self._unread.clear()
+            self.missed = True
+        self._unread[job.id] = job
+        self._wake.set()
+
+    def end(self) -> None:
+        """There will be no more news."""
+        self.ended = True
+        self._wake.set()
+
+    async def wait(self, most_seconds: float) -> tuple[Job, ...]:
+        """Wait for news: the jobs that have changed; none when time is up or all has ended."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most_seconds):
+                await self._wake.wait()
+        if not self.ended:
+            self._wake.clear()
+        unread, self._unread = self._unread, {}
+        return tuple(unread.values())
+
+
+class JobNews:
+    """Tells listeners of jobs. To be used from one event loop.
+
+    Args:
+        most_listeners: How many may listen at once.
+    """
+
+    def __init__(self, most_listeners: int) -> None:
+        self._most_listeners = most_listeners
+        self._listeners: set[Listener] = set()
+        self._ended = False
+
+    def tell(self, job: Job) -> None:
+        """A job is new, or has changed."""
+        for listener in self._listeners:
+            listener.take(job)
+
+    @contextmanager
+    def listen(self, *, job_id: str | None = None, owner: str | None = None) -> Iterator[Listener]:
+        """Listen until the block ends.
+
+        Args:
+            job_id: The job to hear of; None for all.
+            owner: Whose jobs; None for everybody's.
+
+        Raises:
+            Crowded: As many listen as may.
+        """
+        if len(self._listeners) >= self._most_listeners:
+            limit = f"at most {self._most_listeners}, a quarter of the connections"
+            raise Crowded("streams of events", len(self._listeners) + 1, limit)
+        listener = Listener(job_id, owner)
+        self._listeners.add(listener)
+        if self._ended:
+            listener.end()
+        try:
+            yield listener
+        finally:
+            self._listeners.discard(listener)
+
+    def end(self) -> None:
+        """Let every listener go: the service stops."""
+        self._ended = True
+        for listener in self._listeners:
+            listener.end()

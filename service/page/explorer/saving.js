@@ -1,0 +1,33 @@
+/** Files of what is shown: a picture, and a trace of the schedule. */
+
+import { saveFile } from "../files.js";
+import { showWhole } from "../units.js";
+import { composePicture, renderPng } from "./picture.js";
+import { renderTrace } from "./trace.js";
+import { tellPlan } from "./words.js";
+
+/** Save the drawings of some panels below each other. */
+export async function savePicture(plan, profile, panels) {
+  const parts = panels.map(({ title, body }) => ({
+    heading: title,
+    figure: body.firstElementChild,
+  }));
+  const drawing = composePicture(tellPlan(plan), nameProduct(plan, profile), parts);
+  saveFile(`${nameFile(plan)}.png`, await renderPng(drawing));
+}
+
+/** Save a plan's schedule, beside it what was measured, where there is such. */
+export function saveTrace(plan, measured, profile) {
+  const text = renderTrace(plan, plan.listQueues(), measured, profile.device);
+  saveFile(`${nameFile(plan)}.trace.json`, new Blob([text], { type: "application/json" }));
+}
+
+function nameProduct({ problem }, profile) {
+  const { m, n, k, dtype, memory } = problem;
+  const sizes = [m, n, k].map(showWhole).join(" × ");
+  return `${sizes} ${dtype}, ${memory} memory, ${profile.device}, ${profile.cpu.threads} CPU threads`;
+}
+
+function nameFile({ problem, f }) {
+  return `wavetrim-${problem.m}x${problem.n}x${problem.k}-${problem.dtype}-f${f}`;
+}

@@ -1,0 +1,192 @@
+/** Two .npy files, dropped or chosen, that the service multiplies and the page checks. */
+
+import { make } from "../dom.js";
+import { saveFile } from "../files.js";
+import { readHead } from "../npy.js";
+import { readText } from "../state.js";
+import { showBytes, showSeconds, showWhole } from "../units.js";
+import { compareProduct, makeOutcome } from "./outcome.js";
+
+const WAIT_SECONDS = 30;
+const NPY = { "Content-Type": "application/x-npy" };
+
+/** The form, and below it what became of the product. */
+export class ProductForm {
+  /** `refuse(error)` is told what the service refuses. */
+  constructor(service, refuse) {
+    Object.assign(this, { service, refuse });
+    this.files = { a: null, b: null };
+    this.zones = { a: this.makeZone("a", "A, M × K"), b: this.makeZone("b", "B, K × N") };
+    this.f = make("input", { type: "number", id: "job-f", min: 0, placeholder: "the model's" });
+    this.storage = make(
+      "select",
+      { id: "job-storage" },
+      make("option", { value: "disk", textContent: "on disk" }),
+      make("option", { value: "memory", textContent: "in memory, until the service ends" }),
+    );
+    this.verify = make("input", { type: "checkbox", id: "job-verify" });
+    this.button = make("button", { type: "submit", textContent: "Multiply", disabled: true });
+    this.problem = make("p", { className: "problem", role: "alert", hidden: true });
+    this.steps = make("ol", { className: "steps", role: "status", "aria-label": "Steps" });
+    this.outcome = make("div", { id: "outcome", role: "status" });
+    this.element = make(
+      "form",
+      { className: "form", id: "product", onsubmit: (event) => this.submit(event) },
+      make("h2", { textContent: "Multiply two files" }),
+      this.zones.a.element,
+      this.zones.b.element,
+      makeField("F: rows of the CPU", this.f),
+      makeField("Matrices are kept", this.storage),
+      make(
+        "div",
+        { className: "row" },
+        this.verify,
+        make("label", { htmlFor: "job-verify", textContent: "The service verifies it, too" }),
+      ),
+      make("p", { className: "row" }, this.button),
+      this.problem,
+      this.steps,
+      this.outcome,
+    );
+  }
+
+  makeZone(name, label) {
+    const input = make("input", {
+      type: "file",
+      id: `file-${name}`,
+      accept: ".npy",
+      "aria-describedby": `told-${name}`,
+      onchange: () => input.files.length && this.take(name, input.files[0]),
+    });
+    const told = make("small", { id: `told-${name}`, textContent: "Drop a .npy file, or choose" });
+    const element = make(
+      "div",
+      { className: "zone", "data-zone": name },
+      make("label", { htmlFor: input.id, textContent: label }),
+      input,
+      told,
+    );
+    element.addEventListener("dragover", (event) => {
+      event.preventDefault();
+      element.classList.add("over");
+    });
+    element.addEventListener("dragleave", () => element.classList.remove("over"));
+    element.addEventListener("drop", (event) => {
+      event.preventDefault();
+      element.classList.remove("over");
+      const dropped = [...event.dataTransfer.files];
+      if (dropped.length > 1) return this.takeBoth(dropped);
+      return dropped.length && this.take(name, dropped[0]);
+    });
+    return { element, told, input };
+  }
+
+  /** Two files dropped at once are A and B, in the order of their names. */
+  async takeBoth(files) {
+    const [a, b] = files.toSorted((one, other) => one.name.localeCompare(other.name));
+    await this.take("a", a);
+    await this.take("b", b);
+  }
+
+  async take(name, file) {
+    const { told, element, input } = this.zones[name];
+    hold(input, file);
+    try {
+      const head = await readHead(file);
+      this.files[name] = { file, head };
+      const shape = `${showWhole(head.rows)} × ${showWhole(head.columns)} ${head.dtype}`;
+      told.textContent = `${file.name}: ${shape}, ${showBytes(file.size)}`;
+    } catch (error) {
+      this.files[name] = null;
+      told.textContent = error.message;
+    }
+    element.classList.toggle("taken", this.files[name] !== null);
+    element.classList.toggle("refused", this.files[name] === null);
+    const problem = this.findProblem();
+    this.problem.hidden = problem === null;
+    this.problem.textContent = problem ?? "";
+    this.button.disabled = problem !== null || !this.files.a || !this.files.b;
+  }
+
+  /** Why these two files cannot be multiplied; null where they can, or one is missing. */
+  findProblem() {
+    const { a, b } = this.files;
+    if (!a || !b) return null;
+    if (a.head.columns !== b.head.rows)
+      return `A has ${showWhole(a.head.columns)} columns and B ${showWhole(b.head.rows)} rows; they must be as many.`;
+    if (a.head.dtype !== b.head.dtype)
+      return `A has elements of ${a.head.dtype}, B of ${b.head.dtype}; they must be the same.`;
+    return null;
+  }
+
+  async submit(event) {
+    event.preventDefault();
+    this.button.disabled = true;
+    this.steps.replaceChildren();
+    this.outcome.replaceChildren();
+    delete this.outcome.dataset.right;
+    try {
+      await this.multiply();
+    } catch (error) {
+      this.step("It did not come to an end.");
+      this.refuse(error);
+    } finally {
+      this.button.disabled = false;
+    }
+  }
+
+  async multiply() {
+    const { a, b } = this.files;
+    const storage = this.storage.value;
+    this.step("A and B are sent");
+    const [first, second] = await Promise.all([this.send(a.file), this.send(b.file)]);
+    const asked = { a: first.id, b: second.id, f: readText("f", this.f.value) ?? "auto", storage };
+    let job = await this.service.post("v1/jobs", { ...asked, verify: this.verify.checked });
+    this.step(`Job ${job.id.slice(0, 8)} is posted`);
+    while (job.finished_at === null)
+      job = await this.service.get(`v1/jobs/${job.id}?wait_seconds=${WAIT_SECONDS}`);
+    if (job.state !== "succeeded") return this.step(`It has ${job.state}`);
+    this.step(`Computed in ${showSeconds(job.timings.total_seconds)}; C is fetched`);
+    const answer = await this.service.call("GET", `v1/jobs/${job.id}/result`);
+    await this.check(await answer.blob(), job, { a, b });
+  }
+
+  async send(file) {
+    const path = `v1/matrices?storage=${this.storage.value}`;
+    const answer = await this.service.call("POST", path, { headers: NPY, body: file });
+    return answer.json();
+  }
+
+  /** Compare what came back with what was expected. */
+  async check(product, job, files) {
+    this.step("C·x is compared with A·(B·x) for a random x");
+    const { rows, told } = await compareProduct(product, files);
+    const save = () => saveFile(`${job.result}.npy`, product);
+    this.outcome.dataset.right = String(rows.every(([, , , right]) => right !== false));
+    this.outcome.replaceChildren(
+      makeOutcome(rows),
+      make("p", { className: "caption", textContent: told }),
+      make("button", { type: "button", className: "quiet", textContent: "Save C", onclick: save }),
+    );
+  }
+
+  step(text) {
+    this.steps.append(make("li", { textContent: text }));
+  }
+}
+
+/** Let a field show a file that was dropped beside it. */
+function hold(input, file) {
+  const carried = new DataTransfer();
+  carried.items.add(file);
+  input.files = carried.files;
+}
+
+function makeField(label, input) {
+  return make(
+    "div",
+    { className: "field" },
+    make("label", { htmlFor: input.id, textContent: label }),
+    input,
+  );
+}

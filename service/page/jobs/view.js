@@ -1,0 +1,189 @@
+/** Jobs as they go: both sides' rows live, predicted beside measured, and two files multiplied. */
+
+import { make } from "../dom.js";
+import { follow } from "../events.js";
+import { saveFile } from "../files.js";
+import { Notice } from "../notice.js";
+import { readState, writeState } from "../state.js";
+import { JobCard } from "./job_card.js";
+import { ProductForm } from "./product_form.js";
+import { Shapes } from "./shapes.js";
+
+const SHOWN = 20;
+const AGE_MS = 10_000;
+
+export const VIEW = { mount };
+
+function mount(root, frame) {
+  const jobs = new Jobs(root, frame);
+  return { show: (state) => jobs.show(state), close: () => jobs.close() };
+}
+
+class Jobs {
+  constructor(root, frame) {
+    this.frame = frame;
+    this.cards = new Map();
+    this.shapes = new Shapes(frame.service);
+    this.cursor = null;
+    this.notice = new Notice(frame.service, () => this.open());
+    this.product = new ProductForm(frame.service, (error) => this.notice.tell(error));
+    this.list = make("ul", { className: "jobs" });
+    this.live = make("p", { className: "caption live", role: "status" });
+    this.told = make("p", { className: "sr", role: "status", id: "told" });
+    this.empty = make("p", { className: "panel", textContent: "No job has been posted yet." });
+    this.older = make("button", {
+      type: "button",
+      className: "quiet",
+      textContent: "Older jobs",
+      onclick: () => this.attempt(() => this.load(this.cursor)),
+    });
+    this.layOut(root);
+    this.ageing = setInterval(() => this.cards.forEach((card) => card.age()), AGE_MS);
+    // A browser has few connections to a service: tabs that nobody sees leave them to others.
+    this.see = () => (document.hidden ? this.following.abort() : this.open());
+    document.addEventListener("visibilitychange", this.see);
+    this.open();
+  }
+
+  layOut(root) {
+    root.append(
+      make("h1", { className: "sr", textContent: "Jobs" }),
+      make(
+        "div",
+        { className: "layout jobs-layout" },
+        make("aside", { className: "side", "aria-label": "A new product" }, this.product.element),
+        make(
+          "section",
+          { className: "content", "aria-label": "All jobs" },
+          this.notice.element,
+          make("div", { className: "head" }, make("h2", { textContent: "Jobs" }), this.live),
+          this.told,
+          make(
+            "p",
+            { className: "caption" },
+            make("span", { className: "key gpu", textContent: "GPU's rows, from the first" }),
+            make("span", { className: "key cpu", textContent: "CPU's rows, from the last" }),
+            make("span", { className: "key planned", textContent: "the planned boundary" }),
+          ),
+          this.empty,
+          this.list,
+          make("p", {}, this.older),
+        ),
+      ),
+    );
+  }
+
+  /** Follow the jobs' events from now on, by a connection that is opened anew. */
+  open() {
+    this.following?.abort();
+    this.following = new AbortController();
+    this.ready = new Promise((done) => (this.begun = done));
+    follow(this.frame.service, "v1/jobs/events", {
+      signal: this.following.signal,
+      take: (name, data) => (name === "job" ? this.put(data) : this.attempt(() => this.load())),
+      tell: (error) => this.tell(error),
+    });
+  }
+
+  close() {
+    this.following.abort();
+    clearInterval(this.ageing);
+    document.removeEventListener("visibilitychange", this.see);
+  }
+
+  async show(state) {
+    this.state = state;
+    await this.ready;
+    if (state.job !== null && !this.cards.has(state.job))
+      await this.attempt(async () =>
+        this.put(await this.frame.service.get(`v1/jobs/${encodeURIComponent(state.job)}`)),
+      );
+    this.cards.forEach((card, id) => card.select(id === state.job));
+    this.cards.get(state.job)?.element.scrollIntoView({ block: "nearest" });
+  }
+
+  /** The connection has come about, or has not. */
+  async tell(error) {
+    this.live.textContent = error === null ? "Live" : "Not connected; it is tried again.";
+    this.live.classList.toggle("on", error === null);
+    if (error === null) {
+      this.notice.clear();
+      await this.attempt(() => this.load());
+    } else {
+      this.notice.tell(error);
+    }
+    this.begun();
+  }
+
+  /** Put a page of jobs into the list. */
+  async load(cursor = null) {
+    const query = cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`;
+    const page = await this.frame.service.get(`v1/jobs?limit=${SHOWN}${query}`);
+    page.jobs.forEach((job) => this.put(job));
+    if (cursor !== null || this.cursor === null) this.cursor = page.next_cursor;
+    this.older.hidden = this.cursor === null;
+    this.empty.hidden = this.cards.size > 0;
+  }
+
+  /** Show a job: a new one in its place, by the time of its posting. */
+  put(job) {
+    const known = this.cards.get(job.id);
+    if (known) {
+      // What was read before it ended may come after the news of its end.
+      if (known.job.finished_at !== null) return;
+      if (job.finished_at !== null)
+        this.told.textContent = `Job ${job.id.slice(0, 8)} has ${tellEnd(job.state)}.`;
+      known.update(job);
+      return;
+    }
+    const card = new JobCard(job, {
+      cancel: (one) => this.cancel(one),
+      fetch: (one) => this.fetch(one),
+      explore: (one) => this.explore(one),
+    });
+    const isOlder = (other) => this.cards.get(other.dataset.job).job.created_at < job.created_at;
+    this.list.insertBefore(card.element, [...this.list.children].find(isOlder) ?? null);
+    this.cards.set(job.id, card);
+    this.empty.hidden = true;
+    this.shapes.findProduct(job.request).then((product) => card.name(product));
+    card.select(job.id === this.state?.job);
+  }
+
+  cancel(job) {
+    return this.attempt(async () => {
+      const answer = await this.frame.service.call("DELETE", `v1/jobs/${job.id}`);
+      this.put(await answer.json());
+    });
+  }
+
+  fetch(job) {
+    return this.attempt(async () => {
+      const answer = await this.frame.service.call("GET", `v1/jobs/${job.id}/result`);
+      saveFile(`${job.result}.npy`, await answer.blob());
+    });
+  }
+
+  /** Show a job's plan in the wave explorer, with what was measured. */
+  explore(job) {
+    return this.attempt(async () => {
+      const { kernel, tile, accuracy, sms } = job.request;
+      const product = await this.shapes.findProduct(job.request);
+      if (product === null) throw new Error("The operands of this job are gone.");
+      const options = { kernel, tile, accuracy, sms, device: "here", f: job.plan.f, job: job.id };
+      location.hash = writeState({ ...readState(""), ...product, ...options });
+    });
+  }
+
+  async attempt(action) {
+    try {
+      await action();
+    } catch (error) {
+      this.notice.tell(error);
+    }
+  }
+}
+
+/** "succeeded", "failed", "been cancelled": for those who hear the page. */
+function tellEnd(state) {
+  return state === "cancelled" ? "been cancelled" : state;
+}

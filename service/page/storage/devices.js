@@ -1,0 +1,90 @@
+/** The arena, the GPUs and CPU of this machine, and the nodes of a cluster. */
+
+import { make } from "../dom.js";
+import { showAge, showBytes, showNumber, showSeconds, showWhole } from "../units.js";
+import { listFacts } from "./facts.js";
+import { makeMeter } from "./meter.js";
+
+/** The arena's bar and its figures. */
+export function tellArena(arena) {
+  if (arena === null)
+    return [make("p", { textContent: "It is switched off (WAVETRIM_ARENA_BYTES)." })];
+  const { limit_bytes: limit, made_bytes: made, used_bytes: used } = arena;
+  const told = `${showBytes(used)} used, ${showBytes(made)} made, of ${showBytes(limit)}`;
+  return [
+    makeMeter(
+      [
+        ["made", made],
+        ["used", used],
+      ],
+      limit,
+      told,
+    ),
+    make("p", { className: "caption", textContent: `${told}.` }),
+    listFacts([
+      ["Page-locked", showBytes(arena.locked_bytes)],
+      ["Slabs", showWhole(arena.slabs)],
+      ["Places taken", showWhole(arena.extents)],
+      ["Made room", `${showWhole(arena.evictions)} times`],
+      ["Found no room", `${showWhole(arena.refusals)} times`],
+      ["Leases", `${showWhole(arena.leases)}, ${showBytes(arena.leased_bytes)}`],
+    ]),
+  ];
+}
+
+/** The GPUs and the CPU. */
+export function tellDevices({ devices, cpu_threads: threads }) {
+  const gpus = devices.map((gpu) =>
+    make("div", { className: "device" }, make("h3", { textContent: gpu.name }), listGpu(gpu)),
+  );
+  const cpu =
+    threads === null ? "not known yet" : `${threads} ${threads === 1 ? "thread" : "threads"}`;
+  const none = "No GPU is used: the CPU computes every row.";
+  return [
+    ...(gpus.length ? gpus : [make("p", { className: "caption", textContent: none })]),
+    make(
+      "div",
+      { className: "device" },
+      make("h3", { textContent: "CPU" }),
+      listFacts([["For products", cpu]]),
+    ),
+  ];
+}
+
+function listGpu(gpu) {
+  return listFacts([
+    ["CUDA's number", String(gpu.index)],
+    ["Multiprocessors", showWhole(gpu.sm_count)],
+    ["Memory", showBytes(gpu.memory_bytes)],
+    ["Clock", `${showWhole(gpu.clock_mhz)} MHz`],
+    ["Compute capability", gpu.compute_capability.join(".")],
+    ["Driver", gpu.driver_version],
+  ]);
+}
+
+/** The cluster's nodes; null where there is no cluster. */
+export function tellNodes(nodes) {
+  if (nodes.length === 0) return null;
+  return nodes.map((node) =>
+    make(
+      "div",
+      { className: "device" },
+      make("h3", { textContent: node.host }),
+      listFacts([
+        ["GPUs", node.devices.map(({ name }) => name).join(", ") || "none"],
+        ["CPU threads", String(node.cpu_threads)],
+        ["Memory", showBytes(node.memory_bytes)],
+        ["An empty call", showSeconds(node.network.call_seconds)],
+        ["To it", `${showBytes(node.network.in_bytes_per_second)}/s`],
+        ["From it", `${showBytes(node.network.out_bytes_per_second)}/s`],
+        ["Its times over predicted", `${showNumber(node.factor)}`],
+        ["Figures", tellSource(node.profile)],
+      ]),
+    ),
+  );
+}
+
+/** Where a profile comes from, and how old it is. */
+export function tellSource({ source, measured_at: measured }) {
+  return measured === null ? source : `${source}, measured ${showAge(measured)}`;
+}

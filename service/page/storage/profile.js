@@ -1,0 +1,77 @@
+/** What plans are decided from on this machine, and what its runs have taught. */
+
+import { make } from "../dom.js";
+import { showNumber, showWhole } from "../units.js";
+import { tellSource } from "./devices.js";
+import { listFacts } from "./facts.js";
+
+const SHOWN = 40;
+
+/** The profile's source and age, its rates, and its corrections. */
+export function tellProfile(profile) {
+  const { cpu, kernels, links, corrections } = profile;
+  const rates = cpu.rates
+    .filter(({ dtype }) => dtype.startsWith("float"))
+    .map(({ dtype, gflops }) => [`CPU, ${dtype}`, `${showNumber(gflops)} GFLOP/s`]);
+  const ways = links.map((link) => [
+    `Link, ${link.memory}`,
+    `${showNumber(link.in_gbytes_per_second)} GB/s in, ${showNumber(link.out_gbytes_per_second)} out`,
+  ]);
+  return [
+    listFacts([
+      ["Machine", profile.device],
+      ["Source", tellSource(profile)],
+      ["CPU threads", String(cpu.threads)],
+      ["Kernels with staircases", showWhole(kernels.length)],
+      ...ways,
+      ...rates,
+    ]),
+    make("h3", { textContent: "What runs have taught" }),
+    ...tellCorrections(corrections),
+  ];
+}
+
+function tellCorrections(corrections) {
+  if (corrections.length === 0) {
+    const text =
+      "Nothing yet: each run compares its time with the prediction and corrects the next.";
+    return [make("p", { className: "caption", textContent: text })];
+  }
+  const sorted = corrections.toSorted((one, other) => other.runs - one.runs).slice(0, SHOWN);
+  const rows = sorted.map(({ run_class: one, factor, runs }) =>
+    make(
+      "tr",
+      {},
+      make("th", { scope: "row", textContent: one.product }),
+      make("td", { textContent: tellPart(one) }),
+      make("td", { textContent: tellFactor(factor) }),
+      make("td", { textContent: showWhole(runs) }),
+    ),
+  );
+  const heads = ["Product", "Computed by", "Time over predicted", "Runs"];
+  const table = make(
+    "table",
+    { className: "comparison" },
+    make("caption", { className: "sr", textContent: "Corrections of predictions" }),
+    make(
+      "thead",
+      {},
+      make("tr", {}, ...heads.map((text) => make("th", { scope: "col", textContent: text }))),
+    ),
+    make("tbody", {}, ...rows),
+  );
+  const wide = { className: "wide", tabIndex: 0, role: "region", "aria-label": "Corrections" };
+  return [make("div", wide, table)];
+}
+
+/** Who computed it, and what held it up. */
+function tellPart({ device, beside, bottleneck }) {
+  const other = beside ? ` beside a ${beside}` : "";
+  return device + other + (bottleneck ? `, bound by ${bottleneck}` : "");
+}
+
+/** "+12%", "−3%". */
+function tellFactor(factor) {
+  const more = 100 * (factor - 1);
+  return `${more >= 0 ? "+" : "−"}${showNumber(Math.abs(more))}%`;
+}

@@ -1,0 +1,86 @@
+/** Storage and devices: the matrices, the arena, GPUs and nodes, and what is known of the machine. */
+
+import { make } from "../dom.js";
+import { Notice } from "../notice.js";
+import { tellArena, tellDevices, tellNodes } from "./devices.js";
+import { MatrixTable } from "./matrix_table.js";
+import { tellProfile } from "./profile.js";
+
+const AGAIN_MS = 5000;
+
+export const VIEW = { mount };
+
+function mount(root, frame) {
+  const storage = new Storage(root, frame);
+  return { show: () => storage.show(), close: () => storage.close() };
+}
+
+class Storage {
+  constructor(root, frame) {
+    this.service = frame.service;
+    this.notice = new Notice(frame.service, () => this.show());
+    this.matrices = new MatrixTable(frame.service, (error) => this.notice.tell(error));
+    this.parts = {
+      arena: makePart("arena", "The arena: matrices in shared memory"),
+      devices: makePart("devices", "What computes here"),
+      nodes: makePart("nodes", "Nodes of the cluster"),
+      profile: makePart("profile", "What is known of this machine"),
+    };
+    const { arena, devices, nodes, profile } = this.parts;
+    root.append(
+      make("h1", { className: "sr", textContent: "Storage and devices" }),
+      make(
+        "div",
+        { className: "page-column" },
+        this.notice.element,
+        this.matrices.element,
+        make("div", { className: "pair" }, arena.element, devices.element),
+        nodes.element,
+        profile.element,
+      ),
+    );
+    this.timer = setInterval(() => document.hidden || this.show(), AGAIN_MS);
+  }
+
+  close() {
+    clearInterval(this.timer);
+  }
+
+  async show() {
+    const { service, parts } = this;
+    try {
+      const [me, devices, profile] = await Promise.all([
+        service.get("v1/me"),
+        service.get("v1/devices"),
+        service.get("v1/profile"),
+      ]);
+      await this.matrices.load(me);
+      this.notice.clear();
+      fill(parts.arena, tellArena(devices.arena));
+      fill(parts.devices, tellDevices(devices));
+      fill(parts.nodes, tellNodes(devices.nodes));
+      fill(parts.profile, tellProfile(profile));
+    } catch (error) {
+      this.notice.tell(error);
+    }
+  }
+}
+
+function makePart(id, title) {
+  const heading = make("h2", { id: `${id}-title`, textContent: title });
+  const body = make("div", { className: "body" });
+  const element = make(
+    "section",
+    { className: "panel", id, "aria-labelledby": heading.id },
+    heading,
+    body,
+  );
+  return { element, body };
+}
+
+/** Show a part anew; one that is as it was is left alone, so that a reader keeps the place. */
+function fill({ element, body }, content) {
+  element.hidden = content === null;
+  const next = make("div", {}, ...(content ?? []));
+  if (next.innerHTML !== body.innerHTML) body.replaceChildren(...next.childNodes);
+}

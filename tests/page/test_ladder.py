@@ -1,0 +1,93 @@
+"""The page's ladder: sources, places on the roofline, and the probes."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from benchmarks.common.tables import RESULTS
+from benchmarks.kernels.rows import Row, read_results
+from docs.browser import Page
+from docs.ladder_tables import PLOTS
+from tests.browsers import go, show
+from tests.server import RunningServer
+from wavetrim.kernels.catalog import list_kernels
+from wavetrim.kernels.compile import KERNEL_SOURCES
+
+
+def list_rungs() -> Iterator[tuple[str, str]]:
+    (results,) = [one for one in read_results(RESULTS) if one.name == "h200"]
+    yield from sorted({(row.kernel, row.dtype) for row in results.rows})
+
+
+def read_rows(kernel: str, dtype: str) -> list[Row]:
+    (results,) = [one for one in read_results(RESULTS) if one.name == "h200"]
+    whole = results.document["hardware"]["sm_count"]
+    named = [row for row in results.rows if (row.kernel, row.dtype) == (kernel, dtype)]
+    return [row for row in named if row.sms == whole]
+
+
+def test_every_kernel_stands_beside_its_source_and_its_place(
+    page: Page, shared_server: RunningServer
+) -> None:
+    show(page, f"{shared_server.url}/#view=ladder")
+    for kernel, dtype in list_rungs():
+        show(page, f"{shared_server.url}/#view=ladder&rung={kernel}.{dtype}")
+        rows = read_rows(kernel, dtype)
+        shapes = {(row.m, row.n, row.k) for row in rows}
+        titles = page.run("[...document.querySelectorAll('#rung circle[r=\"5\"] title')]"
+                          ".map((one) => one.textContent)")  # fmt: skip
+        assert len(titles) == len(shapes), kernel
+        fastest = max(row.tflops for row in rows if row.m == row.n == row.k == 4096)
+        assert any(f"4,096 × 4,096 × 4,096: {fastest:.3g} TFLOP/s" in one for one in titles)
+        pressed = page.run("document.querySelector('.rungs [aria-pressed=true]').textContent")
+        assert f"{fastest:.3g} TFLOP/s" in pressed
+        sources = {one.source for one in list_kernels() if (one.name, one.dtype) == (kernel, dtype)}
+        shown = page.run("document.querySelector('.source code')?.textContent ?? null")
+        if sources == {None}:
+            assert shown is None
+        else:
+            (source,) = sources
+            assert shown == (KERNEL_SOURCES / str(source)).read_text(encoding="utf-8")
+    assert page.problems == []
+
+
+def place(page: Page, selector: str) -> dict[str, Any]:
+    found: dict[str, Any] = page.run(
+        f"(({{ x, y, width, height }}) => ({{ x, y, width, height }}))"
+        f"(document.querySelector({json.dumps(selector)}).getBoundingClientRect())"
+    )
+    return found
+
+
+def test_a_rung_is_chosen_by_a_press_and_back_undoes_it(
+    page: Page, shared_server: RunningServer
+) -> None:
+    show(page, f"{shared_server.url}/#view=ladder")
+    title = "document.getElementById('rung-title').textContent"
+    assert page.run(title) == "bulk, float32"
+    go(page, "document.querySelector('.rungs button').click()")
+    assert page.run(title) == "naive, float32"
+    kind = "document.getElementById('ladder-type')"
+    go(page, f"{kind}.value = 'float64'; {kind}.dispatchEvent(new Event('change'))")
+    assert page.run(title) == "naive, float64"
+    go(page, "history.back()")
+    assert page.run(title) == "naive, float32"
+    source, roofline = place(page, ".source"), place(page, "#rung svg")
+    assert source["x"] > roofline["x"] + roofline["width"]  # beside, not below
+
+
+@pytest.mark.parametrize("name", sorted({plot.probe for plot in PLOTS}))
+def test_every_probe_is_drawn(page: Page, shared_server: RunningServer, name: str) -> None:
+    show(page, f"{shared_server.url}/#view=ladder&probe={name}")
+    plots = [plot for plot in PLOTS if plot.probe == name]
+    assert page.run("document.querySelectorAll('#probe-shown svg[role=img]').length") == len(plots)
+    assert page.run("document.querySelector('#probe-shown .lesson').textContent.length") > 40
+    texts = page.run("[...document.querySelectorAll('#probe-shown svg text')]"
+                     ".map((one) => one.textContent)")  # fmt: skip
+    assert not {"NaN", "undefined", "Infinity"} & set(texts)
+    paths = page.run("[...document.querySelectorAll('#probe-shown path')]"
+                     ".map((one) => one.getAttribute('d'))")  # fmt: skip
+    assert paths
+    assert not any("NaN" in path or "Infinity" in path for path in paths)

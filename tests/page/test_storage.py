@@ -1,0 +1,85 @@
+"""The page's storage, devices and what has been learnt of them."""
+
+import json
+
+import numpy as np
+
+from docs.browser import Page
+from tests.browsers import show
+from tests.matrices import make_matrix
+from tests.processes import wait_until
+from tests.server import RunningServer, Start
+
+ROWS = "[...document.querySelectorAll('[data-matrix]')]"
+
+
+def row(matrix: str) -> str:
+    return f"document.querySelector('[data-matrix=\"{matrix}\"]')"
+
+
+def test_matrices_are_shown_with_size_age_and_use(page: Page, server: RunningServer) -> None:
+    stored = server.upload(make_matrix(30, 20, "float32", seed=1))
+    slow = server.upload(make_matrix(2000, 2000, "int64", seed=1))
+    job = server.client.post("/v1/jobs", json={"a": slow, "b": slow}).json()["id"]
+    show(page, f"{server.url}/#view=storage")
+    cells = page.run(f"[...{row(stored)}.children].map((one) => one.textContent)")
+    assert cells[:3] == [stored[:8], "30 × 20 float32", "2.47 KiB"]
+    assert cells[3].endswith(" s ago")
+    assert cells[4:6] == ["disk", "–"]
+    assert page.run(f"{row(slow)}.children[5].textContent") == "1 job"
+    assert page.run(f"{row(slow)}.querySelector('[aria-label^=Delete]').disabled")
+    server.client.delete(f"/v1/jobs/{job}")
+    page.wait(f"!{row(slow)}.querySelector('[aria-label^=Delete]').disabled")
+    assert page.problems == []
+
+
+def test_a_matrix_is_deleted_by_two_presses(page: Page, server: RunningServer) -> None:
+    kept, gone = (server.upload(np.ones((4, size))) for size in (4, 5))
+    page.open("about:blank")
+    show(page, f"{server.url}/#view=storage")
+    for matrix, second in ((kept, "Keep"), (gone, "Yes")):
+        page.run(f"{row(matrix)}.querySelector('[aria-label^=Delete]').click(); null")
+        assert server.client.get(f"/v1/matrices/{matrix}").status_code == 200
+        page.run(f"{row(matrix)}.querySelector('[aria-label^={second}]').click(); null")
+    page.wait(f"{row(gone)} === null")
+    assert server.client.get(f"/v1/matrices/{gone}").status_code == 404
+    assert server.client.get(f"/v1/matrices/{kept}").status_code == 200
+    assert page.run(f"{row(kept)} !== null")
+
+
+def test_devices_arena_and_profile_are_those_of_the_service(
+    page: Page, server: RunningServer
+) -> None:
+    a = server.upload(make_matrix(900, 700, "float64", seed=1))
+    b = server.upload(make_matrix(700, 800, "float64", seed=2))
+
+    def has_learnt() -> bool:
+        server.wait_job(server.client.post("/v1/jobs", json={"a": a, "b": b}).json()["id"])
+        return bool(server.client.get("/v1/profile").json()["corrections"])
+
+    wait_until(has_learnt)
+    page.open("about:blank")
+    show(page, f"{server.url}/#view=storage")
+    profile = server.client.get("/v1/profile").json()
+    arena = server.client.get("/v1/devices").json()["arena"]
+    text = page.run("document.getElementById('profile').textContent")
+    assert profile["source"] in text
+    for correction in profile["corrections"]:
+        more = 100 * (correction["factor"] - 1)
+        shown = f"{abs(more):.3g}" if abs(more) < 100 else f"{abs(more):.0f}"
+        run_class = correction["run_class"]
+        name = f"{run_class['product']}{run_class['device']}"
+        assert f"{name}{'+' if more >= 0 else '−'}{shown}%{correction['runs']}" in text
+    told = page.run("document.getElementById('arena').textContent")
+    assert f"Slabs{arena['slabs']}" in told
+    assert "No GPU is used" in page.run("document.getElementById('devices').textContent")
+    assert page.run("document.getElementById('nodes').hidden")
+
+
+def test_a_service_without_an_arena_says_so(page: Page, start_server: Start) -> None:
+    server = start_server(arena_bytes=0)
+    server.wait_ready()
+    show(page, f"{server.url}/#view=storage")
+    told = page.run("document.getElementById('arena').textContent")
+    assert "switched off" in told
+    assert json.dumps(server.client.get("/v1/devices").json()["arena"]) == "null"
