@@ -14,8 +14,8 @@ from wavetrim.service.api.plan_schemas import PlanQuery, PlanView
 router = APIRouter(prefix="/v1/plan", tags=["plan"])
 
 
-@router.get("", responses=list_refusals(422))
-def plan_product(query: Annotated[PlanQuery, Query()], engine: EnginePart) -> PlanView:
+@router.get("", responses=list_refusals())
+def get_plan(query: Annotated[PlanQuery, Query()], engine: EnginePart) -> PlanView:
     """Plan a product: F, the kernel, the waves, and the predicted seconds over every F."""
     problem = GemmProblem(query.m, query.n, query.k, query.dtype, query.memory)
     plan = choose_plan(problem, engine.profiles.find(query.device), query.options)
