@@ -20,8 +20,8 @@ class PlanPart(BaseModel):
 class RunPlan(PlanSummary):
     """A job's plan. Those of older jobs say less."""
 
-    nodes: list[PlanPart] | None = Field(
-        None, description="Who computed which rows, where the product was spread; else null."
+    nodes: list[PlanPart] = Field(
+        default=[], description="Who computed which rows, where the product was spread."
     )
 
 
