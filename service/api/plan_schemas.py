@@ -5,6 +5,12 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from wavetrim.scheduler.problem import Memory
+from wavetrim.scheduler.profile.what_if import (
+    MOST_GBYTES_PER_SECOND,
+    MOST_GFLOPS,
+    MOST_THREADS,
+    WhatIf,
+)
 from wavetrim.service.api.option_schemas import OptionQuery
 from wavetrim.service.api.schemas import DtypeName
 
@@ -33,6 +39,32 @@ class PlanQuery(OptionQuery):
         "this machine.",
         examples=["H200"],
     )
+    cpu_threads: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_THREADS,
+        description="What if the CPU had so many threads: its rates grow with them.",
+        examples=[64],
+    )
+    cpu_gflops: float | None = Field(
+        None,
+        gt=0,
+        le=MOST_GFLOPS,
+        description="What if the CPU alone had this rate in this element type, in GFLOP/s.",
+        examples=[3000],
+    )
+    link_gbytes_per_second: float | None = Field(
+        None,
+        gt=0,
+        le=MOST_GBYTES_PER_SECOND,
+        description="What if the GPU's link had this rate each way, in 1e9 bytes a second.",
+        examples=[25],
+    )
+
+    @property
+    def what_if(self) -> WhatIf:
+        """The numbers that take the place of the machine's own."""
+        return WhatIf(self.cpu_threads, self.cpu_gflops, self.link_gbytes_per_second)
 
 
 class Predicted(BaseModel):

@@ -17,7 +17,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from wavetrim.service.units import format_seconds
+from wavetrim.service.units import format_gflops, format_seconds
 
 
 def open_output() -> Console:
@@ -68,6 +68,28 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
         for one in profile.get("corrections", ()):
             runs = f"{one['runs']} run{'s' if one['runs'] > 1 else ''}"
             table.add_row("corrected", f"×{one['factor']:.2f} by {runs}: {one['runs_like']}")
+    return table
+
+
+def make_source_table(plan: Mapping[str, Any]) -> Table:
+    """The figures that decided a plan, each with where it comes from."""
+    table = Table("what", "figures", "source")
+    profile = plan["profile"]
+    if (count := profile["sm_count"]) is not None:
+        table.add_row("GPU", f"{profile['device']}, {count} multiprocessors", profile["source"])
+    if (kernel := profile["kernel"]) is not None:
+        wave = format_seconds(kernel["wave_seconds"])
+        table.add_row(plan["kernel"], f"{kernel['slots']} slots, {wave} a wave", kernel["source"])
+    if (link := profile["link"]) is not None:
+        rates = [link[f"{way}_gbytes_per_second"] for way in ("in", "out")]
+        figures = f"{rates[0]:.1f} GB/s in, {rates[1]:.1f} out, {link['memory']} memory"
+        table.add_row("link", figures, link["source"])
+    cpu = profile["cpu"]
+    beside = "" if link is None else f", {cpu['threads_beside_gpu']} beside the GPU"
+    rate = format_gflops(cpu["gflops"])
+    table.add_row("CPU", f"{cpu['threads']} threads{beside}, {rate}", cpu["source"])
+    for one in profile["corrections"]:
+        table.add_row("correction", f"×{one['factor']:.2f}", f"{one['runs']} × {one['runs_like']}")
     return table
 
 
