@@ -41,7 +41,7 @@ _RESULT: Final[dict[str, Any]] = {
     responses={
         200: {"model": JobView, "description": "The job that the first POST made.", **_LOCATION},
         202: {"description": "The job is queued.", **_LOCATION},
-        **list_refusals(404, 408, 413, 429),
+        **list_refusals(404, 408, 413, 415, 429),
     },
 )
 async def create_job(

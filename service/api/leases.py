@@ -109,7 +109,7 @@ class LeaseList(BaseModel):
     leases: list[LeaseView] = Field(description="The oldest first.")
 
 
-@router.post("", status_code=201, responses=list_refusals(408, 413, 429, 507))
+@router.post("", status_code=201, responses=list_refusals(408, 413, 415, 429, 507))
 async def create_lease(
     request: LeaseRequest, leases: LeasesPart, settings: SettingsPart, tenant: TenantPart
 ) -> LeaseGrant:

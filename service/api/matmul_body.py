@@ -178,8 +178,9 @@ def read_headers(content: bytes, names: Sequence[str]) -> tuple[list[NpyHeader],
         header = _parse(content[begin : begin + _HEADER_BYTES]) or parse_header(content[begin:])
         if header is None:
             ends = begin >= len(content)
-            where = f"no {name}" if ends else f"it ends inside the .npy header of the {name}"
-            raise BodyLengthWrong("body", f"{len(content)} bytes", f"longer: {where}")
+            how = "is missing" if ends else "ends inside its .npy header"
+            limit = f"longer: the {name}, {how}; all files are one body, one after the other"
+            raise BodyLengthWrong("body", f"{len(content)} bytes", limit)
         headers.append(header)
         begins.append(begin + header.offset_bytes)
         begin += header.file_bytes

@@ -1,14 +1,16 @@
 """What the commands show: tables of plans and timings, and progress bars."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    ProgressColumn,
     TaskID,
     TaskProgressColumn,
     TextColumn,
@@ -117,16 +119,74 @@ def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, A
 
 
 @contextlib.contextmanager
-def show_share(console: Console, words: str) -> Iterator[Callable[..., None]]:
-    """A progress bar of a share 0…1; yields what moves it: the share, and what is being done."""
+def announce_compiling(console: Console) -> Iterator[None]:
+    """Say when something is compiled, which a first run has to do, and why it takes so long."""
+    handler = _Announcement(console)
+    loggers = [logging.getLogger(name) for name in _COMPILERS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+
+
+class _Announcement(logging.Handler):
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._console.print(record.getMessage(), markup=False, soft_wrap=True)
+
+
+_COMPILERS: Final = ("wavetrim.native.library", "wavetrim.kernels.compile")
+"""The loggers of what compiles."""
+
+
+class _TimedProgress(Progress):
+    """A bar that also moves with time, up to nine tenths, where it is known what there is to do."""
+
+    def __init__(self, *columns: ProgressColumn, console: Console, seconds: float | None) -> None:
+        self._seconds = seconds  # read by the first rendering, which __init__ does
+        super().__init__(*columns, console=console)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        for task in self.tasks if self._seconds else ():
+            assert self._seconds is not None
+            least = min(0.9, (task.elapsed or 0.0) / self._seconds)
+            task.completed = max(task.completed, least)
+        yield from super().get_renderables()
+
+
+@contextlib.contextmanager
+def show_share(
+    console: Console, words: str, *, seconds: float | None = None
+) -> Iterator[Callable[..., None]]:
+    """A progress bar of a share 0…1, which ends at 1 when the block ends well.
+
+    Args:
+        console: Where it is shown.
+        words: What is being done.
+        seconds: What it takes, about, where the shares that are told are few.
+
+    Yields:
+        What moves it: the share, and what is being done.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+    bar = _TimedProgress(*columns, TimeElapsedColumn(), console=console, seconds=seconds)
+    with bar as progress:
         task = progress.add_task(words, total=1.0)
 
         def move(share: float, what: str = "") -> None:
             progress.update(task, completed=share, description=f"{words} {what}".rstrip())
 
         yield move
+        progress.update(task, completed=1.0)
 
 
 @contextlib.contextmanager

@@ -249,11 +249,14 @@ def run_report(
     from dataclasses import replace
 
     from wavetrim.lab.reports.plot import require_drawing
-    from wavetrim.service.cli.display import open_notes, show_share
+    from wavetrim.service.cli.display import announce_compiling, open_notes, show_share
+    from wavetrim.service.cli.folders import check_folder
 
     bench = _open_bench()
     require_drawing()
-    with show_share(open_notes(), name) as move:
+    check_folder("--out", out)
+    notes = open_notes()
+    with announce_compiling(notes), show_share(notes, name) as move:
         report = measure(replace(bench, tell=move))
     finish_report(report, out, wrong)
 

@@ -276,4 +276,4 @@ def test_a_calibration_is_stored_and_used(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_the_module_and_the_command_are_the_same() -> None:
     declared = (ROOT / "pyproject.toml").read_text()
-    assert 'wavetrim = "wavetrim.service.cli.main:main"' in declared
+    assert 'wavetrim = "wavetrim.service.cli.start:main"' in declared
