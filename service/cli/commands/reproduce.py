@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EXAMPLES: Final = """[bold]Examples[/]
 
 wavetrim reproduce compara-kernels
-wavetrim reproduce mulmat --m 224 --n 256 --k 192 --w 32
+wavetrim reproduce mulmat 224 256 192 --w 32
 wavetrim reproduce hybrid-f --f 0,4,8,16,24,32 --out figures
 """
 
