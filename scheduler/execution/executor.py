@@ -221,7 +221,7 @@ class Executor:
         """Compile and load what a plan runs for the first time, which is no part of its product."""
         if plan is self._prepared:  # comparing kernels would take longer than enqueueing one
             return
-        self._prepared, problem = plan, plan.problem
+        problem = plan.problem
         if plan.f and dtype in NATIVE_DTYPES and can_share(problem.m, problem.n, problem.k):
             self.pool.prepare()
         if plan.spec is not None and plan.spec not in self._warm and self.pipeline is not None:
@@ -229,6 +229,7 @@ class Executor:
                 self.pipeline.load(plan.spec, sms=plan.sms)
             except KernelsError as error:
                 _raise_translated(error)
+        self._prepared = plan
 
     def _note_run(self, plan: Plan, timings: Timings) -> None:
         """Record the time of each part, except for the first run of a kernel, which loads it."""

@@ -20,7 +20,11 @@ from wavetrim.service.jobs.operands import check_operands
 from wavetrim.service.storage.npy import NpyHeader, format_header, parse_header
 from wavetrim.service.storage.room import Room
 
-NAMES: Final = ("first matrix, A", "second matrix, B", "third matrix, C (beta is not 0)")
+NAMES: Final = (
+    "first matrix, A",
+    "second matrix, B, behind the first one in the same body",
+    "third matrix, C, behind the second one in the same body (beta is not 0)",
+)
 """What the matrices of a body are called in a refusal."""
 
 _HEADER_BYTES: Final = 128
@@ -178,9 +182,8 @@ def read_headers(content: bytes, names: Sequence[str]) -> tuple[list[NpyHeader],
         header = _parse(content[begin : begin + _HEADER_BYTES]) or parse_header(content[begin:])
         if header is None:
             ends = begin >= len(content)
-            how = "is missing" if ends else "ends inside its .npy header"
-            limit = f"longer: the {name}, {how}; all files are one body, one after the other"
-            raise BodyLengthWrong("body", f"{len(content)} bytes", limit)
+            where = f"no {name}" if ends else f"it ends inside the .npy header of the {name}"
+            raise BodyLengthWrong("body", f"{len(content)} bytes", f"longer: {where}")
         headers.append(header)
         begins.append(begin + header.offset_bytes)
         begin += header.file_bytes
