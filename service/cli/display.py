@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -136,12 +137,19 @@ def announce_compiling(console: Console) -> Iterator[None]:
 
 
 class _Announcement(logging.Handler):
+    """Shows the first record of each logger, and that there are others: kernels are many."""
+
     def __init__(self, console: Console) -> None:
         super().__init__()
         self._console = console
+        self._counts: Counter[str] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._console.print(record.getMessage(), markup=False, soft_wrap=True)
+        self._counts[record.name] += 1
+        count = self._counts[record.name]
+        if count <= 2:
+            text = record.getMessage() if count == 1 else "… and others"
+            self._console.print(text, markup=False, soft_wrap=True)
 
 
 _COMPILERS: Final = ("wavetrim.native.library", "wavetrim.kernels.compile")
