@@ -33,6 +33,7 @@ PY := PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON)
 else
 LOCK := requirements/$(if $(filter 1,$(GPU)),dev-gpu,dev).lock
 ENVIRONMENT := .venv/.made-from-$(notdir $(LOCK))
+GENERATORS := .tools/generators/.made
 PY := .venv/bin/python
 endif
 
@@ -74,7 +75,7 @@ marked = $(shell grep -rl 'mark\.$(1)' tests --include='test_*.py')
 # those that look at times, alone. 5 is pytest's exit code where ARGS picks none of either kind.
 BESIDE = --numprocesses=$$(($$(nproc) + 2)) --dist=loadfile --no-loadscope-reorder
 
-test: $(ENVIRONMENT) ## the tests that need no GPU
+test: $(ENVIRONMENT) $(GENERATORS) ## the tests that need no GPU
 	$(PY) -m pytest -m "not serial" $(BESIDE) $(ARGS) || [ $$? -eq 5 ]
 	$(PY) -m pytest -m serial $(or $(ARGS),$(call marked,serial)) || [ $$? -eq 5 ]
 
@@ -176,6 +177,7 @@ lock: $(UV) ## resolve requirements/*.lock anew from pyproject.toml (UPGRADE=1: 
 	$(COMPILE) -c requirements/dev-gpu.lock pyproject.toml --extra ray -o requirements/ray.lock
 	$(COMPILE) -c requirements/dev-gpu.lock --group build -o requirements/build.lock
 	$(COMPILE) --group tools -o requirements/tools.lock
+	$(COMPILE) --group generators -o requirements/generators.lock
 
 clean: ## remove environments, caches and builds
 	rm -rf .venv .tools .image build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
@@ -197,6 +199,17 @@ FIND_PYTHON = for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 		"(Debian, Ubuntu: apt-get install python3-venv) or put uv on the PATH" >&2; exit 1; }; \
 	.tools/uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
+
+# Both generators of clients, each pinned by hashes, in one environment.
+.PHONY: generators
+generators: .tools/generators/.made ## the generators of clients that a test runs
+
+.tools/generators/.made: requirements/generators.lock tests/generators/package-lock.json | $(UV)
+	@$(FIND_PYTHON); echo "make: preparing .tools/generators from $<"; \
+	$(UV) venv --quiet --clear --python $$found .tools/generators \
+	&& $(UV) pip sync --quiet --require-hashes --python .tools/generators $< \
+	&& cp tests/generators/package.json tests/generators/package-lock.json .tools/generators/ \
+	&& cd .tools/generators && PATH="$$PWD/bin:$$PATH" npm ci --silent && touch .made
 
 .venv/.made-from-%: requirements/% pyproject.toml | $(UV)
 	@$(FIND_PYTHON); export VIRTUAL_ENV="$(CURDIR)/.venv"; \

@@ -9,6 +9,7 @@ disk) is compiled again.
 import hashlib
 import io
 import json
+import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,8 @@ from typing import Any, Final, Protocol
 from uuid import uuid4
 
 from wavetrim.kernels.errors import CompilationFailed
+
+logger = logging.getLogger(__name__)
 
 ARCHITECTURES: Final = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
 """Architectures that CI compiles every kernel for: Turing to Blackwell."""
@@ -117,6 +120,7 @@ def compile_kernel(spec: Compilable, arch: str, cache_dir: Path) -> CompiledKern
     report_path = cache_dir / f"{_digest_inputs(spec, arch)}.json"
     compiled = _read_report(report_path)
     if compiled is None:
+        logger.info("compiling the kernel %s for %s into %s, once", spec.label, arch, cache_dir)
         cubin, log = _run_compiler(spec, arch)
         compiled = _describe(spec, cubin, log, cache_dir)
         cache_dir.mkdir(parents=True, exist_ok=True)

@@ -129,6 +129,7 @@ def compile_library(library: Library, folder: Path) -> Path:
     compiler = _find_compiler()
     if compiler is None:
         raise CompilationFailed(f"no C compiler ({', '.join(_COMPILERS)} or $CC) is on the PATH")
+    logger.info("compiling the C of %s into %s, once", library.name, folder)
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / name_library(library)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".compiling-") as scratch:

@@ -21,6 +21,9 @@ ITEM_BYTES: Final[dict[str, int]] = {
 """Bytes of an element, for each supported element type."""
 
 
+ADDRESSABLE_BYTES: Final = 2**47
+"""Most memory that a process can address: 47 bits on x86-64 and by default on ARM."""
+
 Memory = Literal["pageable", "pinned"]
 """Kind of host memory in which the operands lie.
 
@@ -86,6 +89,29 @@ class GemmProblem:
     def c_row_bytes(self) -> int:
         """Bytes of one row of C."""
         return self.n * self.item_bytes
+
+    @property
+    def operand_bytes(self) -> int:
+        """Bytes of A, B and C together."""
+        return self.m * (self.a_row_bytes + self.c_row_bytes) + self.b_bytes
+
+    def check_fits(self, host_bytes: int | None = None) -> None:
+        """Refuse a product that no memory can hold.
+
+        Args:
+            host_bytes: Memory of the machine, of which page-locked operands are a part; None if it
+                is not known. Pageable operands may be files, larger than that.
+
+        Raises:
+            ProblemError: It does not fit; both figures are named.
+        """
+        most, whose = ADDRESSABLE_BYTES, "a process can address"
+        if self.memory == "pinned" and host_bytes is not None:
+            most, whose = min(most, host_bytes), "this machine has"
+        if self.operand_bytes > most:
+            taken, there = (f"{count / 2**30:,.1f} GiB" for count in (self.operand_bytes, most))
+            limit = f"smaller: A, B and C take {taken}, and {whose} {there}"
+            raise ProblemError("m, n, k", (self.m, self.n, self.k), limit)
 
 
 def find_memory(name: str) -> Memory:

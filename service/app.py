@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from socket import SOCK_SEQPACKET
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -35,17 +35,26 @@ from wavetrim.service.api.auth import bearer
 from wavetrim.service.api.body_limit import BodyLimit
 from wavetrim.service.api.body_route import BodyRoutes
 from wavetrim.service.api.host_check import HostCheck
-from wavetrim.service.api.openapi import describe_refusal, list_refusals, use_problem_type
+from wavetrim.service.api.leased_schemas import LeasedAnswer, LeasedProduct
+from wavetrim.service.api.openapi import (
+    complete_document,
+    describe_refusal,
+    list_refusals,
+    name_operation,
+)
 from wavetrim.service.api.problems import (
     DATABASE_AWAY,
     answer_error,
     answer_http,
     answer_validation,
 )
+from wavetrim.service.api.query_check import refuse_unknown
 from wavetrim.service.api.request_log import RequestLog
 from wavetrim.service.api.v2 import infer, model, shared_memory
 from wavetrim.service.api.v2.errors import ErrorMember
 from wavetrim.service.api.v2.inference import Inference
+from wavetrim.service.api.v2.model_schemas import RegionRequest
+from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
 from wavetrim.service.api.wire.bodies import Bodies
 from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.engine.cluster import Cluster
@@ -123,6 +132,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
         # A redirect to the path without its slash would name the host that the request named.
         redirect_slashes=False,
+        generate_unique_id_function=name_operation,
     )
     app.state.settings = settings
     app.state.metrics = Metrics()
@@ -151,7 +161,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         *(matrices, events, jobs, plan, profile, devices, leases, matmul, me),
         *(model, infer, shared_memory),
     ):
-        app.include_router(module.router, dependencies=[Depends(bearer)])
+        app.include_router(module.router, dependencies=[Depends(bearer), Depends(refuse_unknown)])
     foreign: dict[int | str, dict[str, Any]] = {s: describe_refusal(s) for s in (400, 403)}
     app.include_router(health.router, responses=foreign)
     if settings.metrics == "open":
@@ -162,7 +172,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         )
     app.include_router(site.make_router(docs=settings.docs == "on"))
     app.router.routes += site.list_files()
-    _describe_refusals(app)
+    _complete_document(app)
     return app
 
 
@@ -365,13 +375,17 @@ def _connect(process: Supervisor, slabs: SharedSlabs | None, lane: Lane) -> None
     process.on_ready, process.on_gone = greet, forget
 
 
-def _describe_refusals(app: FastAPI) -> None:
-    """Let the OpenAPI document show refusals as problem documents."""
+_NAMED: Final = (LeasedProduct, LeasedAnswer, InferHead, InferAnswer, RegionRequest)
+"""Models that the OpenAPI document has since operations refer to them."""
+
+
+def _complete_document(app: FastAPI) -> None:
+    """Let the OpenAPI document say what FastAPI cannot see."""
     make_document = app.openapi
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = use_problem_type(make_document())
+            app.openapi_schema = complete_document(make_document(), _NAMED)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]

@@ -1,7 +1,7 @@
 """What the service refuses. `api.problems` says which HTTP status each has."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 
 class ServiceError(Exception):
@@ -22,6 +22,15 @@ class FieldProblem(ServiceError):
         self.field = field
         self.value = value
         self.limit = limit
+
+
+class QueryFieldUnknown(FieldProblem):
+    """A query has a field that its call does not know."""
+
+    def __init__(self, field: str, value: str, known: Collection[str]) -> None:
+        names = ", ".join(known)
+        limit = f"left out: the query fields are {names}" if known else "left out: there are none"
+        super().__init__(field[:100], value[:200], limit)
 
 
 class SettingRefused(FieldProblem):

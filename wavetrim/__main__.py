@@ -1,5 +1,5 @@
 """`python -m wavetrim`: the same as the `wavetrim` command."""
 
-from wavetrim.service.cli.main import main
+from wavetrim.service.cli.start import main
 
 main()

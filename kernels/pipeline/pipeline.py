@@ -18,6 +18,7 @@ from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.device import find_device
 from wavetrim.kernels.errors import DeviceFailure, is_poisoning, list_cuda_errors
 from wavetrim.kernels.events import EventPool
+from wavetrim.kernels.gemm.launch import hold, load_functions
 from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.arena import DeviceArena
@@ -68,6 +69,29 @@ class GpuPipeline:
             if self._pool is not None:
                 streams = self._inward.stream, self._compute, self._outward.stream
                 self._direct = DirectPath(self._device, self._pool.library, streams, self._arena)
+        self._cache_dir = cache_dir
+
+    def load(self, spec: KernelSpec, *, sms: int | None = None) -> None:
+        """Load a kernel ahead of its first product, and compile it where that was never done.
+
+        Args:
+            spec: The kernel.
+            sms: Limit of multiprocessors, as for `multiply`.
+
+        Raises:
+            CompilationFailed: It does not compile for the device.
+            DeviceFailure: A CUDA error.
+        """
+        import cupy
+
+        if spec.source is None:  # cuBLAS
+            return
+        held = hold(spec) if sms is not None and spec.persistent else spec
+        with self._lock, cupy.cuda.Device(self._device.index):
+            try:
+                load_functions(held, self._cache_dir)
+            except list_cuda_errors() as error:
+                raise DeviceFailure(str(error), poisoned=is_poisoning(error)) from error
 
     def multiply(
         self,

@@ -11,8 +11,10 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.errors import CpuError
 from wavetrim.cpu.gemm import CpuPool
+from wavetrim.cpu.prepared import NATIVE_DTYPES
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, KernelsError
@@ -112,6 +114,7 @@ class Executor:
         self._runs = threading.Lock()
         self._warm: set[KernelSpec | None] = set()
         self._brief_runs = 0
+        self._prepared: Plan | None = None
 
     def __enter__(self) -> "Executor":
         return self
@@ -169,6 +172,7 @@ class Executor:
         _check_operands(plan, a, b, c)
         run = partial(self._run_gpu_alone if plan.f == 0 else self._run_parts, plan, a, b, c)
         with self._runs:
+            self._prepare(plan, c.dtype)
             start = time.perf_counter()
             staged = plan.gpu_rows > 0 and plan.problem.memory == "pageable"
             fresh = self._prefault.make_pages(c) if staged else contextlib.nullcontext()
@@ -213,6 +217,20 @@ class Executor:
         )  # fmt: skip
         gpu, cpu_seconds = execution.compute()
         return gpu, cpu_seconds, execution.f
+
+    def _prepare(self, plan: Plan, dtype: np.dtype[Any]) -> None:
+        """Compile and load what a plan runs for the first time, which is no part of its product."""
+        if plan is self._prepared:  # comparing kernels would take longer than enqueueing one
+            return
+        problem = plan.problem
+        if plan.f and dtype in NATIVE_DTYPES and can_share(problem.m, problem.n, problem.k):
+            self.pool.prepare()
+        if plan.spec is not None and plan.spec not in self._warm and self.pipeline is not None:
+            try:
+                self.pipeline.load(plan.spec, sms=plan.sms)
+            except KernelsError as error:
+                _raise_translated(error)
+        self._prepared = plan
 
     def _note_run(self, plan: Plan, timings: Timings) -> None:
         """Record the time of each part, except for the first run of a kernel, which loads it."""

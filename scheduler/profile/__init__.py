@@ -1,6 +1,7 @@
 """The profile of a machine: `machine`, from a calibration, from `presets`, or by `estimate`.
 
 `store` finds and stores profiles, `history` keeps the runs that correct them, and `provider` gives
-all others the current profile with its corrections. Each group of numbers names its source:
-measured here (`wavetrim calibrate`), from a data sheet, or estimated by a stated rule.
+all others the current profile with its corrections. `what_if` replaces numbers of one. Each group
+of numbers names its source: measured here (`wavetrim calibrate`), from a data sheet, as asked, or
+estimated by a stated rule.
 """

@@ -101,5 +101,11 @@ def find_preset(name: str) -> GpuModel | None:
     return next((preset for preset in PRESETS if _fold(preset.name) == wanted), None)
 
 
+def list_meant(name: str) -> list[GpuModel]:
+    """The presets whose names begin with a word: there are two of "A100"."""
+    wanted = _fold(name)
+    return [preset for preset in PRESETS if wanted and _fold(preset.name).startswith(wanted)]
+
+
 def _fold(name: str) -> str:
     return "".join(name.split()).replace("-", "").replace("_", "").casefold()

@@ -15,7 +15,12 @@ from wavetrim.scheduler.model.corrections import Correction
 from wavetrim.scheduler.model.cpu import CpuModel
 from wavetrim.scheduler.profile.history import RunHistory
 from wavetrim.scheduler.profile.machine import MachineProfile
-from wavetrim.scheduler.profile.store import find_calibration, find_device, find_profile
+from wavetrim.scheduler.profile.store import (
+    RUNS_SUFFIX,
+    find_calibration,
+    find_device,
+    find_profile,
+)
 
 _Stamp = tuple[int, int, int]
 
@@ -102,7 +107,7 @@ class ProfileProvider:
         calibration = self._locate(name)
         if not calibration and name not in (None, "cpu"):
             return profile
-        path = Path(calibration).with_suffix(".runs.json") if calibration else None
+        path = Path(calibration).with_suffix(RUNS_SUFFIX) if calibration else None
         history = RunHistory(path, basis=f"{profile.source} {profile.measured_at or ''}".strip())
         self._histories[name] = history
         return replace(profile, corrections=history)
@@ -111,7 +116,8 @@ class ProfileProvider:
         """Identifies the version of a stored calibration; None without one."""
         path = self._paths.get(name)
         if path is None:
-            path = self._paths[name] = self._locate(name)
+            # A preset stands beside this machine's CPU, of which any calibration there may be.
+            path = self._paths[name] = self._locate(name) or str(self._directory or "")
         if not path:
             return None
         try:

@@ -4,6 +4,7 @@ Calibrations are JSON files. Each is for one GPU (or CPU-only machine), driver a
 so old figures are never used with a new driver or library.
 """
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -16,13 +17,18 @@ from typing import Final
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.errors import PlanError, ProfileError
+from wavetrim.scheduler.model.cpu import CpuModel
 from wavetrim.scheduler.profile.estimate import estimate_cpu, estimate_kernels, estimate_links
 from wavetrim.scheduler.profile.machine import GpuModel, MachineProfile
-from wavetrim.scheduler.profile.presets import PRESETS, find_preset
+from wavetrim.scheduler.profile.presets import PRESETS, find_preset, list_meant
+from wavetrim.scheduler.profile.what_if import lend_cpu
 
 logger = logging.getLogger(__name__)
 
 _LANES_AN_SM: Final[dict[tuple[int, int], int]] = {(7, 5): 64, (8, 0): 64}
+RUNS_SUFFIX: Final = ".runs.json"
+"""How the file of a calibration's runs ends, beside it."""
+
 _LIBRARIES: Final = ("wavetrim", "numpy", "cupy-cuda13x", "nvidia-cublas")
 
 
@@ -57,10 +63,31 @@ def find_profile(
         return _find_local(local, directory, cpu_threads)
     preset = find_preset(device)
     if preset is None:
+        meant = [preset.name for preset in list_meant(device)]
         here = [name for info in devices for name in (f"cuda:{info.index}", info.name)]
-        names = ", ".join(["cpu", *here, *(preset.name for preset in PRESETS)])
-        raise PlanError("device", device, f"one of {names}")
-    return build_preset_profile(preset, f"preset {preset.name}: {preset.source}", cpu_threads)
+        names = meant or ["cpu", *here, *(preset.name for preset in PRESETS)]
+        raise PlanError("device", device, f"one of {', '.join(names)}")
+    profile = build_preset_profile(preset, f"preset {preset.name}: {preset.source}", cpu_threads)
+    cpu = find_measured_cpu(directory, cpu_threads)
+    return profile if cpu is None else lend_cpu(profile, cpu)
+
+
+def find_measured_cpu(directory: Path | None, cpu_threads: int) -> CpuModel | None:
+    """This machine's CPU by its newest calibration, whichever GPU that was made with."""
+    wanted = read_key(None, cpu_threads)
+    found: list[MachineProfile] = []
+    for path in [] if directory is None else sorted(directory.glob("*.json")):
+        if not path.name.endswith(RUNS_SUFFIX):
+            with contextlib.suppress(OSError, ProfileError):
+                found.append(load_profile(path))
+    fitting = [
+        profile
+        for profile in found
+        if profile.measured_at is not None
+        and all(profile.key.get(name) == wanted[name] for name in ("numpy", "cpu_threads"))
+    ]
+    newest = max(fitting, key=lambda profile: profile.measured_at or "", default=None)
+    return None if newest is None else newest.cpu
 
 
 def build_preset_profile(gpu: GpuModel, source: str, cpu_threads: int) -> MachineProfile:

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wavetrim.service.api.auth import check_access
 from wavetrim.service.api.problems import REFUSALS, describe_refusal
+from wavetrim.service.api.query_check import check_query, list_fields
 
 Answer = Callable[[Scope, Receive, Send], Awaitable[None]]
 """Answers a request whose caller may call."""
@@ -27,16 +28,25 @@ DESCRIBES: Final = "this describes a route in the OpenAPI document; a BodyRoute 
 
 
 class BodyRoute(Route):
-    """A route whose caller's access is checked, and nothing else.
+    """A route whose caller's access and query fields are checked, and nothing else.
 
     Args:
         path: Path with its parameters in braces.
         answer: Answers; the errors of `service.api.problems` may be raised until it has begun.
         methods: HTTP methods; with GET, HEAD too.
+        query: What its query asks for; None where it has no fields.
     """
 
-    def __init__(self, path: str, answer: Answer, *, methods: Sequence[str]) -> None:
-        super().__init__(path, _Endpoint(self, answer), methods=methods, include_in_schema=False)
+    def __init__(
+        self,
+        path: str,
+        answer: Answer,
+        *,
+        methods: Sequence[str],
+        query: type[BaseModel] | None = None,
+    ) -> None:
+        endpoint = _Endpoint(self, answer, () if query is None else list_fields(query))
+        super().__init__(path, endpoint, methods=methods, include_in_schema=False)
 
 
 class BodyRoutes:
@@ -82,13 +92,16 @@ async def _answer(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> N
 class _Endpoint:
     """An object with this method is an ASGI application to Starlette, as a function is not."""
 
-    def __init__(self, route: Route, answer: Answer) -> None:
+    def __init__(self, route: Route, answer: Answer, known: Sequence[str]) -> None:
         self._route = route
         self._answer = answer
+        self._known = known
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self._route  # its path is counted; FastAPI's own routes do the same
         await check_access(scope, Headers(scope=scope))
+        if scope["query_string"]:
+            check_query(scope["query_string"], self._known)
         await self._answer(scope, receive, send)
 
 

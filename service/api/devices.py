@@ -6,9 +6,7 @@ from fastapi import APIRouter
 
 from wavetrim.scheduler.profile.machine import GpuModel, MachineProfile
 from wavetrim.scheduler.profile.store import list_presets
-from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.parts import ArenaPart, EnginePart, FleetPart
-from wavetrim.service.api.plan_schemas import (
+from wavetrim.service.api.device_schemas import (
     ArenaView,
     DevicesView,
     DeviceView,
@@ -17,6 +15,8 @@ from wavetrim.service.api.plan_schemas import (
     PresetView,
     ProfileView,
 )
+from wavetrim.service.api.openapi import list_refusals
+from wavetrim.service.api.parts import ArenaPart, EnginePart, FleetPart
 from wavetrim.service.engine.cluster import ClusterNode
 
 router = APIRouter(prefix="/v1/devices", tags=["plan"])

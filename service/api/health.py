@@ -27,8 +27,8 @@ _NOT_READY = ProblemKind(503, "not-ready", "Not ready")
 
 
 @router.get("/healthz/live", response_model_exclude_none=True)
-@router.get("/v2/health/live", response_model_exclude_none=True)
-async def tell_live() -> HealthView:
+@router.get("/v2/health/live", response_model_exclude_none=True, operation_id="get_server_live")
+async def get_live() -> HealthView:
     """Tell that the process answers."""
     return HealthView(status="live", detail=None)
 
@@ -41,8 +41,8 @@ _READY: Final[dict[str, Any]] = {
 
 
 @router.get("/healthz/ready", **_READY)
-@router.get("/v2/health/ready", **_READY)
-def tell_ready(
+@router.get("/v2/health/ready", operation_id="get_server_ready", **_READY)
+def get_ready(
     database: DatabasePart,
     settings: SettingsPart,
     engine: EnginePart,

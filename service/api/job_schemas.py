@@ -1,7 +1,8 @@
 """Jobs on the wire."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
@@ -14,11 +15,14 @@ from wavetrim.service.api.option_schemas import (
     SmCount,
     TileName,
 )
+from wavetrim.service.api.run_schemas import JobTimings, RunPlan, VerificationView
 from wavetrim.service.api.schemas import Owner
 from wavetrim.service.jobs.job import Job, JobState
 
 MatrixId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$", description="Id of a matrix.")]
 Factor = Annotated[float, Field(allow_inf_nan=False)]
+
+Model = TypeVar("Model", bound=BaseModel)
 
 _EXAMPLE_ID = "0b8d3a6f5c2e4f1d9a7b6c5d4e3f2a1b"
 _EXAMPLE_PLAN: JsonDict = {
@@ -159,26 +163,12 @@ class JobView(BaseModel):
     )
     priority: int = Field(description="The higher one runs first.")
     request: JobRequest = Field(description="The request as it was accepted.")
-    plan: dict[str, Any] | None = Field(
-        description="F, kernel, tile, accuracy, waves, predicted seconds."
+    plan: RunPlan | None = Field(
+        description="F, kernel, tile, accuracy, waves, predicted seconds; null until it is made."
     )
-    timings: dict[str, int | float | None] | None = Field(
-        description=(
-            "Measured seconds of a succeeded job. map: until the files were mapped, before the "
-            "product; kernel, transfer, gpu, cpu: its parts; total: the product, from its start "
-            "until C is complete. f_actual: rows that the CPU computed."
-        )
-    )
-    verification: dict[str, Any] | None = Field(
-        description=(
-            "Outcome of the check. max_error: the largest error of the elements_compared that were "
-            "computed again, in units of the tolerance; elements_checked: elements that checksums "
-            "cover; detectable_change: a larger change of one element is caught, in units of its "
-            "row's root mean square; caught_probability: with which two equal changes in a row "
-            "are, if each is four times as large; wrong_rows: how many rows were wrong, and are "
-            "right since they were computed again on the devices of recomputed_on; seconds: what "
-            "the check took after the product."
-        )
+    timings: JobTimings | None = Field(description="Measured seconds of a succeeded job.")
+    verification: VerificationView | None = Field(
+        description="Outcome of the check; null where none was asked for."
     )
     result: str | None = Field(description="Id of the product, a matrix as any other.")
     error: JobError | None = Field(description="Why the job failed.")
@@ -206,9 +196,9 @@ def show_job(job: Job) -> JobView:
         rows_done=None if job.rows_done is None else RowsDoneView(**job.rows_done),
         priority=job.priority,
         request=JobRequest.model_validate(job.request),
-        plan=job.plan,
-        timings=dict(job.timings) if job.timings else None,
-        verification=job.verification,
+        plan=_show(RunPlan, job.plan),
+        timings=_show(JobTimings, job.timings),
+        verification=_show(VerificationView, job.verification),
         result=job.result,
         error=JobError.model_validate(job.error) if job.error else None,
         attempts=job.attempts,
@@ -218,6 +208,10 @@ def show_job(job: Job) -> JobView:
         finished_at=None if job.finished_at is None else _show_time(job.finished_at),
         owner=job.owner,
     )
+
+
+def _show(model: type[Model], told: Mapping[str, Any] | None) -> Model | None:
+    return model.model_validate(told) if told else None
 
 
 def _show_time(seconds: float) -> datetime:

@@ -1,6 +1,6 @@
 """A product in leases, on the wire."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
@@ -13,6 +13,7 @@ from wavetrim.service.api.option_schemas import (
     SmCount,
     TileName,
 )
+from wavetrim.service.api.run_schemas import ProductTimings, VerificationView
 from wavetrim.service.api.schemas import DtypeName, Pair, describe_pair
 
 Factor = Annotated[float, Field(allow_inf_nan=False)]
@@ -103,9 +104,7 @@ class LeasedAnswer(BaseModel):
     f_actual: int = Field(description="Rows of C that the CPU has computed.")
     accuracy: str | None = Field(description="How exact the sums of the GPU's kernel are.")
     kernel: str | None = Field(description="That kernel; null where none has run.")
-    timings: dict[str, float | None] = Field(
-        description="Seconds: kernel, transfer, gpu, cpu, total and queue."
-    )
-    verification: dict[str, Any] | None = Field(
+    timings: ProductTimings = Field(description="Measured seconds.")
+    verification: VerificationView | None = Field(
         description="Outcome of the check, as a job has it; null where none was asked for."
     )

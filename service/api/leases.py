@@ -109,8 +109,8 @@ class LeaseList(BaseModel):
     leases: list[LeaseView] = Field(description="The oldest first.")
 
 
-@router.post("", status_code=201, responses=list_refusals(400, 408, 413, 422, 429, 507))
-async def make_lease(
+@router.post("", status_code=201, responses=list_refusals(408, 413, 415, 429, 507))
+async def create_lease(
     request: LeaseRequest, leases: LeasesPart, settings: SettingsPart, tenant: TenantPart
 ) -> LeaseGrant:
     """Make memory for a caller, which counts against the arena's."""
@@ -127,13 +127,13 @@ async def list_leases(leases: LeasesPart, tenant: TenantPart) -> LeaseList:
 
 
 @router.get("/{lease_id}", responses=list_refusals(404))
-async def show_lease(lease_id: LeaseId, leases: LeasesPart, tenant: TenantPart) -> LeaseView:
+async def get_lease(lease_id: LeaseId, leases: LeasesPart, tenant: TenantPart) -> LeaseView:
     """Show a lease, and whether it is page-locked yet."""
     return _show(leases.get(lease_id, tenant.sees))
 
 
 @router.delete("/{lease_id}", status_code=204, responses=list_refusals(404))
-async def end_lease(lease_id: LeaseId, leases: LeasesPart, tenant: TenantPart) -> None:
+async def delete_lease(lease_id: LeaseId, leases: LeasesPart, tenant: TenantPart) -> None:
     """End a lease; its memory is given back when no product needs it any more."""
     leases.end(leases.get(lease_id, tenant.sees))
 

@@ -1,6 +1,6 @@
 """A product in one call: .npy files in, one out, and nothing is kept: no file and no row.
 
-`answer` takes the body's bytes itself; `multiply` describes it in the OpenAPI document.
+`answer` takes the body's bytes itself; `matmul` describes it in the OpenAPI document.
 """
 
 from contextlib import AsyncExitStack
@@ -15,6 +15,7 @@ from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.service.api.auth import find_tenant
 from wavetrim.service.api.body_route import DESCRIBES, BodyRoute, read_query
+from wavetrim.service.api.header_schemas import PRODUCT_HEADERS
 from wavetrim.service.api.leased_matmul import MEDIA_TYPE, answer_leased
 from wavetrim.service.api.leased_schemas import LeasedAnswer, LeasedProduct
 from wavetrim.service.api.matmul_body import ProductReceiver, Received
@@ -22,6 +23,7 @@ from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body,
 from wavetrim.service.api.product_answer import Caller, check_options, describe_product
 from wavetrim.service.api.request_memory import RequestMemory
 from wavetrim.service.api.schemas import ContentDigest, MatmulQuery
+from wavetrim.service.api.wire.media_types import choose_media_type
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.api.wire.sender import send_views
 from wavetrim.service.storage.npy import MAX_HEADER_BYTES
@@ -35,11 +37,8 @@ router = APIRouter(prefix="/v1/matmul", tags=["matmul"])
     responses={
         200: describe_npy_answer(
             "The product; where it was written into its lease, how it was computed.",
-            LeasedAnswer,
-            Server_Timing="kernel, transfer, gpu, cpu, total and queue, in milliseconds.",
-            Wavetrim_F="Rows of C that the CPU was planned to compute.",
-            Wavetrim_F_Actual="Rows of C that the CPU has computed.",
-            Wavetrim_Accuracy="How exact the sums of the GPU's kernel are, if one has run.",
+            *PRODUCT_HEADERS,
+            document=LeasedAnswer,
         ),
         **list_refusals(404, 408, 409, 413, 415, 422, 429, 500, 504, 507),
     },
@@ -52,7 +51,7 @@ router = APIRouter(prefix="/v1/matmul", tags=["matmul"])
         LeasedProduct,
     ),
 )
-async def multiply(
+async def matmul(
     _query: Annotated[MatmulQuery, Query()], _content_digest: ContentDigest = None
 ) -> Response:
     """Multiply two matrices and send the product; a caller who leaves stops it."""
@@ -64,6 +63,7 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     state = scope["app"].state
     settings, metrics = state.settings, state.metrics
     headers = Headers(scope=scope)
+    media_type = choose_media_type(headers.get("accept"))
     if headers.get("content-type", "").partition(";")[0].strip().lower() == MEDIA_TYPE:
         await answer_leased(scope, receive, send)
         return
@@ -93,14 +93,14 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             scope,
             send,
             status=200,
-            headers=[(b"content-type", b"application/x-npy"), *describe_product(event)],
+            headers=[(b"content-type", media_type.encode()), *describe_product(event)],
             views=[received.answer],
             idle_seconds=settings.upload_idle_seconds,
         )
         metrics.sent_bytes.inc(len(received.answer))
 
 
-routes: Final = (BodyRoute("/v1/matmul", answer, methods=["POST"]),)
+routes: Final = (BodyRoute("/v1/matmul", answer, methods=["POST"], query=MatmulQuery),)
 
 
 @lru_cache(maxsize=256)

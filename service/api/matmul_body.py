@@ -20,7 +20,11 @@ from wavetrim.service.jobs.operands import check_operands
 from wavetrim.service.storage.npy import NpyHeader, format_header, parse_header
 from wavetrim.service.storage.room import Room
 
-NAMES: Final = ("first matrix, A", "second matrix, B", "third matrix, C (beta is not 0)")
+NAMES: Final = (
+    "first matrix, A",
+    "second matrix, B, behind the first one in the same body",
+    "third matrix, C, behind the second one in the same body (beta is not 0)",
+)
 """What the matrices of a body are called in a refusal."""
 
 _HEADER_BYTES: Final = 128

@@ -10,9 +10,10 @@ from starlette.types import Receive, Scope, Send
 
 from wavetrim.service.api.auth import find_tenant
 from wavetrim.service.api.body_route import DESCRIBES, BodyRoute, read_path, read_query
+from wavetrim.service.api.header_schemas import IfNoneMatch, IfRange, Range, describe_headers
 from wavetrim.service.api.idempotency import IdempotencyKey, check_key
 from wavetrim.service.api.matrix_body import receive_kept, send_kept
-from wavetrim.service.api.openapi import describe_npy_answer, describe_npy_body, list_refusals
+from wavetrim.service.api.openapi import describe_download, describe_npy_body, list_refusals
 from wavetrim.service.api.parts import MatricesPart, TenantPart
 from wavetrim.service.api.schemas import (
     ContentDigest,
@@ -39,19 +40,12 @@ MatrixId = Annotated[
 
 _MATRIX_ID: Final[TypeAdapter[str]] = TypeAdapter(MatrixId)
 
-_LOCATION: Final = {"headers": {"Location": {"schema": {"type": "string"}}}}
+_LOCATION: Final = {"headers": describe_headers("Location")}
 _DATA: Final[dict[str, Any]] = {
     "response_class": Response,
     "responses": {
-        200: describe_npy_answer(
-            "The .npy file.",
-            ETag="Strong: a matrix never changes.",
-            Accept_Ranges="bytes",
-            Content_Digest="SHA-256 of the file, where it is known (RFC 9530).",
-        ),
-        206: describe_npy_answer("The range that was asked for.", Content_Range="Which it is."),
-        304: {"description": "The caller has it already."},
-        **list_refusals(404, 409, 416, 422),
+        **describe_download(),
+        **list_refusals(404, 409, 416),
     },
 }
 
@@ -67,7 +61,7 @@ _DATA: Final[dict[str, Any]] = {
             **_LOCATION,
         },
         201: {"description": "It is stored.", **_LOCATION},
-        **list_refusals(408, 413, 415, 422, 429, 507),
+        **list_refusals(408, 413, 415, 429, 507),
     },
     openapi_extra=describe_npy_body(
         "A .npy file (versions 1.0 to 3.0) with 2 dimensions, as `numpy.save` writes it: "
@@ -117,7 +111,7 @@ async def answer_upload(scope: Scope, receive: Receive, send: Send) -> None:
     await response(scope, receive, send)
 
 
-@router.get("", responses=list_refusals(422))
+@router.get("", responses=list_refusals())
 def list_matrices(
     matrices: MatricesPart,
     tenant: TenantPart,
@@ -136,16 +130,21 @@ def list_matrices(
     return MatrixPage(matrices=entries, next_cursor=next_cursor)
 
 
-@router.get("/{matrix_id}", responses=list_refusals(404, 422))
-def describe_matrix(matrix_id: MatrixId, matrices: MatricesPart, tenant: TenantPart) -> MatrixView:
+@router.get("/{matrix_id}", responses=list_refusals(404))
+def get_matrix(matrix_id: MatrixId, matrices: MatricesPart, tenant: TenantPart) -> MatrixView:
     """Describe a matrix."""
     return show_matrix(matrices.get(matrix_id, tenant.sees))
 
 
 @router.get("/{matrix_id}/data", **_DATA)
-async def send_data(matrix_id: MatrixId) -> Response:
+async def get_matrix_data(
+    matrix_id: MatrixId,
+    if_none_match: IfNoneMatch = None,
+    range_: Range = None,
+    if_range: IfRange = None,
+) -> Response:
     """Send the .npy file, whole or a single range of it."""
-    del matrix_id
+    del matrix_id, if_none_match, range_, if_range
     raise AssertionError(DESCRIBES)
 
 
@@ -155,13 +154,13 @@ async def answer_download(scope: Scope, receive: Receive, send: Send) -> None:
     await send_kept(scope, receive, send, matrix_id)
 
 
-@router.delete("/{matrix_id}", status_code=204, responses=list_refusals(404, 409, 422))
+@router.delete("/{matrix_id}", status_code=204, responses=list_refusals(404, 409))
 def delete_matrix(matrix_id: MatrixId, matrices: MatricesPart, tenant: TenantPart) -> None:
     """Remove a matrix that no queued or running job needs; downloads under way go on."""
     matrices.delete(matrix_id, tenant.sees)
 
 
 routes: Final = (
-    BodyRoute("/v1/matrices", answer_upload, methods=["POST"]),
+    BodyRoute("/v1/matrices", answer_upload, methods=["POST"], query=StoreQuery),
     BodyRoute("/v1/matrices/{matrix_id}/data", answer_download, methods=["GET"]),
 )

@@ -57,7 +57,9 @@ async def receive_kept(
         UploadKeyTaken: The key belongs to an upload of another matrix.
     """
     header, _ = await body.read_header()
-    body.expect_length(header.file_bytes, f".npy header ({header})")
+    body.expect_length(
+        header.file_bytes, f".npy header ({header}); one file here, two for POST /v1/matmul"
+    )
     upload = Upload(body, header, on_disk=on_disk, owner=tenant.name, key=key)
     first = await upload.find_first()
     if first is None:

@@ -49,7 +49,7 @@ class MeView(BaseModel):
 
 
 @router.get("", responses=list_refusals())
-def show_me(
+def get_me(
     tenant: TenantPart, matrices: MatricesPart, jobs: JobsPart, in_flight: InFlightPart
 ) -> MeView:
     """Show who calls, with its quotas and how much of them is used."""

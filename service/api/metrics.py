@@ -34,7 +34,7 @@ router = APIRouter(prefix="/metrics", tags=["health"])
     response_class=Response,
     responses={200: {"content": {"text/plain": {"example": 'wavetrim_jobs{state="queued"} 0.0'}}}},
 )
-def show_metrics(
+def get_metrics(
     *,
     jobs: JobsPart,
     matrices: MatricesPart,

@@ -1,12 +1,18 @@
-"""What the API's description says of bodies and refusals that FastAPI cannot see."""
+"""What the API's description says of bodies, headers and refusals that FastAPI cannot see.
 
+Each operation's id is the name of its route's function: generated clients call it so.
+"""
+
+from collections.abc import Iterable
 from typing import Any, Final
 
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 
+from wavetrim.service.api.header_schemas import REFUSAL_HEADERS, REQUEST_ID, describe_headers
 from wavetrim.service.api.problems import MEDIA_TYPE
 from wavetrim.service.api.schemas import Problem
-from wavetrim.service.api.wire.reader import MEDIA_TYPES
 
 _REFUSALS: Final = {
     400: "Malformed: a .npy header, a length, a digest, JSON or the Host header.",
@@ -18,7 +24,7 @@ _REFUSALS: Final = {
     413: "Larger than the service takes.",
     415: "Media type, encoding or element type not taken.",
     416: "The range begins behind the end.",
-    422: "A field that cannot be taken, or shapes that do not fit.",
+    422: "A field that is unknown or cannot be taken, or shapes that do not fit.",
     429: "The queue is full, or the key's quota used up; see Retry-After.",
     500: "The computation failed.",
     503: "Too much at once, the service is stopping, or what it needs is away; see Retry-After.",
@@ -26,77 +32,99 @@ _REFUSALS: Final = {
     507: "There is no room for another matrix, or the key's quota has none.",
 }
 
+_EVERYWHERE: Final = (400, 401, 403, 422, 503)
+"""How any call of /v1 and /v2 may be refused."""
+
 _FASTAPIS_REFUSAL: Final = "HTTPValidationError"
 
-_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+_REFERENCE: Final = "#/components/schemas/{model}"
+
+BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+"""Content that is bytes."""
 
 
 def list_refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """FastAPI's `responses`: problem documents for these statuses, and those of every /v1 call."""
-    return {status: describe_refusal(status) for status in sorted({*statuses, 400, 401, 403, 503})}
+    """FastAPI's `responses`: problem documents for these statuses, and those of every call."""
+    return {status: describe_refusal(status) for status in sorted({*statuses, *_EVERYWHERE})}
 
 
 def describe_refusal(status: int) -> dict[str, Any]:
     """One of FastAPI's `responses`: a problem document."""
-    return {"model": Problem, "description": _REFUSALS[status]}
+    headers = describe_headers(*REFUSAL_HEADERS.get(status, ()))
+    return {"model": Problem, "description": _REFUSALS[status], "headers": headers}
 
 
 def describe_npy_body(description: str, document: type[BaseModel] | None = None) -> dict[str, Any]:
-    """FastAPI's `openapi_extra` of an operation that takes .npy files, or a JSON document."""
-    content: dict[str, Any] = dict.fromkeys(MEDIA_TYPES, _BINARY)
+    """FastAPI's `openapi_extra` of an operation that takes .npy files, or a JSON document.
+
+    Only one of the media types that are taken is named: clients are generated for those that they
+    know.
+    """
+    content: dict[str, Any] = {"application/octet-stream": BINARY}
     if document is not None:
-        content["application/json"] = {"schema": inline_schema(document)}
+        content["application/json"] = refer(document)
+    description += " As application/octet-stream or application/x-npy."
     return {"requestBody": {"required": True, "description": description, "content": content}}
 
 
 def describe_npy_answer(
-    description: str, document: type[BaseModel] | None = None, **headers: str
+    description: str, *headers: str, document: type[BaseModel] | None = None
 ) -> dict[str, Any]:
-    """One of FastAPI's `responses`: a .npy file or a JSON document, headers with their meaning."""
-    content: dict[str, Any] = {"application/x-npy": _BINARY}
+    """One of FastAPI's `responses`: a .npy file or a JSON document, with these headers."""
+    content: dict[str, Any] = {"application/x-npy": BINARY, "application/octet-stream": BINARY}
     if document is not None:
-        content["application/json"] = {"schema": inline_schema(document)}
+        content["application/json"] = refer(document)
     return {
         "description": description,
         "content": content,
-        "headers": {
-            name.replace("_", "-"): {"description": meaning, "schema": {"type": "string"}}
-            for name, meaning in headers.items()
-        },
+        "headers": describe_headers(*headers),
     }
 
 
-def inline_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """A model's JSON schema, in which every model that it names stands where it is named."""
-    schema = model.model_json_schema()
-    models = schema.pop("$defs", {})
-
-    def resolve(part: Any) -> Any:
-        if isinstance(part, list):
-            return [resolve(one) for one in part]
-        if not isinstance(part, dict):
-            return part
-        named = models.get(str(part.get("$ref", "")).rpartition("/")[2], {})
-        return {key: resolve(value) for key, value in {**named, **part}.items() if key != "$ref"}
-
-    resolved: dict[str, Any] = resolve(schema)
-    return resolved
+def describe_download() -> dict[int | str, dict[str, Any]]:
+    """FastAPI's `responses` of a .npy file that is kept: whole, a range, or known already."""
+    always = ("ETag", "Accept-Ranges", "Cache-Control")
+    return {
+        200: describe_npy_answer("The .npy file.", *always, "Content-Digest"),
+        206: describe_npy_answer("The range that was asked for.", *always, "Content-Range"),
+        304: {"description": "The caller has it already.", "headers": describe_headers(*always)},
+    }
 
 
-def use_problem_type(document: dict[str, Any]) -> dict[str, Any]:
-    """Gives every refusal of an OpenAPI document the form and media type that it has on the wire.
+def refer(model: type[BaseModel]) -> dict[str, Any]:
+    """Content that is a JSON document of a model, which `complete_document` must be given."""
+    return {"schema": {"$ref": _REFERENCE.format(model=model.__name__)}}
 
-    FastAPI's own form of a refused field is left out: no answer has it.
+
+def name_operation(route: APIRoute) -> str:
+    """The id of an operation: the name of its function, told apart by the path's version."""
+    return f"{route.name}_of_version" if "{version}" in route.path else route.name
+
+
+def complete_document(
+    document: dict[str, Any], models: Iterable[type[BaseModel]]
+) -> dict[str, Any]:
+    """Add to an OpenAPI document what all operations share, and models that only `refer` names.
+
+    Every refusal gets the form and media type that it has on the wire. FastAPI's own form of a
+    refused field is left out: no answer has it.
     """
+    components = document["components"]
+    _, named = models_json_schema(
+        [(model, "validation") for model in models], ref_template=_REFERENCE
+    )
+    components["schemas"].update(named["$defs"])
     for path in document["paths"].values():
         for operation in path.values():
+            operation.setdefault("parameters", []).append(REQUEST_ID)
             responses = operation["responses"]
             if _FASTAPIS_REFUSAL in str(responses.get("422")):
                 del responses["422"]  # none of the operation's fields can be refused
             for status, response in responses.items():
+                response["headers"] = response.get("headers", {}) | describe_headers("X-Request-Id")
                 content = response.get("content", {})
                 if status >= "400" and "application/json" in content:
                     content[MEDIA_TYPE] = content.pop("application/json")
     for name in (_FASTAPIS_REFUSAL, "ValidationError"):
-        document["components"]["schemas"].pop(name, None)
+        components["schemas"].pop(name, None)
     return document

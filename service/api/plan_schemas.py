@@ -1,12 +1,18 @@
 """Plans and devices on the wire."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from wavetrim.scheduler.problem import Memory
+from wavetrim.scheduler.profile.what_if import (
+    MOST_GBYTES_PER_SECOND,
+    MOST_GFLOPS,
+    MOST_THREADS,
+    WhatIf,
+)
 from wavetrim.service.api.option_schemas import OptionQuery
-from wavetrim.service.api.schemas import DtypeName, Pair
+from wavetrim.service.api.schemas import DtypeName
 
 MAX_SIZE: Final = 10_000_000
 """The largest M, N or K that a plan is made for."""
@@ -33,6 +39,32 @@ class PlanQuery(OptionQuery):
         "this machine.",
         examples=["H200"],
     )
+    cpu_threads: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_THREADS,
+        description="What if the CPU had so many threads: its rates grow with them.",
+        examples=[64],
+    )
+    cpu_gflops: float | None = Field(
+        None,
+        gt=0,
+        le=MOST_GFLOPS,
+        description="What if the CPU alone had this rate in this element type, in GFLOP/s.",
+        examples=[3000],
+    )
+    link_gbytes_per_second: float | None = Field(
+        None,
+        gt=0,
+        le=MOST_GBYTES_PER_SECOND,
+        description="What if the GPU's link had this rate each way, in 1e9 bytes a second.",
+        examples=[25],
+    )
+
+    @property
+    def what_if(self) -> WhatIf:
+        """The numbers that take the place of the machine's own."""
+        return WhatIf(self.cpu_threads, self.cpu_gflops, self.link_gbytes_per_second)
 
 
 class Predicted(BaseModel):
@@ -49,7 +81,95 @@ class CurvePoint(Predicted):
     f: int = Field(description="Rows of C that the CPU would compute.")
 
 
-class PlanView(BaseModel):
+class RunCorrection(BaseModel):
+    """What earlier runs say of a part's prediction."""
+
+    runs_like: str = Field(description="The class of the runs, from wide to narrow.")
+    runs: int = Field(description="How many there were.")
+    factor: float = Field(description="Measured over predicted seconds.")
+
+
+class KernelFigures(BaseModel):
+    """What is known of the plan's kernel."""
+
+    model_config = ConfigDict(extra="allow")
+
+    slots: int = Field(description="Blocks of a wave.")
+    wave_seconds: float = Field(description="Seconds of a wave with this K.")
+    launch_seconds: float = Field(description="Latency of a launch.")
+    source: str = Field(description="Where these come from.")
+
+
+class LinkFigures(BaseModel):
+    """What is known of the way between this memory and the GPU."""
+
+    model_config = ConfigDict(extra="allow")
+
+    memory: Memory | None = Field(None, description="The kind of memory.")
+    in_gbytes_per_second: float = Field(description="Rate to the GPU, 1e9 bytes a second.")
+    out_gbytes_per_second: float = Field(description="Rate from the GPU.")
+    call_seconds: float | None = Field(None, description="Fixed cost of a product.")
+    step_seconds: float | None = Field(None, description="What each step costs the host.")
+    source: str = Field(description="Where these come from.")
+
+
+class CpuFigures(BaseModel):
+    """What is known of the CPU."""
+
+    model_config = ConfigDict(extra="allow")
+
+    threads: int = Field(description="Threads of the CPU alone.")
+    threads_beside_gpu: int = Field(description="Threads beside the GPU.")
+    gflops: float = Field(description="Rate of all threads in this element type.")
+    source: str = Field(description="Where these come from.")
+
+
+class PlanProfile(BaseModel):
+    """The figures that decided a plan, each with its source."""
+
+    model_config = ConfigDict(extra="allow")
+
+    device: str = Field(description='Name of the GPU, or "cpu".')
+    source: str = Field(description="Where the profile as a whole comes from.")
+    measured_at: str | None = Field(None, description="When it was measured; null for a preset.")
+    sm_count: int | None = Field(None, description="Multiprocessors of the GPU.")
+    corrections: list[RunCorrection] = Field(
+        default=[], description="What earlier runs say of the parts' predictions."
+    )
+    kernel: KernelFigures | None = Field(None, description="The kernel; null when f is M.")
+    link: LinkFigures | None = Field(None, description="The link; null without a GPU.")
+    cpu: CpuFigures | None = Field(None, description="The CPU.")
+
+
+class PlanSummary(BaseModel):
+    """Who computes which rows."""
+
+    memory: Memory | None = Field(None, description="The host memory that the operands lie in.")
+    f: int = Field(description="Rows of C that the CPU computes, the last ones.")
+    gpu_rows: int = Field(description="Rows of C that the GPU computes, the first ones.")
+    kernel: str | None = Field(description="The GPU's kernel; null when f is M.")
+    tile: str | None = Field(description="The tile of C that a block computes, and the K step.")
+    accuracy: str | None = Field(None, description="How exact that kernel's sums are.")
+    sms: int | None = Field(None, description="Multiprocessors that it is held to; null for all.")
+    waves: int = Field(description="Waves of the GPU's part.")
+    waves_gpu_only: int = Field(description="Waves if the GPU computed every row.")
+    tail_utilization: float = Field(description="Filled share of the last wave.")
+    tail_split: bool = Field(
+        False,
+        description="Whether that wave is split along K, and so costs about its filled share.",
+    )
+    predicted: Predicted = Field(description="Seconds that it should take.")
+    speedup_over_gpu: float | None = Field(description="Over the GPU alone; null without one.")
+    speedup_over_cpu: float = Field(description="Over the CPU alone.")
+    no_gpu_reason: str | None = Field(
+        None, description="Why no kernel of a GPU may compute this product; null where one may."
+    )
+    profile: PlanProfile | None = Field(
+        None, description="What this was decided from, with its sources."
+    )
+
+
+class PlanView(PlanSummary):
     """Who should compute which rows, and why."""
 
     model_config = ConfigDict(
@@ -96,160 +216,5 @@ class PlanView(BaseModel):
     )
 
     memory: Memory = Field(description="The host memory that the operands are to lie in.")
-    f: int = Field(description="Rows of C that the CPU computes, the last ones.")
-    gpu_rows: int = Field(description="Rows of C that the GPU computes, the first ones.")
-    kernel: str | None = Field(description="The GPU's kernel; null when f is M.")
-    tile: str | None = Field(description="The tile of C that a block computes, and the K step.")
-    accuracy: str | None = Field(description="How exact that kernel's sums are.")
-    sms: int | None = Field(description="Multiprocessors that it is held to; null for all.")
-    waves: int = Field(description="Waves of the GPU's part.")
-    waves_gpu_only: int = Field(description="Waves if the GPU computed every row.")
-    tail_utilization: float = Field(description="Filled share of the last wave.")
-    tail_split: bool = Field(
-        description="Whether that wave is split along K, and so costs about its filled share."
-    )
-    predicted: Predicted = Field(description="Seconds that it should take.")
-    speedup_over_gpu: float | None = Field(description="Over the GPU alone; null without one.")
-    speedup_over_cpu: float = Field(description="Over the CPU alone.")
-    no_gpu_reason: str | None = Field(
-        description="Why no kernel of a GPU may compute this product; null where one may."
-    )
+    profile: PlanProfile = Field(description="What this was decided from, with its sources.")
     curve: list[CurvePoint] = Field(description="At most 512 points: seconds over F.")
-    profile: dict[str, Any] = Field(description="What this was decided from, with its sources.")
-
-
-class DeviceView(BaseModel):
-    """A GPU of this machine."""
-
-    index: int = Field(description="CUDA's number of the device.")
-    name: str = Field(description="The vendor's name.")
-    uuid: str = Field(description="The same in every process.")
-    compute_capability: Pair = Field(description="Major and minor number.")
-    sm_count: int = Field(description="Streaming multiprocessors.")
-    memory_bytes: int = Field(description="Device memory.")
-    clock_mhz: int = Field(description="Highest clock of the multiprocessors.")
-    memory_clock_mhz: int = Field(description="Highest clock of the memory.")
-    driver_version: str = Field(description="Version of the driver.")
-    runtime_version: str = Field(description="Version of the CUDA runtime.")
-
-
-class PresetView(BaseModel):
-    """A GPU that can be planned for without being here."""
-
-    name: str = Field(description="What to name it in `device`.")
-    sm_count: int = Field(description="Streaming multiprocessors.")
-    compute_capability: Pair = Field(description="Major and minor number.")
-    memory_bytes: int = Field(description="Device memory.")
-    source: str = Field(description="Where its figures come from.")
-
-
-class ProfileView(BaseModel):
-    """What this machine's plans are decided from."""
-
-    device: str = Field(description='Name of the GPU, or "cpu".')
-    source: str = Field(description="Measured here, a preset, or an estimate.")
-    measured_at: str | None = Field(description="When it was measured; null for a preset.")
-
-
-class ArenaView(BaseModel):
-    """The shared memory in which matrices are received, computed and sent."""
-
-    limit_bytes: int = Field(description="The most that it may take.")
-    made_bytes: int = Field(description="What it takes now.")
-    used_bytes: int = Field(description="What matrices take of that.")
-    locked_bytes: int = Field(description="What is page-locked: GPUs read and write it alone.")
-    slabs: int = Field(description="The pieces that it is made of.")
-    extents: int = Field(description="How many places are taken.")
-    evictions: int = Field(description="How often a matrix that is on disk made room.")
-    refusals: int = Field(description="How often there was no room.")
-    leases: int = Field(description="Pieces that callers on this host have for themselves.")
-    leased_bytes: int = Field(description="What these take of what is made.")
-
-
-class NetworkView(BaseModel):
-    """The way from this service to a node, measured when it joined."""
-
-    call_seconds: float = Field(description="What an empty call takes.")
-    in_bytes_per_second: float = Field(description="Rate to the node.")
-    out_bytes_per_second: float = Field(description="Rate from the node.")
-
-
-class NodeView(BaseModel):
-    """A node of the cluster that computes, too."""
-
-    id: str = Field(description="Ray's id of the node.")
-    host: str = Field(description="Its name.")
-    devices: list[DeviceView] = Field(description="Its GPUs.")
-    cpu_threads: int = Field(description="Threads of its CPU part.")
-    memory_bytes: int = Field(description="Its memory.")
-    profile: ProfileView = Field(description="Where its figures come from.")
-    network: NetworkView = Field(description="The way there.")
-    resident: list[str] = Field(
-        description="Stored matrices that it keeps, so that they are not sent again as B."
-    )
-    factor: float = Field(
-        description="Measured over expected seconds of its newest runs, by which later ones are "
-        "corrected."
-    )
-
-
-class DevicesView(BaseModel):
-    """What computes here, and what can be planned for."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "devices": [
-                        {
-                            "index": 0,
-                            "name": "NVIDIA H200",
-                            "uuid": "GPU-1b2c3d4e-5f60-7182-93a4-b5c6d7e8f901",
-                            "compute_capability": [9, 0],
-                            "sm_count": 132,
-                            "memory_bytes": 150109880320,
-                            "clock_mhz": 1980,
-                            "memory_clock_mhz": 3201,
-                            "driver_version": "580.65.06",
-                            "runtime_version": "13.0",
-                        }
-                    ],
-                    "cpu_threads": 16,
-                    "profile": {
-                        "device": "NVIDIA H200",
-                        "source": "measured on this machine",
-                        "measured_at": "2026-03-01T11:00:00+00:00",
-                    },
-                    "arena": {
-                        "limit_bytes": 17179869184,
-                        "made_bytes": 1073741824,
-                        "used_bytes": 134217728,
-                        "locked_bytes": 1073741824,
-                        "slabs": 1,
-                        "extents": 3,
-                        "evictions": 0,
-                        "refusals": 0,
-                        "leases": 0,
-                        "leased_bytes": 0,
-                    },
-                    "nodes": [],
-                    "presets": [
-                        {
-                            "name": "H200",
-                            "sm_count": 132,
-                            "compute_capability": [9, 0],
-                            "memory_bytes": 141000000000,
-                            "source": "NVIDIA H200 Tensor Core GPU datasheet",
-                        }
-                    ],
-                }
-            ]
-        }
-    )
-
-    devices: list[DeviceView] = Field(description="The GPUs that the service uses.")
-    cpu_threads: int | None = Field(description="Threads of the CPU part; null before it is known.")
-    profile: ProfileView = Field(description="Where the figures of this machine come from.")
-    arena: ArenaView | None = Field(description="Shared memory; none where it is switched off.")
-    nodes: list[NodeView] = Field(description="The nodes of the cluster that take products.")
-    presets: list[PresetView] = Field(description="GPUs that can be planned for.")

@@ -178,9 +178,12 @@ async def answer_error(_request: Request, error: Exception) -> ProblemResponse:
     return describe_error(error)
 
 
-async def answer_validation(_request: Request, error: Exception) -> ProblemResponse:
+async def answer_validation(request: Request, error: Exception) -> ProblemResponse:
     """FastAPI's handler of requests that break the schema."""
     assert isinstance(error, RequestValidationError)
+    if isinstance(error.body, bytes):  # FastAPI reads as JSON only what is called so
+        sent = request.headers.get("content-type", "")
+        return describe_error(errors.ContentRefused("Content-Type", sent, "application/json"))
     return _describe_invalid(error)
 
 
@@ -220,7 +223,7 @@ def _describe_invalid(error: RequestValidationError) -> ProblemResponse:
     found = error.errors()
     broken = [_describe_broken(detail) for detail in found[:_MOST_BROKEN]]
     malformed = any(detail["type"] == "json_invalid" for detail in found)
-    detail = "; ".join(f"{b['field']} is {b['value']!r}: {b['limit']}" for b in broken)
+    detail = "; ".join(map(_say_broken, found[:_MOST_BROKEN], broken))
     if len(found) > len(broken):
         detail += f"; and {len(found) - len(broken)} more"
     members = {**broken[0], "errors": broken}
@@ -257,9 +260,24 @@ def _find_headers(error: Exception) -> dict[str, str] | None:
     return None
 
 
+def _say_broken(detail: dict[str, Any], broken: dict[str, Any]) -> str:
+    value = "missing" if detail["type"] == "missing" else repr(broken["value"])
+    return f"{broken['field']} is {value}: {broken['limit']}"
+
+
 def _describe_broken(detail: dict[str, Any]) -> dict[str, Any]:
+    if detail["type"] == "json_invalid":
+        return _describe_no_json(detail)
     place = [str(part) for part in detail["loc"]]
     field = to_wire(".".join(place[1:]) or place[0])
     missing = detail["type"] == "missing"
     value = None if missing else to_wire(detail.get("input"))
     return {"field": field, "value": value, "limit": detail["msg"]}
+
+
+def _describe_no_json(detail: dict[str, Any]) -> dict[str, Any]:
+    """Where a document ends to be JSON; FastAPI tells the place apart from the reason."""
+    reason = detail.get("ctx", {}).get("error", detail["msg"])
+    place = detail["loc"][-1] if detail["loc"] else None
+    where = f" at character {place}" if isinstance(place, int) else ""
+    return {"field": "body", "value": f"broken{where}", "limit": f"JSON ({reason})"}

@@ -58,8 +58,8 @@ class MachineView(BaseModel):
     )
 
 
-@router.get("", responses=list_refusals(422))
-def show_profile(query: Annotated[ProfileQuery, Query()], engine: EnginePart) -> MachineView:
+@router.get("", responses=list_refusals())
+def get_profile(query: Annotated[ProfileQuery, Query()], engine: EnginePart) -> MachineView:
     """Show all numbers that plans for a machine are decided from."""
     profile = engine.profiles.find(query.device)
     return MachineView(

@@ -141,6 +141,14 @@ class HealthView(BaseModel):
     detail: str | None = Field(None, description="What a degraded service lacks.")
 
 
+class BrokenField(BaseModel):
+    """A field of a request that cannot be taken."""
+
+    field: str = Field(description="Its name.")
+    value: Any = Field(None, description="The value that was refused.")
+    limit: str = Field(description="What would have been accepted.")
+
+
 class Problem(BaseModel):
     """A refusal (RFC 9457)."""
 
@@ -168,6 +176,19 @@ class Problem(BaseModel):
     field: str | None = Field(None, description="The field, header or part of the body.")
     value: Any = Field(None, description="The value that was refused.")
     limit: str | None = Field(None, description="What would have been accepted.")
+    errors: list[BrokenField] | None = Field(
+        None, description="The first ten fields of the request that cannot be taken."
+    )
+    kind: str | None = Field(None, description="How the computation failed, as a job has it.")
+    missing: dict[str, str] | None = Field(
+        None, description="What a service that is not ready lacks, and why."
+    )
+    incident: str | None = Field(
+        None, description="Under which id the service's log has an unexpected error."
+    )
+    error: str | None = Field(
+        None, description="The same as `detail`, for clients of the Open Inference Protocol."
+    )
 
 
 def show_matrix(matrix: Matrix) -> MatrixView:

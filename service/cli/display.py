@@ -1,14 +1,17 @@
 """What the commands show: tables of plans and timings, and progress bars."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    ProgressColumn,
     TaskID,
     TaskProgressColumn,
     TextColumn,
@@ -17,7 +20,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from wavetrim.service.units import format_seconds
+from wavetrim.service.units import format_gflops, format_seconds
 
 
 def open_output() -> Console:
@@ -71,6 +74,28 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
     return table
 
 
+def make_source_table(plan: Mapping[str, Any]) -> Table:
+    """The figures that decided a plan, each with where it comes from."""
+    table = Table("what", "figures", "source")
+    profile = plan["profile"]
+    if (count := profile["sm_count"]) is not None:
+        table.add_row("GPU", f"{profile['device']}, {count} multiprocessors", profile["source"])
+    if (kernel := profile["kernel"]) is not None:
+        wave = format_seconds(kernel["wave_seconds"])
+        table.add_row(plan["kernel"], f"{kernel['slots']} slots, {wave} a wave", kernel["source"])
+    if (link := profile["link"]) is not None:
+        rates = [link[f"{way}_gbytes_per_second"] for way in ("in", "out")]
+        figures = f"{rates[0]:.1f} GB/s in, {rates[1]:.1f} out, {link['memory']} memory"
+        table.add_row("link", figures, link["source"])
+    cpu = profile["cpu"]
+    beside = "" if link is None else f", {cpu['threads_beside_gpu']} beside the GPU"
+    rate = format_gflops(cpu["gflops"])
+    table.add_row("CPU", f"{cpu['threads']} threads{beside}, {rate}", cpu["source"])
+    for one in profile["corrections"]:
+        table.add_row("correction", f"×{one['factor']:.2f}", f"{one['runs']} × {one['runs_like']}")
+    return table
+
+
 def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, Any]) -> Table:
     """Measured seconds beside the plan's predicted ones, and their ratio."""
     gpu_parts = ("kernel", "transfer", "gpu") if plan["gpu_rows"] else ()
@@ -95,16 +120,81 @@ def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, A
 
 
 @contextlib.contextmanager
-def show_share(console: Console, words: str) -> Iterator[Callable[..., None]]:
-    """A progress bar of a share 0…1; yields what moves it: the share, and what is being done."""
+def announce_compiling(console: Console) -> Iterator[None]:
+    """Say when something is compiled, which a first run has to do, and why it takes so long."""
+    handler = _Announcement(console)
+    loggers = [logging.getLogger(name) for name in _COMPILERS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+
+
+class _Announcement(logging.Handler):
+    """Shows the first record of each logger, and that there are others: kernels are many."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+        self._counts: Counter[str] = Counter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._counts[record.name] += 1
+        count = self._counts[record.name]
+        if count <= 2:
+            text = record.getMessage() if count == 1 else "… and others"
+            self._console.print(text, markup=False, soft_wrap=True)
+
+
+_COMPILERS: Final = ("wavetrim.native.library", "wavetrim.kernels.compile")
+"""The loggers of what compiles."""
+
+
+class _TimedProgress(Progress):
+    """A bar that also moves with time, up to nine tenths, where it is known what there is to do."""
+
+    def __init__(self, *columns: ProgressColumn, console: Console, seconds: float | None) -> None:
+        self._seconds = seconds  # read by the first rendering, which __init__ does
+        super().__init__(*columns, console=console)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        for task in self.tasks if self._seconds else ():
+            assert self._seconds is not None
+            least = min(0.9, (task.elapsed or 0.0) / self._seconds)
+            task.completed = max(task.completed, least)
+        yield from super().get_renderables()
+
+
+@contextlib.contextmanager
+def show_share(
+    console: Console, words: str, *, seconds: float | None = None
+) -> Iterator[Callable[..., None]]:
+    """A progress bar of a share 0…1, which ends at 1 when the block ends well.
+
+    Args:
+        console: Where it is shown.
+        words: What is being done.
+        seconds: What it takes, about, where the shares that are told are few.
+
+    Yields:
+        What moves it: the share, and what is being done.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+    bar = _TimedProgress(*columns, TimeElapsedColumn(), console=console, seconds=seconds)
+    with bar as progress:
         task = progress.add_task(words, total=1.0)
 
         def move(share: float, what: str = "") -> None:
             progress.update(task, completed=share, description=f"{words} {what}".rstrip())
 
         yield move
+        progress.update(task, completed=1.0)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,10 @@ def explain_failure(error: Exception) -> CommandFailed | None:
         return None
     if code is ExitCode.INTERRUPTED:
         return CommandFailed("interrupted", code)
-    return CommandFailed(str(error) or type(error).__name__, _refine_code(error, code))
+    message = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        message = f"{error.filename}: {error.strerror}"
+    return CommandFailed(message, _refine_code(error, code))
 
 
 @cache

@@ -1,6 +1,8 @@
 """Where the service listens: TCP, with TLS or without, a Unix socket, or both."""
 
 import contextlib
+import errno
+import os
 import socket
 import ssl
 from collections.abc import Iterator
@@ -53,8 +55,11 @@ def _listen_tcp(settings: Settings) -> socket.socket:
     try:
         return socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
-        reason = error.strerror or error
+        # asyncio's and the socket module's own words repeat the address.
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error
         message = f"cannot listen on {settings.host} port {settings.port}: {reason}"
+        if error.errno == errno.EADDRINUSE:
+            message += "; --port names another one, 0 takes one that is free"
         raise CommandFailed(message) from error
 
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from wavetrim.scheduler.options import PlanOptions
     from wavetrim.scheduler.planning.plan import Plan
     from wavetrim.scheduler.problem import GemmProblem
+    from wavetrim.scheduler.profile.what_if import WhatIf
     from wavetrim.service.settings import Settings
 
 
@@ -48,7 +49,12 @@ def count_threads(settings: "Settings") -> int:
 
 
 def plan_here(
-    problem: "GemmProblem", settings: "Settings", *, device: str | None, options: "PlanOptions"
+    problem: "GemmProblem",
+    settings: "Settings",
+    *,
+    device: str | None,
+    options: "PlanOptions",
+    what_if: "WhatIf",
 ) -> "Plan":
     """Plan a product for this machine, or for a device that is named.
 
@@ -56,7 +62,10 @@ def plan_here(
         FieldError: The plan cannot be made; names the field, its value and its limit.
     """
     from wavetrim.scheduler.planning.plan import choose_plan
+    from wavetrim.scheduler.profile.presets import find_preset
     from wavetrim.scheduler.profile.store import find_profile
+    from wavetrim.scheduler.profile.what_if import suppose
+    from wavetrim.service.storage.arena.memory_limit import count_memory
 
     profile = find_profile(
         device,
@@ -64,7 +73,8 @@ def plan_here(
         directory=settings.profile_dir,
         cpu_threads=count_threads(settings),
     )
-    return choose_plan(problem, profile, options)
+    problem.check_fits(None if find_preset(device or "") else count_memory())
+    return choose_plan(problem, suppose(profile, what_if, problem.dtype), options)
 
 
 def read_plan_options(

@@ -104,7 +104,9 @@ def parse_header(prefix: bytes) -> NpyHeader | None:
         NpyError: The bytes are not the beginning of a .npy file with two dimensions.
     """
     if not _MAGIC.startswith(prefix[: len(_MAGIC)]):
-        raise NpyError("magic", prefix[: len(_MAGIC)].hex(" "), f"{_MAGIC.hex(' ')} (a .npy file)")
+        limit = f"{_MAGIC.hex(' ')} (a .npy file, as numpy.save writes it"
+        limit += "; this is a zip file, as numpy.savez does)" if prefix[:2] == b"PK" else ")"
+        raise NpyError("magic", prefix[: len(_MAGIC)].hex(" "), limit)
     if len(prefix) < 8:
         return None
     version = (prefix[6], prefix[7])

@@ -12,11 +12,12 @@ from starlette.types import Receive, Scope, Send
 
 from wavetrim.service.api.auth import find_tenant
 from wavetrim.service.api.body_route import DESCRIBES, BodyRoute
-from wavetrim.service.api.openapi import inline_schema, list_refusals
+from wavetrim.service.api.header_schemas import PRODUCT_HEADERS, describe_headers
+from wavetrim.service.api.openapi import BINARY, list_refusals, refer
 from wavetrim.service.api.product_answer import Caller
 from wavetrim.service.api.v2.answer import make_views, send_answer
 from wavetrim.service.api.v2.body import HEAD_LENGTH, MOST_HEAD_BYTES, InferBody
-from wavetrim.service.api.v2.compression import choose_coding
+from wavetrim.service.api.v2.compression import CODINGS, choose_coding
 from wavetrim.service.api.v2.inference import Inference
 from wavetrim.service.api.v2.model import check_model, require_model, require_version
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
@@ -25,28 +26,31 @@ from wavetrim.service.api.v2.statistics import Stopwatch
 _PATH: Final = "/v2/models/{model_name}/infer"
 _VERSION_PATH: Final = "/v2/models/{model_name}/versions/{version}/infer"
 
-_BINARY: Final[dict[str, Any]] = {"schema": {"type": "string", "format": "binary"}}
-
 router = APIRouter(tags=["Open Inference Protocol"])
+
+
+_TEXT: Final = {"type": "string"}
+
+_HEADERS: Final = [
+    {"name": name, "in": "header", "required": False, "description": meaning, "schema": schema}
+    for name, meaning, schema in (
+        (HEAD_LENGTH, "Bytes of the JSON head before binary data.", {"type": "integer"}),
+        ("Content-Encoding", f"How the body is compressed: {', '.join(CODINGS)}.", _TEXT),
+        ("Accept-Encoding", "How the answer may be compressed.", _TEXT),
+    )
+]
+"""Headers of a request for products."""
 
 
 def _describe() -> dict[str, Any]:
     """What the OpenAPI document says of a route for products."""
-    described = "Milliseconds and rows, as of `/v1/matmul`; of a stack, sums."
-    text = {"schema": {"type": "string"}}
     answer = {
         "description": "The product: JSON, or a JSON head with binary data after it.",
         "content": {
-            "application/json": {"schema": inline_schema(InferAnswer)},
-            "application/octet-stream": _BINARY,
+            "application/json": refer(InferAnswer),
+            "application/octet-stream": BINARY,
         },
-        "headers": {
-            "Server-Timing": {"description": described, **text},
-            "Wavetrim-F": {"description": described, **text},
-            "Wavetrim-F-Actual": {"description": described, **text},
-            "Wavetrim-Accuracy": {"description": "How exact the sums are.", **text},
-            HEAD_LENGTH: {"description": "Bytes of the head before binary data.", **text},
-        },
+        "headers": describe_headers(*PRODUCT_HEADERS, HEAD_LENGTH, "Content-Encoding"),
     }
     body = {
         "required": True,
@@ -54,14 +58,14 @@ def _describe() -> dict[str, Any]:
         f"(`binary_data_size`), in their order; {HEAD_LENGTH} is the head's length then. In gzip "
         "or deflate, too.",
         "content": {
-            "application/json": {"schema": inline_schema(InferHead)},
-            "application/octet-stream": _BINARY,
+            "application/json": refer(InferHead),
+            "application/octet-stream": BINARY,
         },
     }
     return {
         "response_class": Response,
         "responses": {200: answer, **list_refusals(*_STATUSES)},
-        "openapi_extra": {"requestBody": body},
+        "openapi_extra": {"requestBody": body, "parameters": _HEADERS},
     }
 
 
@@ -69,14 +73,9 @@ _STATUSES: Final = (404, 408, 409, 413, 415, 422, 429, 500, 504, 507)
 
 
 @router.post(_PATH, dependencies=[Depends(require_model)], **_describe())
+@router.post(_VERSION_PATH, dependencies=[Depends(require_version)], **_describe())
 async def infer() -> Response:
     """Compute the product of A and B, or those of stacks of matrices."""
-    raise AssertionError(DESCRIBES)
-
-
-@router.post(_VERSION_PATH, dependencies=[Depends(require_version)], **_describe())
-async def infer_with_version() -> Response:
-    """Compute the product of A and B; the only version is 1."""
     raise AssertionError(DESCRIBES)
 
 

@@ -101,7 +101,7 @@ def describe_config() -> dict[str, Any]:
 
 
 @router.get("", responses=list_refusals())
-async def describe_server(settings: SettingsPart) -> ServerMetadata:
+async def get_server(settings: SettingsPart) -> ServerMetadata:
     """Tell the server's name, version and extensions."""
     extensions = list_extensions(shared_memory=settings.v2_shared_memory is not None)
     return ServerMetadata(name="wavetrim", version=find_version(), extensions=extensions)
@@ -115,7 +115,7 @@ async def list_models(inference: InferencePart) -> list[RepositoryEntry]:
 
 
 @router.get("/models/stats", responses=list_refusals())
-async def tell_all_statistics(inference: InferencePart, tenant: TenantPart) -> ModelStatistics:
+async def list_statistics(inference: InferencePart, tenant: TenantPart) -> ModelStatistics:
     """Tell how often the model was used, and where the time went."""
     return ModelStatistics.model_validate(describe_statistics(inference, tenant))
 
@@ -139,13 +139,13 @@ _model = APIRouter()
 
 
 @_model.get("", responses=list_refusals(404))
-async def tell_metadata() -> ModelMetadata:
+async def get_model() -> ModelMetadata:
     """Tell the model's inputs and outputs."""
     return ModelMetadata.model_validate(describe_model())
 
 
 @_model.get("/ready", responses=list_refusals(404), response_model=ModelReadiness)
-async def tell_ready(inference: InferencePart) -> ModelReadiness | Response:
+async def get_model_ready(inference: InferencePart) -> ModelReadiness | Response:
     """Tell that the model computes."""
     if inference.ready:
         return ModelReadiness(name=MODEL_NAME, ready=True)
@@ -153,13 +153,13 @@ async def tell_ready(inference: InferencePart) -> ModelReadiness | Response:
 
 
 @_model.get("/config", responses=list_refusals(404))
-async def tell_config() -> ModelConfig:
+async def get_model_config() -> ModelConfig:
     """Tell the model's configuration."""
     return ModelConfig.model_validate(describe_config())
 
 
 @_model.get("/stats", responses=list_refusals(404))
-async def tell_statistics(inference: InferencePart, tenant: TenantPart) -> ModelStatistics:
+async def get_model_statistics(inference: InferencePart, tenant: TenantPart) -> ModelStatistics:
     """Tell how often the model was used, and where the time went."""
     return ModelStatistics.model_validate(describe_statistics(inference, tenant))
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from wavetrim.service.api.auth import find_tenant
 from wavetrim.service.api.body_route import refuse
-from wavetrim.service.api.openapi import inline_schema, list_refusals
+from wavetrim.service.api.openapi import list_refusals, refer
 from wavetrim.service.api.parts import InferencePart
 from wavetrim.service.api.v2.body import check_page
 from wavetrim.service.api.v2.inference import check_regions
@@ -33,7 +33,7 @@ router = APIRouter(
 _BODY: Final = {
     "requestBody": {
         "required": True,
-        "content": {"application/json": {"schema": inline_schema(RegionRequest)}},
+        "content": {"application/json": refer(RegionRequest)},
     }
 }
 
@@ -44,18 +44,18 @@ async def list_regions(inference: InferencePart) -> list[RegionView]:
     return [_show(region) for region in inference.regions.list()]
 
 
-@router.get("/region/{region_name}/status", responses=list_refusals(404, 422))
-async def show_region(region_name: RegionName, inference: InferencePart) -> list[RegionView]:
+@router.get("/region/{region_name}/status", responses=list_refusals(404))
+async def get_region(region_name: RegionName, inference: InferencePart) -> list[RegionView]:
     """Show a region, in a list of one."""
     return [_show(inference.regions.get(region_name))]
 
 
 @router.post(
     "/region/{region_name}/register",
-    responses=list_refusals(400, 408, 413, 415, 422),
+    responses=list_refusals(408, 413, 415),
     openapi_extra=_BODY,
 )
-async def register(
+async def register_region(
     region_name: RegionName, request: Request, inference: InferencePart
 ) -> dict[str, str]:
     """Register shared memory that is there; the public clients send no Content-Type."""
@@ -66,15 +66,15 @@ async def register(
     return {}
 
 
-@router.post("/region/{region_name}/unregister", responses=list_refusals(408, 413, 415, 422))
-async def unregister(region_name: RegionName, inference: InferencePart) -> dict[str, str]:
+@router.post("/region/{region_name}/unregister", responses=list_refusals(408, 413, 415))
+async def unregister_region(region_name: RegionName, inference: InferencePart) -> dict[str, str]:
     """Forget a region; one that is not there is forgotten already."""
     inference.regions.unregister(region_name)
     return {}
 
 
 @router.post("/unregister", responses=list_refusals(408, 413, 415))
-async def unregister_all(inference: InferencePart) -> dict[str, str]:
+async def unregister_all_regions(inference: InferencePart) -> dict[str, str]:
     """Forget all regions."""
     inference.regions.unregister()
     return {}

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from wavetrim.service.api.wire.digests import format_digest
+from wavetrim.service.api.wire.media_types import choose_media_type
 from wavetrim.service.api.wire.ranges import parse_range
 from wavetrim.service.api.wire.sender import RawHeaders, send_chunks, send_views
 from wavetrim.service.errors import MatrixDamaged, MatrixNotFound
@@ -27,8 +28,6 @@ CHUNK_BYTES: Final = 2 * 2**20
 
 CHECKED_BYTES: Final = 64 * 2**20
 """A file of up to this length is checked before it is sent: its caller gets a proper refusal."""
-
-MEDIA_TYPE: Final = "application/x-npy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ def choose_download(method: str, asked: Headers, matrix: Matrix) -> Download:
     headers = {"ETag": matrix.etag, "Accept-Ranges": "bytes", "Cache-Control": "private"}
     if _matches(asked.get("if-none-match"), matrix.etag):
         return Download(304, headers)
-    headers["Content-Type"] = MEDIA_TYPE
+    headers["Content-Type"] = choose_media_type(asked.get("accept"))
     if method == "HEAD":
         return Download(200, headers | {"Content-Length": str(size_bytes)})
     wanted = asked.get("range")

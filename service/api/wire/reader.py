@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope
 
 from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES, BodySource
 from wavetrim.service.api.wire.digests import format_digest, parse_digest
+from wavetrim.service.api.wire.media_types import MEDIA_TYPES
 from wavetrim.service.errors import (
     BodyLengthWrong,
     BodyTooLarge,
@@ -18,9 +19,6 @@ from wavetrim.service.errors import (
     DigestMismatch,
 )
 from wavetrim.service.storage.npy import NpyHeader, parse_header
-
-MEDIA_TYPES: Final = ("application/octet-stream", "application/x-npy")
-"""The media types of a .npy file."""
 
 _HASH_BYTES: Final = 8 * 2**20
 """So much is hashed at a time, in a thread, while the next bytes arrive."""

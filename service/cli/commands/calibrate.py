@@ -1,6 +1,8 @@
 """`wavetrim calibrate`: measure this machine."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
 
 from wavetrim.service.cli import options
 
@@ -9,6 +11,7 @@ if TYPE_CHECKING:
 
     from wavetrim.scheduler.problem import Memory
     from wavetrim.scheduler.profile.machine import MachineProfile
+    from wavetrim.service.cli.steadiness import Steadiness
 
 EXAMPLES: Final = """[bold]Examples[/]
 
@@ -17,36 +20,90 @@ wavetrim calibrate --profile-dir /var/lib/wavetrim/profiles
 """
 
 
-def calibrate(*, profile_dir: options.ProfileDir = None) -> None:
+def calibrate(
+    *,
+    profile_dir: options.ProfileDir = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Store it even if the machine was busy meanwhile.")
+    ] = False,
+) -> None:
     """Measure this machine's CPU, link and kernels in about 20 s, and store the profile.
 
     Plans made from then on use it: those of the service from the next job on. The profile holds
-    for this GPU, driver, libraries and number of threads.
+    for this GPU, driver, libraries and number of threads. The same product is timed before and
+    after: where its runs differ by more than 15%, other programs were at work, and a profile that
+    is there already is kept.
     """
+    from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS
     from wavetrim.scheduler.calibration.calibrate import calibrate as measure
     from wavetrim.scheduler.execution.executor import Executor
-    from wavetrim.scheduler.profile.store import store_profile
-    from wavetrim.service.cli.display import open_notes, open_output, show_share
+    from wavetrim.scheduler.profile.store import find_profile, store_profile
+    from wavetrim.service.cli.display import (
+        announce_compiling,
+        open_notes,
+        open_output,
+        show_share,
+    )
+    from wavetrim.service.cli.folders import check_folder
     from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
+    from wavetrim.service.cli.steadiness import Steadiness
 
     settings = load_settings(profile_dir=profile_dir)
+    check_folder("--profile-dir", settings.profile_dir)
     executor = Executor(
         cache_dir=settings.kernel_cache_dir,
         devices=find_devices(settings),
         cpu_threads=count_threads(settings),
         gpu_memory_bytes=settings.gpu_memory_bytes,
     )
-    with executor, show_share(open_notes(), "measure") as move:
+    steadiness, notes = Steadiness(), open_notes()
+    before = find_profile(
+        None,
+        devices=executor.devices,
+        directory=settings.profile_dir,
+        cpu_threads=executor.pool.threads,
+    )
+    with (
+        executor,
+        announce_compiling(notes),
+        show_share(notes, "measure", seconds=CALIBRATION_SECONDS) as move,
+    ):
+        steadiness.measure(executor, before)
         profile = measure(
             executor,
             cache_dir=settings.kernel_cache_dir,
             directory=None,
-            report=lambda what, share: move(share, what),
+            report=lambda what, share: move(min(share, 0.95), what),
         )
+        steadiness.measure(executor, profile)
     output = open_output()
     _print_profile(profile, output)
+    check_steadiness(steadiness, notes, had_profile=before.measured_at is not None, force=force)
     path = store_profile(profile, settings.profile_dir)
     output.print(f"stored in {path}", markup=False, soft_wrap=True)
+
+
+def check_steadiness(
+    steadiness: "Steadiness", notes: "Console", *, had_profile: bool, force: bool
+) -> None:
+    """Say by how much runs of the same product differed, and refuse what cannot be relied on.
+
+    Raises:
+        CommandFailed: They differ too much, and there is an earlier profile.
+    """
+    from wavetrim.service.cli.exits import CommandFailed
+    from wavetrim.service.cli.steadiness import MOST_SPREAD
+
+    spreads = steadiness.list_spreads()
+    shown = ", ".join(f"{name} {spread:.0%}" for name, spread in spreads.items())
+    notes.print(f"runs of the same product, before and after, differ by: {shown}", markup=False)
+    if max(spreads.values()) <= MOST_SPREAD:
+        return
+    busy = f"runs differ by more than {MOST_SPREAD:.0%}: other programs are at work"
+    if had_profile and not force:
+        message = f"{busy}. The old profile is kept; --force stores this one"
+        raise CommandFailed(message)
+    notes.print(f"{busy}. Calibrate again when the machine is at rest.", markup=False)
 
 
 def _print_profile(profile: "MachineProfile", output: "Console") -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from wavetrim.service.cli import options
+from wavetrim.service.cli import options, sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,22 +26,24 @@ EXAMPLES: Final = """[bold]Examples[/]
 wavetrim demo
 wavetrim demo --size 4096 --dtype float64
 wavetrim demo --nodes 3 --size 4096
-wavetrim demo --m 16384 --n 4096 --k 256 --url http://127.0.0.1:8000
+wavetrim demo 16384 4096 256 --url http://127.0.0.1:8000
 """
 
 _ABANDON_SECONDS: Final = 10.0
 
-_Size = Annotated[
-    int | None, typer.Option(min=1, show_default="the size", rich_help_panel="Product")
-]
-
 
 def demo(
+    m: sizes.M = None,
+    n: sizes.N = None,
+    k: sizes.K = None,
     *,
-    size: Annotated[int, typer.Option(min=1, help="M, N and K.", rich_help_panel="Product")] = 2048,
-    m: _Size = None,
-    n: _Size = None,
-    k: _Size = None,
+    size: Annotated[
+        int,
+        typer.Option(min=1, help="M, N and K, if they are not given.", rich_help_panel="Product"),
+    ] = 2048,
+    named_m: sizes.NamedM = None,
+    named_n: sizes.NamedN = None,
+    named_k: sizes.NamedK = None,
     dtype: options.Dtype = "float32",
     runs: Annotated[
         int, typer.Option(min=1, help="Post the job so often; the first run pays for start-up.")
@@ -73,7 +75,8 @@ def demo(
     from wavetrim.service.cli.display import open_output
     from wavetrim.service.cli.exits import CommandFailed, ExitCode
 
-    problem = GemmProblem(m or size, n or size, k or size, dtype)
+    chosen = sizes.choose_sizes((m, n, k), (named_m, named_n, named_k), (size, size, size))
+    problem = GemmProblem(*chosen, dtype)
     output = open_output()
     with tempfile.TemporaryDirectory(prefix="wavetrim-demo-") as name:
         folder = Path(name)

@@ -112,7 +112,12 @@ def _run_request(
     from wavetrim.scheduler.execution.executor import Executor
     from wavetrim.scheduler.planning.cache import PlanCache
     from wavetrim.scheduler.profile.provider import ProfileProvider
-    from wavetrim.service.cli.display import describe_check, make_timings_table
+    from wavetrim.service.cli.display import (
+        announce_compiling,
+        describe_check,
+        make_timings_table,
+        open_notes,
+    )
     from wavetrim.service.cli.machine import count_threads, find_devices
 
     devices, threads = find_devices(settings), count_threads(settings)
@@ -123,7 +128,7 @@ def _run_request(
         cpu_threads=threads,
         gpu_memory_bytes=settings.gpu_memory_bytes,
     )
-    with executor, contextlib.ExitStack() as bars:
+    with executor, announce_compiling(open_notes()), contextlib.ExitStack() as bars:
         screen = _Screen(request.a.rows, bars)
         done = run_request(
             request,

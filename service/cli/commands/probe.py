@@ -61,12 +61,15 @@ def _run_without_gpu(name: str, out: Path, measure: "Callable[[CpuBench], Report
     from wavetrim.lab.reports.bench import CpuBench
     from wavetrim.lab.reports.plot import require_drawing
     from wavetrim.service.cli.commands.reproduce import finish_report
-    from wavetrim.service.cli.display import open_notes, show_share
+    from wavetrim.service.cli.display import announce_compiling, open_notes, show_share
+    from wavetrim.service.cli.folders import check_folder
     from wavetrim.service.cli.machine import count_threads, load_settings
 
     require_drawing()
+    check_folder("--out", out)
     settings = load_settings()
-    with show_share(open_notes(), name) as move:
+    notes = open_notes()
+    with announce_compiling(notes), show_share(notes, name) as move:
         report = measure(CpuBench(count_threads(settings), settings.kernel_cache_dir, tell=move))
     finish_report(report, out, _WRONG)
 

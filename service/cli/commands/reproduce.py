@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from wavetrim.service.cli.sizes import K, M, N, NamedK, NamedM, NamedN, choose_sizes
+
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 EXAMPLES: Final = """[bold]Examples[/]
 
 wavetrim reproduce compara-kernels
-wavetrim reproduce mulmat --m 224 --n 256 --k 192 --w 32
+wavetrim reproduce mulmat 224 256 192 --w 32
 wavetrim reproduce hybrid-f --f 0,4,8,16,24,32 --out figures
 """
 
@@ -32,9 +34,6 @@ _Out = Annotated[
     ),
 ]
 _OUT: Final = Path("wavetrim-reproduce")
-_M = Annotated[int, typer.Option("--m", min=1, help="Rows of A and C.")]
-_N = Annotated[int, typer.Option("--n", min=1, help="Columns of B and C.")]
-_K = Annotated[int, typer.Option("--k", min=1, help="Columns of A, rows of B.")]
 _W = Annotated[int, typer.Option("--w", min=1, help="Width of the kernel's tile.")]
 _Kernel = Annotated[str, typer.Option(help="A kernel of the catalog with W x W tiles.")]
 _Sizes = Annotated[str, typer.Option(metavar="N,N,…", help="Values of N.")]
@@ -70,27 +69,38 @@ def mulmatcua(
 
 
 def mulmat(
+    m: M = None,
+    n: N = None,
+    k: K = None,
     *,
-    m: _M = 224,
-    n: _N = 256,
-    k: _K = 192,
+    named_m: NamedM = None,
+    named_n: NamedN = None,
+    named_k: NamedK = None,
     w: _W = 32,
     kernel: _Kernel = "shared",
     out: _Out = _OUT,
 ) -> None:
-    """Multiply rectangular matrices, and show the grid: S x T blocks that take R steps each."""
+    """Multiply rectangular matrices, and show the grid: S x T blocks that take R steps each.
+
+    M, N and K are 224, 256 and 192 where they are not given.
+    """
     from wavetrim.lab.experiments.mulmat import NAME, run_experiment
     from wavetrim.scheduler.problem import GemmProblem
 
-    problem = GemmProblem(m, n, k)
+    typed = (m, n, k), (named_m, named_n, named_k)
+    chosen = choose_sizes(*typed, (224, 256, 192))
+    problem = GemmProblem(*chosen)
     run_report(NAME, out, lambda bench: run_experiment(bench, problem, w, kernel))
 
 
 def hybrid_f(
+    m: M = None,
+    n: N = None,
+    k: K = None,
     *,
-    m: _M = 2048,
-    n: _N = 2048,
-    k: _K = 2048,
+    named_m: NamedM = None,
+    named_n: NamedN = None,
+    named_k: NamedK = None,
     w: _W = 4,
     f: Annotated[
         str, typer.Option("--f", metavar="F,F,…", help="Rows of C that the CPU computes.")
@@ -98,46 +108,67 @@ def hybrid_f(
     kernel: _Kernel = "shared",
     out: _Out = _OUT,
 ) -> None:
-    """Give the last F rows to the CPU: seconds of kernel, transfer, GPU and CPU: Table 17."""
+    """Give the last F rows to the CPU: seconds of kernel, transfer, GPU and CPU: Table 17.
+
+    M, N and K are 2048 where they are not given.
+    """
     from wavetrim.lab.experiments.hybrid_f import NAME, run_experiment
     from wavetrim.scheduler.problem import GemmProblem
 
-    problem, rows = GemmProblem(m, n, k), read_numbers("--f", f, least=0)
+    typed = (m, n, k), (named_m, named_n, named_k)
+    chosen = choose_sizes(*typed, (2048, 2048, 2048))
+    problem, rows = GemmProblem(*chosen), read_numbers("--f", f, least=0)
     run_report(NAME, out, lambda bench: run_experiment(bench, problem, w, rows, kernel))
 
 
 def matmatgpu(
+    m: M = None,
+    n: N = None,
+    k: K = None,
     *,
-    m: _M = 2000,
-    n: _N = 2100,
-    k: _K = 1900,
+    named_m: NamedM = None,
+    named_n: NamedN = None,
+    named_k: NamedK = None,
     lda: _Stride = None,
     ldb: _Stride = None,
     ldc: _Stride = None,
     out: _Out = _OUT,
 ) -> None:
-    """Add A·B to C in float64 with leading dimensions, by both kernels; padding stays untouched."""
+    """Add A·B to C in float64 with leading dimensions, by both kernels; padding stays untouched.
+
+    M, N and K are 2000, 2100 and 1900 where they are not given.
+    """
     from wavetrim.lab.experiments.matmatgpu import NAME, LeadingDimensions, run_experiment
     from wavetrim.scheduler.problem import GemmProblem
 
-    problem, strides = GemmProblem(m, n, k, "float64"), LeadingDimensions(lda, ldb, ldc)
+    typed = (m, n, k), (named_m, named_n, named_k)
+    chosen = choose_sizes(*typed, (2000, 2100, 1900))
+    problem, strides = GemmProblem(*chosen, "float64"), LeadingDimensions(lda, ldb, ldc)
     run_report(NAME, out, lambda bench: run_experiment(bench, problem, strides))
 
 
 def sdk_multiply(
+    m: M = None,
+    n: N = None,
+    k: K = None,
     *,
-    m: _M = 160,
-    n: _N = 256,
-    k: _K = 96,
+    named_m: NamedM = None,
+    named_n: NamedN = None,
+    named_k: NamedK = None,
     w: _W = 32,
     kernel: _Kernel = "shared",
     out: _Out = _OUT,
 ) -> None:
-    """Multiply random matrices and compare with the CPU's product: PASSED, or what differs."""
+    """Multiply random matrices and compare with the CPU's product: PASSED, or what differs.
+
+    M, N and K are 160, 256 and 96 where they are not given.
+    """
     from wavetrim.lab.experiments.sdk_multiply import NAME, run_experiment
     from wavetrim.scheduler.problem import GemmProblem
 
-    problem = GemmProblem(m, n, k)
+    typed = (m, n, k), (named_m, named_n, named_k)
+    chosen = choose_sizes(*typed, (160, 256, 96))
+    problem = GemmProblem(*chosen)
     run_report(NAME, out, lambda bench: run_experiment(bench, problem, w, kernel))
 
 
@@ -218,11 +249,14 @@ def run_report(
     from dataclasses import replace
 
     from wavetrim.lab.reports.plot import require_drawing
-    from wavetrim.service.cli.display import open_notes, show_share
+    from wavetrim.service.cli.display import announce_compiling, open_notes, show_share
+    from wavetrim.service.cli.folders import check_folder
 
     bench = _open_bench()
     require_drawing()
-    with show_share(open_notes(), name) as move:
+    check_folder("--out", out)
+    notes = open_notes()
+    with announce_compiling(notes), show_share(notes, name) as move:
         report = measure(replace(bench, tell=move))
     finish_report(report, out, wrong)
 

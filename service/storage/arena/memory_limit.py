@@ -39,14 +39,18 @@ class MemoryLevel:
     left_bytes: int
 
 
+def count_memory(root: Path = Path("/")) -> int | None:
+    """Memory that the machine has and control groups allow; None where the system does not tell."""
+    return min((level.limit_bytes for level in read_levels(root)), default=None)
+
+
 def default_limit(root: Path = Path("/")) -> int:
     """The size of an arena where none is set: a quarter of the memory, at most 16 GiB.
 
     Args:
         root: Where proc/ and sys/ are found.
     """
-    allowed = min((level.limit_bytes for level in read_levels(root)), default=0)
-    return min(_MOST_BYTES, allowed // _SHARE)
+    return min(_MOST_BYTES, (count_memory(root) or 0) // _SHARE)
 
 
 def read_room(root: Path = Path("/")) -> int:

@@ -103,6 +103,30 @@ def test_rows_are_called_final_when_they_are(cpu_executor, beta):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("options", "dtype"),
+    [
+        ({"kernel": "register"}, "float32"),
+        ({"kernel": "register", "sms": 8}, "float32"),
+        ({"kernel": "tensor"}, "float64"),
+        ({"kernel": "cublas"}, "float32"),
+    ],
+)
+def test_a_kernel_is_compiled_before_the_clock_starts(tmp_path, options, dtype):
+    a = make_matrix(512, 512, dtype, seed=1)
+    c = np.empty_like(a)
+    with Executor(cache_dir=tmp_path, devices=list_devices()) as executor:
+        plan = plan_for(executor, 512, 512, 512, dtype, f=0, **options)
+        began = time.perf_counter()
+        timings = executor.run(plan, a, a, c)
+        seconds = time.perf_counter() - began
+    assert verify_product(a, a, None, c).passed
+    if plan.spec.source is not None:
+        assert list(tmp_path.glob("*.cubin"))
+        assert timings.total_seconds < seconds / 2
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 @pytest.mark.parametrize("moves", [False, True])
 @pytest.mark.parametrize("planned", [0.0, 0.1, 0.5])

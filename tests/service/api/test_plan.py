@@ -70,6 +70,26 @@ def test_the_memory_of_the_operands_can_be_given(shared_server: RunningServer) -
         assert plan["memory"] == plan["profile"]["link"]["memory"] == memory
 
 
+def test_what_if_numbers_move_f_and_say_so_in_the_sources(shared_server: RunningServer) -> None:
+    sizes = {"m": 4096, "n": 4096, "k": 4096, "dtype": "float64", "device": "T4"}
+    asked = {"cpu_threads": 32, "cpu_gflops": 120, "link_gbytes_per_second": 30}
+    plan, as_it_is = ask(shared_server, **sizes, **asked), ask(shared_server, **sizes)
+    assert plan["f"] > as_it_is["f"]
+    figures = plan["profile"]
+    assert (figures["cpu"]["threads"], figures["cpu"]["gflops"]) == (32, 120)
+    assert figures["link"]["in_gbytes_per_second"] == 30
+    assert "as asked" in figures["cpu"]["source"]
+    assert "as asked" in figures["link"]["source"]
+    assert all(figures[name]["source"] for name in ("kernel", "link", "cpu"))
+
+
+def test_what_no_memory_can_hold_is_refused_with_both_figures(shared_server: RunningServer) -> None:
+    refused = shared_server.client.get(f"/v1/plan?m={MAX_SIZE}&n={MAX_SIZE}&k=1&device=H200")
+    assert refused.status_code == 422
+    assert "372,529.1 GiB" in refused.json()["limit"]
+    assert "131,072.0 GiB" in refused.json()["limit"]
+
+
 def test_a_plan_says_why_no_gpu_has_a_part(shared_server: RunningServer) -> None:
     plan = ask(shared_server, m=10, n=10, k=10, dtype="int8", device="H200")
     assert plan["no_gpu_reason"] == "no kernel multiplies int8, so the CPU computes every row"
@@ -98,6 +118,10 @@ def test_a_plan_says_why_no_gpu_has_a_part(shared_server: RunningServer) -> None
         ({"sms": "half"}, "sms"),
         ({"sms": 9, "kernel": "shared"}, "sms"),
         ({"colour": "red"}, "colour"),
+        ({"device": "A100"}, "device"),
+        ({"cpu_threads": 0}, "cpu_threads"),
+        ({"cpu_gflops": "inf"}, "cpu_gflops"),
+        ({"link_gbytes_per_second": -1}, "link_gbytes_per_second"),
     ],
 )
 def test_a_query_that_cannot_be_met_names_the_field(

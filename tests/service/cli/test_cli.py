@@ -40,6 +40,7 @@ COMMANDS = (
     "adopt",
     "reproduce",
 )
+WITH_SIZES = ("mulmat", "hybrid-f", "matmatgpu", "sdk-multiply")
 HEAVY = ("numpy", "fastapi", "h11", "sqlalchemy", "pydantic", "uvicorn", "cupy")
 
 
@@ -121,6 +122,11 @@ def test_wrong_usage_ends_with_2(arguments: list[str], tmp_path: Path) -> None:
         (["4", "4", "4", "--sms", "133", "--device", "H200"], "sms is 133; it must be 1…132"),
         (["4", "4", "4", "--sms", "9"], "sms is 9; it must be left out: there is no GPU"),
         (["4", "4", "4", "--device", "Voodoo 2"], "device is 'Voodoo 2'; it must be one of"),
+        (["4", "4", "4", "--device", "A100"], "device is 'A100'; it must be one of A100 SXM 40, A"),
+        (["4", "4"], "K is missing: give M N K in this order, or --m, --n and --k"),
+        (["4", "4", "4", "--n", "5"], "N is given twice, as 4 and as --n 5"),
+        (["9999999", "9999999", "9"], "m, n, k is (9999999, 9999999, 9); it must be smaller: A, B"),
+        (["4", "4", "4", "--cpu-gflops", "0"], "cpu_gflops is 0.0; it must be above 0"),
     ],
 )
 def test_a_plan_that_cannot_be_made_names_field_value_and_limit(
@@ -130,6 +136,31 @@ def test_a_plan_that_cannot_be_made_names_field_value_and_limit(
     assert refused.exit_code == ExitCode.REFUSED
     assert refused.stderr.startswith(f"wavetrim: {message}")
     assert len(refused.stderr.splitlines()) == 1
+
+
+def test_sizes_are_positions_or_options_in_every_command(tmp_path: Path) -> None:
+    ways = (["6", "7", "8"], ["--m", "6", "--n", "7", "--k", "8"], ["6", "--k", "8", "--n", "7"])
+    planned = {invoke_command("plan", *way, "--json", folder=tmp_path).stdout for way in ways}
+    assert len(planned) == 1
+    assert json.loads(planned.pop())["f"] == 6
+    for command in (["plan"], ["demo"], *(["reproduce", name] for name in WITH_SIZES)):
+        helped = invoke_command(*command, "--help", folder=tmp_path, COLUMNS="200").stdout
+        assert all(f" --{name} " in helped for name in "mnk")
+        assert helped.count(" Rows of A and C.") == 1
+
+
+def test_a_plan_shows_where_each_number_comes_from(tmp_path: Path) -> None:
+    shown = invoke_command(
+        "plan", 4096, 4096, 4096, "--device", "T4", "--cpu-threads", 64,
+        "--link-gbytes-per-second", 25, folder=tmp_path, COLUMNS="200",
+    ).stdout  # fmt: skip
+    table = shown.partition("where the numbers come from")[2].partition("seconds over F")[0]
+    rows = {line.split()[1]: line for line in table.splitlines() if line.startswith("│")}
+    assert {"GPU", "link", "CPU"} < set(rows)
+    assert "datasheet" in rows["GPU"]
+    assert "25.0 GB/s in" in rows["link"]
+    assert "as asked" in rows["link"]
+    assert re.search(r"scaled from \d+ to 64 threads", rows["CPU"])
 
 
 def test_a_setting_that_is_refused_is_named(tmp_path: Path) -> None:
@@ -245,4 +276,4 @@ def test_a_calibration_is_stored_and_used(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_the_module_and_the_command_are_the_same() -> None:
     declared = (ROOT / "pyproject.toml").read_text()
-    assert 'wavetrim = "wavetrim.service.cli.main:main"' in declared
+    assert 'wavetrim = "wavetrim.service.cli.start:main"' in declared

@@ -9,8 +9,10 @@ from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.model.waves import WaveGrid
-from wavetrim.scheduler.planning.plan import Prediction
+from wavetrim.scheduler.planning.plan import Prediction, choose_plan
 from wavetrim.scheduler.planning.split import split_rows
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.service.cli.plot import ASCII, SHORTEST_WIDTH, UNICODE, draw_curve
 
 Predict = Callable[[int], Prediction]
@@ -69,7 +71,7 @@ def test_nothing_is_drawn_below_the_best_total(split: tuple[Predict, int, int], 
 @given(splits())
 def test_every_column_has_a_total(split: tuple[Predict, int, int]) -> None:
     area = find_areas(draw_curve(*split, width=80, ascii_only=True).plain, ASCII.axis_y)
-    for column in zip(*(line.ljust(70) for line in area), strict=True):
+    for column in zip(*(line.ljust(68) for line in area), strict=True):
         assert {ASCII.total, ASCII.chosen} & set(column)
 
 
@@ -77,6 +79,31 @@ def test_microseconds_are_written_in_ascii() -> None:
     plot = draw_curve(lambda f: Prediction(2e-5, f * 1e-6), 0, 9, width=40, ascii_only=True).plain
     assert plot.isascii()
     assert " 20.0 us |" in plot
+
+
+def test_each_wave_is_a_line_and_the_axis_tells_them_apart() -> None:
+    profile = find_profile("T4", devices=(), directory=None, cpu_threads=2)
+    plan = choose_plan(GemmProblem(4096, 4096, 4096, "float64"), profile)
+    assert (plan.waves, plan.waves_gpu_only) == (46, 52)
+    assert plan.gpu_curve is not None
+    wave_seconds = plan.gpu_curve.seconds(4096) / 52
+    plot = draw_curve(plan.predict, plan.f, 4096, step_seconds=wave_seconds, width=80).plain
+    area = find_areas(plot, UNICODE.axis_y)
+    stairs = [y for y, line in enumerate(area) if UNICODE.total in line.partition("┊")[0]]
+    assert len(stairs) >= plan.waves_gpu_only - plan.waves
+    labels = [line.split(UNICODE.axis_y)[0].strip() for line in plot.splitlines()[: len(area)]]
+    shown = [label for label in labels if label]
+    assert len(shown) == len(set(shown)) == 6
+    assert shown[-1] != "0 s"
+
+
+def test_waves_that_are_a_thousandth_have_labels_with_more_digits() -> None:
+    def predict(f: int) -> Prediction:
+        return Prediction(2.0 - f // 8 * 1e-3, f * 0.125)
+
+    plot = draw_curve(predict, 15, 4000, step_seconds=1e-3, width=80).plain
+    labels = {line.split(UNICODE.axis_y)[0].strip() for line in plot.splitlines()[:16]} - {""}
+    assert len(labels) == 6
 
 
 def test_the_parts_are_told_apart_by_their_characters() -> None:

@@ -1,0 +1,144 @@
+"""What if: a machine's profile with some of its numbers replaced.
+
+A plan can be made for a machine that is not there: a GPU of a data sheet beside this machine's CPU,
+a CPU of more threads, a faster link. Each number that is replaced says so in its source.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.model.corrections import NO_CORRECTIONS
+from wavetrim.scheduler.model.cpu import CpuModel, CpuRate
+from wavetrim.scheduler.profile.estimate import share_cpu
+from wavetrim.scheduler.profile.machine import MachineProfile
+
+MOST_THREADS: Final = 4096
+MOST_GFLOPS: Final = 1e9
+MOST_GBYTES_PER_SECOND: Final = 1e6
+"""Largest numbers that are taken; beyond any machine. Chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Numbers that take the place of a machine's own; None leaves one as it is.
+
+    Attributes:
+        cpu_threads: Threads of the CPU. What it computes and writes in a second grows with them.
+        cpu_gflops: Rate of the CPU alone, in the element type of the product.
+        link_gbytes_per_second: Rate of the link in each direction, for each kind of host memory.
+
+    Raises:
+        PlanError: A number is out of its limits.
+    """
+
+    cpu_threads: int | None = None
+    cpu_gflops: float | None = None
+    link_gbytes_per_second: float | None = None
+
+    def __post_init__(self) -> None:
+        threads = self.cpu_threads
+        if threads is not None and not 1 <= threads <= MOST_THREADS:
+            raise PlanError("cpu_threads", threads, f"a whole number from 1 to {MOST_THREADS}")
+        for name, most in (
+            ("cpu_gflops", MOST_GFLOPS),
+            ("link_gbytes_per_second", MOST_GBYTES_PER_SECOND),
+        ):
+            rate = getattr(self, name)
+            if rate is not None and not (0 < rate <= most and math.isfinite(rate)):
+                raise PlanError(name, rate, f"above 0, and at most {most:g}")
+
+
+NOTHING_ELSE: Final = WhatIf()
+"""The machine as it is."""
+
+
+def suppose(profile: MachineProfile, what_if: WhatIf, dtype: str) -> MachineProfile:
+    """The profile with these numbers in place of its own.
+
+    Corrections from earlier runs are left out then: they are of the machine as it is.
+
+    Args:
+        profile: The machine.
+        what_if: The numbers.
+        dtype: Element type that `cpu_gflops` is for.
+
+    Raises:
+        PlanError: There is no link whose rate could be another.
+    """
+    if what_if == NOTHING_ELSE:
+        return profile
+    supposed = replace(profile, corrections=NO_CORRECTIONS)
+    if (rate := what_if.link_gbytes_per_second) is not None:
+        supposed = _set_link(supposed, rate)
+    if (threads := what_if.cpu_threads) is not None:
+        supposed = replace(supposed, cpu=_scale_cpu(supposed.cpu, threads))
+    if (gflops := what_if.cpu_gflops) is not None:
+        supposed = replace(supposed, cpu=_set_rate(supposed.cpu, dtype, gflops))
+    if supposed.cpu.threads != profile.cpu.threads or supposed.links != profile.links:
+        supposed = lend_cpu(supposed, supposed.cpu)
+    return supposed
+
+
+def lend_cpu(profile: MachineProfile, cpu: CpuModel) -> MachineProfile:
+    """The profile of a GPU beside this CPU, which is shared by the rule of estimates.
+
+    What the two take from each other was measured with another GPU, if at all.
+    """
+    link = profile.find_link("pageable")
+    shares = share_cpu(cpu.threads, link.in_gbytes_per_second if link else 0.0)
+    return replace(profile, cpu=CpuModel(cpu.threads, cpu.rates, shares))
+
+
+def _set_link(profile: MachineProfile, gbytes_per_second: float) -> MachineProfile:
+    if not profile.links:
+        limit = f"left out: {profile.device} has no link; name a GPU as the device"
+        raise PlanError("link_gbytes_per_second", gbytes_per_second, limit)
+    return replace(
+        profile,
+        links=tuple(
+            replace(
+                link,
+                in_gbytes_per_second=gbytes_per_second,
+                out_gbytes_per_second=gbytes_per_second,
+                source=f"rate as asked; the rest {link.source}",
+            )
+            for link in profile.links
+        ),
+    )
+
+
+def _scale_cpu(cpu: CpuModel, threads: int) -> CpuModel:
+    if threads == cpu.threads:
+        return cpu
+    factor = threads / cpu.threads
+
+    def scale(rate: CpuRate) -> CpuRate:
+        return replace(
+            rate,
+            gflops=rate.gflops * factor,
+            element_seconds=rate.element_seconds / factor,
+            write_seconds=rate.write_seconds / factor,
+            narrow_seconds=rate.narrow_seconds / factor,
+            source=f"{rate.source}; scaled from {cpu.threads} to {threads} threads",
+        )
+
+    return replace(cpu, threads=threads, rates=tuple(map(scale, cpu.rates)))
+
+
+def _set_rate(cpu: CpuModel, dtype: str, gflops: float) -> CpuModel:
+    """The CPU with another rate for an element type; what narrow products cost goes with it."""
+
+    def change(rate: CpuRate) -> CpuRate:
+        if rate.dtype != dtype:
+            return rate
+        factor = gflops / rate.gflops
+        return replace(
+            rate,
+            gflops=gflops,
+            narrow_seconds=rate.narrow_seconds / factor,
+            source=f"rate as asked; the rest {rate.source}",
+        )
+
+    return replace(cpu, rates=tuple(map(change, cpu.rates)))

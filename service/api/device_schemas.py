@@ -1,0 +1,142 @@
+"""Devices on the wire."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from wavetrim.service.api.schemas import Pair
+
+
+class DeviceView(BaseModel):
+    """A GPU of this machine."""
+
+    index: int = Field(description="CUDA's number of the device.")
+    name: str = Field(description="The vendor's name.")
+    uuid: str = Field(description="The same in every process.")
+    compute_capability: Pair = Field(description="Major and minor number.")
+    sm_count: int = Field(description="Streaming multiprocessors.")
+    memory_bytes: int = Field(description="Device memory.")
+    clock_mhz: int = Field(description="Highest clock of the multiprocessors.")
+    memory_clock_mhz: int = Field(description="Highest clock of the memory.")
+    driver_version: str = Field(description="Version of the driver.")
+    runtime_version: str = Field(description="Version of the CUDA runtime.")
+
+
+class PresetView(BaseModel):
+    """A GPU that can be planned for without being here."""
+
+    name: str = Field(description="What to name it in `device`.")
+    sm_count: int = Field(description="Streaming multiprocessors.")
+    compute_capability: Pair = Field(description="Major and minor number.")
+    memory_bytes: int = Field(description="Device memory.")
+    source: str = Field(description="Where its figures come from.")
+
+
+class ProfileView(BaseModel):
+    """What this machine's plans are decided from."""
+
+    device: str = Field(description='Name of the GPU, or "cpu".')
+    source: str = Field(description="Measured here, a preset, or an estimate.")
+    measured_at: str | None = Field(description="When it was measured; null for a preset.")
+
+
+class ArenaView(BaseModel):
+    """The shared memory in which matrices are received, computed and sent."""
+
+    limit_bytes: int = Field(description="The most that it may take.")
+    made_bytes: int = Field(description="What it takes now.")
+    used_bytes: int = Field(description="What matrices take of that.")
+    locked_bytes: int = Field(description="What is page-locked: GPUs read and write it alone.")
+    slabs: int = Field(description="The pieces that it is made of.")
+    extents: int = Field(description="How many places are taken.")
+    evictions: int = Field(description="How often a matrix that is on disk made room.")
+    refusals: int = Field(description="How often there was no room.")
+    leases: int = Field(description="Pieces that callers on this host have for themselves.")
+    leased_bytes: int = Field(description="What these take of what is made.")
+
+
+class NetworkView(BaseModel):
+    """The way from this service to a node, measured when it joined."""
+
+    call_seconds: float = Field(description="What an empty call takes.")
+    in_bytes_per_second: float = Field(description="Rate to the node.")
+    out_bytes_per_second: float = Field(description="Rate from the node.")
+
+
+class NodeView(BaseModel):
+    """A node of the cluster that computes, too."""
+
+    id: str = Field(description="Ray's id of the node.")
+    host: str = Field(description="Its name.")
+    devices: list[DeviceView] = Field(description="Its GPUs.")
+    cpu_threads: int = Field(description="Threads of its CPU part.")
+    memory_bytes: int = Field(description="Its memory.")
+    profile: ProfileView = Field(description="Where its figures come from.")
+    network: NetworkView = Field(description="The way there.")
+    resident: list[str] = Field(
+        description="Stored matrices that it keeps, so that they are not sent again as B."
+    )
+    factor: float = Field(
+        description="Measured over expected seconds of its newest runs, by which later ones are "
+        "corrected."
+    )
+
+
+class DevicesView(BaseModel):
+    """What computes here, and what can be planned for."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "devices": [
+                        {
+                            "index": 0,
+                            "name": "NVIDIA H200",
+                            "uuid": "GPU-1b2c3d4e-5f60-7182-93a4-b5c6d7e8f901",
+                            "compute_capability": [9, 0],
+                            "sm_count": 132,
+                            "memory_bytes": 150109880320,
+                            "clock_mhz": 1980,
+                            "memory_clock_mhz": 3201,
+                            "driver_version": "580.65.06",
+                            "runtime_version": "13.0",
+                        }
+                    ],
+                    "cpu_threads": 16,
+                    "profile": {
+                        "device": "NVIDIA H200",
+                        "source": "measured on this machine",
+                        "measured_at": "2026-03-01T11:00:00+00:00",
+                    },
+                    "arena": {
+                        "limit_bytes": 17179869184,
+                        "made_bytes": 1073741824,
+                        "used_bytes": 134217728,
+                        "locked_bytes": 1073741824,
+                        "slabs": 1,
+                        "extents": 3,
+                        "evictions": 0,
+                        "refusals": 0,
+                        "leases": 0,
+                        "leased_bytes": 0,
+                    },
+                    "nodes": [],
+                    "presets": [
+                        {
+                            "name": "H200",
+                            "sm_count": 132,
+                            "compute_capability": [9, 0],
+                            "memory_bytes": 141000000000,
+                            "source": "NVIDIA H200 Tensor Core GPU datasheet",
+                        }
+                    ],
+                }
+            ]
+        }
+    )
+
+    devices: list[DeviceView] = Field(description="The GPUs that the service uses.")
+    cpu_threads: int | None = Field(description="Threads of the CPU part; null before it is known.")
+    profile: ProfileView = Field(description="Where the figures of this machine come from.")
+    arena: ArenaView | None = Field(description="Shared memory; none where it is switched off.")
+    nodes: list[NodeView] = Field(description="The nodes of the cluster that take products.")
+    presets: list[PresetView] = Field(description="GPUs that can be planned for.")

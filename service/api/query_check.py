@@ -1,0 +1,50 @@
+"""Query fields that a call does not know are refused: a misspelt one would be passed over else."""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+from fastapi.dependencies.models import Dependant
+from pydantic import BaseModel
+
+from wavetrim.service.errors import QueryFieldUnknown
+
+
+async def refuse_unknown(request: Request) -> None:
+    """FastAPI's dependency of every call.
+
+    Raises:
+        QueryFieldUnknown: The query has a field that the call does not know.
+    """
+    query_string: bytes = request.scope["query_string"]
+    if query_string:
+        check_query(query_string, tuple(_find_known(request.scope["route"].dependant)))
+
+
+def check_query(query_string: bytes, known: Collection[str]) -> None:
+    """Make sure that a call knows all fields of its query.
+
+    Raises:
+        QueryFieldUnknown: It does not.
+    """
+    for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
+        if name not in known:
+            raise QueryFieldUnknown(name, value, known)
+
+
+def list_fields(model: type[BaseModel]) -> tuple[str, ...]:
+    """The query fields of a model, as they are sent."""
+    return tuple(field.alias or name for name, field in model.model_fields.items())
+
+
+def _find_known(dependant: Dependant) -> Iterator[str]:
+    """The query fields that a route or what it depends on asks for."""
+    for field in dependant.query_params:
+        kind: Any = field.field_info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from list_fields(kind)
+        else:
+            yield field.alias
+    for needed in dependant.dependencies:
+        yield from _find_known(needed)

@@ -1,0 +1,84 @@
+"""How a product was computed, on the wire: plan, timings and verification of jobs and products."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from wavetrim.service.api.plan_schemas import PlanSummary
+from wavetrim.service.api.schemas import Pair
+
+
+class PlanPart(BaseModel):
+    """Rows of a product that was spread over several engines."""
+
+    engine: str = Field(description="The engine that was to compute them.")
+    host: str | None = Field(description="Its host; null for the service's own.")
+    rows: Pair = Field(description="The first one, and the one behind the last.")
+    f: int | None = Field(description="Rows of these that its CPU computed; null if it was lost.")
+    rows_done: int = Field(description="Rows that came back.")
+    predicted_seconds: float = Field(description="What they should have taken.")
+
+
+class RunPlan(PlanSummary):
+    """A job's plan. Those of older jobs say less."""
+
+    nodes: list[PlanPart] = Field(
+        default=[], description="Who computed which rows, where the product was spread."
+    )
+
+
+class Timings(BaseModel):
+    """Measured seconds of a product. Those of older jobs may have others."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kernel_seconds: float | None = Field(None, description="The GPU's kernels.")
+    transfer_seconds: float | None = Field(
+        None, description="Copies to the GPU and back, which overlap the kernels."
+    )
+    gpu_seconds: float | None = Field(None, description="The GPU's part, copies included.")
+    cpu_seconds: float | None = Field(None, description="The CPU's part.")
+    total_seconds: float | None = Field(
+        None, description="From the product's start until C is complete."
+    )
+
+
+class JobTimings(Timings):
+    """Measured seconds of a job's product."""
+
+    f_actual: int | None = Field(None, description="Rows of C that the CPU has computed.")
+
+
+class ProductTimings(Timings):
+    """Measured seconds of a product in one call."""
+
+    queue_seconds: float | None = Field(None, description="Waiting for the engine.")
+
+
+class VerificationView(BaseModel):
+    """Outcome of the check. Those of older jobs say less."""
+
+    model_config = ConfigDict(extra="allow")
+
+    passed: bool = Field(description="True: what does not pass is no product.")
+    max_error: float = Field(
+        description="The largest error of the elements that were computed again, in units of the "
+        "tolerance."
+    )
+    tolerance: float = Field(description="The largest max_error that passes.")
+    elements_checked: int | None = Field(None, description="Elements that checksums cover.")
+    elements_compared: int | None = Field(None, description="Elements that were computed again.")
+    detectable_change: float | None = Field(
+        None,
+        description="A larger change of one element is caught, in units of its row's root mean "
+        "square.",
+    )
+    caught_probability: float | None = Field(
+        None,
+        description="With which two equal changes in a row are caught, if each is four times as "
+        "large.",
+    )
+    wrong_rows: int | None = Field(
+        None,
+        description="How many rows were wrong, and are right since they were computed again.",
+    )
+    recomputed_on: str | None = Field(None, description="The devices that did so; null for none.")
+    seconds: float | None = Field(None, description="What the check took after the product.")

@@ -1,0 +1,158 @@
+"""Every fenced block of docs/ runs, in the order of its page, beside a service of its own.
+
+What follows the language says that a block needs more than that: `sh gpu`, `sh cluster` (Ray or
+Kubernetes) and `sh install` (it fetches packages). Of those the shell's syntax is checked, and that
+each command of `wavetrim` has the options that it is given. The blocks of docs/operations.md run in
+test_operations.py, on folders of their own.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
+from tests.server import RunningServer, find_free_port
+from wavetrim.service.api.leased_schemas import LeasedProduct
+from wavetrim.service.cli.main import app
+
+MARKS = ("gpu", "cluster", "install")
+ELSEWHERE = ("operations.md",)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its mark and its text."""
+
+    language: str
+    mark: str
+    text: str
+
+
+def find_blocks(page: Path) -> list[Block]:
+    pattern = r"^( *)```(\w*) ?([\w ]*)\n(.*?)^\1```$"
+    found = re.findall(pattern, page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [Block(language, mark, text) for _, language, mark, text in found]
+
+
+BLOCKS = {
+    str(page.relative_to(ROOT / "docs")): blocks
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    if (blocks := find_blocks(page))
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where blocks run: a folder with `wavetrim` and `python`, and a service."""
+
+    folder: Path
+    server: RunningServer
+    grpc_port: int
+    prefix: str
+
+    def adapt(self, text: str) -> str:
+        """A block for this service in place of the one at its usual address."""
+        address = self.server.url.removeprefix("http://")
+        for usual, found in (
+            ("localhost:8000", address),
+            ("127.0.0.1:8000", address),
+            ("localhost:8001", f"localhost:{self.grpc_port}"),
+            ("/mine-", f"{self.prefix}-"),
+        ):
+            text = text.replace(usual, found)
+        return text
+
+    def run_shell(self, text: str) -> None:
+        ended = subprocess.run(
+            ["bash", "-euc", self.adapt(text)], cwd=self.folder, env=self.make_environment(),
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert ended.returncode == 0, f"{text}\n{ended.stdout}{ended.stderr}"
+
+    def make_environment(self) -> dict[str, str]:
+        settings = {
+            "kernel_cache_dir": SHARED_SETTINGS["kernel_cache_dir"],
+            "data_dir": self.server.data_dir,
+            "devices": "none",
+            "url": self.server.url,
+        }
+        return {
+            **clear_environment(),
+            **{f"WAVETRIM_{name.upper()}": str(value) for name, value in settings.items()},
+            "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+        }
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    port, prefix = find_free_port(), f"/wavetrim-test-{os.getpid()}-d"
+    (tmp_path / "bin").mkdir()
+    for name, words in (("python", ""), ("wavetrim", "-m wavetrim ")):
+        file = tmp_path / "bin" / name
+        file.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words}"$@"\n')
+        file.chmod(0o755)
+    settings = {"grpc_port": port, "v2_shared_memory": prefix}
+    with RunningServer(tmp_path / "data", **settings) as server:
+        yield Stage(tmp_path, server, port, prefix)
+
+
+@pytest.mark.parametrize("page", [page for page in BLOCKS if page not in ELSEWHERE])
+def test_the_blocks_of_a_page_run(page: str, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict[str, Any] = {}
+    monkeypatch.setenv("WAVETRIM_DEVICES", "none")
+    monkeypatch.setenv("WAVETRIM_KERNEL_CACHE_DIR", str(SHARED_SETTINGS["kernel_cache_dir"]))
+    with contextlib.chdir(stage.folder):
+        for block in BLOCKS[page]:
+            match block.language, block.mark:
+                case "python", "":
+                    exec(compile(stage.adapt(block.text), page, "exec"), names)
+                case "sh", "":
+                    stage.run_shell(block.text)
+                case "json", "":
+                    LeasedProduct.model_validate(json.loads(block.text))
+                case "sh", mark if mark in MARKS:
+                    check_shell(block.text)
+                case other:
+                    pytest.fail(f"nothing runs blocks of {other}")
+
+
+@pytest.mark.parametrize("page", ELSEWHERE)
+def test_blocks_that_run_elsewhere_are_commands(page: str) -> None:
+    assert BLOCKS[page]
+    for block in BLOCKS[page]:
+        assert block.language == "sh"
+        check_shell(block.text)
+
+
+def test_a_block_that_fails_is_found(stage: Stage) -> None:
+    with pytest.raises(AssertionError, match="No such matrix"):
+        stage.run_shell("wavetrim download none\n")
+    with pytest.raises(AssertionError, match="No such option"):
+        check_wavetrim(["plan", "--nothing"])
+    with pytest.raises(AssertionError, match="No such command"):
+        check_wavetrim(["plot"])
+
+
+def check_shell(text: str) -> None:
+    """The shell can read it, and `wavetrim` would take its words."""
+    subprocess.run(["bash", "-nc", text], check=True)
+    for line in re.findall(r"\bwavetrim ([a-z].*)$", text.replace("\\\n", " "), re.MULTILINE):
+        check_wavetrim(shlex.split(line, comments=True))
+
+
+def check_wavetrim(words: list[str]) -> None:
+    """The command exists and has these options; it does not run."""
+    ended = CliRunner().invoke(app, [*words, "--help"])
+    assert ended.exit_code == 0, f"wavetrim {shlex.join(words)}: {ended.stderr}"

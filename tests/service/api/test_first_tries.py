@@ -1,0 +1,89 @@
+"""What a new user tries first and gets wrong, and what the service says to it."""
+
+import io
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.server import NPY, RunningServer, encode_npy
+
+FILE = encode_npy(np.eye(4))
+JSON = {"Content-Type": "application/json"}
+
+
+def refuse(answer: httpx.Response, status: int) -> dict[str, Any]:
+    """The problem document of a refusal."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def post(
+    server: RunningServer, path: str, content: bytes, headers: dict[str, str]
+) -> httpx.Response:
+    return server.client.post(path, content=content, headers=headers)
+
+
+def test_two_files_where_one_is_expected(shared_server: RunningServer) -> None:
+    problem = refuse(post(shared_server, "/v1/matrices", FILE + FILE, NPY), 400)
+    assert problem["detail"] == (
+        "body is '512 bytes'; it must be 256 bytes, by its .npy header (shape (4, 4) of float64); "
+        "one file here, two for POST /v1/matmul"
+    )
+
+
+def test_one_file_where_two_are_expected(shared_server: RunningServer) -> None:
+    problem = refuse(post(shared_server, "/v1/matmul", FILE, NPY), 400)
+    assert problem["detail"] == (
+        "body is '256 bytes'; it must be longer: no second matrix, B, behind the first one in "
+        "the same body"
+    )
+
+
+def test_an_archive_where_a_file_is_expected(shared_server: RunningServer) -> None:
+    archive = io.BytesIO()
+    np.savez(archive, a=np.eye(4))
+    problem = refuse(post(shared_server, "/v1/matrices", archive.getvalue(), NPY), 400)
+    assert "a .npy file, as numpy.save writes it; this is a zip file" in problem["detail"]
+
+
+@pytest.mark.parametrize("path", ["/v1/matrices", "/v1/matmul"])
+def test_no_content_type_where_a_file_is_sent(shared_server: RunningServer, path: str) -> None:
+    form = "multipart/form-data"
+    for headers, value in (({}, ""), ({"Content-Type": form}, form)):
+        problem = refuse(post(shared_server, path, FILE + FILE, headers), 415)
+        assert (problem["field"], problem["value"]) == ("Content-Type", value)
+        assert problem["limit"] == "application/octet-stream or application/x-npy"
+
+
+def test_no_content_type_where_json_is_sent(shared_server: RunningServer) -> None:
+    for headers in ({}, {"Content-Type": "application/x-www-form-urlencoded"}):
+        problem = refuse(post(shared_server, "/v1/jobs", b'{"a": "x", "b": "y"}', headers), 415)
+        assert (problem["field"], problem["limit"]) == ("Content-Type", "application/json")
+
+
+def test_broken_json_says_where_it_breaks(shared_server: RunningServer) -> None:
+    problem = refuse(post(shared_server, "/v1/jobs", b'{"a": ', JSON), 400)
+    assert problem["type"].endswith("json-malformed")
+    assert problem["detail"] == "body is 'broken at character 6': JSON (Expecting value)"
+    assert problem["field"] == "body"
+
+
+def test_a_missing_member_is_called_missing(shared_server: RunningServer) -> None:
+    problem = refuse(post(shared_server, "/v1/jobs", b'{"a": "x"}', JSON), 422)
+    assert problem["detail"] == "b is missing: Field required"
+    assert (problem["field"], problem["value"]) == ("b", None)
+
+
+def test_a_missing_or_wrong_key_says_how_to_send_it(start_server: Any) -> None:
+    server = start_server(api_key="sixteen-characters")
+    for headers in ({}, {"Authorization": "sixteen-characters"}):
+        problem = refuse(server.client.get("/v1/me", headers=headers), 401)
+        assert "Authorization: Bearer" in problem["detail"]
+        assert "sixteen-characters" not in str(problem)
+    wrong = {"Authorization": "Bearer sixteen-character"}
+    problem = refuse(server.client.get("/v1/me", headers=wrong), 401)
+    assert problem["detail"] == "the API key is not the service's, nor any caller's"

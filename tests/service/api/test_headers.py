@@ -1,0 +1,105 @@
+"""Every header that is sent is described, and a .npy file has the media type that was asked for."""
+
+from typing import Any
+
+import httpx
+import numpy as np
+
+from tests.server import NPY, RunningServer, encode_npy
+
+FRAMING = {"connection", "content-length", "content-type", "date", "transfer-encoding"}
+"""What HTTP itself is about, which OpenAPI leaves out."""
+
+EYE = np.eye(4)
+
+
+def send_all(server: RunningServer) -> list[tuple[str, httpx.Response]]:
+    """Answers of many kinds, each with the path that the document has for it."""
+    client, found = server.client, []
+
+    def ask(method: str, path: str, named: str = "", **more: Any) -> httpx.Response:
+        answer = client.request(method, path, **more)
+        found.append((named or path.partition("?")[0], answer))
+        return answer
+
+    key = {"Idempotency-Key": "once"}
+    file = encode_npy(EYE)
+    for _ in range(2):
+        sent = ask("POST", "/v1/matrices", content=file, headers={**NPY, **key})
+    name = sent.json()["id"]
+    ask("POST", "/v1/matmul?verify=true", content=file + file, headers=NPY)
+    ask("POST", "/v1/matmul?verfy=true", content=file + file, headers=NPY)
+    job = ask("POST", "/v1/jobs", json={"a": name, "b": name}).json()["id"]
+    ask("GET", f"/v1/jobs/{job}?wait_seconds=30", "/v1/jobs/{job_id}")
+    data = f"/v1/matrices/{name}/data"
+    etag = client.get(data).headers["etag"]
+    for more in ({}, {"Range": "bytes=0-9"}, {"Range": "bytes=9999999-"}, {"If-None-Match": etag}):
+        ask("GET", data, "/v1/matrices/{matrix_id}/data", headers=more)
+        ask("GET", f"/v1/jobs/{job}/result", "/v1/jobs/{job_id}/result", headers=more)
+    ask("GET", "/v1/matrices/none", "/v1/matrices/{matrix_id}")
+    ask("POST", "/v1/leases", json={"bytes": 1})
+    tensors = [
+        {"name": one, "datatype": "FP32", "shape": [1, 1], "data": [2]} for one in ("A", "B")
+    ]
+    infer = "/v2/models/matmul/infer"
+    asked = {"inputs": tensors, "parameters": {"binary_data_output": True}}
+    ask("POST", infer, "/v2/models/{model_name}/infer", json=asked,
+        headers={"Accept-Encoding": "gzip"})  # fmt: skip
+    ask("GET", "/healthz/ready")
+    return found
+
+
+def test_every_header_of_an_answer_is_described(server: RunningServer) -> None:
+    paths = server.client.get("/openapi.json").json()["paths"]
+    answers = send_all(server)
+    statuses = {answer.status_code for _, answer in answers}
+    assert statuses == {200, 201, 202, 206, 304, 403, 404, 416, 422}
+    for path, answer in answers:
+        responses = paths[path][answer.request.method.lower()]["responses"]
+        described = responses[str(answer.status_code)]["headers"]
+        assert all(one["description"] for one in described.values())
+        sent = set(answer.headers) - FRAMING
+        assert sent <= {name.lower() for name in described}, (path, answer.status_code)
+
+
+def test_a_missing_key_is_told_how_to_send_it(start_server: Any) -> None:
+    server = start_server(api_key="sixteen-characters")
+    answer = server.client.get("/v1/me")
+    described = server.client.get("/openapi.json").json()["paths"]["/v1/me"]["get"]["responses"]
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+    assert set(described["401"]["headers"]) == {"WWW-Authenticate", "X-Request-Id"}
+
+
+def test_a_file_comes_in_the_media_type_that_is_asked_for(server: RunningServer) -> None:
+    path = f"/v1/matrices/{server.upload(EYE)}/data"
+    both = encode_npy(EYE) * 2
+    for accept, sent in (
+        ("*/*", "application/x-npy"),
+        ("application/octet-stream", "application/octet-stream"),
+        ("application/octet-stream, application/x-npy", "application/x-npy"),
+    ):
+        asked = {"Accept": accept}
+        assert server.client.get(path, headers=asked).headers["content-type"] == sent
+        product = server.client.post("/v1/matmul", content=both, headers={**NPY, **asked})
+        assert product.headers["content-type"] == sent
+
+
+def test_unknown_query_fields_are_refused_with_the_known_ones(server: RunningServer) -> None:
+    name = server.upload(EYE)
+    for path, known in (
+        ("/v1/plan?m=1&n=1&k=1&dtyp=int8", "m, n, k, dtype, "),
+        ("/v1/jobs?dtyp=int8", "state, limit, cursor"),
+        (f"/v1/matrices/{name}/data?dtyp=int8", "there are none"),
+        ("/v1/me?dtyp=int8", "there are none"),
+        ("/v2/models/matmul?dtyp=int8", "there are none"),
+    ):
+        refused = server.client.get(path)
+        document = refused.json()
+        assert (refused.status_code, document["status"]) == (422, 422)
+        assert (document["field"], document["value"]) == ("dtyp", "int8")
+        assert known in document["limit"]
+        assert known in document["detail"]
+    refused = server.client.post("/v1/matmul?dtyp=int8", content=encode_npy(EYE), headers=NPY)
+    assert (refused.status_code, refused.json()["field"]) == (422, "dtyp")
+    assert "alpha, beta, dtype, verify" in refused.json()["limit"]
