@@ -25,7 +25,8 @@ memory is `prepared` once.
 On a machine with a GPU these threads are the least urgent of all (`native/pool.c`).
 
 All else goes to threads in Python (`python_team`), which compute a `cut` product block by block
-(`products`): other element types, matrices that BLAS does not take as they lie, K = 1, and all
+(`products`): other element types, complex ones by BLAS as well, matrices that BLAS does not take as
+they lie, K = 1, and all
 products without a C compiler or an OpenBLAS, after one warning, or in a forked process, which has
 none of the threads. `model` names the CPU, `errors` are what is refused.
 """

@@ -42,7 +42,7 @@ class RowsFields(ctypes.Structure):
 
     _fields_ = (
         ("matrix", c_void_p),
-        *((name, c_int64) for name in ("row_bytes", "rows", "columns", "item")),
+        *((name, c_int64) for name in ("row_bytes", "rows", "columns", "item", "is_bfloat")),
         ("pool", c_void_p),
         ("helpers", c_int64),
         ("weights", c_void_p),

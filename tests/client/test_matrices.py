@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.matrices import Array, make_matrix
+from tests.matrices import FLOATS, Array, make_matrix
 from tests.server import RunningServer
 from wavetrim.client import AsyncClient, ClientError, NotFound, ServiceRefused
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64"])
+@pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint64"])
 def test_an_array_comes_back_as_it_was(client: Any, dtype: str) -> None:
     array = make_matrix(131, 17, dtype, 0)
     matrix = client.put(array)
