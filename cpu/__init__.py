@@ -6,9 +6,9 @@ blocks are tuned in `native/tuned.py`.
 
 A product too small to share is NumPy's, in the calling thread (`products.multiply_alone`).
 
-float32 and float64 go to threads in C (`native_team`), which call the BLAS that `blas` finds
-through the C `library`, held to one thread each, and never the interpreter, except for the next
-rows. Threads of Python's would take its lock one after the other, and the thread that launches
+float32, float64 and the complex types of both go to threads in C (`native_team`), which call the
+BLAS that `blas` finds through the C `library`, held to one thread each, and never the interpreter,
+except for the next rows. Threads of Python's would take its lock one after the other, and the thread that launches
 kernels wants it at the same time. BLAS's own threads are not used: after each product they spin for
 0.1 s, on cores that copies and the next product want. A product whose rows are taken part by part,
 or that reports, is a `native_call`. Any other is one call of the library; all about it but its
@@ -25,8 +25,7 @@ memory is `prepared` once.
 On a machine with a GPU these threads are the least urgent of all (`native/pool.c`).
 
 All else goes to threads in Python (`python_team`), which compute a `cut` product block by block
-(`products`): other element types, complex ones by BLAS as well, matrices that BLAS does not take as
-they lie, K = 1, and all
+(`products`): other element types, matrices that BLAS does not take as they lie, K = 1, and all
 products without a C compiler or an OpenBLAS, after one warning, or in a forked process, which has
 none of the threads. `model` names the CPU, `errors` are what is refused.
 """

@@ -18,11 +18,11 @@ TAKER: Final = ctypes.CFUNCTYPE(c_int, c_int64, c_double)
 class BlasAddresses(ctypes.Structure):
     """`Blas` of calls.h."""
 
-    _fields_ = (("gemm", c_void_p * 2), ("gemv", c_void_p * 2), ("integer_bytes", c_int64))
+    _fields_ = (("gemm", c_void_p * 4), ("gemv", c_void_p * 4), ("integer_bytes", c_int64))
 
 
-PRODUCT: Final = Struct("3P9q2d")
-"""`Product` of calls.h: addresses, strides by rows and by columns, n, k, item, alpha, beta."""
+PRODUCT: Final = Struct("3P10q2d")
+"""`Product` of calls.h: addresses, strides by rows and by columns, n, k, item, kind, alpha, beta."""
 
 
 class Report(ctypes.Structure):

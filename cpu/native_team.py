@@ -28,9 +28,8 @@ class NativeTeam:
     """
 
     def __init__(self, pool: ThreadPool, blas: Blas) -> None:
-        sgemm, dgemm, sgemv, dgemv = blas.addresses
         self._pool = pool
-        self._blas = BlasAddresses((sgemm, dgemm), (sgemv, dgemv), blas.integer_bytes)
+        self._blas = BlasAddresses(blas.gemm, blas.gemv, blas.integer_bytes)
         self._largest = 2**63 - 1 if blas.integer_bytes == 8 else _LARGEST_NARROW
 
     def describe(self, a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> bytes | None:

@@ -5,10 +5,12 @@
 
 #include <stdint.h>
 
-// Addresses of BLAS functions, for float and double, and the size of BLAS's integers.
+enum { KINDS = 4 };  // of elements: float, double, and complex ones of each
+
+// Addresses of BLAS functions, for each kind of elements, and the size of BLAS's integers.
 typedef struct {
-    void* gemm[2];
-    void* gemv[2];
+    void* gemm[KINDS];
+    void* gemv[KINDS];
     int64_t integer_bytes;
 } Blas;
 
@@ -20,7 +22,8 @@ typedef struct {
     char* c;
     int64_t a_row, a_column, b_row, b_column, c_row, c_column;
     int64_t n, k;
-    int64_t item;  // 4 or 8
+    int64_t item;  // bytes of an element
+    int64_t kind;
     double alpha, beta;
 } Product;
 
