@@ -43,6 +43,7 @@ def describe_refusal(status: int) -> dict[str, Any]:
 
 def describe_npy_body(description: str, document: type[BaseModel] | None = None) -> dict[str, Any]:
     """FastAPI's `openapi_extra` of an operation that takes .npy files, or a JSON document."""
+    description += " Elements of two raw bytes are bfloat16: so `numpy.save` writes them."
     content: dict[str, Any] = dict.fromkeys(MEDIA_TYPES, _BINARY)
     if document is not None:
         content["application/json"] = {"schema": inline_schema(document)}

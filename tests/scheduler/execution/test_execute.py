@@ -151,7 +151,7 @@ def test_arrays_of_another_problem_are_refused(cpu_executor):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("m", "n", "k"), [(257, 129, 67), (1000, 1013, 509), (4096, 1024, 512)])
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_gpu_and_cpu_rows_meet_without_a_gap(gpu_executor, m, n, k, dtype, share):
