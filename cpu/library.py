@@ -54,7 +54,7 @@ class RowsFields(ctypes.Structure):
 CPU_LIBRARY: Final = Library(
     name="cpu",
     folder=Path(__file__).parent / "native",
-    source_names=("calls.c", "blas.c", "sums.c"),
+    source_names=("calls.c", "blas.c", "bfloats.c", "sums.c"),
     header_names=("calls.h",),
     otherwise="products on the CPU run in Python threads, which is slower",
     signatures={

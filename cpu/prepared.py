@@ -9,9 +9,10 @@ import numpy as np
 from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth, is_small
 from wavetrim.cpu.operands import lay_out
 from wavetrim.cpu.products import DTYPES
+from wavetrim.native.element_types import find_dtype
 
 NATIVE_DTYPES: Final = tuple(
-    np.dtype(name) for name in ("float32", "float64", "complex64", "complex128")
+    find_dtype(name) for name in ("float32", "float64", "complex64", "complex128", "bfloat16")
 )
 """Element types that the C threads multiply, in the order of calls.h."""
 

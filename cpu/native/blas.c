@@ -88,8 +88,12 @@ static View view(const char* data, int64_t row, int64_t column, int64_t item, in
 }
 
 void multiply_block(
-    const Blas* blas, const Product* product, const Block* block, int64_t first_row, char* sum)
+    const Blas* blas, const Product* product, const Block* block, int64_t first_row, char* sum, float* memory)
 {
+    if (product->kind == BFLOATS) {
+        multiply_bfloats(blas, product, block, first_row, (float*)sum, memory);
+        return;
+    }
     const int64_t top = first_row + block->row_start, left = block->column_start;
     const int64_t columns = block->column_stop - left, item = product->item;
     Work work = {

@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-enum { KINDS = 4 };  // of elements: float, double, and complex ones of each
+// Kinds of elements: those of BLAS are float, double, and complex ones of each. bfloat16 comes after them.
+enum { KINDS = 4, BFLOATS = 4 };
 
 // Addresses of BLAS functions, for each kind of elements, and the size of BLAS's integers.
 typedef struct {
@@ -74,5 +75,12 @@ EXPORTED int compute_next(Call* call, Report* report);
 // Drop the blocks that have not begun, wait for the others, and free the call.
 EXPORTED void end_call(Call* call);
 
-// Compute one block, into C if `sum` is NULL, else into `sum`.
-void multiply_block(const Blas* blas, const Product* product, const Block* block, int64_t first_row, char* sum);
+// Compute one block, into C if `sum` is NULL, else into `sum`. `memory` is the thread's own, for bfloat16.
+void multiply_block(
+    const Blas* blas, const Product* product, const Block* block, int64_t first_row, char* sum, float* memory);
+
+enum { MEMORY_PARTS = 3 };  // of `memory`, of TEMPORARY_ELEMENTS floats each
+
+// The same for bfloat16 (bfloats.c); `sum` is of floats.
+void multiply_bfloats(
+    const Blas* blas, const Product* product, const Block* block, int64_t first_row, float* sum, float* memory);
