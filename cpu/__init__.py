@@ -20,7 +20,8 @@ memory is `prepared` once.
 - `native/blas.c`: a block as a matrix, or as a vector, which BLAS multiplies in another way. One
   row times B is cut along K: each thread reads B as it lies in memory, and their sums are added in
   the end.
-- `native/bfloats.c`: a block of bfloat16, widened a part of K at a time for BLAS.
+- `native/bfloats.c`: a block of bfloat16, widened a part of K at a time for BLAS, or by the CPU's
+  tiles (AMX, `native/tiles.c`) where a short trial finds them faster.
 - `native/sums.c`: sums of rows, for checks, by the same threads (`block_sums`).
 
 On a machine with a GPU these threads are the least urgent of all (`native/pool.c`).

@@ -31,6 +31,8 @@ class NativeTeam:
     def __init__(self, pool: ThreadPool, blas: Blas) -> None:
         self._pool = pool
         self._blas = BlasAddresses(blas.gemm, blas.gemv, blas.integer_bytes)
+        # Some milliseconds where the CPU has tiles, else none.
+        self._blas.tiles = pool.library.prefers_tiles(ctypes.byref(self._blas))
         self._largest = 2**63 - 1 if blas.integer_bytes == 8 else _LARGEST_NARROW
 
     def describe(self, a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> bytes | None:

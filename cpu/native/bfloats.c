@@ -1,7 +1,8 @@
-// One block of a product of bfloat16: a part of K at a time is widened, multiplied by BLAS and summed in
-// single precision. What is stored is rounded once, to even.
-#include "calls.h"
+// One block of a product of bfloat16: a part of K at a time is multiplied and summed in single precision, by
+// tiles (tiles.c) where they are faster, else widened and by BLAS. What is stored is rounded once, to even.
+#include "bfloats.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 // TEMPORARY_ELEMENTS is a macro from native/tuned.py.
@@ -9,12 +10,6 @@ enum { LANES = 8 };  // of a vector
 
 typedef uint16_t Bfloats __attribute__((vector_size(16)));
 typedef uint32_t Bits __attribute__((vector_size(32)));
-
-// A matrix in memory: its elements' bits, and strides in bytes.
-typedef struct {
-    const char* data;
-    int64_t row, column;
-} Source;
 
 static float widen(uint16_t bfloat)
 {
@@ -66,6 +61,7 @@ static void sum_part(
 {
     float* const wide_a = total + TEMPORARY_ELEMENTS;
     float* const wide_b = wide_a + TEMPORARY_ELEMENTS;
+    if (blas->tiles && multiply_by_tiles(a, b, rows, columns, depth, total, begins, wide_a)) return;
     Product part = {
         .a = (const char*)wide_a, .b = (const char*)wide_b, .c = (char*)total,
         .c_row = columns * (int64_t)sizeof(float), .c_column = sizeof(float), .n = columns, .k = depth,
@@ -135,4 +131,37 @@ void multiply_bfloats(
             multiply_some(blas, product, &some, first_row, place, memory);
         }
     }
+}
+
+enum { TRIED_SIDE = 256, TRIES = 3 };
+_Static_assert(TRIED_SIDE * TRIED_SIDE <= TEMPORARY_ELEMENTS, "a part that is tried fits into the memory");
+
+// Least nanoseconds of a part of TRIED_SIDE each way.
+static int64_t time_part(Blas blas, int tiles, const uint16_t* ones, float* memory)
+{
+    const Source source = {(const char*)ones, TRIED_SIDE * sizeof *ones, sizeof *ones};
+    int64_t least = INT64_MAX;
+    blas.tiles = tiles;
+    for (int i = 0; i < TRIES; ++i) {
+        const int64_t began = read_clock();
+        sum_part(&blas, source, source, TRIED_SIDE, TRIED_SIDE, TRIED_SIDE, memory, 1);
+        const int64_t taken = read_clock() - began;
+        if (taken < least) least = taken;
+    }
+    return least;
+}
+
+int prefers_tiles(const Blas* blas)
+{
+    if (!has_tiles()) return 0;
+    float* memory = malloc(MEMORY_PARTS * TEMPORARY_ELEMENTS * sizeof *memory);
+    uint16_t* ones = malloc(TRIED_SIDE * TRIED_SIDE * sizeof *ones);
+    int faster = 0;
+    if (memory != NULL && ones != NULL) {
+        for (int i = 0; i < TRIED_SIDE * TRIED_SIDE; ++i) ones[i] = narrow(1);
+        faster = time_part(*blas, 1, ones, memory) < time_part(*blas, 0, ones, memory);
+    }
+    free(ones);
+    free(memory);
+    return faster;
 }

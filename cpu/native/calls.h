@@ -13,6 +13,7 @@ typedef struct {
     void* gemm[KINDS];
     void* gemv[KINDS];
     int64_t integer_bytes;
+    int64_t tiles;  // whether bfloat16 is multiplied by the CPU's tiles instead
 } Blas;
 
 // C ← αA·B + βC. Strides are in bytes; one stride of each matrix is the size of an element, the other a
@@ -48,6 +49,9 @@ typedef struct Call Call;
 // Callback that takes the next part: calls add_part or end_parts of the call with this key. Runs in any
 // thread of the pool. Returns 0 on failure, which ends the parts, too.
 typedef int (*Taker)(int64_t key, double rows_in_progress);
+
+// Whether tiles multiply bfloat16 faster than this BLAS, by a short trial.
+EXPORTED int prefers_tiles(const Blas* blas);
 
 // Begin a call with at most `helpers` threads of the pool. Returns NULL without memory.
 EXPORTED Call* begin_call(
