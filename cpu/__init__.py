@@ -8,11 +8,11 @@ A product too small to share is NumPy's, in the calling thread (`products.multip
 
 float32, float64, the complex types of both and bfloat16 go to threads in C (`native_team`), which
 call the BLAS that `blas` finds through the C `library`, held to one thread each, and never the
-interpreter, except for the next rows. Threads of Python's would take its lock one after the other, and the thread that launches
-kernels wants it at the same time. BLAS's own threads are not used: after each product they spin for
-0.1 s, on cores that copies and the next product want. A product whose rows are taken part by part,
-or that reports, is a `native_call`. Any other is one call of the library; all about it but its
-memory is `prepared` once.
+interpreter, except for the next rows. Threads of Python's would take its lock one after the other,
+and the thread that launches kernels wants it at the same time. BLAS's own threads are not used:
+after each product they spin for 0.1 s, on cores that copies and the next product want. A product
+whose rows are taken part by part, or that reports, is a `native_call`. Any other is one call of the
+library; all about it but its memory is `prepared` once.
 
 - `native/calls.c`: the calls. A caller wakes a few threads, those wake others, and each begins at
   once; one that comes too late finds nothing, and nobody waits for it. A call returns when no

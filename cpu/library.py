@@ -27,7 +27,7 @@ class BlasAddresses(ctypes.Structure):
 
 
 PRODUCT: Final = Struct("3P10q2d")
-"""`Product` of calls.h: addresses, strides by rows and by columns, n, k, item, kind, alpha, beta."""
+"""`Product` of calls.h: addresses, strides by rows and by columns, n, k, item, kind, α, β."""
 
 
 class Report(ctypes.Structure):
