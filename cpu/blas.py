@@ -15,7 +15,10 @@ logger = logging.getLogger(__name__)
 _NAMES: Final = ("scipy_cblas_{}64_", "cblas_{}64_", "cblas_{}_64", "scipy_cblas_{}", "cblas_{}")
 """Function names in builds of OpenBLAS; builds with 64-bit integers first."""
 
-_ROUTINES: Final = ("sgemm", "dgemm", "sgemv", "dgemv")
+_ROUTINES: Final = (
+    *("sgemm", "dgemm", "cgemm", "zgemm"),
+    *("sgemv", "dgemv", "cgemv", "zgemv"),
+)
 _WIDE_BUILD: Final = b"USE64BITINT"
 
 
@@ -25,12 +28,14 @@ class Blas:
 
     Attributes:
         path: The library's file.
-        addresses: Addresses of sgemm, dgemm, sgemv and dgemv, with the arguments of CBLAS.
+        gemm: Addresses of sgemm, dgemm, cgemm and zgemm, with the arguments of CBLAS.
+        gemv: Addresses of sgemv, dgemv, cgemv and zgemv, likewise.
         integer_bytes: Size of its integers, 4 or 8.
     """
 
     path: str
-    addresses: tuple[int, int, int, int]
+    gemm: tuple[int, ...]
+    gemv: tuple[int, ...]
     integer_bytes: int
 
 
@@ -66,8 +71,8 @@ def _read_library(path: str) -> Iterator[Blas]:
         functions = [getattr(library, name.format(routine), None) for routine in _ROUTINES]
         build = _WIDE_BUILD if "64" in name else _read_build(library)
         if all(functions) and build:
-            sgemm, dgemm, sgemv, dgemv = map(_find_address, functions)
-            yield Blas(path, (sgemm, dgemm, sgemv, dgemv), 8 if _WIDE_BUILD in build else 4)
+            found = tuple(map(_find_address, functions))
+            yield Blas(path, found[:4], found[4:], 8 if _WIDE_BUILD in build else 4)
 
 
 def _find_address(function: Any) -> int:

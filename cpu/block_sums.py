@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.cpu.library import CPU_LIBRARY, RowsFields
+from wavetrim.native.element_types import BFLOAT16, HALVES, find_accumulator
 from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
@@ -24,7 +25,7 @@ _PART_BYTES: Final = 4 * 2**20
 
 
 class BlockSums:
-    """Reads matrices of float16, float32 or float64. Thread-safe.
+    """Reads matrices of halves, float32 or float64. Thread-safe.
 
     Args:
         pool: Threads that help; None for the caller alone.
@@ -38,8 +39,8 @@ class BlockSums:
         self._widens = self._library is not None and bool(self._library.has_halves())
 
     def copy(self, matrix: Matrix, out: Matrix) -> None:
-        """Copy a matrix; float16 may be copied into float32."""
-        if matrix.dtype == np.float16 and self._reads(matrix):
+        """Copy a matrix; halves may be copied into float32."""
+        if matrix.dtype in HALVES and self._reads(matrix):
             self._call("widen_rows", matrix, out)
         else:
             out[...] = matrix
@@ -51,7 +52,7 @@ class BlockSums:
 
         Args:
             matrix: M x N floats.
-            weights: N weights of the matrix's type, float32 for float16; contiguous.
+            weights: N weights of the matrix's type, float32 for halves; contiguous.
             width: Columns of a block, at most 1024; the last block may have fewer.
             magnitudes: Whether to sum the magnitudes of the elements.
 
@@ -75,8 +76,8 @@ class BlockSums:
         return sums
 
     def find_maxima(self, matrix: Matrix) -> Matrix:
-        """Largest magnitude of each column, ignoring NaN; as float32 for float16."""
-        work = np.dtype(np.float32) if matrix.dtype == np.float16 else matrix.dtype
+        """Largest magnitude of each column, ignoring NaN; as float32 for halves."""
+        work = find_accumulator(matrix.dtype)
         if self._reads(matrix):
             maxima = np.zeros((self._helpers + 1, matrix.shape[1]), work)
             self._call("raise_maxima", matrix, maxima)
@@ -98,8 +99,8 @@ class BlockSums:
             helps = self._pool is not None and self._pool.has_threads
             described = RowsFields(
                 matrix=matrix.ctypes.data, row_bytes=matrix.strides[0], rows=rows, columns=columns,
-                item=matrix.itemsize, pool=pool, helpers=self._helpers if helps else 0,
-                out=out.ctypes.data, **fields,
+                item=matrix.itemsize, is_bfloat=matrix.dtype == BFLOAT16, pool=pool,
+                helpers=self._helpers if helps else 0, out=out.ctypes.data, **fields,
             )  # fmt: skip
             getattr(self._library, function)(ctypes.byref(described))
 

@@ -6,12 +6,12 @@ from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth
 from wavetrim.cpu.products import (
     Matrix,
     Product,
-    accumulator_dtype,
     combine,
     form_product,
     multiply_block,
     scale,
 )
+from wavetrim.native.element_types import BLAS_DTYPES, find_accumulator
 from wavetrim.native.tuned import TEMPORARY_ELEMENTS
 
 
@@ -42,7 +42,7 @@ class CutProduct:
             self.blocks = cut_depth(m, n, k, threads=threads)
             self._sums_parts = bool(self.blocks)
             if not self.blocks:
-                direct = beta == 0 and c.dtype.kind == "f" and c.dtype != np.float16
+                direct = beta == 0 and c.dtype in BLAS_DTYPES
                 most = None if direct else TEMPORARY_ELEMENTS
                 self.blocks = cut_blocks(
                     m, n, k, threads=threads, max_elements=most, likely_rows=product.likely_rows
@@ -62,7 +62,7 @@ class CutProduct:
     def finish(self) -> None:
         """Add up the partial sums if K was cut; to be called after all blocks are done."""
         if self._partial_sums:
-            total = np.zeros(self._c.shape, accumulator_dtype(self._c.dtype))
+            total = np.zeros(self._c.shape, find_accumulator(self._c.dtype))
             # In the order of K, not of completion, so that results are reproducible bit by bit.
             for start in sorted(self._partial_sums):
                 total += self._partial_sums[start]

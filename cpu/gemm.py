@@ -33,10 +33,10 @@ class CpuPool:
     manager. Limits BLAS to one thread for the life of the process (see `limit_blas_threads`) unless
     `lends_blas` is set.
 
-    float32 and float64 are computed by C threads, if the C library and a suitable BLAS are there
-    and BLAS accepts the layout of the matrices. All other products are computed by as many Python
-    threads. The library is compiled for the first product that is large enough for several threads,
-    or by `prepare`.
+    All floats except float16 are computed by C threads, if the C library and a suitable BLAS are
+    there and BLAS accepts the layout of the matrices. All other products are computed by as many
+    Python threads. The library is compiled for the first product that is large enough for several
+    threads, or by `prepare`.
 
     Args:
         threads: Number of threads; None for `usable_cores()`.

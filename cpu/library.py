@@ -18,11 +18,16 @@ TAKER: Final = ctypes.CFUNCTYPE(c_int, c_int64, c_double)
 class BlasAddresses(ctypes.Structure):
     """`Blas` of calls.h."""
 
-    _fields_ = (("gemm", c_void_p * 2), ("gemv", c_void_p * 2), ("integer_bytes", c_int64))
+    _fields_ = (
+        ("gemm", c_void_p * 4),
+        ("gemv", c_void_p * 4),
+        ("integer_bytes", c_int64),
+        ("tiles", c_int64),
+    )
 
 
-PRODUCT: Final = Struct("3P9q2d")
-"""`Product` of calls.h: addresses, strides by rows and by columns, n, k, item, alpha, beta."""
+PRODUCT: Final = Struct("3P10q2d")
+"""`Product` of calls.h: addresses, strides by rows and by columns, n, k, item, kind, α, β."""
 
 
 class Report(ctypes.Structure):
@@ -42,7 +47,7 @@ class RowsFields(ctypes.Structure):
 
     _fields_ = (
         ("matrix", c_void_p),
-        *((name, c_int64) for name in ("row_bytes", "rows", "columns", "item")),
+        *((name, c_int64) for name in ("row_bytes", "rows", "columns", "item", "is_bfloat")),
         ("pool", c_void_p),
         ("helpers", c_int64),
         ("weights", c_void_p),
@@ -54,10 +59,11 @@ class RowsFields(ctypes.Structure):
 CPU_LIBRARY: Final = Library(
     name="cpu",
     folder=Path(__file__).parent / "native",
-    source_names=("calls.c", "blas.c", "sums.c"),
-    header_names=("calls.h",),
+    source_names=("calls.c", "blas.c", "bfloats.c", "tiles.c", "sums.c"),
+    header_names=("calls.h", "bfloats.h"),
     otherwise="products on the CPU run in Python threads, which is slower",
     signatures={
+        "prefers_tiles": (c_int, (c_void_p,)),
         "begin_call": (c_void_p, (c_void_p, c_void_p, c_char_p, c_int, TAKER, c_int64)),
         "add_part": (c_int, (c_void_p, c_int64, c_void_p, c_char_p, c_int64, c_int)),
         "multiply_at_once": (

@@ -12,6 +12,7 @@ from wavetrim.cpu.errors import CpuError, ProductCancelled
 from wavetrim.cpu.library import OVER, TAKE, TAKER, Report
 from wavetrim.cpu.prepared import pack_blocks
 from wavetrim.cpu.products import Matrix, Product, combine
+from wavetrim.native.element_types import find_accumulator
 
 _keys = itertools.count()
 _calls: "WeakValueDictionary[int, NativeCall]" = WeakValueDictionary()
@@ -73,7 +74,7 @@ class NativeCall:
         cut = pack_blocks(len(rows), n, k, product.threads, product.likely_rows)
         sums_address = None
         if cut.depths > 1:
-            sums = np.empty((cut.depths, len(rows), n), product.c.dtype)
+            sums = np.empty((cut.depths, len(rows), n), find_accumulator(product.c.dtype))
             self._sums.append((slice(rows.start, rows.stop), sums))
             sums_address = sums.ctypes.data
         self._rows += len(rows)

@@ -12,6 +12,7 @@ from wavetrim.cpu.library import PRODUCT, BlasAddresses
 from wavetrim.cpu.native_call import NativeCall, add_sums, take_for
 from wavetrim.cpu.prepared import Fields, Layout, Prepared, find_fields
 from wavetrim.cpu.products import Matrix, Product
+from wavetrim.native.element_types import find_accumulator
 from wavetrim.native.pool import ThreadPool
 
 _CLOSED: Final = "the pool of CPU threads is closed"
@@ -28,9 +29,10 @@ class NativeTeam:
     """
 
     def __init__(self, pool: ThreadPool, blas: Blas) -> None:
-        sgemm, dgemm, sgemv, dgemv = blas.addresses
         self._pool = pool
-        self._blas = BlasAddresses((sgemm, dgemm), (sgemv, dgemv), blas.integer_bytes)
+        self._blas = BlasAddresses(blas.gemm, blas.gemv, blas.integer_bytes)
+        # Some milliseconds where the CPU has tiles, else none.
+        self._blas.tiles = pool.library.prefers_tiles(ctypes.byref(self._blas))
         self._largest = 2**63 - 1 if blas.integer_bytes == 8 else _LARGEST_NARROW
 
     def describe(self, a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> bytes | None:
@@ -109,7 +111,9 @@ class NativeTeam:
         described = self._pack(fields, at, alpha, beta)
         if described is None or not alpha or not c.flags.writeable:
             return False
-        sums = np.empty((cut.depths, *c.shape), c.dtype) if cut.depths > 1 else None
+        sums = None
+        if cut.depths > 1:
+            sums = np.empty((cut.depths, *c.shape), find_accumulator(c.dtype))
         sums_address = None if sums is None else _find_address(sums)
         pool = self._pool.take_hold()
         try:

@@ -6,6 +6,7 @@ import numpy as np
 
 from wavetrim.cpu.errors import OperandError
 from wavetrim.cpu.products import DTYPES, Matrix
+from wavetrim.native.element_types import is_integer
 
 
 def check_operands(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
@@ -27,7 +28,7 @@ def check_operands(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
         if np.shares_memory(operand, c):
             raise OperandError("c", f"in the memory of {name}", "in memory of its own")
     for name, factor in (("alpha", alpha), ("beta", beta)):
-        if c.dtype.kind in "iu" and not float(factor).is_integer():
+        if is_integer(c.dtype) and not float(factor).is_integer():
             raise OperandError(name, factor, f"a whole number for {c.dtype} matrices")
 
 

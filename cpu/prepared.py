@@ -9,9 +9,12 @@ import numpy as np
 from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth, is_small
 from wavetrim.cpu.operands import lay_out
 from wavetrim.cpu.products import DTYPES
+from wavetrim.native.element_types import find_dtype
 
-NATIVE_DTYPES: Final = (np.dtype(np.float32), np.dtype(np.float64))
-"""Element types that the C threads multiply."""
+NATIVE_DTYPES: Final = tuple(
+    find_dtype(name) for name in ("float32", "float64", "complex64", "complex128", "bfloat16")
+)
+"""Element types that the C threads multiply, in the order of calls.h."""
 
 Layout: TypeAlias = tuple[type, np.dtype[Any], tuple[int, ...], tuple[int, ...]]
 """Class, element type, shape and strides of a matrix."""
@@ -90,7 +93,7 @@ def find_fields(a: Layout, b: Layout, c: Layout) -> Fields | None:
             return None
         strides += usable
         spans.append(item + (shape[0] - 1) * usable[0] + (shape[1] - 1) * usable[1])
-    numbers = *strides, n, k, item
+    numbers = *strides, n, k, item, NATIVE_DTYPES.index(dtype)
     return Fields(numbers, item, (spans[0], spans[1], spans[2]), max(*a[2], *b[2], *strides))
 
 

@@ -1,8 +1,9 @@
 """Products: their description, and their computation in one thread for each element type.
 
-float32 and float64 use BLAS. float16 is accumulated in float32, a part of K at a time. Integers
-follow NumPy: arithmetic modulo 2 to the power of the type's bits. 8 and 16 bits use float64 BLAS,
-which is exact while every partial sum is below 2**53; wider types use NumPy's own loops.
+float32, float64 and complex numbers use BLAS. float16 and bfloat16 are accumulated in float32, a
+part of K at a time. Integers follow NumPy: arithmetic modulo 2 to the power of the type's bits. 8
+and 16 bits use float64 BLAS, which is exact while every partial sum is below 2**53; wider types use
+NumPy's own loops.
 """
 
 import threading
@@ -15,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.native.element_types import BLAS_DTYPES, HALVES, find_accumulator, is_integer
 from wavetrim.native.tuned import TEMPORARY_ELEMENTS
 
 Matrix = NDArray[Any]
@@ -22,7 +24,7 @@ Matrix = NDArray[Any]
 DTYPES = frozenset(
     np.dtype(name)
     for name in (
-        *("float16", "float32", "float64"),
+        *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
         *("int8", "int16", "int32", "int64"),
         *("uint8", "uint16", "uint32", "uint64"),
     )
@@ -87,13 +89,10 @@ def multiply_alone(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
     elif alpha == 0:
         quiet.context.run(scale, c, beta)
     else:
+        if a.dtype in HALVES:  # rounded once, after the factors
+            a, b = a.astype(np.float32), b.astype(np.float32)
         product = np.asarray(quiet.context.run(np.matmul, a, b))
         quiet.context.run(partial(combine, product, c, alpha=alpha, beta=beta))
-
-
-def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The element type in which products of `dtype` are summed over the parts of K."""
-    return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 
 def multiply_block(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
@@ -106,7 +105,7 @@ def multiply_block(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
         alpha: Factor of the product; a whole number for integers.
         beta: Factor of C; a whole number for integers.
     """
-    if beta == 0 and a.dtype.kind == "f" and a.dtype != np.float16:
+    if beta == 0 and a.dtype in BLAS_DTYPES:
         # With K = 1 the cost is writing C; BLAS takes four times as long.
         (np.multiply if a.shape[1] == 1 else np.matmul)(a, b, out=c)
         if alpha != 1:
@@ -116,12 +115,12 @@ def multiply_block(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
 
 
 def form_product(a: Matrix, b: Matrix) -> Matrix:
-    """A·B as a new array in the type's accumulator (see `accumulator_dtype`)."""
-    if a.dtype == np.float16:
+    """A·B as a new array in the type's accumulator (see `find_accumulator`)."""
+    if a.dtype in HALVES:
         return _form_half_product(a, b)
-    if a.dtype.kind in "iu" and a.dtype.itemsize <= 2:
+    if is_integer(a.dtype) and a.dtype.itemsize <= 2:
         return _form_short_product(a, b)
-    if a.dtype.kind in "iu":
+    if is_integer(a.dtype):
         return _form_long_product(a, b)
     product: Matrix = np.matmul(a, b)
     return product
@@ -142,16 +141,16 @@ def scale(c: Matrix, beta: float) -> None:
     if beta == 0:
         c[...] = 0
     elif beta != 1:
-        # float16 cannot represent every factor, so it is scaled in float32, as sums are.
-        factor = _cast_factor(beta, accumulator_dtype(c.dtype))
+        # Halves cannot represent every factor, so they are scaled in float32, as sums are.
+        factor = _cast_factor(beta, find_accumulator(c.dtype))
         np.multiply(c, factor, out=c, casting="same_kind")
 
 
 def _cast_factor(factor: float, dtype: np.dtype[Any]) -> Any:
     """A factor as a scalar of `dtype`; a whole number beyond an integer type's range wraps."""
-    if dtype.kind == "f":
-        return dtype.type(factor)
-    return np.uint64(int(factor) % 2**64).astype(dtype)
+    if is_integer(dtype):
+        return np.uint64(int(factor) % 2**64).astype(dtype)
+    return dtype.type(factor)
 
 
 def _form_half_product(a: Matrix, b: Matrix) -> Matrix:

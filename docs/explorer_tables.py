@@ -19,7 +19,7 @@ from wavetrim.kernels.gemm.splits import count_split_item_bytes
 from wavetrim.scheduler.profile.estimate import estimate_cpu, estimate_links
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
-from wavetrim.scheduler.profile.store import complete_kernels, describe_gpu
+from wavetrim.scheduler.profile.store import complete_kernels, complete_rates, describe_gpu
 
 MODEL: Final = ROOT / "service" / "page" / "model"
 
@@ -159,7 +159,8 @@ def _names(spec: KernelSpec, spelling: str) -> bool:
 
 def describe_results(results: HostResults) -> dict[str, Any]:
     """A results file's machine with its sweeps: what was measured over F."""
-    profile = complete_kernels(MachineProfile.from_dict(results.document["profile"])).as_dict()
+    measured = MachineProfile.from_dict(results.document["profile"])
+    profile = complete_kernels(complete_rates(measured)).as_dict()
     del profile["key"], profile["format"]
     profile["source"] = f"measured on {results.caption}"
     return {

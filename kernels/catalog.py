@@ -21,7 +21,14 @@ from wavetrim.kernels.tiling import (
 )
 from wavetrim.native.tuned import LEAST_SPLIT_K
 
-_ITEM_BYTES: Final = {"float16": 2, "float32": 4, "float64": 8}
+_ITEM_BYTES: Final = {
+    "float16": 2,
+    "bfloat16": 2,
+    "float32": 4,
+    "float64": 8,
+    "complex64": 8,
+    "complex128": 16,
+}
 _C_TYPES: Final = {"float32": "float", "float64": "double"}
 _HOPPER: Final = (9, 0)
 _PARTITION_SMS: Final = 8
@@ -188,8 +195,8 @@ _tensor_float64 = partial(
 )
 
 
-def _cublas(dtype: str, tile: Tile, threads: int) -> KernelSpec:
-    return KernelSpec("cublas", dtype, tile, threads, source=None, accuracy="library")
+def _cublas(dtype: str, tile: Tile, threads: int, **others: Any) -> KernelSpec:
+    return KernelSpec("cublas", dtype, tile, threads, source=None, accuracy="library", **others)
 
 
 # The first entry of each name and element type is its default tile.
@@ -236,6 +243,9 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
     _cublas("float32", Tile(128, 256, 8), threads=256),
     _cublas("float64", Tile(64, 128, 16), threads=128),
     _cublas("float16", Tile(128, 256, 64), threads=384),
+    _cublas("bfloat16", Tile(128, 256, 64), threads=384, min_compute_capability=(8, 0)),
+    _cublas("complex64", Tile(128, 128, 8), threads=256),
+    _cublas("complex128", Tile(64, 64, 8), threads=128),
 )
 
 

@@ -2,6 +2,8 @@
 
 `tuned` holds all numbers whose best value depends on the machine, for Python and C of every folder.
 
+`element_types` says of the types of elements what NumPy does not.
+
 `library` takes $CC, cc, gcc or clang, and keeps what it made with the compiled kernels. The
 container image has the libraries next to their sources (`python -m wavetrim.service.libraries`),
 and the wheel stays pure Python. Without a compiler, or where the folder is mounted noexec, there is

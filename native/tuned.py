@@ -116,5 +116,6 @@ MACROS: Final = {
     "PAUSES": PAUSES,
     "PART_BYTES": PART_BYTES,
     "SHORT_ROW_BYTES": SHORT_ROW_BYTES,
+    "TEMPORARY_ELEMENTS": TEMPORARY_ELEMENTS,
 }
 """The numbers that the C of all libraries is compiled with."""

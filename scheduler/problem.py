@@ -7,8 +7,11 @@ from wavetrim.scheduler.errors import ProblemError
 
 ITEM_BYTES: Final[dict[str, int]] = {
     "float16": 2,
+    "bfloat16": 2,
     "float32": 4,
     "float64": 8,
+    "complex64": 8,
+    "complex128": 16,
     "int8": 1,
     "int16": 2,
     "int32": 4,
@@ -72,7 +75,10 @@ class GemmProblem:
 
     @property
     def flops(self) -> int:
-        """Operations: one multiplication and one addition for each (m, n, k)."""
+        """Operations: one multiplication and one addition for each (m, n, k).
+
+        Those of complex numbers count as one each, too; they are eight of real numbers together.
+        """
         return 2 * self.m * self.n * self.k
 
     @property

@@ -5,13 +5,25 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from wavetrim.native.element_types import find_limits, is_integer
+
 Array = npt.NDArray[Any]
 
-STORED_ROUNDOFF = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
-"""Relative error of rounding a result to its element type."""
+FLOATS = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+"""Element types whose products are rounded."""
 
-SUMMED_ROUNDOFF = {"float16": 2.0**-24, "float32": 2.0**-24, "float64": 2.0**-53}
-"""Relative error of one addition while the products are summed: float16 is summed in float32."""
+STORED_ROUNDOFF = {
+    "float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+    "float32": 2.0**-24,
+    "float64": 2.0**-53,
+    "complex64": 2.0**-24,
+    "complex128": 2.0**-53,
+}
+"""Relative error of rounding a result, or each of its two parts, to its element type."""
+
+SUMMED_ROUNDOFF = {**STORED_ROUNDOFF, "float16": 2.0**-24, "bfloat16": 2.0**-24}
+"""Relative error of one addition while the products are summed: halves are summed in float32."""
 
 
 def make_matrix(
@@ -25,13 +37,16 @@ def make_matrix(
 ) -> Array:
     """A matrix of random elements, inside a larger buffer when a leading dimension is given.
 
-    Floating-point elements are uniform in -1…1, integers in -8…7 (unsigned: 0…7). The padding
-    between rows (between columns for order "F") is poisoned, as `make_output` does.
+    Floating-point elements are uniform in -1…1, as are both parts of complex ones, integers in
+    -8…7 (unsigned: 0…7). The padding between rows (between columns for order "F") is poisoned, as
+    `make_output` does.
     """
     matrix = make_output(rows, columns, dtype, leading_dimension=leading_dimension, order=order)
     generator = np.random.default_rng(seed)
-    if matrix.dtype.kind == "f":
+    if not is_integer(matrix.dtype):
         matrix[...] = generator.uniform(-1, 1, (rows, columns))
+        if matrix.dtype.kind == "c":
+            matrix.imag = generator.uniform(-1, 1, (rows, columns))
     else:
         low = 0 if matrix.dtype.kind == "u" else -8
         matrix[...] = generator.integers(low, 8, (rows, columns))
@@ -54,15 +69,15 @@ def make_output(
 
 def poison(array: Array) -> Array:
     """Fill in place with what no product contains: NaN, or the largest integer. Returns `array`."""
-    array[...] = np.nan if array.dtype.kind == "f" else np.iinfo(array.dtype).max
+    array[...] = np.iinfo(array.dtype).max if is_integer(array.dtype) else np.nan
     return array
 
 
 def is_poison(array: Array) -> npt.NDArray[np.bool_]:
     """Where `array` still holds poison."""
-    if array.dtype.kind == "f":
-        return np.isnan(array)
-    return np.asarray(array == np.iinfo(array.dtype).max)
+    if is_integer(array.dtype):
+        return np.asarray(array == np.iinfo(array.dtype).max)
+    return np.asarray(np.isnan(array))
 
 
 def padding_of(matrix: Array) -> Array:
@@ -75,9 +90,12 @@ def padding_of(matrix: Array) -> Array:
 def reference_product(
     a: Array, b: Array, c: Array | None = None, *, alpha: float = 1.0, beta: float = 0.0
 ) -> Array:
-    """α A B + β C in float64; for integers in 64 bits, modulo 2^64. C is not read when β is 0."""
-    if a.dtype.kind == "f":
-        wide: npt.DTypeLike = np.float64
+    """α A B + β C in float64 or complex128; for integers in 64 bits, modulo 2^64.
+
+    C is not read when β is 0.
+    """
+    if not is_integer(a.dtype):
+        wide: npt.DTypeLike = np.complex128 if a.dtype.kind == "c" else np.float64
     else:
         wide = np.uint64 if a.dtype.kind == "u" else np.int64
         alpha, beta = int(alpha), int(beta)
@@ -94,13 +112,15 @@ def tolerance(dtype: npt.DTypeLike, k: int) -> float:
     than as K (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019);
     the factor 4 makes a false alarm unlikely in millions of elements. α, β and the last addition
     round a few times more. The float64 reference of float64 matrices errs as much again. Zero for
-    integers.
+    integers. Each part of a complex element is a sum of 2 K products.
     """
     name = np.dtype(dtype).name
     if name not in STORED_ROUNDOFF:
         return 0.0
     summing = 4 * np.sqrt(k) * SUMMED_ROUNDOFF[name]
-    if name == "float64":
+    if name in ("float64", "complex128"):
+        summing *= 2
+    if name.startswith("complex"):
         summing *= 2
     return float(summing + 4 * STORED_ROUNDOFF[name])
 
@@ -120,16 +140,16 @@ def assert_product(
     """
     expected = reference_product(a, b, c, alpha=alpha, beta=beta)
     assert actual.shape == expected.shape
-    if a.dtype.kind != "f":
+    if is_integer(a.dtype):
         np.testing.assert_array_equal(actual, expected.astype(actual.dtype))
         return 0.0
     scale = reference_product(
         np.abs(a), np.abs(b), None if c is None else np.abs(c), alpha=abs(alpha), beta=abs(beta)
     )
     limit = tolerance(a.dtype, a.shape[1])
-    smallest = np.finfo(actual.dtype).tiny
+    smallest = float(find_limits(actual.dtype).tiny)
     with np.errstate(invalid="ignore"):
-        error = np.abs(actual.astype(np.float64) - expected) / np.maximum(scale, smallest)
+        error = np.abs(actual.astype(expected.dtype) - expected) / np.maximum(scale, smallest)
     wrong = ~(error <= limit)  # NaN is wrong too
     if wrong.any():
         row, column = np.argwhere(wrong)[0]

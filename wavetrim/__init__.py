@@ -37,15 +37,17 @@ def matmul(
 
     Shapes, stacks of matrices, vectors and element types follow `numpy.matmul`. Operands may be
     whatever `numpy.asarray` takes, with any strides; they are not changed. Products of float16,
-    float32, float64 and of integers of 8 to 64 bits are computed, those of integers exactly, modulo
-    2 to the power of their bits. May be called from several threads; products run one by one.
+    bfloat16 (as ml_dtypes has it), float32, float64, complex64, complex128 and of integers of 8 to
+    64 bits are computed, those of integers exactly, modulo 2 to the power of their bits. The
+    product's type is NumPy's `result_type`, also for bfloat16, whose products `numpy.matmul` leaves
+    in float32. May be called from several threads; products run one by one.
 
     Args:
         a: (…, M, K), or (K,), which is taken as a row.
         b: (…, K, N), or (K,), which is taken as a column. Stacks, the axes before the last two, are
             broadcast against each other.
-        alpha: Factor of A·B; a whole number for integers. 0 reads neither A nor B.
-        beta: Factor of C; a whole number for integers. 0 does not read C.
+        alpha: Factor of A·B, real; a whole number for integers. 0 reads neither A nor B.
+        beta: Factor of C, real; a whole number for integers. 0 does not read C.
         c: Added β times; broadcast to the result. Its element type counts for the result's, unless
             it is a number of Python's.
         out: Array of the result's shape and element type that receives it, with any strides. It may
@@ -173,10 +175,11 @@ def empty(shape: int | tuple[int, ...], dtype: "DTypeLike" = "float32") -> "NDAr
         >>> import wavetrim
         >>> wavetrim.empty((2, 3)).dtype
         dtype('float32')
-        >>> wavetrim.empty(5, "complex64")
+        >>> wavetrim.empty(5, "bool")
         Traceback (most recent call last):
-        wavetrim.scheduler.errors.ProblemError: dtype is 'complex64'; it must be one of float16,
-        float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+        wavetrim.scheduler.errors.ProblemError: dtype is 'bool'; it must be one of float16,
+        bfloat16, float32, float64, complex64, complex128, int8, int16, int32, int64, uint8, uint16,
+        uint32, uint64
     """
     from wavetrim.scheduler.local.empty import make_array
 

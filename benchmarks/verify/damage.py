@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.cpu.products import multiply_block
+from wavetrim.native.element_types import find_dtype, find_limits, is_integer
+from wavetrim.scheduler.check.real_parts import view_real
 
 Array = NDArray[Any]
 Random = np.random.Generator
 Damage = Callable[[Array, float, Random], None]
 
 TYPES: Final = (
-    *("float16", "float32", "float64"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
 )
 DISTRIBUTIONS: Final = ("normal", "uniform", "log-normal")
@@ -25,7 +27,12 @@ LARGE: Final = 20.0
 _FACTORS: Final = (0.0, 1.0, -1.0, 2.0, 0.5, -0.37, 3.0, 1e-4, 1e4, 1e-30, 1e30)
 _WHOLE_FACTORS: Final = (0, 1, -1, 2, 7, -300, 2**40)
 _SAMPLES: Final = 400
-_EXPONENTS: Final = {2: (10, 5), 4: (23, 8), 8: (52, 11)}
+_EXPONENTS: Final = {
+    "float16": (10, 5),
+    "bfloat16": (7, 8),
+    "float32": (23, 8),
+    "float64": (52, 11),
+}
 _WARP: Final = 32
 
 
@@ -52,8 +59,11 @@ class Product:
 
 def draw_matrix(random: Random, shape: tuple[int, int], dtype: str, distribution: str) -> Array:
     """Random elements; integers from the whole range of their type, whatever the distribution."""
-    kind = np.dtype(dtype)
-    if kind.kind in "iu":
+    kind = find_dtype(dtype)
+    if kind.kind == "c":
+        wide = shape[0], 2 * shape[1]
+        return draw_matrix(random, wide, _name_part(kind), distribution).view(kind)
+    if is_integer(kind):
         info = np.iinfo(kind)
         return random.integers(info.min, info.max, shape, kind, endpoint=True)
     if distribution == "uniform":
@@ -65,6 +75,11 @@ def draw_matrix(random: Random, shape: tuple[int, int], dtype: str, distribution
     most = 5 if dtype == "float16" else 30
     signs = random.choice((-1.0, 1.0), shape)
     return (signs * 2 ** np.clip(normal * most / 3, -most, most)).astype(kind)
+
+
+def _name_part(kind: np.dtype[Any]) -> str:
+    """The type of both parts of complex elements."""
+    return "float32" if kind == np.complex64 else "float64"
 
 
 def multiply(a: Array, b: Array, c: Array, alpha: float, beta: float) -> Product:
@@ -85,32 +100,40 @@ def draw_product(random: Random, size: int, dtype: str, distribution: str) -> Pr
 
 def measure_error(product: Product, random: Random) -> float:
     """The largest error of a right product; of float64 among some hundred elements."""
-    if product.out.dtype.kind != "f":
+    a, b, out = product.a, product.b, product.out
+    if is_integer(out.dtype):
         return 0.0
-    if product.out.dtype != np.float64:
-        exact = product.a.astype(np.float64) @ product.b.astype(np.float64)
-        return float(np.max(np.abs(product.out - exact)))
-    rows, columns = (random.integers(0, size, _SAMPLES) for size in product.out.shape)
-    wide = np.longdouble
-    exact = np.sum(product.a[rows].astype(wide) * product.b[:, columns].T.astype(wide), axis=1)
-    return float(np.max(np.abs(product.out[rows, columns] - exact)))
+    if out.dtype not in (np.float64, np.complex128):
+        wide = np.complex128 if out.dtype.kind == "c" else np.float64
+        return _find_largest(out - a.astype(wide) @ b.astype(wide))
+    rows, columns = (random.integers(0, size, _SAMPLES) for size in out.shape)
+    longest = np.clongdouble if out.dtype.kind == "c" else np.longdouble
+    exact = np.sum(a[rows].astype(longest) * b[:, columns].T.astype(longest), axis=1)
+    return _find_largest(out[rows, columns] - exact)
+
+
+def _find_largest(errors: Array) -> float:
+    """The largest error, of either part of complex elements."""
+    return float(max(np.max(np.abs(errors.real)), np.max(np.abs(errors.imag))))
 
 
 def draw_special(random: Random, dtype: str, largest: int = 48) -> Product:
     """A product of any shape and factors, with all that a type has: Inf, NaN, the ends."""
     m, n, k = (int(size) for size in np.exp(random.uniform(0, np.log(largest), 3)))
     a, b, c = (_draw_special_matrix(random, s, dtype) for s in ((m, k), (k, n), (m, n)))
-    factors = _FACTORS if np.dtype(dtype).kind == "f" else _WHOLE_FACTORS
+    factors = _WHOLE_FACTORS if is_integer(find_dtype(dtype)) else _FACTORS
     alpha, beta = (factors[random.integers(len(factors))] for _ in range(2))
     return multiply(a, b, c, alpha, beta)
 
 
 def _draw_special_matrix(random: Random, shape: tuple[int, int], dtype: str) -> Array:
-    kind = np.dtype(dtype)
+    kind = find_dtype(dtype)
+    if kind.kind == "c":
+        return _draw_special_matrix(random, (shape[0], 2 * shape[1]), _name_part(kind)).view(kind)
     matrix = draw_matrix(random, shape, dtype, DISTRIBUTIONS[random.integers(3)])
-    if kind.kind != "f":
+    if is_integer(kind):
         return matrix
-    info = np.finfo(kind)
+    info = find_limits(kind)
     match random.integers(8):
         case 0:
             largest = np.max(np.abs(matrix))
@@ -142,7 +165,7 @@ def _flip(out: Array, place: tuple[int, int], mask: int) -> None:
 
 def _find_bits(out: Array) -> tuple[int, int]:
     """The lowest bit of the exponent and how many it has; of integers, all bits."""
-    return _EXPONENTS[out.dtype.itemsize] if out.dtype.kind == "f" else (0, out.itemsize * 8)
+    return (0, out.itemsize * 8) if is_integer(out.dtype) else _EXPONENTS[out.dtype.name]
 
 
 def _flip_exponent(out: Array, _least: float, random: Random) -> None:
@@ -183,7 +206,7 @@ def _shift_row(out: Array, _least: float, random: Random) -> None:
 
 def _draw_change(out: Array, least: float, random: Random) -> Any:
     """A change a little above what is to be caught, or up to 1000 times as large."""
-    if out.dtype.kind != "f":
+    if is_integer(out.dtype):
         return out.dtype.type(1 << int(random.integers(out.itemsize * 8 - 1)))
     # Stored elements are rounded once more.
     return np.float64(least * 1.1 * 10 ** random.uniform(0, 3))
@@ -191,10 +214,10 @@ def _draw_change(out: Array, least: float, random: Random) -> Any:
 
 def _add(out: Array, row: int, columns: Any, change: Any) -> None:
     with np.errstate(all="ignore"):
-        if out.dtype.kind == "f":
-            out[row, columns] = (out[row, columns].astype(np.float64) + change).astype(out.dtype)
-        else:
+        if is_integer(out.dtype):
             out[row, columns] += change
+        else:
+            out[row, columns] = (out[row, columns].astype(np.float64) + change).astype(out.dtype)
 
 
 def _add_pair(out: Array, least: float, random: Random) -> None:
@@ -235,10 +258,11 @@ DAMAGES: Final[Mapping[str, Damage]] = {
 def damage(product: Product, name: str, error: float, random: Random) -> Array | None:
     """A damaged copy of the product; None where the change is not larger than to be caught."""
     out = product.out.copy()
-    DAMAGES[name](out, LARGE * error, random)
+    parts, before = view_real(out), view_real(product.out)
+    DAMAGES[name](parts, LARGE * error, random)
     with np.errstate(all="ignore"):
-        if out.dtype.kind != "f":
-            return out if (out != product.out).any() else None
-        change = np.abs(out.astype(np.float64) - product.out.astype(np.float64))
+        if is_integer(out.dtype):
+            return out if (parts != before).any() else None
+        change = np.abs(parts.astype(np.float64) - before.astype(np.float64))
         large = ~(change <= LARGE * error)
     return out if large.any() else None

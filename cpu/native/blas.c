@@ -28,42 +28,59 @@ static int order_of(View view) { return is_by_rows(view) ? ROW_MAJOR : COLUMN_MA
 // Whether a matrix is transposed relative to the order of the call.
 static int turn(View view, int order) { return order_of(view) == order ? PLAIN : TRANSPOSED; }
 
+// Factors are passed as they are, or, if they are complex, by address.
+#define AS_IT_IS(factor) (factor)
+#define BY_ADDRESS(factor) (&(factor))
+
 // y is cleared first where β is 0: some gemv read it even then, and NaN would survive.
-#define DEFINE_MULTIPLY(NAME, REAL, INTEGER)                                                            \
+#define DEFINE_MULTIPLY(NAME, ELEMENT, FACTOR, PASS, INTEGER)                                           \
     static void NAME(const Work* work)                                                                  \
     {                                                                                                   \
         typedef void Gemm(                                                                              \
-            int, int, int, INTEGER, INTEGER, INTEGER, REAL, const REAL*, INTEGER, const REAL*, INTEGER, \
-            REAL, REAL*, INTEGER);                                                                      \
+            int, int, int, INTEGER, INTEGER, INTEGER, FACTOR, const ELEMENT*, INTEGER, const ELEMENT*,  \
+            INTEGER, FACTOR, ELEMENT*, INTEGER);                                                        \
         typedef void Gemv(                                                                              \
-            int, int, INTEGER, INTEGER, REAL, const REAL*, INTEGER, const REAL*, INTEGER, REAL, REAL*,  \
-            INTEGER);                                                                                   \
+            int, int, INTEGER, INTEGER, FACTOR, const ELEMENT*, INTEGER, const ELEMENT*, INTEGER, FACTOR, \
+            ELEMENT*, INTEGER);                                                                         \
         const View a = work->a, b = work->b, c = work->c;                                               \
-        const REAL alpha = (REAL)work->alpha, beta = (REAL)work->beta;                                  \
+        const ELEMENT alpha = (ELEMENT)work->alpha, beta = (ELEMENT)work->beta;                         \
         if (work->m > 1 && work->n > 1) {                                                               \
             const int order = order_of(c);                                                              \
             ((Gemm*)work->gemm)(                                                                        \
                 order, turn(a, order), turn(b, order), (INTEGER)work->m, (INTEGER)work->n,              \
-                (INTEGER)work->k, alpha, (const REAL*)a.data, (INTEGER)leading_dimension(a),            \
-                (const REAL*)b.data, (INTEGER)leading_dimension(b), beta, (REAL*)c.data,                \
+                (INTEGER)work->k, PASS(alpha), (const ELEMENT*)a.data, (INTEGER)leading_dimension(a),   \
+                (const ELEMENT*)b.data, (INTEGER)leading_dimension(b), PASS(beta), (ELEMENT*)c.data,    \
                 (INTEGER)leading_dimension(c));                                                         \
             return;                                                                                     \
         }                                                                                               \
         const int is_row = work->m == 1; /* xᵀB, else A·x */                                            \
         const int64_t length = is_row ? work->n : work->m, step = is_row ? c.column : c.row;            \
-        for (int64_t i = 0; beta == 0 && i < length; ++i) ((REAL*)c.data)[i * step] = 0;                \
+        for (int64_t i = 0; beta == 0 && i < length; ++i) ((ELEMENT*)c.data)[i * step] = 0;             \
         const View matrix = is_row ? b : a;                                                             \
         ((Gemv*)work->gemv)(                                                                            \
             order_of(matrix), is_row ? TRANSPOSED : PLAIN, (INTEGER)(is_row ? work->k : work->m),       \
-            (INTEGER)(is_row ? work->n : work->k), alpha, (const REAL*)matrix.data,                     \
-            (INTEGER)leading_dimension(matrix), (const REAL*)(is_row ? a : b).data,                     \
-            (INTEGER)(is_row ? a.column : b.row), beta, (REAL*)c.data, (INTEGER)step);                  \
+            (INTEGER)(is_row ? work->n : work->k), PASS(alpha), (const ELEMENT*)matrix.data,            \
+            (INTEGER)leading_dimension(matrix), (const ELEMENT*)(is_row ? a : b).data,                  \
+            (INTEGER)(is_row ? a.column : b.row), PASS(beta), (ELEMENT*)c.data, (INTEGER)step);         \
     }
 
-DEFINE_MULTIPLY(multiply_floats_32, float, int32_t)
-DEFINE_MULTIPLY(multiply_doubles_32, double, int32_t)
-DEFINE_MULTIPLY(multiply_floats_64, float, int64_t)
-DEFINE_MULTIPLY(multiply_doubles_64, double, int64_t)
+DEFINE_MULTIPLY(multiply_floats_32, float, float, AS_IT_IS, int32_t)
+DEFINE_MULTIPLY(multiply_doubles_32, double, double, AS_IT_IS, int32_t)
+DEFINE_MULTIPLY(multiply_complex_floats_32, float _Complex, const void*, BY_ADDRESS, int32_t)
+DEFINE_MULTIPLY(multiply_complex_doubles_32, double _Complex, const void*, BY_ADDRESS, int32_t)
+DEFINE_MULTIPLY(multiply_floats_64, float, float, AS_IT_IS, int64_t)
+DEFINE_MULTIPLY(multiply_doubles_64, double, double, AS_IT_IS, int64_t)
+DEFINE_MULTIPLY(multiply_complex_floats_64, float _Complex, const void*, BY_ADDRESS, int64_t)
+DEFINE_MULTIPLY(multiply_complex_doubles_64, double _Complex, const void*, BY_ADDRESS, int64_t)
+
+typedef void Multiply(const Work* work);
+
+static Multiply* const narrow[KINDS] = {
+    multiply_floats_32, multiply_doubles_32, multiply_complex_floats_32, multiply_complex_doubles_32,
+};
+static Multiply* const wide[KINDS] = {
+    multiply_floats_64, multiply_doubles_64, multiply_complex_floats_64, multiply_complex_doubles_64,
+};
 
 static View view(const char* data, int64_t row, int64_t column, int64_t item, int64_t top, int64_t left)
 {
@@ -71,27 +88,26 @@ static View view(const char* data, int64_t row, int64_t column, int64_t item, in
 }
 
 void multiply_block(
-    const Blas* blas, const Product* product, const Block* block, int64_t first_row, char* sum)
+    const Blas* blas, const Product* product, const Block* block, int64_t first_row, char* sum, float* memory)
 {
+    if (product->kind == BFLOATS) {
+        multiply_bfloats(blas, product, block, first_row, (float*)sum, memory);
+        return;
+    }
     const int64_t top = first_row + block->row_start, left = block->column_start;
     const int64_t columns = block->column_stop - left, item = product->item;
-    const int is_double = item == sizeof(double);
     Work work = {
         .a = view(product->a, product->a_row, product->a_column, item, top, block->depth_start),
         .b = view(product->b, product->b_row, product->b_column, item, block->depth_start, left),
         .c = view(product->c, product->c_row, product->c_column, item, top, left),
         .m = block->row_stop - block->row_start, .n = columns, .k = block->depth_stop - block->depth_start,
         .alpha = product->alpha, .beta = product->beta,
-        .gemm = blas->gemm[is_double], .gemv = blas->gemv[is_double],
+        .gemm = blas->gemm[product->kind], .gemv = blas->gemv[product->kind],
     };
     if (sum != NULL) {
         work.c = (View){sum, columns, 1};
         work.alpha = 1;
         work.beta = 0;
     }
-    if (blas->integer_bytes == sizeof(int64_t)) {
-        (is_double ? multiply_doubles_64 : multiply_floats_64)(&work);
-    } else {
-        (is_double ? multiply_doubles_32 : multiply_floats_32)(&work);
-    }
+    (blas->integer_bytes == sizeof(int64_t) ? wide : narrow)[product->kind](&work);
 }

@@ -37,6 +37,7 @@ struct Call {
     int64_t first_row;
     int64_t taken_start, taken_stop;  // rows of all parts
     char* sums;
+    float* memory;  // of each thread, for bfloat16
     Block* blocks;  // of the current part
     int64_t count, left;
     int64_t done_terms, done_nanoseconds, told_terms;
@@ -107,7 +108,8 @@ static void compute_block(Call* call, Running* running)
 {
     const int64_t index = call->count - call->left--;
     const Block block = call->blocks[index];
-    const int64_t first_row = call->first_row, item = call->product.item;
+    const int64_t first_row = call->first_row;
+    const int64_t item = call->product.kind == BFLOATS ? (int64_t)sizeof(float) : call->product.item;  // of sums
     const int64_t elements = (block.row_stop - block.row_start) * (block.column_stop - block.column_start);
     char* sum = call->sums == NULL ? NULL : call->sums + index * elements * item;
     running->terms = elements * (block.depth_stop - block.depth_start);
@@ -115,7 +117,9 @@ static void compute_block(Call* call, Running* running)
     running->row_start = first_row + block.row_start;
     running->row_stop = first_row + block.row_stop;
     unlock(call);
-    multiply_block(&call->blas, &call->product, &block, first_row, sum);
+    const int64_t thread = running - call->running;
+    float* const memory = call->memory == NULL ? NULL : call->memory + thread * MEMORY_PARTS * TEMPORARY_ELEMENTS;
+    multiply_block(&call->blas, &call->product, &block, first_row, sum, memory);
     const int64_t now = read_clock();
     lock(call);
     call->done_terms += running->terms;
@@ -169,6 +173,13 @@ Call* begin_call(
         .task.help = help_call, .pool = pool, .blas = *blas, .product = *product, .most = helpers,
         .taker = taker, .key = key,
     };
+    if (product->kind == BFLOATS) {
+        call->memory = malloc((helpers + 1) * MEMORY_PARTS * TEMPORARY_ELEMENTS * sizeof(float));
+        if (call->memory == NULL) {
+            free(call);
+            return NULL;
+        }
+    }
     pthread_mutex_init(&call->lock, NULL);
     offer_task(pool, &call->task);
     return call;
@@ -263,5 +274,6 @@ void end_call(Call* call)
     withdraw_task(&call->task);
     pthread_mutex_destroy(&call->lock);
     free(call->blocks);
+    free(call->memory);
     free(call);
 }

@@ -5,11 +5,15 @@
 
 #include <stdint.h>
 
-// Addresses of BLAS functions, for float and double, and the size of BLAS's integers.
+// Kinds of elements: those of BLAS are float, double, and complex ones of each. bfloat16 comes after them.
+enum { KINDS = 4, BFLOATS = 4 };
+
+// Addresses of BLAS functions, for each kind of elements, and the size of BLAS's integers.
 typedef struct {
-    void* gemm[2];
-    void* gemv[2];
+    void* gemm[KINDS];
+    void* gemv[KINDS];
     int64_t integer_bytes;
+    int64_t tiles;  // whether bfloat16 is multiplied by the CPU's tiles instead
 } Blas;
 
 // C ← αA·B + βC. Strides are in bytes; one stride of each matrix is the size of an element, the other a
@@ -20,7 +24,8 @@ typedef struct {
     char* c;
     int64_t a_row, a_column, b_row, b_column, c_row, c_column;
     int64_t n, k;
-    int64_t item;  // 4 or 8
+    int64_t item;  // bytes of an element
+    int64_t kind;
     double alpha, beta;
 } Product;
 
@@ -44,6 +49,9 @@ typedef struct Call Call;
 // Callback that takes the next part: calls add_part or end_parts of the call with this key. Runs in any
 // thread of the pool. Returns 0 on failure, which ends the parts, too.
 typedef int (*Taker)(int64_t key, double rows_in_progress);
+
+// Whether tiles multiply bfloat16 faster than this BLAS, by a short trial.
+EXPORTED int prefers_tiles(const Blas* blas);
 
 // Begin a call with at most `helpers` threads of the pool. Returns NULL without memory.
 EXPORTED Call* begin_call(
@@ -71,5 +79,12 @@ EXPORTED int compute_next(Call* call, Report* report);
 // Drop the blocks that have not begun, wait for the others, and free the call.
 EXPORTED void end_call(Call* call);
 
-// Compute one block, into C if `sum` is NULL, else into `sum`.
-void multiply_block(const Blas* blas, const Product* product, const Block* block, int64_t first_row, char* sum);
+// Compute one block, into C if `sum` is NULL, else into `sum`. `memory` is the thread's own, for bfloat16.
+void multiply_block(
+    const Blas* blas, const Product* product, const Block* block, int64_t first_row, char* sum, float* memory);
+
+enum { MEMORY_PARTS = 3 };  // of `memory`, of TEMPORARY_ELEMENTS floats each
+
+// The same for bfloat16 (bfloats.c); `sum` is of floats.
+void multiply_bfloats(
+    const Blas* blas, const Product* product, const Block* block, int64_t first_row, float* sum, float* memory);

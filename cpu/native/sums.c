@@ -1,5 +1,5 @@
 // Reads a matrix once with several threads: weighted sums of rows over blocks of columns, largest
-// magnitudes of columns, and conversion from half to single precision.
+// magnitudes of columns, and conversion from float16 and bfloat16 to single precision.
 //
 // All of this is limited by memory bandwidth, so vectors of 32 bytes suffice on every machine. Loads are
 // unaligned.
@@ -22,6 +22,7 @@ typedef struct {
     int64_t row_bytes;  // from one row to the next
     int64_t rows, columns;
     int64_t item;  // bytes of an element; 2 is half precision
+    int64_t is_bfloat;  // whether that is bfloat16
     Pool* pool;
     int64_t helpers;      // largest number of helpers; 0 without a pool
     const void* weights;  // one for each column, of the sums' type
@@ -96,12 +97,12 @@ typedef int64_t ShortLongWords __attribute__((vector_size(16)));
 DEFINE_RAISE(raise_floats, float, ShortFloats, ShortWords, FLOATS / 2)
 DEFINE_RAISE(raise_doubles, double, ShortDoubles, ShortLongWords, DOUBLES / 2)
 
-// Whether this machine can convert half precision.
+// Whether this machine can convert float16.
 #if defined(__x86_64__)
 
 EXPORTED int has_halves(void) { return __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c"); }
 
-FOR_HALVES static void widen(const uint16_t* halves, int64_t count, float* floats)
+FOR_HALVES static void widen_halves(const uint16_t* halves, int64_t count, float* floats)
 {
     int64_t j = 0;
     for (; j + FLOATS <= count; j += FLOATS) {
@@ -115,7 +116,7 @@ FOR_HALVES static void widen(const uint16_t* halves, int64_t count, float* float
 
 EXPORTED int has_halves(void) { return 1; }
 
-static void widen(const uint16_t* halves, int64_t count, float* floats)
+static void widen_halves(const uint16_t* halves, int64_t count, float* floats)
 {
     const __fp16* numbers = (const __fp16*)halves;
     for (int64_t j = 0; j < count; ++j) floats[j] = numbers[j];
@@ -125,12 +126,26 @@ static void widen(const uint16_t* halves, int64_t count, float* floats)
 
 EXPORTED int has_halves(void) { return 0; }
 
-static void widen(const uint16_t* halves, int64_t count, float* floats)
+static void widen_halves(const uint16_t* halves, int64_t count, float* floats)
 {
     (void)halves, (void)count, (void)floats;
 }
 
 #endif
+
+// A bfloat16 is the upper half of a float.
+static void widen_bfloats(const uint16_t* bfloats, int64_t count, float* floats)
+{
+    for (int64_t j = 0; j < count; ++j) {
+        const uint32_t bits = (uint32_t)bfloats[j] << 16;
+        memcpy(floats + j, &bits, sizeof bits);
+    }
+}
+
+static void widen(const Rows* rows, const uint16_t* elements, int64_t count, float* floats)
+{
+    (rows->is_bfloat ? widen_bfloats : widen_halves)(elements, count, floats);
+}
 
 // A pass over all rows. The caller and its helpers take parts; each thread has a number.
 typedef struct {
@@ -171,7 +186,7 @@ static const char* find_row(const Rows* rows, int64_t row) { return rows->matrix
 static void widen_row(const Rows* rows, int64_t row, int64_t thread)
 {
     (void)thread;
-    widen((const uint16_t*)find_row(rows, row), rows->columns, (float*)rows->out + row * rows->columns);
+    widen(rows, (const uint16_t*)find_row(rows, row), rows->columns, (float*)rows->out + row * rows->columns);
 }
 
 enum { CHUNK = 1024 };
@@ -186,7 +201,7 @@ static void sum_half_row(const Rows* rows, int64_t row)
     float floats[CHUNK];
     for (int64_t first = 0; first < columns; first += step) {
         const int64_t count = first + step < columns ? step : columns - first;
-        widen(halves + first, count, floats);
+        widen(rows, halves + first, count, floats);
         sum_floats(floats, count, weights + first, width, rows->magnitudes, sums + first / width);
     }
 }
@@ -197,7 +212,7 @@ static void raise_half_row(const Rows* rows, int64_t row, float* maxima)
     float floats[CHUNK];
     for (int64_t first = 0; first < rows->columns; first += CHUNK) {
         const int64_t count = first + CHUNK < rows->columns ? CHUNK : rows->columns - first;
-        widen(halves + first, count, floats);
+        widen(rows, halves + first, count, floats);
         raise_floats(floats, count, maxima + first);
     }
 }

@@ -21,10 +21,13 @@ _FAILED: Final = "EXECUTION_FAILED"
 _NOT_TRANSPOSED: Final = 0
 _DEFAULT_ALGORITHM: Final = -1
 # cudaDataType_t, cublasComputeType_t, type of α and β. Pedantic: float32 never becomes TF32.
-_TYPES: Final[dict[str, tuple[int, int, type[np.floating[Any]]]]] = {
+_TYPES: Final[dict[str, tuple[int, int, type[np.inexact[Any]]]]] = {
     "float16": (2, 68, np.float32),
+    "bfloat16": (14, 68, np.float32),
     "float32": (0, 69, np.float32),
     "float64": (1, 70, np.float64),
+    "complex64": (4, 69, np.complex64),
+    "complex128": (5, 70, np.complex128),
 }
 
 
@@ -115,8 +118,8 @@ def prepare_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -
     largest = max(a.leading_dimension, b.leading_dimension, c.leading_dimension, c.rows)
     if largest > _MOST:
         raise OperandError(f"a size is {largest}; cuBLAS takes at most {_MOST}")
-    data_type, compute_type, real = _TYPES[spec.dtype]
-    factors = np.array([product.alpha, product.beta], real)
+    data_type, compute_type, scalar = _TYPES[spec.dtype]
+    factors = np.array([product.alpha, product.beta], scalar)
     alpha: int = factors.ctypes.data
     arguments = (
         *(_NOT_TRANSPOSED, _NOT_TRANSPOSED, c.columns, c.rows, product.k, alpha),

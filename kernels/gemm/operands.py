@@ -3,10 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
 from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import OperandError
+from wavetrim.native.element_types import find_dtype
 
 DeviceArray: TypeAlias = Any
 """A cupy.ndarray; Any, because CuPy is not imported at module level."""
@@ -86,7 +85,7 @@ def describe_product(
 
 
 def _describe_layout(spec: KernelSpec, name: str, array: DeviceArray) -> Layout:
-    if array.dtype != np.dtype(spec.dtype):
+    if array.dtype != find_dtype(spec.dtype):
         raise OperandError(f"dtype of {name} is {array.dtype.name}; it must be {spec.dtype}")
     if array.ndim != 2 or 0 in array.shape:
         raise OperandError(f"shape of {name} is {array.shape}; it must be (rows, columns), none 0")

@@ -10,6 +10,7 @@ from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.transfer.pinned import Matrix, find_address, is_locked
+from wavetrim.native.element_types import find_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +82,13 @@ class HostProduct:
             OperandError: Element types or shapes do not fit, C is read-only or shares memory.
         """
         a, b, c = operands = self.a, self.b, self.c
-        dtype = np.dtype(self.spec.dtype)
+        dtype = find_dtype(self.spec.dtype)
         for name, operand in zip("ABC", operands, strict=True):
             if operand.ndim != 2:
                 raise OperandError(f"{name} has {operand.ndim} dimensions; it must be a matrix")
             if operand.dtype != dtype:
                 raise OperandError(
-                    f"dtype of {name} is {operand.dtype.str}; {self.spec.label} takes {dtype.str}"
+                    f"dtype of {name} is {operand.dtype}; {self.spec.label} takes {dtype}"
                 )
         if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]) or a.shape[1] == 0:
             raise OperandError(

@@ -63,7 +63,7 @@ class PanelProblem:
 
     @property
     def sums_in_parts(self) -> bool:
-        """Whether K may be taken in steps: float16 rounds its sums each time they are stored."""
+        """Whether K may be taken in steps: halves round their sums each time they are stored."""
         return self.item_bytes > 2
 
     @property

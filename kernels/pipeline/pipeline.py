@@ -31,6 +31,7 @@ from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.transfer.host_copies import open_copiers
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.staging import Staging
+from wavetrim.native.element_types import find_accumulator, find_dtype
 from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, SMALL_PRODUCT_BYTES, STAGING_THREADS
 
 
@@ -269,7 +270,7 @@ def _describe(
     """The problem of cutting a product of `shape` (M, N, K) into panels."""
     tile = spec.tile
     return PanelProblem(
-        *(*shape, np.dtype(spec.dtype).itemsize, tile.m, tile.n, tile.k, slots),
+        *(*shape, find_dtype(spec.dtype).itemsize, tile.m, tile.n, tile.k, slots),
         find_split_item_bytes(spec, shape[2]),
         planned_rows=planned_rows,
         splits_tail=spec.splits_tail,
@@ -282,7 +283,7 @@ def _scale(c: Matrix, beta: float) -> None:
     if beta == 0:
         c[...] = 0
     elif beta != 1:
-        # float16 cannot represent every factor, so it is scaled in float32, as kernels do.
-        factor = np.float64(beta) if c.dtype == np.float64 else np.float32(beta)
+        # Halves cannot represent every factor, so they are scaled in float32, as kernels do.
+        factor = find_accumulator(c.dtype).type(beta)
         with np.errstate(all="ignore"):
             np.multiply(c, factor, out=c, casting="same_kind")

@@ -88,7 +88,7 @@ class ResidentProduct:
             DeviceFailure: A CUDA error.
         """
         with self._device, translate_failures():
-            self.c.fill(np.nan)
+            self.c.data.memset_async(0xFF, self.c.nbytes)  # NaN in every type
             self._launch(spec, sms)
 
     def time_launches(

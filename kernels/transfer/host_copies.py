@@ -11,7 +11,7 @@ from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
-NATIVE_ITEM_BYTES: Final = (1, 2, 4, 8)
+NATIVE_ITEM_BYTES: Final = (1, 2, 4, 8, 16)
 """Sizes of elements that the C library copies."""
 
 
@@ -31,12 +31,12 @@ def copy_matrix(pool: ThreadPool, target: Matrix, source: Matrix) -> None:
 
     Args:
         pool: Threads that help, from `open_copiers`.
-        target: Matrix of any strides; its elements have 1, 2, 4 or 8 bytes.
+        target: Matrix of any strides; its elements have 1, 2, 4, 8 or 16 bytes.
         source: Matrix of the same shape and type, sharing no memory with the target.
     """
     assert target.shape == source.shape, "a copy has the shape of what is copied"
     assert target.dtype == source.dtype, "a copy has the elements of what is copied"
-    assert target.itemsize in NATIVE_ITEM_BYTES, "the library copies elements of 1 to 8 bytes"
+    assert target.itemsize in NATIVE_ITEM_BYTES, "the library copies elements of 1 to 16 bytes"
     with pool.hold() as address:
         assert address is not None, "the pool is open"
         pool.library.copy_matrix(

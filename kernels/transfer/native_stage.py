@@ -88,7 +88,7 @@ class NativeStage:
         """As `Stage` says."""
         matrix, place = request.matrix, request.place
         item = matrix.itemsize
-        assert item in NATIVE_ITEM_BYTES, "kernels have elements of 2, 4 or 8 bytes"
+        assert item in NATIVE_ITEM_BYTES, "kernels have elements of 2 to 16 bytes"
         assert matrix.size > 0, "steps have elements to copy"
         self._requests.append(request)
         number: int = self._library.request_copy(

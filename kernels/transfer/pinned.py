@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.events import find_runtime
+from wavetrim.native.element_types import find_dtype
 
 Matrix = NDArray[Any]
 
@@ -44,7 +45,7 @@ def pin_array(shape: tuple[int, ...], dtype: DTypeLike) -> Matrix:
     """
     from cupy.cuda import runtime
 
-    items = np.dtype(dtype)
+    items = find_dtype(dtype)
     array_bytes = prod(shape) * items.itemsize
     size_bytes = max(1, array_bytes)
     try:

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.cpu.block_sums import BlockSums
+from wavetrim.scheduler.check.real_parts import count_real_columns, find_right_maxima, sum_right
 
 Matrix = NDArray[Any]
 
@@ -115,23 +116,23 @@ def sum_factors(
     """The checksums of a right product, from its factors alone.
 
     Args:
-        a: M x K floats.
-        b: K x N, likewise.
-        c: M x N, likewise: C before the product; None if it is not read.
+        a: M x K floats; those of a complex product as real numbers (`real_parts`).
+        b: K x N, likewise, but complex as it is.
+        c: M x N, as A is: C before the product; None if it is not read.
         alpha: Factor of the product.
         beta: Factor of C.
-        dtype: Element type of the product.
+        dtype: Element type of the product, or of the parts of a complex one.
         random: Draws the weights.
         workers: Sum the rows.
     """
     work = np.dtype(np.float64 if dtype == np.float64 else np.float32)
-    columns = b.shape[1]
-    width = choose_width(columns)
+    columns = count_real_columns(b)
+    width = max(choose_width(columns), 2 if b.dtype.kind == "c" else 1)  # both parts in a block
     chosen = random.choice(np.array(WEIGHTS, work), columns)
     with np.errstate(all="ignore"):
         scales = _find_scales(b, workers)
         weights = chosen * scales
-        right = workers.block_sums.sum(b, weights, width)
+        right = sum_right(b, weights, width, workers)
         product = _multiply(a, right, workers) * work.type(alpha)
         added = None
         if c is not None:
@@ -139,7 +140,7 @@ def sum_factors(
         sizes = _measure_rows(product)
         if added is not None:
             sizes = np.maximum(sizes, _measure_rows(added))
-    return FactorSums(b.shape[0], width, weights, scales, product, added, sizes)
+    return FactorSums(a.shape[1], width, weights, scales, product, added, sizes)
 
 
 def _measure_rows(sums: Matrix) -> Matrix:
@@ -152,7 +153,7 @@ def _measure_rows(sums: Matrix) -> Matrix:
 
 def _find_scales(b: Matrix, workers: Workers) -> Matrix:
     """Powers of two near the inverse of each column's largest element."""
-    maxima = workers.block_sums.find_maxima(b)
+    maxima = find_right_maxima(b, workers)
     _, exponents = np.frexp(maxima)
     most = np.finfo(maxima.dtype).maxexp // 2
     scales: Matrix = np.ldexp(maxima.dtype.type(1), -np.clip(exponents, -most, most))
@@ -172,7 +173,7 @@ def sum_magnitudes(
     """|α||A||B S| + |β||C₀ S|, to which rounding errors of checksums are proportional."""
     work, weights, width = factors.product.dtype, np.abs(factors.weights), factors.width
     sums = workers.block_sums
-    right = sums.sum(b, weights, width, magnitudes=True)
+    right = sum_right(b, weights, width, workers, magnitudes=True)
     terms: Matrix = _multiply(a, right, workers, magnitudes=True) * abs(work.type(alpha))
     if c is not None:
         terms += sums.sum(c, weights, width, magnitudes=True) * abs(work.type(beta))

@@ -12,7 +12,8 @@ Stability of Numerical Algorithms, 2002, section 3.5), and about √K·u if roun
   by four times the errors found, and by four times u·√(Σ p²), p being the partial sums.
 
 Infinities and NaNs must be those of the exact product. If sums may overflow on their way, the
-element may be any infinity or NaN.
+element may be any infinity or NaN. So may a complex element of which one part may be: libraries
+multiply both by complex factors, and make NaN of an infinity times the 0 of a real one.
 """
 
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.native.element_types import find_accumulator, find_limits
+from wavetrim.scheduler.check.real_parts import take_column, take_columns
 from wavetrim.scheduler.check.suspects import Suspicion
 
 Matrix = NDArray[Any]
@@ -45,8 +48,8 @@ class FloatProduct:
     """A product of floats to be checked.
 
     Attributes:
-        a: M x K.
-        b: K x N.
+        a: M x K; of a complex product the real numbers (`real_parts`), as are C and `out`.
+        b: K x N; complex as it is.
         c: M x N, C before the product; None if it is not read.
         out: M x N.
         alpha: Factor of the product, rounded to the accumulator's type.
@@ -63,7 +66,12 @@ class FloatProduct:
     @property
     def summed(self) -> "np.finfo[Any]":
         """The type in which it is summed."""
-        return np.finfo(find_accumulator(self.out))
+        return np.finfo(find_accumulator(self.out.dtype))
+
+    @property
+    def parts(self) -> int:
+        """Neighbours that are an element together: two if it is complex."""
+        return 2 if self.b.dtype.kind == "c" else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +107,6 @@ class _Expected:
     given: NDArray[np.bool_]
 
 
-def find_accumulator(out: Matrix) -> np.dtype[Any]:
-    """The type in which products are summed: float16 is summed in float32."""
-    return np.dtype(np.float32) if out.dtype == np.float16 else out.dtype
-
-
 def compare_elements(product: FloatProduct, suspicion: Suspicion) -> Comparison:
     """Compute the elements under suspect checksums again, and compare them."""
     compared, largest = 0, 0.0
@@ -114,7 +117,7 @@ def compare_elements(product: FloatProduct, suspicion: Suspicion) -> Comparison:
             compared += errors.size
             largest = max(largest, float(errors.max()))
             wrong.update(rows[(errors > 1).any(axis=1)].tolist())
-    return Comparison(compared, largest, tuple(sorted(wrong)))
+    return Comparison(compared // product.parts, largest, tuple(sorted(wrong)))
 
 
 def compare_scaled(product: FloatProduct) -> Comparison:
@@ -133,7 +136,7 @@ def compare_scaled(product: FloatProduct) -> Comparison:
             errors = _rate(product, product.out[part], expected)
         largest = max(largest, float(errors.max()))
         wrong.update(part[(errors > 1).any(axis=1)].tolist())
-    return Comparison(product.out.size, largest, tuple(sorted(wrong)))
+    return Comparison(product.out.size // product.parts, largest, tuple(sorted(wrong)))
 
 
 def _cut(product: FloatProduct, suspicion: Suspicion) -> Iterator[tuple[NDArray[np.intp], slice]]:
@@ -159,7 +162,7 @@ def _cut(product: FloatProduct, suspicion: Suspicion) -> Iterator[tuple[NDArray[
 def _measure_errors(product: FloatProduct, rows: NDArray[np.intp], columns: slice) -> Matrix:
     """Errors as multiples of the allowed ones, rows x columns."""
     a = product.a[rows].astype(np.float64)
-    b = product.b[:, columns].astype(np.float64)
+    b = take_columns(product.b, columns).astype(np.float64)
     values = product.alpha * (a @ b)
     (sizes_a, finite_a), (sizes_b, finite_b) = _find_magnitudes(a, 1), _find_magnitudes(b, 0)
     sums = sizes_a @ sizes_b
@@ -202,11 +205,13 @@ def _rate(product: FloatProduct, out: Matrix, expected: _Expected) -> Matrix:
     values, given = expected.values, expected.given
     bound = _RIGHT * _roundoff(product) * expected.size + _bound_storage(product, values)
     errors: Matrix = np.abs(found - values) / bound
-    stored = np.finfo(out.dtype)
+    stored = find_limits(out.dtype)
     # Up to half a unit beyond the largest number is rounded down to it.
     most = float(stored.max) * (1 + float(stored.eps) / 4)
     sums_may_overflow = ~(expected.reach < float(product.summed.max) / 2)
     may_overflow = sums_may_overflow | ~(np.abs(values) + bound < most)
+    if product.parts == 2:
+        may_overflow = _join_parts(may_overflow | ~given)
     finite = np.isfinite(found)
     errors[~finite] = np.where(may_overflow, 0.0, np.inf)[~finite]
     must_overflow = given & (np.abs(values) - bound > most) & np.isfinite(values)
@@ -214,10 +219,16 @@ def _rate(product: FloatProduct, out: Matrix, expected: _Expected) -> Matrix:
     errors[finite & given & ~np.isfinite(values)] = 0.0
     same = (found == values) | (np.isnan(found) & np.isnan(values))
     same |= ~finite & sums_may_overflow
-    if not np.isfinite((product.alpha, product.beta)).all():
+    if product.parts == 2 or not np.isfinite((product.alpha, product.beta)).all():
         same |= ~finite
     errors[~given] = np.where(same, 0.0, np.inf)[~given]
     return errors
+
+
+def _join_parts(parts: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """What holds for one part of a complex element, for both."""
+    either = parts.reshape(len(parts), -1, 2).any(axis=2)
+    return np.repeat(either, 2, axis=1)
 
 
 def _roundoff(product: FloatProduct) -> float:
@@ -226,7 +237,7 @@ def _roundoff(product: FloatProduct) -> float:
 
 def _bound_storage(product: FloatProduct, expected: Any) -> Any:
     """Rounding when an element is stored, and of partial sums below the normal range."""
-    stored = np.finfo(product.out.dtype)
+    stored = find_limits(product.out.dtype)
     terms = (product.a.shape[1] * abs(product.alpha) + 2) * float(product.summed.smallest_subnormal)
     rounding = np.minimum(np.abs(expected), float(stored.max)) * float(stored.eps)
     return rounding + float(stored.smallest_subnormal) + terms
@@ -256,7 +267,8 @@ def _judge_again(
 def _rate_by_orders(product: FloatProduct, row: int, column: int) -> float:
     """The error of one element, as a multiple of that allowed for sums in its precision."""
     summed = product.summed.dtype
-    left, right = product.a[row].astype(summed), product.b[:, column].astype(summed)
+    left = product.a[row].astype(summed)
+    right = take_column(product.b, column).astype(summed)
     exact_terms = left.astype(np.longdouble) * right.astype(np.longdouble)
     exact = exact_terms.sum()
     terms = left * right
@@ -280,4 +292,4 @@ def _rate_by_orders(product: FloatProduct, row: int, column: int) -> float:
         allowed += _RIGHT * _roundoff(product) * (abs(float(expected)) + abs(added))
         expected += added
     allowed += float(_bound_storage(product, float(expected)))
-    return float(abs(np.longdouble(product.out[row, column]) - expected)) / allowed
+    return float(abs(np.longdouble(float(product.out[row, column])) - expected)) / allowed

@@ -1,7 +1,8 @@
 """Verifies a product without computing all of it again.
 
 Checksums of all rows over blocks of columns are compared with those of the factors (`checksums`;
-`integer_checksums` for integers). If one exceeds its limit (`suspects`) or is not finite, the
+`integer_checksums` for integers; complex products are checked as the real ones that they are,
+`real_parts`). If one exceeds its limit (`suspects`) or is not finite, the
 elements of its block are computed again and compared one by one (`elements`), which decides. Unless
 the product is large, the block with the largest difference is always compared.
 
@@ -14,15 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.native.element_types import find_accumulator, is_integer
 from wavetrim.scheduler.check.checksums import ALONE, FactorSums, Workers, find_caught, sum_factors
 from wavetrim.scheduler.check.elements import (
     Comparison,
     FloatProduct,
     compare_elements,
     compare_scaled,
-    find_accumulator,
 )
 from wavetrim.scheduler.check.integer_checksums import VECTORS, find_wrong_rows
+from wavetrim.scheduler.check.real_parts import view_real
 from wavetrim.scheduler.check.suspects import find_detectable, find_suspects
 from wavetrim.scheduler.errors import VerificationFailed
 
@@ -106,8 +108,8 @@ class ProductCheck:
         seed: int | None = None,
         workers: Workers = ALONE,
     ) -> None:
-        self._a, self._b, self._out = a, b, out
-        self._c = c if beta != 0 else None
+        self._a, self._b, self._out = view_real(a), b, out
+        self._c = view_real(c) if c is not None and beta != 0 else None
         self._alpha, self._beta = alpha, beta
         self._random = np.random.default_rng(seed)
         self._workers = workers
@@ -120,7 +122,7 @@ class ProductCheck:
         product = self._describe()
         self._sums = sum_factors(
             self._a, self._b, self._c, alpha=product.alpha, beta=product.beta,
-            dtype=self._out.dtype, random=self._random, workers=self._workers,
+            dtype=self._out.real.dtype, random=self._random, workers=self._workers,
         )  # fmt: skip
 
     def compare(self) -> Verification:
@@ -135,19 +137,19 @@ class ProductCheck:
             self.sum_factors()
         assert self._sums is not None, "sum_factors has made them"
         suspicion = find_suspects(
-            self._sums, self._a, self._b, self._c, self._out,
+            self._sums, self._a, self._b, self._c, product.out,
             alpha=product.alpha, beta=product.beta, workers=self._workers,
         )  # fmt: skip
         return _conclude(
             compare_elements(product, suspicion),
             covered=size,
             detectable=find_detectable(suspicion),
-            caught=find_caught(suspicion.width, self._out.shape[1]),
+            caught=find_caught(suspicion.width, product.out.shape[1]),
         )
 
     @property
     def _is_exact(self) -> bool:
-        return bool(np.issubdtype(self._out.dtype, np.integer))
+        return is_integer(self._out.dtype)
 
     @property
     def _is_scaled(self) -> bool:
@@ -155,10 +157,11 @@ class ProductCheck:
         return self._alpha == 0 or self._a.shape[1] == 0
 
     def _describe(self) -> FloatProduct:
-        kind = find_accumulator(self._out).type
+        out = view_real(self._out)
+        kind = find_accumulator(out.dtype).type
         with np.errstate(all="ignore"):
             alpha, beta = float(kind(self._alpha)), float(kind(self._beta))
-        return FloatProduct(self._a, self._b, self._c, self._out, alpha, beta)
+        return FloatProduct(self._a, self._b, self._c, out, alpha, beta)
 
     def _compare_exactly(self) -> Verification:
         wrong = find_wrong_rows(

@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.transfer.pinned import lock_region, unlock_region
+from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.engine.mapping import map_shared
 from wavetrim.scheduler.engine.placing import check_place
 from wavetrim.scheduler.errors import SlabError
@@ -105,7 +106,7 @@ class MappedSlabs:
         memory = self._find(slab_id).memory
         if memory is None:
             raise SlabError("slab", slab_id, "one that is not being removed")
-        elements = np.dtype(dtype)
+        elements = find_dtype(dtype)
         if elements.hasobject or not elements.itemsize:
             raise SlabError("dtype", elements.str, "a type of numbers")
         rows, columns, offset_bytes = int(rows), int(columns), int(offset_bytes)

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import numpy as np
 from pydantic_core import from_json, to_json
 
+from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.errors import SchedulerError
 from wavetrim.scheduler.options import NO_OPTIONS, OPTION_NAMES, PlanOptions
 
@@ -66,7 +66,7 @@ class Operand:
 
     def cut(self, rows: range) -> "Operand":
         """Consecutive rows of an operand that can be cut, in the same memory."""
-        item_bytes = np.dtype(self.dtype).itemsize
+        item_bytes = find_dtype(self.dtype).itemsize
         strides = self.strides_bytes
         if strides is None and self.fortran_order:
             strides = (item_bytes, self.rows * item_bytes)

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.check.checked import EngineProduct, compute_checked
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
@@ -191,7 +192,7 @@ def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool 
     with os.fdopen(opened, "r+b" if writable else "rb") as file:
         return np.memmap(
             file,
-            dtype=np.dtype(operand.dtype),
+            dtype=find_dtype(operand.dtype),
             mode="r+" if writable else "r",
             offset=operand.offset_bytes,
             shape=(operand.rows, operand.columns),

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wavetrim.cpu.operands import find_blas_strides
+from wavetrim.native.element_types import is_integer
 from wavetrim.scheduler.errors import ProblemError
 from wavetrim.scheduler.local.stacks import StackProblem
 from wavetrim.scheduler.problem import ITEM_BYTES
@@ -28,7 +29,7 @@ def find_dtype(a: np.dtype[Any], b: np.dtype[Any], c: ArrayLike | None) -> np.dt
     parts: list[Any] = [a, b]
     if c is not None:
         # A Python number has no element type of its own.
-        parts.append(c if isinstance(c, int | float) else np.asarray(c).dtype)
+        parts.append(c if isinstance(c, int | float | complex) else np.asarray(c).dtype)
     try:
         dtype = np.result_type(*parts).newbyteorder("=")
     except TypeError:
@@ -54,7 +55,7 @@ def read_factor(name: str, value: Any, dtype: np.dtype[Any]) -> float:
     Raises:
         ProblemError: It is not a real number, or for integers not a whole number.
     """
-    is_float = dtype.kind == "f"
+    is_float = not is_integer(dtype)
     if is_float and type(value) is float:
         return value
     number = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value

@@ -15,6 +15,7 @@ from wavetrim.cpu.blocks import is_small
 from wavetrim.cpu.operands import find_blas_strides
 from wavetrim.cpu.products import multiply_alone, scale
 from wavetrim.kernels.transfer.pinned import is_pinned
+from wavetrim.native.element_types import is_integer
 from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.local.arrays import (
     DTYPE_NAMES,
@@ -142,7 +143,7 @@ def _compute(
         multiply_alone(left, right, result, alpha=product.alpha, beta=product.beta)
         return
     # The GPU part takes any strides. The CPU part is slow if BLAS cannot read an operand.
-    lay_out = _lay_out if plan.f and product.dtype.kind == "f" else np.asarray
+    lay_out = np.asarray if is_integer(product.dtype) or not plan.f else _lay_out
     for a, b, c in split_stacks(left, right, result, problem, fold=fold):
         machine.run(plan, lay_out(a), lay_out(b), c, alpha=product.alpha, beta=product.beta)
 

@@ -29,9 +29,13 @@ PEAK_SHARE: Final[dict[tuple[str, str], float]] = {
     ("cublas", "float32"): 0.77,
     ("cublas", "float64"): 0.90,
     ("cublas", "float16"): 0.73,
+    ("cublas", "bfloat16"): 0.73,
+    ("cublas", "complex64"): 0.77 / 4,
+    ("cublas", "complex128"): 0.90 / 4,
 }
 """Share of the data sheet's peak that each kernel reached on an H200. The float32 tensor kernel
-exceeds the peak of float32 arithmetic because it multiplies in bfloat16."""
+exceeds the peak of float32 arithmetic because it multiplies in bfloat16. An operation on complex
+numbers is four on real ones; its share is assumed to be that of their type."""
 
 TILE_SHARE: Final = {("bulk", "float32", "128x128x16"): 0.75}
 """Share of tiles that differ from their kernel's first tile."""
@@ -111,9 +115,9 @@ def estimate_kernel(gpu: GpuModel, spec: KernelSpec) -> KernelModel:
 
 
 def _find_peak_gflops(gpu: GpuModel, spec: KernelSpec) -> float:
-    if spec.dtype == "float16":
+    if spec.dtype in ("float16", "bfloat16"):
         return gpu.float16_tensor_gflops
-    if spec.dtype == "float64":
+    if spec.dtype in ("float64", "complex128"):
         on_tensor_cores = spec.name in ("tensor", "cublas")
         return gpu.float64_tensor_gflops if on_tensor_cores else gpu.float64_gflops
     return gpu.float32_gflops
@@ -187,8 +191,11 @@ def share_cpu(threads: int, link_gbytes_per_second: float = 0.0) -> tuple[CpuSha
 def _compare_with_float32(dtype: str) -> float:
     """Rate of an element type on the CPU, as a multiple of float32's.
 
-    float16 and integers of 8 and 16 bits are converted to floats. Larger integers have no BLAS.
+    Halves and integers of 8 and 16 bits are converted to floats. Larger integers have no BLAS. An
+    operation on complex numbers is four on real ones.
     """
-    if dtype in ("float32", "float16"):
+    if dtype in ("float32", "float16", "bfloat16"):
         return 1.0
+    if dtype in ("complex64", "complex128"):
+        return 0.25 if dtype == "complex64" else 0.125
     return 0.5 if dtype in ("float64", "int8", "int16", "uint8", "uint16") else 0.02

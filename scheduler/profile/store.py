@@ -102,6 +102,22 @@ def build_preset_profile(gpu: GpuModel, source: str, cpu_threads: int) -> Machin
     )
 
 
+def complete_rates(profile: MachineProfile) -> MachineProfile:
+    """The profile with estimated rates of element types that its CPU was not measured with.
+
+    They are as far from those of float32 as the estimate has them.
+    """
+    measured = {rate.dtype for rate in profile.cpu.rates}
+    estimated = {rate.dtype: rate for rate in estimate_cpu(profile.cpu.threads).rates}
+    ratio = profile.find_cpu_rate("float32").gflops / estimated["float32"].gflops
+    missing = (
+        replace(rate, gflops=rate.gflops * ratio, source=f"{rate.source}, scaled to its float32")
+        for rate in estimated.values()
+        if rate.dtype not in measured
+    )
+    return replace(profile, cpu=replace(profile.cpu, rates=(*profile.cpu.rates, *missing)))
+
+
 def complete_kernels(profile: MachineProfile) -> MachineProfile:
     """The profile with estimated times for the kernels of its GPU that were not measured."""
     if profile.gpu is None:
@@ -183,7 +199,7 @@ def _find_local(
     if directory is not None:
         path = find_calibration(info, directory, cpu_threads)
         try:
-            return complete_kernels(load_profile(path))
+            return complete_kernels(complete_rates(load_profile(path)))
         except FileNotFoundError:
             pass
         except ProfileError as error:

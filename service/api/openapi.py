@@ -60,6 +60,7 @@ def describe_npy_body(description: str, document: type[BaseModel] | None = None)
     Only one of the media types that are taken is named: clients are generated for those that they
     know.
     """
+    description += " Elements of two raw bytes are bfloat16: so `numpy.save` writes them."
     content: dict[str, Any] = {"application/octet-stream": BINARY}
     if document is not None:
         content["application/json"] = refer(document)

@@ -6,14 +6,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.native.element_types import find_accumulator, find_limits, is_integer
+
 Array = NDArray[Any]
 
 LISTED: Final = 10
 """So many differing elements are listed."""
 
 _BLOCK_ROWS: Final = 512
-_STORED: Final = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
-_SUMMED: Final = {"float16": 2.0**-24, "float32": 2.0**-24, "float64": 2.0**-53}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class Difference:
 
     row: int
     column: int
-    found: float
-    expected: float
+    found: complex
+    expected: complex
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,47 +49,52 @@ class Comparison:
 
 
 def compare_product(found: Array, a: Array, b: Array) -> Comparison:
-    """Compare a product with NumPy's in float64; of integers, with the exact one.
+    """Compare a product with NumPy's in float64 or complex128; of integers, with the exact one.
 
     An element may be off by the rounding of its sum. The K additions err to either side, so
     their errors grow as the square root of K (Higham and Mary, A new approach to probabilistic
     rounding error analysis, 2019): |error| <= 4 sqrt(K) u |a_i| |b_j|, with the lengths of A's row
-    and B's column, and u the roundoff of the element type (of float32 for float16, which is summed
-    in it). Integers must agree, modulo their word size; |A||B| must be below 2**53.
+    and B's column, and u the roundoff of the element type (of float32 for halves, which are summed
+    in it). A part of a complex element is a sum of 2 K products. Integers must agree, modulo their
+    word size; |A||B| must be below 2**53.
 
     Args:
         found: M x N.
         a: M x K.
         b: K x N.
     """
-    wide = b.astype(np.float64)
+    kind = np.complex128 if found.dtype.kind == "c" else np.float64
+    wide = b.astype(kind)
     column_lengths = np.linalg.norm(wide, axis=0)
     max_error = allowed = 0.0
     differing, first = 0, list[Difference]()
     for start in range(0, a.shape[0], _BLOCK_ROWS):
-        rows = a[start : start + _BLOCK_ROWS].astype(np.float64)
+        rows = a[start : start + _BLOCK_ROWS].astype(kind)
         expected = rows @ wide
         block = found[start : start + _BLOCK_ROWS]
-        if found.dtype.kind == "f":
-            lengths = np.linalg.norm(rows, axis=1)[:, None] * column_lengths
-            limit = _find_limit(expected, lengths, found.dtype.name, a.shape[1])
-        else:
+        if is_integer(found.dtype):
             expected = expected.astype(np.int64).astype(found.dtype).astype(np.float64)
             limit = np.zeros(expected.shape)
-        error = np.abs(block.astype(np.float64) - expected)
+        else:
+            lengths = np.linalg.norm(rows, axis=1)[:, None] * column_lengths
+            limit = _find_limit(expected, lengths, found.dtype, a.shape[1])
+        error = np.abs(block.astype(kind) - expected)
         wrong = ~(error <= limit)  # NaN is wrong, too
         max_error = max(max_error, float(np.max(error)))
         allowed = max(allowed, float(np.max(limit)))
         differing += int(np.count_nonzero(wrong))
         for row, column in np.argwhere(wrong)[: LISTED - len(first)].tolist():
-            values = float(block[row, column]), float(expected[row, column])
+            values = block[row, column].item(), expected[row, column].item()
             first.append(Difference(start + row, column, *values))
     return Comparison(max_error, allowed, differing, tuple(first))
 
 
-def _find_limit(expected: Array, lengths: Array, dtype: str, k: int) -> Array:
+def _find_limit(expected: Array, lengths: Array, dtype: np.dtype[Any], k: int) -> Array:
     """The error that each element may have."""
-    summed = 4 * np.sqrt(k) * _SUMMED[dtype] * lengths
-    if dtype == "float64":
+    roundoff = float(find_limits(find_accumulator(dtype)).eps) / 2
+    summed = 4 * np.sqrt(k) * roundoff * lengths
+    if dtype in (np.float64, np.complex128):
         summed *= 2  # the reference errs as much
-    return np.asarray(summed + 2 * _STORED[dtype] * np.abs(expected))
+    if dtype.kind == "c":
+        summed *= 2
+    return np.asarray(summed + float(find_limits(dtype).eps) * np.abs(expected))

@@ -18,7 +18,8 @@ def name_file(metavar: str, words: str) -> Any:
 Dtype = Annotated[
     str,
     typer.Option(
-        help="Element type: float16, float32, float64, or an integer such as int32.",
+        help="Element type: float16, bfloat16, float32, float64, complex64, complex128, or an"
+        " integer such as int32.",
         rich_help_panel="Product",
     ),
 ]

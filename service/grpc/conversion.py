@@ -25,7 +25,7 @@ _CONTENTS: Final = {
     "UINT32": "uint_contents",
     "UINT64": "uint64_contents",
 }
-"""Where elements are that come one by one; FP16 comes as raw bytes only."""
+"""Where elements are that come one by one; FP16 and BF16 come as raw bytes only."""
 
 _THREAD_BYTES: Final = 2**20
 

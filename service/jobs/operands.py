@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from wavetrim.native.element_types import find_dtype, find_limits, is_integer
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.errors import MatrixDamaged, MatrixNotFound, ShapesDiffer
 from wavetrim.service.jobs.errors import (
@@ -112,9 +113,14 @@ def _check_dtype(field: str, found: str, first: str, wanted: str | None) -> None
     if wanted is None:
         if found != first:
             raise DtypesDiffer(f"dtype of {field}", found, f"{first}, as a's")
-    elif not np.can_cast(found, wanted, "same_kind"):
+    elif not np.can_cast(_name_kind(found), _name_kind(wanted), "same_kind"):
         limit = f"one that becomes {wanted} (dtype) without losing its kind, as NumPy has it"
         raise DtypesDiffer(f"dtype of {field}", found, limit)
+
+
+def _name_kind(dtype: str) -> str:
+    """A type that NumPy converts as it should this one: to NumPy bfloat16 is of no kind."""
+    return "float16" if dtype == "bfloat16" else dtype
 
 
 def _shape(matrix: Shaped) -> tuple[int, int]:
@@ -133,4 +139,5 @@ def _check_factor(field: str, value: float, dtype: str) -> None:
 @lru_cache
 def _find_largest(dtype: str) -> float | None:
     """The largest number of an element type; None for integers, where factors wrap around."""
-    return None if np.issubdtype(np.dtype(dtype), np.integer) else float(np.finfo(dtype).max)
+    named = find_dtype(dtype)
+    return None if is_integer(named) else float(find_limits(named).max)

@@ -3,6 +3,9 @@
 The format is that of NEP 1 (versions 1.0, 2.0 and 3.0): a magic string, two version bytes, the
 header's length (2 or 4 bytes, little-endian), the header, and the elements. The header is a Python
 dictionary with the keys descr, fortran_order and shape, read here with a small grammar.
+
+The format has no word for bfloat16. `numpy.save` writes such a matrix as elements of two raw bytes,
+`<V2`, and so it is stored, sent and taken: raw bytes are no numbers of any other type.
 """
 
 import io
@@ -12,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.errors import DtypeRefused, NpyError
 
@@ -26,8 +30,12 @@ DISK_ALIGNMENT_BYTES: Final = 4096
 
 DTYPES: Final[dict[str, str]] = {
     "<f2": "float16",
+    "<V2": "bfloat16",
+    "|V2": "bfloat16",
     "<f4": "float32",
     "<f8": "float64",
+    "<c8": "complex64",
+    "<c16": "complex128",
     "|i1": "int8",
     "<i2": "int16",
     "<i4": "int32",
@@ -144,7 +152,7 @@ def format_header(
     """
     buffer = io.BytesIO()
     described = {
-        "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
+        "descr": np.lib.format.dtype_to_descr(find_dtype(dtype)),
         "fortran_order": fortran_order,
         "shape": (rows, columns),
     }

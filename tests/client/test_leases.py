@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.clients import close_client, open_client
-from tests.matrices import assert_product, make_matrix
+from tests.matrices import FLOATS, assert_product, make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer, Start, open_http
 from wavetrim.client import ServiceRefused
@@ -52,7 +52,7 @@ def make_there(client: Any, array: Any) -> Any:
     return there
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64"])
+@pytest.mark.parametrize("dtype", [*FLOATS, "int64"])
 def test_no_byte_of_arrays_in_a_lease_is_sent(
     server: RunningServer, local: Any, dtype: str
 ) -> None:

@@ -1,6 +1,7 @@
 """Matrices go to a service and come back: arrays of any strides, and files."""
 
 import asyncio
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -10,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.matrices import Array, make_matrix
+from tests.matrices import FLOATS, Array, make_matrix
 from tests.server import RunningServer
 from wavetrim.client import AsyncClient, ClientError, NotFound, ServiceRefused
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64"])
+@pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint64"])
 def test_an_array_comes_back_as_it_was(client: Any, dtype: str) -> None:
     array = make_matrix(131, 17, dtype, 0)
     matrix = client.put(array)
@@ -150,3 +151,22 @@ def test_files_are_read_and_written_outside_the_event_loop(
     assert [x[0] for x in told] == sorted({x[0] for x in told})
     assert {x[2] for x in told} == {here}
     assert target.stat().st_size >= size
+
+
+def test_without_ml_dtypes_bfloat16_stays_raw_bytes() -> None:
+    """The client's own package needs NumPy and h11 alone."""
+    program = (
+        "import io, sys; sys.modules['ml_dtypes'] = None\n"
+        "import numpy as np\n"
+        "from wavetrim_client.npy import format_head, parse_head\n"
+        "print(parse_head(format_head(np.dtype('V2'), (3, 4), False)).make_array().dtype)\n"
+    )
+    path = str(Path(__file__).parents[2] / "clients" / "python")
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.strip() == "|V2"

@@ -31,7 +31,7 @@ def lay_out(rows: int, columns: int, dtype: str, layout: str) -> np.ndarray:
     return make_matrix(rows, columns, dtype, seed=1, order=order, leading_dimension=gaps)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("columns", "width"), [(1, 1), (7, 1), (64, 8), (301, 32), (1000, 128)])
 def test_each_block_is_the_weighted_sum_of_its_columns(
@@ -56,7 +56,7 @@ def test_threads_share_the_rows_of_a_large_matrix(sums: BlockSums) -> None:
     assert np.array_equal(sums.find_maxima(matrix), np.abs(matrix).max(axis=0))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_maxima_are_the_largest_magnitudes_and_no_nans(
     sums: BlockSums, dtype: str, layout: str
@@ -67,10 +67,11 @@ def test_the_maxima_are_the_largest_magnitudes_and_no_nans(
     assert np.array_equal(found, np.nanmax(np.abs(matrix.astype(np.float64)), axis=0))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_half_precision_is_widened_exactly(sums: BlockSums, layout: str) -> None:
-    every = np.arange(2**16, dtype=np.uint16).view(np.float16).reshape(64, 1024)
-    matrix = lay_out(64, 1024, "float16", layout)
+def test_half_precision_is_widened_exactly(sums: BlockSums, layout: str, dtype: str) -> None:
+    every = np.arange(2**16, dtype=np.uint16).view(dtype).reshape(64, 1024)
+    matrix = lay_out(64, 1024, dtype, layout)
     matrix[...] = every
     wide = np.empty(matrix.shape, np.float32)
     sums.copy(matrix, wide)

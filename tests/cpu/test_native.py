@@ -1,5 +1,6 @@
 """The C of products compiles without warnings, and sanitizers find nothing in its threads."""
 
+import platform
 import subprocess
 from pathlib import Path
 
@@ -27,6 +28,19 @@ def test_callers_that_share_a_pool_pass_the_sanitizer(tmp_path: Path, sanitizer:
     done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=120)
     if "unexpected memory mapping" in done.stderr:
         pytest.skip("this compiler's thread sanitizer does not run on this kernel")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("sanitizer", ["address,undefined"])
+def test_tiles_multiply_parts_of_any_size_and_layout(tmp_path: Path, sanitizer: str) -> None:
+    """Emulated: a machine need not have them."""
+    if platform.machine() != "x86_64":
+        pytest.skip("only x86-64 has tiles")
+    flags = (*FLAGS, "-g", f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all")
+    skip_without_runtime(tmp_path, sanitizer)
+    program = tmp_path / "tiles_check"
+    compile_c(program, *flags, TESTS / "tiles_check.c", "-lm")
+    done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.matrices import FLOATS
 from wavetrim.cpu.errors import CpuError, OperandError, ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
 
@@ -34,7 +35,7 @@ def cut_at(rows: int, edges: list[int]) -> list[range]:
 @settings(max_examples=60, deadline=None)
 @given(
     shape=st.tuples(st.integers(1, 400), st.integers(1, 200), st.integers(1, 3000)),
-    dtype=st.sampled_from(["float32", "float64", "float16", "int8", "int64"]),
+    dtype=st.sampled_from([*FLOATS, "int8", "int64"]),
     factors=st.tuples(st.sampled_from([0, 1, -2]), st.sampled_from([0, 1, 2])),
     threads=st.integers(1, 4),
     data=st.data(),
@@ -57,8 +58,8 @@ def test_rows_that_are_given_are_computed_once_and_others_left_alone(
     expected = c.copy()
     with np.errstate(all="ignore"):
         for part in given_parts:
-            product = a[part.start : part.stop].astype(np.int64) @ b.astype(np.int64)
-            old = c[part.start : part.stop].astype(np.int64)
+            product = a[part.start : part.stop].real.astype(np.int64) @ b.real.astype(np.int64)
+            old = c[part.start : part.stop].real.astype(np.int64)
             expected[part.start : part.stop] = (alpha * product + beta * old).astype(dtype)
     told: list[float] = []
     with open_pool(4) as pool:

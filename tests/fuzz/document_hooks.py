@@ -14,7 +14,9 @@ _LEASE = os.environ["FUZZ_LEASE"]
 _SHAPES = {"a": [4, 5], "b": [5, 6], "c": [4, 6], "out": [4, 6]}
 
 _sizes = st.integers(1, 6)
-_dtypes = st.sampled_from(["float16", "float32", "float64", "int8", "int32", "uint64"])
+_dtypes = st.sampled_from(
+    ["float16", "bfloat16", "float32", "float64", "complex64", "int8", "int32", "uint64"]
+)
 
 
 def _make_matrix(rows: int, columns: int, dtype: str, order: Any) -> bytes:

@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from tests.matrices import FLOATS
 from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
 from wavetrim.kernels.errors import UnknownKernel
 from wavetrim.kernels.tiling import RegisterTiling, Tile, WarpTiling
@@ -23,7 +24,7 @@ def test_the_textbook_kernels_come_in_four_widths_and_two_types() -> None:
 
 
 def test_every_type_has_a_library_kernel_to_fall_back_on() -> None:
-    for dtype in ("float16", "float32", "float64"):
+    for dtype in FLOATS:
         assert find_kernel("cublas", dtype).accuracy == "library"
 
 

@@ -25,6 +25,7 @@ from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import (
     build_preset_profile,
     complete_kernels,
+    complete_rates,
     describe_gpu,
 )
 
@@ -136,7 +137,7 @@ def check(
 @cache
 def measured_profile() -> MachineProfile:
     (results,) = [one for one in read_host_results(RESULTS) if one.gpu == "h200"]
-    return complete_kernels(MachineProfile.from_dict(results.document["profile"]))
+    return complete_kernels(complete_rates(MachineProfile.from_dict(results.document["profile"])))
 
 
 @cache

@@ -8,6 +8,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .element_types import read_dtype
+
 MEDIA_TYPE: Final = "application/x-npy"
 
 _MAGIC_BYTES: Final = 8
@@ -77,7 +79,7 @@ def parse_head(head: bytes) -> NpyHead:
     shape, fortran_order, dtype = read(buffer)
     if dtype.hasobject:
         raise ValueError(f"dtype is {dtype}; it must be a number")
-    return NpyHead(shape, dtype, fortran_order, len(head))
+    return NpyHead(shape, read_dtype(dtype), fortran_order, len(head))
 
 
 async def receive_head(source: Source) -> NpyHead:

@@ -2,25 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-DTYPES: Final = (
-    "float16",
-    "float32",
-    "float64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-)
-"""The element types that the service multiplies."""
+from .element_types import check_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +57,19 @@ def promote(arrays: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
     """Arrays in their common element type, which NumPy decides.
 
     Raises:
-        ValueError: The service does not multiply that type.
+        ValueError: The service does not multiply that type, or there is none.
     """
-    dtype = np.result_type(*arrays).newbyteorder("=")
+    try:
+        dtype = np.result_type(*arrays).newbyteorder("=")
+    except TypeError as error:
+        names = " and ".join(dict.fromkeys(array.dtype.name for array in arrays))
+        raise ValueError(
+            f"the dtypes are {names}; NumPy must have a common one for them"
+        ) from error
     check_dtype(dtype)
     return tuple(
         array if array.dtype.newbyteorder("=") == dtype else array.astype(dtype) for array in arrays
     )
-
-
-def check_dtype(dtype: np.dtype[Any]) -> None:
-    """Refuse an element type that the service does not multiply.
-
-    Raises:
-        ValueError: It does not.
-    """
-    if dtype.name not in DTYPES:
-        raise ValueError(f"dtype is {dtype.name}; it must be one of {', '.join(DTYPES)}")
 
 
 def check_out(out: NDArray[Any], operands: Operands, dtype: DTypeLike | None) -> None:

@@ -9,10 +9,11 @@ from .bodies import ArrayBody, JoinedBody
 from .calls import Calls
 from .details import Details, read_details
 from .downloads import ArrayPlace, Download
+from .element_types import check_dtype
 from .leased_memory import LeasedMemory
 from .leased_products import LeasedProducts
 from .npy import MEDIA_TYPE
-from .operands import Operands, check_dtype, check_out, read_operands
+from .operands import Operands, check_out, read_operands
 from .options import ProductOptions, describe_options
 from .request import Answer, Request
 

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .bodies import ArrayBody, FileBody
-from .operands import check_dtype, promote
+from .element_types import check_dtype
+from .operands import promote
 from .records import Matrix
 from .request import Body
 

@@ -44,7 +44,8 @@ static void copy_square(const Copy* copy, char* target, const char* source, int6
         case 1: COPY_SQUARE(1); break;
         case 2: COPY_SQUARE(2); break;
         case 4: COPY_SQUARE(4); break;
-        default: COPY_SQUARE(8); break;
+        case 8: COPY_SQUARE(8); break;
+        default: COPY_SQUARE(16); break;
     }
 }
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 // Copy a matrix with at most `helpers` threads of the pool, and wait for the end. Strides are in bytes;
-// items have 1, 2, 4 or 8 bytes. Thread-safe.
+// items have 1, 2, 4, 8 or 16 bytes. Thread-safe.
 EXPORTED void copy_matrix(
     Pool* pool, int helpers, char* target, int64_t target_row, int64_t target_column, const char* source,
     int64_t source_row, int64_t source_column, int64_t rows, int64_t columns, int64_t item);

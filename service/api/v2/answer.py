@@ -6,6 +6,7 @@ import numpy as np
 from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
 
+from wavetrim.native.element_types import find_dtype
 from wavetrim.service.api.product_answer import describe_product
 from wavetrim.service.api.v2.body import HEAD_LENGTH
 from wavetrim.service.api.v2.compression import compress
@@ -96,7 +97,7 @@ async def send_answer(
 
 
 def _read_elements(result: memoryview, dtype: str) -> list[float]:
-    return list_elements(np.frombuffer(result, dtype))
+    return list_elements(np.frombuffer(result, find_dtype(dtype)))
 
 
 def _describe_part(request: InferRequest) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.native.element_types import find_dtype, find_limits, is_integer
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.errors import FieldProblem
 
@@ -13,6 +14,7 @@ Array = NDArray[Any]
 
 DATATYPES: Final[dict[str, str]] = {
     "FP16": "float16",
+    "BF16": "bfloat16",
     "FP32": "float32",
     "FP64": "float64",
     "INT8": "int8",
@@ -24,7 +26,7 @@ DATATYPES: Final[dict[str, str]] = {
     "UINT32": "uint32",
     "UINT64": "uint64",
 }
-"""NumPy's names, by the protocol's; every element type of `ITEM_BYTES`."""
+"""NumPy's names, by the protocol's; every element type but the complex ones, which it lacks."""
 
 NAMES: Final[dict[str, str]] = {dtype: name for name, dtype in DATATYPES.items()}
 """The protocol's names, by NumPy's."""
@@ -32,7 +34,7 @@ NAMES: Final[dict[str, str]] = {dtype: name for name, dtype in DATATYPES.items()
 MOST_JSON_ELEMENTS: Final = 2**18
 """The most elements of a result that is written as JSON. Writing them takes 60 ms (AMD EPYC)."""
 
-assert set(NAMES) == set(ITEM_BYTES)
+assert set(NAMES) == {name for name in ITEM_BYTES if not name.startswith("complex")}
 
 
 def read_elements(field: str, data: object, shape: tuple[int, ...], dtype: str) -> Array:
@@ -47,7 +49,8 @@ def read_elements(field: str, data: object, shape: tuple[int, ...], dtype: str) 
         raise FieldProblem(field, "lists of different lengths", f"{shape} numbers") from error
     if found.size != prod(shape) or found.shape not in (shape, (found.size,)):
         raise FieldProblem(field, f"shape {found.shape}", f"{shape}, or flat")
-    integral = np.dtype(dtype).kind in "iu"
+    kind = find_dtype(dtype)
+    integral = is_integer(kind)
     if found.dtype.kind not in ("iu" if integral else "iuf"):
         raise FieldProblem(field, _find_odd(data), f"{NAMES[dtype]} numbers")
     if integral:
@@ -59,10 +62,10 @@ def read_elements(field: str, data: object, shape: tuple[int, ...], dtype: str) 
             )
         return found.astype(dtype).reshape(shape)
     with np.errstate(over="ignore"):
-        elements = found.astype(dtype)
+        elements = found.astype(kind)
     lost = np.isinf(elements) & np.isfinite(found)
     if lost.any():
-        largest = float(np.finfo(dtype).max)
+        largest = float(find_limits(kind).max)
         raise FieldProblem(
             field, float(found[lost][0]), f"at most {largest} in size ({NAMES[dtype]})"
         )
@@ -76,7 +79,7 @@ def list_elements(elements: Array) -> list[float]:
         FieldProblem: One of them is not finite, for which JSON has no word.
     """
     flat = elements.reshape(-1)
-    if flat.dtype.kind == "f" and not np.isfinite(flat).all():
+    if not is_integer(flat.dtype) and not np.isfinite(flat).all():
         odd = float(flat[~np.isfinite(flat)][0])
         raise FieldProblem(
             "C", odd, "asked for as binary data (binary_data): JSON has no such number"

@@ -131,6 +131,7 @@ def _multiply(
     """The main job: upload, post, wait, fetch, compare. What was stored is removed again."""
     import numpy as np
 
+    from wavetrim.native.element_types import find_dtype
     from wavetrim.service.cli.comparison import compare_product
     from wavetrim.service.cli.display import make_plan_table, make_timings_table, show_bytes
 
@@ -155,7 +156,9 @@ def _multiply(
     assert ended.plan is not None, "a job that has succeeded has a plan"
     output.print(make_plan_table(ended.plan, problem.m))
     output.print(make_timings_table(ended.timings or {}, ended.plan))
-    a, b, c = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in "ABC")
+    # NumPy reads bfloat16 as raw bytes.
+    kind = find_dtype(problem.dtype)
+    a, b, c = (np.load(folder / f"{name}.npy", mmap_mode="r").view(kind) for name in "ABC")
     return compare_product(c, a, b)
 
 
@@ -187,13 +190,19 @@ def _watch(
 
 
 def _make_matrix(shape: tuple[int, int], dtype: str, seed: int) -> "NDArray[Any]":
-    """Random elements: floats from -1 to 1, integers of one digit."""
+    """Random elements: floats (both parts of complex ones) from -1 to 1, integers of one digit."""
     import numpy as np
 
+    from wavetrim.native.element_types import find_dtype, is_integer
+
     rng = np.random.default_rng(seed)
-    if np.dtype(dtype).kind == "f":
-        return (rng.random(shape, np.float32) * 2 - 1).astype(dtype)
-    return rng.integers(0, 10, shape).astype(dtype)
+    kind = find_dtype(dtype)
+    if is_integer(kind):
+        return rng.integers(0, 10, shape).astype(kind)
+    matrix = (rng.random(shape, np.float32) * 2 - 1).astype(kind)
+    if kind.kind == "c":
+        matrix.imag = rng.random(shape, np.float32) * 2 - 1
+    return matrix
 
 
 def _remove(client: "Client", matrix_id: str) -> None:

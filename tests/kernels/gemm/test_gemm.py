@@ -211,7 +211,7 @@ def test_offsets_pass_two_to_the_31(spec: KernelSpec, kernel_cache: Path) -> Non
 
 
 @pytest.mark.gpu
-@with_specs([spec for spec in SPECS if spec.dtype != "float16"])
+@with_specs([spec for spec in SPECS if spec.dtype not in ("float16", "bfloat16")])
 def test_denormals_are_kept(spec: KernelSpec, kernel_cache: Path) -> None:
     import cupy
 
@@ -221,7 +221,7 @@ def test_denormals_are_kept(spec: KernelSpec, kernel_cache: Path) -> None:
     c = cupy.empty((3, 5), spec.dtype)
     multiply_on_device(spec, a, b, c, cache_dir=kernel_cache)
     np.testing.assert_array_equal(cupy.asnumpy(c), cupy.asnumpy(a) * cupy.asnumpy(b))
-    assert 0 < float(c[0, 0]) < np.finfo(spec.dtype).tiny
+    assert 0 < float(c[0, 0].real) < np.finfo(spec.dtype).tiny
 
 
 @pytest.mark.gpu

@@ -30,6 +30,9 @@ KERNELS = [
     find_kernel("cublas", "float32"),
     find_kernel("cublas", "float64"),
     find_kernel("cublas", "float16"),
+    find_kernel("cublas", "bfloat16"),
+    find_kernel("cublas", "complex64"),
+    find_kernel("cublas", "complex128"),
     find_kernel("register", "float32"),
     find_kernel("shared", "float64"),
 ]
@@ -60,7 +63,7 @@ def test_ragged_products_agree_with_float64(
     assert_product(c, a, b)
 
 
-@pytest.mark.parametrize("spec", KERNELS[:2], ids=lambda spec: spec.label)
+@pytest.mark.parametrize("spec", KERNELS[:6], ids=lambda spec: spec.label)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("factors", [(1.0, 0.0), (-2.5, 0.0), (1.0, 1.0), (0.5, -3.0)], ids=str)
 def test_factors_and_layouts(
@@ -123,6 +126,7 @@ def test_products_larger_than_the_memory_stream_through_it(
         ((512, 509, 65_536), "float32"),
         ((2500, 3607, 2051), "float32"),  # some of the columns through K, then the others
         ((2111, 6503, 4099), "float64"),
+        ((1100, 3001, 2051), "complex128"),
     ],
     ids=str,
 )
@@ -200,13 +204,14 @@ def test_files_are_multiplied_from_where_they_are_mapped(
     assert_product(np.load(tmp_path / "c.npy"), a, b)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("beta", [1e-30, 1e30])
 def test_half_precision_is_scaled_by_factors_that_it_has_no_room_for(
-    pipeline: GpuPipeline, beta: float
+    pipeline: GpuPipeline, beta: float, dtype: str
 ) -> None:
-    a, c = np.ones((1, 1), "float16"), np.array([[np.inf]], np.float16)
+    a, c = np.ones((1, 1), dtype), np.full((1, 1), np.inf, dtype)
     pipeline.multiply(
-        find_kernel("cublas", "float16"), a, a.copy(), c, alpha=0.0, beta=beta, cut=find_cut(c, a)
+        find_kernel("cublas", dtype), a, a.copy(), c, alpha=0.0, beta=beta, cut=find_cut(c, a)
     )
     assert c.tolist() == [[np.inf]]
 
@@ -306,7 +311,7 @@ def test_timings_are_those_of_the_device(pipeline: GpuPipeline) -> None:
 @pytest.mark.parametrize(
     ("a", "b", "c", "said"),
     [
-        (np.ones((2, 3)), np.ones((3, 2)), np.ones((2, 2)), "dtype of A is <f8"),
+        (np.ones((2, 3)), np.ones((3, 2)), np.ones((2, 2)), "dtype of A is float64"),
         (np.ones((2, 3), "f4"), np.ones((4, 2), "f4"), np.ones((2, 2), "f4"), r"B is \(4, 2\)"),
         (np.ones((2, 0), "f4"), np.ones((0, 2), "f4"), np.ones((2, 2), "f4"), "K at least 1"),
         (np.ones(3, "f4"), np.ones((3, 2), "f4"), np.ones((1, 2), "f4"), "A has 1 dimensions"),

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.matrices import assert_product, make_matrix
+from tests.matrices import FLOATS, assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.timing.seconds import ResidentProduct
@@ -25,6 +25,14 @@ def test_each_kernel_leaves_its_own_product(
         assert len(seconds) == 3
         assert all(0 < time < 1 for time in seconds)
         assert_product(product.fetch(), a, b)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_cublas_takes_every_type(dtype: str, kernel_cache: Path) -> None:
+    a, b = make_matrix(131, 61, dtype, 1), make_matrix(61, 257, dtype, 2)
+    product = ResidentProduct(a, b, device_index=0, cache_dir=kernel_cache)
+    assert all(0 < time < 1 for time in product.time_launches(find_kernel("cublas", dtype), 3))
+    assert_product(product.fetch(), a, b)
 
 
 def test_more_work_takes_longer(kernel_cache: Path) -> None:

@@ -49,7 +49,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreadPool]:
 @given(
     rows=st.sampled_from([1, 2, 31, 33, 257, 1031]),
     columns=st.sampled_from([1, 2, 31, 33, 257, 1031]),
-    dtype=st.sampled_from(["uint8", "float16", "float32", "float64"]),
+    dtype=st.sampled_from(["uint8", "float16", "float32", "float64", "complex128"]),
     source=st.sampled_from(sorted(LAYOUTS)),
     target=st.sampled_from(sorted(LAYOUTS)),
 )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.matrices import make_matrix
+from tests.matrices import FLOATS, make_matrix
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.check.checked import EngineProduct, compute_checked
@@ -86,7 +86,7 @@ def compute(
     return verification
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("dtype", [*FLOATS, "int32"])
 @pytest.mark.parametrize("beta", [0.0, 3.0])
 def test_wrong_rows_are_computed_again_and_told_of(cpu: Faulty, dtype: str, beta: float) -> None:
     cpu.damaged_rows = (0, 1, 150, 299)
@@ -131,7 +131,7 @@ def test_a_product_that_stays_wrong_is_refused(cpu: Faulty, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("f", "device"), [(0, "cpu"), (M, "gpu"), (100, "cpu and gpu")], ids=["gpu", "cpu", "split"]
 )
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_wrong_rows_go_to_the_other_device(gpu: Faulty, dtype: str, f: int, device: str) -> None:
     gpu.damaged_rows = (1, 199, 200, 298)
     verification = compute(gpu, make_product(dtype, beta=1.0), f=f)

@@ -12,6 +12,8 @@ from benchmarks.verify.damage import (
     draw_special,
     measure_error,
 )
+from tests.matrices import FLOATS
+from wavetrim.native.element_types import find_accumulator
 from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.errors import VerificationFailed
 
@@ -40,7 +42,7 @@ def test_no_damage_passes(dtype: str) -> None:
     assert len(missed) <= 2, missed  # of 200
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int16", "int64"])
+@pytest.mark.parametrize("dtype", [*FLOATS, "int16", "int64"])
 def test_damage_of_a_large_product_does_not_pass(dtype: str) -> None:
     random = np.random.default_rng(2)
     product = draw_product(random, 1024, dtype, "normal")
@@ -69,13 +71,13 @@ def test_right_products_with_all_that_a_type_has_pass(dtype: str) -> None:
         assert outcome.elements_checked == product.out.size
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_right_products_pass_in_any_layout_and_of_equal_elements(dtype: str) -> None:
     random = np.random.default_rng(4)
     a = random.standard_normal((600, 700)).astype(dtype)
     b = random.standard_normal((700, 1400)).astype(dtype)[:, ::2]
     a = np.asfortranarray(a)
-    wide = np.float32 if dtype == "float16" else dtype
+    wide = find_accumulator(a.dtype).type
     out = (a.astype(wide) @ b.astype(wide)).astype(dtype)
     assert verify_product(a, b, None, out).passed
     a, b = np.full((300, 2000), 0.1, dtype), np.full((2000, 500), 0.1, dtype)

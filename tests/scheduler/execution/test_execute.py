@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.limit import allow
-from tests.matrices import make_matrix, poison
+from tests.matrices import FLOATS, make_matrix, poison
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.check.verify import verify_product
@@ -39,7 +39,7 @@ def plan_for(executor, m, n, k, dtype="float32", **options):
     return choose_plan(GemmProblem(m, n, k, dtype), profile, PlanOptions(**options))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64"])
+@pytest.mark.parametrize("dtype", [*FLOATS, "int8", "int64"])
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (129, 67, 31), (224, 256, 192)])
 def test_the_cpu_alone_computes_every_row(cpu_executor, m, n, k, dtype):
     a, b = make_matrix(m, k, dtype, seed=1), make_matrix(k, n, dtype, seed=2)
@@ -177,7 +177,7 @@ def test_arrays_of_another_problem_are_refused(cpu_executor):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("m", "n", "k"), [(257, 129, 67), (1000, 1013, 509), (4096, 1024, 512)])
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_gpu_and_cpu_rows_meet_without_a_gap(gpu_executor, m, n, k, dtype, share):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import wavetrim
-from tests.matrices import assert_product, make_matrix
+from tests.matrices import FLOATS, assert_product, make_matrix
 from tests.scheduler.profiles import make_reference_profile
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
@@ -52,7 +52,7 @@ def test_a_plan_of_the_cpu_gives_it_all_rows() -> None:
 REFUSALS: list[tuple[dict[str, Any], str]] = [
     ({"m": 0}, "m is 0; it must be at least 1"),
     ({"n": 2.5}, "n is 2.5; it must be a whole number from 1"),
-    ({"dtype": "complex64"}, "dtype is 'complex64'; it must be one of float16"),
+    ({"dtype": "complex32"}, "dtype is 'complex32'; it must be one of float16"),
     ({"dtype": 5}, "dtype is '5'; it must be one of float16"),
     ({"memory": "huge"}, "memory is 'huge'; it must be one of pageable, pinned"),
     ({"device": "Abacus"}, "device is 'Abacus'; it must be one of cpu"),
@@ -110,7 +110,7 @@ def test_empty_arrays_are_page_locked_and_planned_so() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_products_on_the_gpu_are_right(dtype: str) -> None:
     a, b = make_matrix(700, 600, dtype, 1), make_matrix(600, 500, dtype, 2)
     assert_product(wavetrim.matmul(a, b, device="gpu", verify=True), a, b)

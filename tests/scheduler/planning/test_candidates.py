@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.matrices import FLOATS
 from tests.scheduler.profiles import make_links
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.scheduler.errors import PlanError
@@ -140,7 +141,7 @@ def test_the_cpu_computes_what_no_kernel_computes_so_exactly():
         choose_plan(problem, H200, PlanOptions(accuracy="strict", f=0))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("sms", [8, 66, 132])
 def test_only_persistent_kernels_are_held_to_some_multiprocessors(dtype, sms):
     found = find(dtype, sms=sms)

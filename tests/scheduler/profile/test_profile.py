@@ -91,8 +91,16 @@ def test_what_a_calibration_lacks_is_assumed(tmp_path):
     measured = tuple(
         replace(model, assumed=False) for model in whole.kernels if model.kernel == "cublas"
     )
-    store_profile(replace(whole, kernels=measured), tmp_path)
+    rates = tuple(
+        replace(rate, gflops=2 * rate.gflops, source="measured")
+        for rate in whole.cpu.rates
+        if rate.dtype in ("float32", "float64")
+    )
+    store_profile(replace(whole, kernels=measured, cpu=replace(whole.cpu, rates=rates)), tmp_path)
     found = find(None, [H200], tmp_path)
+    for rate in whole.cpu.rates:
+        assert found.find_cpu_rate(rate.dtype).gflops == pytest.approx(2 * rate.gflops)
+    assert found.find_cpu_rate("bfloat16").source != "measured"
     assert found.index_kernels().keys() == whole.index_kernels().keys()
     assert {model.kernel for model in found.kernels if not model.assumed} == {"cublas"}
 

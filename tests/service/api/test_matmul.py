@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.matrices import assert_product, make_matrix
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy
 from tests.service.wire.wire_server import make_head
@@ -78,6 +79,33 @@ def test_the_result_has_the_type_that_is_asked_for(server: RunningServer, size: 
     np.testing.assert_array_equal(product, a.astype(np.float64) @ b)
 
 
+@pytest.mark.parametrize("size", [20, 200])
+def test_bfloat16_comes_and_goes_as_numpy_saves_it(server: RunningServer, size: int) -> None:
+    a, b = make_array(size, size, "bfloat16", 1), make_array(size, size, "bfloat16", 2)
+    response = multiply(server, a, b, verify=True)
+    product = decode_npy(response.content)
+    assert product.dtype == np.dtype("V2"), "NumPy reads raw bytes"
+    assert response.content == encode_npy(product.view("bfloat16"))
+    assert_product(product.view("bfloat16"), a, b)
+
+
+@pytest.mark.parametrize("wanted", ["bfloat16", "float16", "float32", "complex64"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8"])
+def test_halves_become_what_is_asked_for(server: RunningServer, dtype: str, wanted: str) -> None:
+    a, b = make_array(3, 2, dtype, 1), make_array(2, 4, dtype, 2)
+    product = decode_npy(multiply(server, a, b, dtype=wanted).content)
+    np.testing.assert_array_equal(product.view(wanted), (a.astype(float) @ b).astype(wanted))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("size", [20, 200])
+def test_complex_matrices_are_multiplied(server: RunningServer, size: int, dtype: str) -> None:
+    a, b, c = (make_matrix(size, size, dtype, seed) for seed in (1, 2, 3))
+    response = multiply(server, a, np.asfortranarray(b), c, alpha=2, beta=-0.5, verify=True)
+    assert response.status_code == 200, response.text
+    assert_product(decode_npy(response.content), a, b, c, alpha=2, beta=-0.5)
+
+
 def test_a_missing_matrix_is_called_by_its_place(server: RunningServer) -> None:
     for size in (3, 300):
         a = make_array(size, size)
@@ -139,7 +167,10 @@ def test_server_timing_has_every_part_in_milliseconds(server: RunningServer) -> 
         (make_array(3, 4), make_array(4, 5), {"beta": "inf"}, 422, "beta"),
         (make_array(3, 4), make_array(4, 5), {"gamma": 1}, 422, "gamma"),
         (make_array(3, 4), make_array(4, 5), {"dtype": "int8"}, 422, "dtype of a"),
-        (make_array(3, 4), make_array(4, 5), {"dtype": "complex64"}, 422, "dtype"),
+        (make_array(3, 4), make_array(4, 5), {"dtype": "complex256"}, 422, "dtype"),
+        (make_array(3, 4, "complex64"), make_array(4, 5), {"dtype": "bfloat16"}, 422, "dtype of a"),
+        (make_array(3, 4, "bfloat16"), make_array(4, 5), {"dtype": "int32"}, 422, "dtype of a"),
+        (make_array(3, 4, "complex64"), make_array(4, 5), {"alpha": "1j"}, 422, "alpha"),
         (make_array(3, 4), make_array(4, 5), {"alpha": "nan"}, 422, "alpha"),
         (make_array(3, 4), np.zeros(4), {}, 400, "shape"),
         (make_array(3, 4), np.zeros((4, 5), ">f8"), {}, 415, "descr"),

@@ -109,7 +109,7 @@ def test_wrong_usage_ends_with_2(arguments: list[str], tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["0", "4", "4"], "m is 0; it must be at least 1"),
-        (["4", "4", "4", "--dtype", "complex64"], "dtype is 'complex64'; it must be one of"),
+        (["4", "4", "4", "--dtype", "complex256"], "dtype is 'complex256'; it must be one of"),
         (
             ["4", "4", "4", "--memory", "mapped"],
             "memory is 'mapped'; it must be one of pageable, pinned",

@@ -74,7 +74,7 @@ def test_format_header_writes_what_numpy_and_parse_header_read(header: NpyHeader
     assert (shape, fortran_order, dtype.name) == (
         (header.rows, header.columns),
         header.fortran_order,
-        header.dtype,
+        "void16" if header.dtype == "bfloat16" else header.dtype,
     )
     assert len(raw) % 64 == 0
 
@@ -141,11 +141,12 @@ def test_the_longest_header_is_refused_quickly(repeated: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "descr", ["'>f4'", "'|O'", "'<c8'", "'|b1'", "'<M8[s]'", "'<U4'", "'f4'", "[('x', '<f4')]"]
+    "descr",
+    ["'>f4'", "'|O'", "'>c8'", "'<V4'", "'|b1'", "'<M8[s]'", "'<U4'", "'f4'", "[('x', '<f4')]"],
 )
 def test_other_elements_are_refused_with_descr_and_the_list(descr: str) -> None:
     raw = wrap_header(b"{'descr': %s, 'fortran_order': False, 'shape': (2, 3)}\n" % descr.encode())
-    with pytest.raises(DtypeRefused, match=r"descr is .*one of <f2, <f4, <f8") as refusal:
+    with pytest.raises(DtypeRefused, match=r"descr is .*one of <f2, <V2, ") as refusal:
         parse_header(raw)
     assert refusal.value.value == descr.strip("'")
 

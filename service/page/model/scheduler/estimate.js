@@ -92,8 +92,8 @@ function estimateKernel(gpu, spec) {
 }
 
 function findPeakGflops(gpu, spec) {
-  if (spec.dtype === "float16") return gpu.float16_tensor_gflops;
-  if (spec.dtype === "float64") {
+  if (spec.dtype === "float16" || spec.dtype === "bfloat16") return gpu.float16_tensor_gflops;
+  if (spec.dtype === "float64" || spec.dtype === "complex128") {
     const onTensorCores = spec.name === "tensor" || spec.name === "cublas";
     return onTensorCores ? gpu.float64_tensor_gflops : gpu.float64_gflops;
   }

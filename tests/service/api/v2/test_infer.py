@@ -46,8 +46,10 @@ def draw_stack(shape: Sequence[int], seed: int, dtype: str = "float64") -> Array
     return np.ascontiguousarray(matrix).reshape(shape)
 
 
-@pytest.mark.parametrize("binary", [True, False], ids=["binary", "json"])
-@pytest.mark.parametrize("dtype", DATATYPES.values())
+@pytest.mark.parametrize(
+    ("dtype", "binary"),
+    [(x, way) for x in DATATYPES.values() for way in (True, False) if way or x != "bfloat16"],
+)
 def test_the_product_is_numpys_for_every_element_type(
     shared_server: RunningServer, dtype: str, binary: bool
 ) -> None:
@@ -122,6 +124,20 @@ def test_an_answer_names_request_and_model_and_without_a_wish_it_is_json(
     }
 
 
+def test_bfloat16_is_taken_and_sent_as_json_too(shared_server: RunningServer) -> None:
+    """The public client sends it as binary data only."""
+    a = {"name": "A", "datatype": "BF16", "shape": [1, 2], "data": [1.5, -2]}
+    b = {"name": "B", "datatype": "BF16", "shape": [2, 1], "data": [256, 0.5]}
+    answer = shared_server.client.post(INFER, json={"inputs": [a, b]}).json()
+    assert answer["outputs"] == [
+        {"name": "C", "datatype": "BF16", "shape": [1, 1], "data": [384.0]}
+    ]
+    huge = {**b, "data": [3.4e38, 0]}
+    refused = shared_server.client.post(INFER, json={"inputs": [a, huge]})
+    assert (refused.status_code, refused.json()["field"]) == (422, "inputs[1].data")
+    assert "(BF16)" in refused.json()["limit"]
+
+
 def test_bodies_whose_length_is_not_known_are_received(shared_server: RunningServer) -> None:
     a = make_matrix(200, 200, "float32", 1)
     head, content = encode(a, a)
@@ -174,6 +190,7 @@ REFUSED_JSON: list[tuple[dict[str, Any], int, str]] = [
     (ask(a={"name": "D"}), 422, "inputs.0.name"),
     (ask(a={"name": "B"}), 422, "inputs"),
     (ask(a={"datatype": "BYTES"}), 422, "inputs.0.datatype"),
+    (ask(a={"datatype": "COMPLEX64"}), 422, "inputs.0.datatype"),  # the protocol has none
     (ask(a={"datatype": "FP64"}), 422, "dtype of b"),
     (ask(a={"shape": [1]}), 422, "inputs.0.shape"),
     (ask(a={"shape": [1, 0]}), 422, "inputs.0.shape.1"),

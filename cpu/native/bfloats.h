@@ -1,0 +1,19 @@
+// Products of bfloat16: what bfloats.c and tiles.c share.
+#pragma once
+
+#include "calls.h"
+
+// A matrix in memory: its elements' bits, and strides in bytes, one of which is the size of an element.
+typedef struct {
+    const char* data;
+    int64_t row, column;
+} Source;
+
+// Whether this machine has tiles, and this process may use them.
+int has_tiles(void);
+
+// Multiply rows x columns of C over a part of K by tiles, and add that to what `total` has or, at the beginning
+// of K, put it there. `memory` has room for 2 TEMPORARY_ELEMENTS floats. Returns 0, and has done nothing, for
+// shapes and elements that tiles do not suit.
+int multiply_by_tiles(
+    Source a, Source b, int64_t rows, int64_t columns, int64_t depth, float* total, int begins, float* memory);
