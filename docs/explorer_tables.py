@@ -133,6 +133,7 @@ def describe_kernel(spec: KernelSpec) -> dict[str, Any]:
         "threads": spec.threads,
         "fills_sm": spec.tiling is not None or spec.source is None,
         "accuracy": spec.accuracy,
+        "automatic": spec.automatic,
         "min_compute_capability": spec.min_compute_capability,
         "max_compute_capability": spec.max_compute_capability,
         "persistent": spec.persistent,

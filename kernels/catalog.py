@@ -13,6 +13,7 @@ from wavetrim.kernels.compile import KERNEL_SOURCES
 from wavetrim.kernels.errors import UnknownKernel
 from wavetrim.kernels.tiling import (
     BulkTiling,
+    ClusterTiling,
     RegisterTiling,
     SplitTiling,
     Tile,
@@ -29,7 +30,9 @@ _ITEM_BYTES: Final = {
     "complex64": 8,
     "complex128": 16,
 }
-_C_TYPES: Final = {"float32": "float", "float64": "double"}
+_ELEMENTS: Final = {"float16": "f16", "bfloat16": "bf16", "float32": "float", "float64": "double"}
+"""Names of the element types in CUDA; of those of 16 bits, in PTX."""
+
 _HOPPER: Final = (9, 0)
 _PARTITION_SMS: Final = 8
 """Granularity of green contexts in multiprocessors, on Hopper and newer GPUs. On older GPUs it is
@@ -48,12 +51,15 @@ class KernelSpec:
         source: File in kernels/cuda/; None for cuBLAS.
         accuracy: "strict" (IEEE fused multiply-adds of the element type in the order of k),
             "float32" or "float64" (tensor cores, with errors no larger than those of sums in that
-            type) or "library" (whatever cuBLAS does).
+            type) or "library" (whatever cuBLAS does, or the same: float16 and bfloat16 summed in
+            float32 on tensor cores).
         min_compute_capability: Oldest GPU that runs it.
         max_compute_capability: Newest GPU that runs it; None for no limit.
         tiling: How the kernel divides its tile; None for W × W threads and for cuBLAS.
         keeps_order: Whether the assembler must keep the order of instructions in the source, which
             avoids register bank conflicts.
+        automatic: Whether plans choose it by themselves; otherwise it must be named. False for a
+            kernel whose tests have not all been run on a GPU.
     """
 
     name: str
@@ -66,6 +72,7 @@ class KernelSpec:
     max_compute_capability: tuple[int, int] | None = None
     tiling: Tiling | None = None
     keeps_order: bool = False
+    automatic: bool = True
 
     def __hash__(self) -> int:
         """A fast hash of the fields that distinguish nearly all entries: each launch needs it."""
@@ -84,6 +91,8 @@ class KernelSpec:
     @property
     def sms_quantum(self) -> int:
         """Granularity of a limit on multiprocessors."""
+        if isinstance(self.tiling, ClusterTiling):
+            return self.tiling.cluster
         return _PARTITION_SMS if self.source is None else 1
 
     def count_held_sms(self, sms: int, sm_count: int) -> int:
@@ -144,7 +153,7 @@ class KernelSpec:
         """Macros to compile the source with; none for cuBLAS."""
         if self.source is None:
             return {}
-        element = {"ELEMENT": _C_TYPES[self.dtype]}
+        element = {"ELEMENT": _ELEMENTS[self.dtype]}
         if self.tiling is None:
             return element | {"W": str(self.tile.n)}
         shared = {"SHARED_BYTES": str(self.shared_bytes)}
@@ -193,6 +202,15 @@ _tensor_float64 = partial(
     accuracy="float64",
     min_compute_capability=_HOPPER,
 )
+_tensor_half = partial(
+    _tiled,
+    "tensor",
+    source="tensor_half.cu",
+    accuracy="library",
+    min_compute_capability=_HOPPER,
+    max_compute_capability=_HOPPER,  # no other GPU has wgmma
+    automatic=False,  # resident products are tested on an H200, streamed ones not yet
+)
 
 
 def _cublas(dtype: str, tile: Tile, threads: int, **others: Any) -> KernelSpec:
@@ -239,6 +257,8 @@ _CATALOG: Final[tuple[KernelSpec, ...]] = (
         Tile(128, 64, 16), WarpTiling(64, 32, step=8, stages=3, blocks_per_sm=2, holdable=True)
     ),
     _tensor_float64(Tile(64, 128, 16), WarpTiling(64, 32, step=8, stages=3, blocks_per_sm=2)),
+    _tensor_half("float16", Tile(128, 256, 64), ClusterTiling(stages=4, cluster=2)),
+    _tensor_half("float16", Tile(128, 128, 64), ClusterTiling(stages=6, cluster=1)),
     # cuBLAS picks among many kernels; these are its tiles for large products on Hopper.
     _cublas("float32", Tile(128, 256, 8), threads=256),
     _cublas("float64", Tile(64, 128, 16), threads=128),

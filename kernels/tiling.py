@@ -204,3 +204,30 @@ class SplitTiling(Tiling):
     def count_split_bytes(lines: int, depth: int) -> int:
         """Bytes of the splits of `lines` rows of A or columns of B; both sizes are whole tiles."""
         return lines * depth * _SPLITS * _SPLIT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTiling(Tiling):
+    """Steps of the 16-bit tensor kernel, whose blocks form clusters.
+
+    Attributes:
+        stages: Tiles of A and B in shared memory at the same time.
+        cluster: Blocks that share out the tile of B.
+    """
+
+    stages: int
+    cluster: int
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """One, for operands aligned to 16 bytes."""
+        return ("multiply",)
+
+    def count_threads(self, tile: Tile) -> int:
+        """A warpgroup for each 64 rows of C, and one that copies."""
+        return (tile.m // 64 + 1) * _WARPGROUP
+
+    def count_shared_bytes(self, tile: Tile, item_bytes: int) -> int:
+        """Tiles of all stages, each with two barriers, and room to transpose 64 columns of C."""
+        stage_bytes = (tile.m + tile.n) * tile.k * item_bytes
+        return self.stages * (stage_bytes + 2 * _BARRIER_BYTES) + tile.m * 64 * item_bytes

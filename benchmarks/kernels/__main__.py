@@ -5,7 +5,7 @@ TF32. Kernels that can be held to some multiprocessors are measured with several
 Of kernels with several tiles the file tells which one the planner takes for each product, and which
 one nvMatmulHeuristics, where it is installed.
 
-Run `make bench-kernels`, or `python -m benchmarks.kernels [--seconds 160] [--out FILE]`. It writes
+Run `make bench-kernels`, or `python -m benchmarks.kernels [--seconds 190] [--out FILE]`. It writes
 benchmarks/results/kernels-<gpu>.json, anew after every product, so a run that is cut short leaves
 what it had. If time runs short, kernels take fewer turns than 21: each row says how many.
 """
@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import Record
-from benchmarks.common.shapes import DTYPES, Shape, name_shape, read_shape
+from benchmarks.common.shapes import Shape, name_shape, read_shape
 from benchmarks.common.steps import Step, take_steps
 from benchmarks.kernels.contest import Contest, admit_all, run_contest
 from benchmarks.kernels.meter import Meter
@@ -31,6 +31,7 @@ from benchmarks.kernels.rows import Row, Score, describe_row, find_rates, make_r
 from benchmarks.kernels.suite import (
     ALL_SHAPES,
     FULL_SHAPE,
+    KERNEL_DTYPES,
     LEAST_SMS,
     SMALL_SHAPE,
     Contestant,
@@ -48,7 +49,7 @@ from wavetrim.kernels.device import DeviceInfo, find_device
 from wavetrim.kernels.errors import CompilationFailed
 from wavetrim.scheduler.profile.store import find_profile
 
-SECONDS: Final = 160.0
+SECONDS: Final = 190.0
 HELD_SECONDS: Final = 14.0
 """About what an element type takes with all budgets of multiprocessors, on an H200."""
 
@@ -72,18 +73,18 @@ class Bench:
 
     def measure(self, specs: Sequence[KernelSpec], shapes: Sequence[Shape]) -> None:
         """Measure the kernels at every product, in every element type, then with SM budgets."""
-        typed = {dtype: [spec for spec in specs if spec.dtype == dtype] for dtype in DTYPES}
+        typed = {dtype: [spec for spec in specs if spec.dtype == dtype] for dtype in KERNEL_DTYPES}
         steps = [
             Step(
                 f"{name_shape(shape)} {dtype}",
                 estimate_seconds(shape),
                 partial(self._measure_shape, typed[dtype], shape),
             )
-            for shape, dtype in product(shapes, DTYPES)
+            for shape, dtype in product(shapes, KERNEL_DTYPES)
         ]
         steps += [
             Step(f"held {dtype}", HELD_SECONDS, partial(self._measure_held, typed[dtype]))
-            for dtype in DTYPES
+            for dtype in KERNEL_DTYPES
         ]
         take_steps(steps, self._until, self._record)
 

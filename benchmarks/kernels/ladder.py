@@ -9,10 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.common.plots import DOCS, Plot, write_plots
-from benchmarks.common.shapes import DTYPES
 from benchmarks.common.tables import RESULTS
 from benchmarks.kernels.rows import Results, Row, read_results
-from benchmarks.kernels.suite import SQUARES
+from benchmarks.kernels.suite import KERNEL_DTYPES, SQUARES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,14 +29,17 @@ def main() -> None:
 
 def plot_ladder(results: Results) -> Plot:
     """A panel for each element type, bars of TFLOP/s for each rung."""
-    panels = {dtype: pick_rungs(results.rows, dtype) for dtype in DTYPES}
+    measured = {row.dtype for row in results.rows}
+    dtypes: list[str] = [dtype for dtype in KERNEL_DTYPES if dtype in measured]
+    panels = {dtype: pick_rungs(results.rows, dtype) for dtype in dtypes}
     drawn = [
         (name, size, row.dtype, row.tflops, row.ratio_to_cublas)
         for rungs in panels.values()
         for name, sizes in rungs.items()
         for size, row in sizes.items()
     ]
-    title = f"C = A·B on an {results.document['hardware']['gpu']}"
+    gpu = results.document["hardware"]["gpu"]
+    title = f"C = A·B on an {gpu}: TFLOP/s (the most), times cuBLAS (the least)"
     return Plot(
         *(DOCS / f"ladder-{results.name}.png", [results.caption, drawn], (8.0, 3.9), 160),
         draw=partial(_draw_ladder, title=title, panels=panels),
@@ -62,8 +64,11 @@ def _draw_ladder(
     figure: "Figure", title: str, panels: dict[str, dict[str, dict[int, Row]]]
 ) -> None:
     figure.suptitle(title, fontsize=11)
-    for axes, (dtype, rungs) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
+    widths = [2 + len(rungs) for rungs in panels.values()]
+    drawn = figure.subplots(1, len(panels), squeeze=False, width_ratios=widths)[0]
+    for axes, (dtype, rungs) in zip(drawn, panels.items(), strict=True):
         _draw_panel(axes, dtype, rungs)
+    drawn[0].legend(fontsize=8, loc="upper left", frameon=False)  # over the lowest rungs
 
 
 def _draw_panel(axes: "Axes", dtype: str, rungs: dict[str, dict[int, Row]]) -> None:
@@ -83,7 +88,7 @@ def _draw_panel(axes: "Axes", dtype: str, rungs: dict[str, dict[int, Row]]) -> N
         ratios = [row.ratio_to_cublas for row in sizes.values() if row.ratio_to_cublas is not None]
         text += f"\n{min(ratios):.2f}×" if ratios else ""
         axes.text(at, top + 0.01 * highest, text, ha="center", va="bottom", fontsize=8)
-    axes.set_title(f"{dtype}: TFLOP/s (the most), times cuBLAS (the least)", fontsize=9)
+    axes.set_title(f"{dtype}: TFLOP/s", fontsize=9)
     axes.set_xticks(range(len(rungs)), list(rungs), fontsize=9, rotation=30)
     axes.tick_params(axis="y", labelsize=9)
     axes.set_ylim(0, 1.17 * highest)
@@ -91,7 +96,6 @@ def _draw_panel(axes: "Axes", dtype: str, rungs: dict[str, dict[int, Row]]) -> N
     axes.grid(axis="y", alpha=0.35)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=8, loc="upper left", frameon=False)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.common.shapes import Shape, count_flops, make_cube
+from benchmarks.common.shapes import DTYPES, Shape, count_flops, make_cube
 from wavetrim.kernels.catalog import KernelSpec, find_kernel
+
+KERNEL_DTYPES: Final = (*DTYPES, "float16")
+"""Element types that kernels of the catalog are measured in."""
 
 SQUARES: Final = (4096, 8192, 16384)
 """M = N = K at which ratios to cuBLAS are promised."""

@@ -32,6 +32,7 @@ KINDS: Final = (
     ("float32 strict", "float32", ("strict",)),
     ("on tensor cores", "float32", ("float32",)),
     ("float64", "float64", ("strict", "float64")),
+    ("float16", "float16", ("library",)),
 )
 """Parts of the README's sentence: label, element type, accuracies."""
 
@@ -107,8 +108,8 @@ def render_means(results: Results) -> str:
             lines.append([*named, *_list_means(ratios), *_list_verdicts(own)])
     for dtype in _list_dtypes(rows):
         for kind, accuracies in CLASSES.items():
-            best = list_best_ratios(rows, dtype, accuracies)
-            lines.append([f"best {kind} entry", dtype, "", *_list_means(best), "", ""])
+            if best := list_best_ratios(rows, dtype, accuracies):
+                lines.append([f"best {kind} entry", dtype, "", *_list_means(best), "", ""])
     return render_table(head, lines)
 
 

@@ -21,7 +21,7 @@ KERNELS: Final = ("register", "bulk", "tensor")
 """Kernels whose tiles differ in more than their use as lessons."""
 
 CANDIDATES: Final = 64
-_PRECISIONS: Final = {"float32": "SSS", "float64": "DDD"}
+_PRECISIONS: Final = {"float32": "SSS", "float64": "DDD", "float16": "HSH"}
 
 
 @dataclass(frozen=True, slots=True)

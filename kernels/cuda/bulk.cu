@@ -29,6 +29,7 @@
 // limits a launch to as many multiprocessors. For each block `partials` has room for a tile, and `flags`
 // a zero; neither is used if shared_tiles is 0.
 #include "barriers.cuh"
+#include "boxes.cuh"
 #include "order.cuh"
 #include "product.cuh"
 #include "walk.cuh"
@@ -37,10 +38,6 @@ constexpr int VECTOR = 4;
 
 struct alignas(16) Vector {
     float of[VECTOR];
-};
-
-struct alignas(64) TensorMap {
-    unsigned char opaque[128];
 };
 
 constexpr int LANES_M = 8;
@@ -77,15 +74,6 @@ struct Shared {
     }
     __device__ __forceinline__ unsigned empty(int stage) const { return full(stage) + STAGES * BARRIER_BYTES; }
 };
-
-// Start copying the box of a matrix that begins at this row and column.
-__device__ __forceinline__ void start_box(unsigned shared, const TensorMap* map, int row, int column, unsigned barrier)
-{
-    asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
-            shared),
-        "l"(map), "r"(column), "r"(row), "r"(barrier) : "memory");
-}
 
 __device__ __forceinline__ void synchronize_computing_threads()
 {

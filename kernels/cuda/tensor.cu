@@ -28,8 +28,7 @@
 #include "order.cuh"
 #include "product.cuh"
 #include "split.cuh"
-
-typedef unsigned long long Descriptor;
+#include "wgmma.cuh"
 
 constexpr int CONSUMERS = 2;  // warpgroups that compute
 constexpr int WARPGROUP = 128;
@@ -52,16 +51,6 @@ __device__ __forceinline__ void start_bulk_copy(unsigned shared, const unsigned 
         "l"(global), "n"(TILE_BYTES), "r"(barrier) : "memory");
 }
 
-// The wgmma descriptor of a part of a tile in shared memory: address and distances in units of 16 bytes, k
-// along the line, groups of 8 lines 512 bytes apart, 64-byte swizzle.
-__device__ __forceinline__ Descriptor describe(unsigned shared)
-{
-    return Descriptor(shared >> 4 & 0x3fff) | Descriptor(1) << 16 | Descriptor(512 >> 4) << 32 | Descriptor(2) << 62;
-}
-
-#define EIGHT(d, i) \
-    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
-
 // Start d ← a·b (+ d if `accumulate`) for 64 × 128 elements and 16 steps of k.
 __device__ __forceinline__ void start_product(float (&d)[SUMS], Descriptor a, Descriptor b, int accumulate)
 {
@@ -75,23 +64,6 @@ __device__ __forceinline__ void start_product(float (&d)[SUMS], Descriptor a, De
         "%64, %65, accumulate, 1, 1, 0, 0;\n}"
         : EIGHT(d, 0), EIGHT(d, 8), EIGHT(d, 16), EIGHT(d, 24), EIGHT(d, 32), EIGHT(d, 40), EIGHT(d, 48), EIGHT(d, 56)
         : "l"(a), "l"(b), "r"(accumulate));
-}
-
-__device__ __forceinline__ void begin_products()
-{
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ void close_products()
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-// Wait for all groups of products but the last PENDING.
-template <int PENDING>
-__device__ __forceinline__ void wait_for_products()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
 // Keep the compiler from moving uses of these registers across this point.
@@ -155,8 +127,8 @@ __device__ __forceinline__ void multiply_tiles(
 
     for (int step = 0; step < tiles_k; ++step) {
         wait_for_phase(shared.full(turn.stage), turn.parity);
-        const Descriptor a = describe(shared.a(turn.stage) + warpgroup * 64 * LINE_BYTES);
-        const Descriptor b = describe(shared.b(turn.stage));
+        const Descriptor a = describe(shared.a(turn.stage) + warpgroup * 64 * LINE_BYTES, SWIZZLE_64, 8 * LINE_BYTES);
+        const Descriptor b = describe(shared.b(turn.stage), SWIZZLE_64, 8 * LINE_BYTES);
 #pragma unroll
         for (int s = 0; s < STEPS; ++s) {
             const Descriptor a1 = a + s * 2, a2 = a1 + PART, a3 = a2 + PART;

@@ -10,7 +10,8 @@ from wavetrim.native.element_types import find_dtype
 DeviceArray: TypeAlias = Any
 """A cupy.ndarray; Any, because CuPy is not imported at module level."""
 
-_VECTOR_BYTES: Final = 16
+VECTOR_BYTES: Final = 16
+"""Longest access of a thread; bulk copies begin at multiples of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Layout:
     def is_aligned(self) -> bool:
         """Whether every row begins at a multiple of 16 bytes."""
         stride_bytes = self.leading_dimension * self.item_bytes
-        return self.pointer % _VECTOR_BYTES == 0 and stride_bytes % _VECTOR_BYTES == 0
+        return self.pointer % VECTOR_BYTES == 0 and stride_bytes % VECTOR_BYTES == 0
 
     def cut(self, rows: range, columns: range) -> "Layout":
         """A part of the matrix."""

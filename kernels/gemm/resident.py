@@ -8,13 +8,14 @@ from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.bulk import prepare_bulk
 from wavetrim.kernels.gemm.cublas import prepare_cublas
+from wavetrim.kernels.gemm.half import prepare_half
 from wavetrim.kernels.gemm.launch import count_sms, prepare_tiles
 from wavetrim.kernels.gemm.operands import DeviceArray, Product, describe_product
 from wavetrim.kernels.gemm.partials import Workspace
 from wavetrim.kernels.gemm.prepared import PreparedLaunch, bind_context, raise_failure
 from wavetrim.kernels.gemm.splits import SplitMemory
 from wavetrim.kernels.gemm.tensor import prepare_splits
-from wavetrim.kernels.tiling import BulkTiling, SplitTiling
+from wavetrim.kernels.tiling import BulkTiling, ClusterTiling, SplitTiling
 
 
 def multiply_on_device(
@@ -99,6 +100,8 @@ def prepare_product(
             return prepare_bulk(
                 spec, product, cache_dir, sms=sms, workspace=workspace, number=number
             )
+        if isinstance(spec.tiling, ClusterTiling):
+            return prepare_half(spec, product, cache_dir, sms=sms)
         if isinstance(spec.tiling, SplitTiling):
             return prepare_splits(spec, product, cache_dir, sms=sms, memory=splits)
         return PreparedLaunch(spec.label, prepare_tiles(spec, product, cache_dir, sms=sms))

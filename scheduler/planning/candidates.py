@@ -114,7 +114,7 @@ def rank_kernels(
     def rank(kernel: RankedKernel) -> tuple[float, bool]:
         seconds = kernel.curve.correction.factor * kernel.curve.kernel_seconds(problem.m)
         # Nine digits: times that differ by rounding are equal.
-        return float(f"{seconds:.9g}"), kernel.spec.accuracy != "library"
+        return float(f"{seconds:.9g}"), kernel.spec.source is not None
 
     return sorted(kernels, key=rank)[:CONSIDERED]
 
@@ -152,7 +152,7 @@ def _find_accurate(problem: GemmProblem, options: PlanOptions) -> list[KernelSpe
         return [
             spec
             for spec in list_kernels(dtype=problem.dtype)
-            if spec.accuracy in allowed and problem.k >= spec.least_k
+            if spec.automatic and spec.accuracy in allowed and problem.k >= spec.least_k
         ]
     named = _find_named(problem, options)
     if options.accuracy is None:

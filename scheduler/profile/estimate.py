@@ -26,6 +26,7 @@ PEAK_SHARE: Final[dict[tuple[str, str], float]] = {
     ("bulk", "float32"): 0.80,
     ("tensor", "float32"): 1.70,
     ("tensor", "float64"): 0.85,
+    ("tensor", "float16"): 0.72,
     ("cublas", "float32"): 0.77,
     ("cublas", "float64"): 0.90,
     ("cublas", "float16"): 0.73,
@@ -37,7 +38,10 @@ PEAK_SHARE: Final[dict[tuple[str, str], float]] = {
 exceeds the peak of float32 arithmetic because it multiplies in bfloat16. An operation on complex
 numbers is four on real ones; its share is assumed to be that of their type."""
 
-TILE_SHARE: Final = {("bulk", "float32", "128x128x16"): 0.75}
+TILE_SHARE: Final = {
+    ("bulk", "float32", "128x128x16"): 0.75,
+    ("tensor", "float16", "128x128x64"): 0.60,
+}
 """Share of tiles that differ from their kernel's first tile."""
 
 LAUNCH_SECONDS: Final = 5e-6

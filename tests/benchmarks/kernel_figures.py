@@ -31,6 +31,8 @@ ENTRIES = (
     ("cublas", "128x256x8", "float32", "library", 50.0),
     ("tensor", "128x64x32", "float64", "float64", 25.0),
     ("cublas", "64x128x16", "float64", "library", 50.0),
+    ("tensor", "128x256x64", "float16", "library", 55.0),
+    ("cublas", "128x256x64", "float16", "library", 50.0),
 )
 
 

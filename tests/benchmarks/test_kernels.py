@@ -249,6 +249,8 @@ def test_the_best_entry_is_the_fastest_of_its_accuracy() -> None:
     assert set(strict) == set(ALL_SHAPES)
     own = find_best(rows, "float32", ("strict", "float32"))
     assert {row.kernel for row in own.values()} == {"tensor"}
+    halves = find_best(rows, "float16", ("library",))
+    assert {row.kernel for row in halves.values()} == {"tensor"}, "cuBLAS is nobody's own"
 
 
 def test_the_summary_has_means_of_entries_and_of_the_best() -> None:
@@ -402,12 +404,13 @@ def test_tiles_are_chosen_with_and_without_the_baseline() -> None:
     alone = choose_tiles(specs, shapes, profile, None)
     assert {(x.kernel, x.dtype) for x in alone} == {
         *(("register", "float32"), ("register", "float64")),
-        *(("bulk", "float32"), ("tensor", "float64")),
+        *(("bulk", "float32"), ("tensor", "float64"), ("tensor", "float16")),
     }
     assert {x.heuristic for x in alone} == {None}
     ranked = choose_tiles(specs, shapes, profile, TileHeuristics(Ranking((128, 128, 32)), 0))
     assert [x.planned for x in ranked] == [x.planned for x in alone]
-    assert {x.heuristic for x in ranked if x.kernel == "tensor"} == {"128x128x32"}
+    tensor = {(x.dtype, x.heuristic) for x in ranked if x.kernel == "tensor"}
+    assert tensor == {("float64", "128x128x32"), ("float16", "128x128x64")}
 
 
 def test_the_baseline_ranks_tiles_of_ours_where_it_is_installed() -> None:

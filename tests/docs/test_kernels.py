@@ -41,5 +41,5 @@ def test_the_readme_has_a_sentence_about_each_kind() -> None:
     assert re.sub("<.*?>", "", filled) == (
         "on an NVIDIA Abacus, times the speed of cuBLAS at 4096³, 8192³, 16384³: "
         "float32 strict 2.00, 2.00, 2.00; on tensor cores 4.00, 4.00, 4.00; "
-        "float64 0.50, 0.50, 0.50."
+        "float64 0.50, 0.50, 0.50; float16 1.10, 1.10, 1.10."
     )

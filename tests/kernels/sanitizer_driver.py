@@ -34,7 +34,7 @@ def multiply_ragged(
 def main() -> None:
     """Run the kernels that we compile, all or those named, with unaligned and aligned rows.
 
-    Those that can be held to one multiprocessor compute a second product there.
+    Those that can be held to few multiprocessors compute a second product there.
     """
     cupy.cuda.set_allocator(None)  # an allocation each, so that one past its end is seen
     names = sys.argv[2:]
@@ -44,7 +44,7 @@ def main() -> None:
             for padding in (0, 3):  # a padding of 3 aligns rows
                 long_k = 64 if spec.splits_tail else 4  # so long that the tail is split
                 for k in (spec.tile.k + 1, long_k * spec.tile.k + 1):
-                    for sms in (None, 1) if spec.persistent else (None,):
+                    for sms in (None, spec.sms_quantum) if spec.persistent else (None,):
                         multiply_ragged(spec, k, Path(sys.argv[1]), padding=padding, sms=sms)
             print(spec.label)
 

@@ -84,12 +84,15 @@ def test_a_kernel_for_one_architecture_is_not_listed_for_newer_ones() -> None:
 
 def test_only_tensor_cores_are_of_another_than_strict_accuracy() -> None:
     for spec in COMPILED:
-        assert spec.accuracy == (spec.dtype if spec.name == "tensor" else "strict")
+        of_tensor = "library" if spec.dtype == "float16" else spec.dtype
+        assert spec.accuracy == (of_tensor if spec.name == "tensor" else "strict")
 
 
-def test_cublas_is_held_to_whole_partitions_and_other_kernels_to_any_number() -> None:
+def test_cublas_is_held_to_partitions_clusters_to_whole_ones_and_others_to_any_number() -> None:
     cublas, bulk = find_kernel("cublas", "float64"), find_kernel("bulk", "float32")
+    pairs = find_kernel("tensor", "float16")
     asked = (1, 7, 8, 13, 64, 131, 132)
+    assert [pairs.count_held_sms(sms, 132) for sms in asked] == [0, 6, 8, 12, 64, 130, 132]
     assert [cublas.count_held_sms(sms, 132) for sms in asked] == [0, 0, 8, 8, 64, 128, 132]
     assert [bulk.count_held_sms(sms, 132) for sms in asked] == list(asked)
 

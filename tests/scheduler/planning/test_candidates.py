@@ -158,6 +158,11 @@ def test_cublas_is_no_candidate_for_fewer_multiprocessors_than_a_partition_has(d
     assert refuse("float16", sms=sms).limit == "8…132 with cublas"
 
 
+def test_a_kernel_that_plans_do_not_choose_can_be_named():
+    assert {candidate.spec.name for candidate in find("float16")} == {"cublas"}
+    assert {candidate.spec.name for candidate in find("float16", kernel="tensor")} == {"tensor"}
+
+
 def test_cublas_has_slots_on_whole_partitions_only():
     problem = GemmProblem(8192, 8192, 4096)
     slots = {

@@ -28,7 +28,7 @@ export function rankKernels(problem, profile, candidates, sms) {
   const ranked = candidates.map(({ spec, model }) => {
     const curve = buildGpuCurve(problem, profile, spec, model, sms);
     const seconds = curve.correction.factor * curve.kernelSeconds(problem.m);
-    const own = spec.accuracy === "library" ? 0 : 1;
+    const own = spec.name === "cublas" ? 0 : 1;
     return { spec, curve, seconds: Number(seconds.toPrecision(9)), own };
   });
   ranked.sort((one, other) => one.seconds - other.seconds || one.own - other.own);
@@ -64,7 +64,7 @@ function findAccurate(problem, { kernel, tile, accuracy }) {
     if (tile !== null) throw new Refusal("tile", tile, 'left out while the kernel is "auto"');
     const allowed = LOOSER[accuracy ?? DEFAULT_ACCURACY];
     return listKernels(problem.dtype).filter(
-      (spec) => allowed.includes(spec.accuracy) && problem.k >= spec.least_k,
+      (spec) => spec.automatic && allowed.includes(spec.accuracy) && problem.k >= spec.least_k,
     );
   }
   const named =

@@ -1,0 +1,114 @@
+"""The 16-bit tensor kernel: clusters and waves, tiles that no neighbour shares, bfloat16."""
+
+import re
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.kernels.banks import disassemble
+from tests.environment import MEASURED_ARCHITECTURE
+from tests.matrices import assert_product, make_matrix
+from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
+from wavetrim.kernels.compile import compile_kernel
+from wavetrim.kernels.device import list_devices
+from wavetrim.kernels.gemm.half import count_blocks
+from wavetrim.kernels.gemm.resident import multiply_on_device
+
+TENSOR = find_kernel("tensor", "float16")
+SPECS = [spec for spec in list_kernels(dtype="float16") if spec.source]
+CUBLAS = find_kernel("cublas", "float16")
+with_specs = partial(pytest.mark.parametrize, "spec", SPECS, ids=lambda spec: str(spec.tile))
+on_hopper = pytest.mark.skipif(
+    any(not TENSOR.runs_on(device.compute_capability) for device in list_devices()[:1]),
+    reason="the 16-bit tensor kernel runs on Hopper only",
+)
+
+
+@with_specs()
+@given(tiles=st.integers(1, 100_000), sms=st.integers(2, 200))
+def test_blocks_are_the_fewest_whole_clusters_that_need_no_more_waves(
+    spec: KernelSpec, tiles: int, sms: int
+) -> None:
+    cluster, blocks = spec.sms_quantum, count_blocks(spec, tiles, sms)
+    most = sms - sms % cluster
+    assert 0 < blocks <= most
+    assert blocks % cluster == 0
+    assert -(-tiles // blocks) == -(-tiles // most)
+    if blocks > cluster:
+        assert -(-tiles // (blocks - cluster)) > -(-tiles // most)
+
+
+@with_specs()
+@pytest.mark.parametrize(("dtype", "shown"), [("float16", ".F32"), ("bfloat16", ".F32.BF16")])
+def test_both_types_are_multiplied_by_warpgroups_without_waits_or_spills(
+    spec: KernelSpec, dtype: str, shown: str, tmp_path: Path
+) -> None:
+    compiled = compile_kernel(replace(spec, dtype=dtype), MEASURED_ARCHITECTURE, tmp_path)
+    text = disassemble(compiled.path)
+    assert "SETMAXREG" in text
+    products = re.findall(rf"HGMMA\.64x{spec.tile.n}x16{re.escape(shown)} .*", text)
+    closing = [product for product in products if "gsb0" in product]
+    assert len(products) == spec.tile.k // 16 * len(closing) > 0, "it waits within a stage"
+    assert compiled.spill_bytes == 0
+
+
+@pytest.mark.gpu
+@on_hopper
+@with_specs()
+def test_any_number_of_multiprocessors_gives_the_same_bits(
+    spec: KernelSpec, kernel_cache: Path
+) -> None:
+    """Tiles in odd numbers, also where neighbours in the order are not in one column."""
+    import cupy
+
+    count = list_devices()[0].sm_count
+    for rows, columns, k in ((1, 1, 1), (3, 5, 65), (9, 3, 200), (17, 7, 64), (8, 20, 700)):
+        shape = rows * spec.tile.m - 3, columns * spec.tile.n - 5
+        a, b = make_matrix(shape[0], k, "float16", 1), make_matrix(k, shape[1], "float16", 2)
+        operands = cupy.asarray(a), cupy.asarray(b)
+        products = []
+        for sms in (None, spec.sms_quantum, 7, 31, count):
+            c = cupy.full(shape, np.nan, np.float16)
+            multiply_on_device(spec, *operands, c, sms=sms, cache_dir=kernel_cache)
+            products.append(cupy.asnumpy(c))
+        assert_product(products[0], a, b)
+        for product in products[1:]:
+            np.testing.assert_array_equal(product, products[0])
+
+
+@pytest.mark.gpu
+@on_hopper
+@with_specs()
+@pytest.mark.parametrize("k", [100, 4096, 65_536])
+def test_errors_are_those_of_cublas(spec: KernelSpec, k: int, kernel_cache: Path) -> None:
+    import cupy
+
+    a, b = make_matrix(200, k, "float16", 1), make_matrix(k, 300, "float16", 2)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    errors = []
+    for one in (spec, CUBLAS):
+        c = cupy.empty(exact.shape, np.float16)
+        multiply_on_device(one, cupy.asarray(a), cupy.asarray(b), c, cache_dir=kernel_cache)
+        errors.append(np.abs(cupy.asnumpy(c) - exact))
+    ours, theirs = errors
+    assert ours.max() <= 1.2 * theirs.max()
+    assert np.sqrt((ours**2).mean()) <= 1.05 * np.sqrt((theirs**2).mean())
+
+
+@pytest.mark.gpu
+@on_hopper
+@with_specs()
+def test_sums_that_float16_cannot_hold_are_infinite(spec: KernelSpec, kernel_cache: Path) -> None:
+    import cupy
+
+    a, b = cupy.full((70, 300), 200, np.float16), cupy.full((300, 90), 200, np.float16)
+    b[:, 45:] *= -1
+    c = cupy.empty((70, 90), np.float16)
+    multiply_on_device(spec, a, b, c, cache_dir=kernel_cache)
+    assert (c[:, :45] == np.inf).all()
+    assert (c[:, 45:] == -np.inf).all()
