@@ -46,6 +46,11 @@ class GpuCurve:
     correction: Correction = UNCORRECTED
 
     @property
+    def m(self) -> int:
+        """Rows of C."""
+        return self.problem.m
+
+    @property
     def grid(self) -> WaveGrid:
         """Tiles and slots of the kernel on this GPU."""
         problem = self.problem
@@ -85,6 +90,10 @@ class GpuCurve:
             start_seconds=self.start_seconds + start_seconds,
             correction=correction,
         )
+
+    def divide(self, rows: int) -> tuple[int, ...]:
+        """Rows of each GPU: all of them."""
+        return (rows,)
 
     def find_cut(self, rows: int) -> Cut:
         """The cut of the fastest schedule for `rows` rows."""

@@ -75,7 +75,8 @@ from tests.environment import ROOT
 from tests.native.c_library import build_library
 from wavetrim.cpu.threads import limit_blas_threads, usable_cores
 from wavetrim.kernels.device import list_devices
-from wavetrim.scheduler.execution.executor import Executor, Timings
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem

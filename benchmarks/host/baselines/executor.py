@@ -6,7 +6,8 @@ from typing import Any
 
 from benchmarks.common.operands import Matrix, Operands
 from benchmarks.host.baselines.baseline import Baseline
-from wavetrim.scheduler.execution.executor import Executor, Timings
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.model.corrections import Correction, RunClass
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import Plan, choose_plan

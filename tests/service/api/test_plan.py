@@ -117,6 +117,8 @@ def test_a_plan_says_why_no_gpu_has_a_part(shared_server: RunningServer) -> None
         ({"sms": 133}, "sms"),
         ({"sms": "half"}, "sms"),
         ({"sms": 9, "kernel": "shared"}, "sms"),
+        ({"devices": "1"}, "devices"),
+        ({"devices": "all"}, "devices"),
         ({"colour": "red"}, "colour"),
         ({"device": "A100"}, "device"),
         ({"cpu_threads": 0}, "cpu_threads"),

@@ -121,6 +121,7 @@ def test_wrong_usage_ends_with_2(arguments: list[str], tmp_path: Path) -> None:
         (["4", "4", "4", "--accuracy", "float64"], "accuracy is 'float64'; it must be one of"),
         (["4", "4", "4", "--sms", "133", "--device", "H200"], "sms is 133; it must be 1…132"),
         (["4", "4", "4", "--sms", "9"], "sms is 9; it must be left out: there is no GPU"),
+        (["4", "4", "4", "--devices", "0"], "devices is '0'; it must be \"none\": there is no GPU"),
         (["4", "4", "4", "--device", "Voodoo 2"], "device is 'Voodoo 2'; it must be one of"),
         (["4", "4", "4", "--device", "A100"], "device is 'A100'; it must be one of A100 SXM 40, A"),
         (["4", "4"], "K is missing: give M N K in this order, or --m, --n and --k"),
