@@ -160,7 +160,8 @@ def _names(spec: KernelSpec, spelling: str) -> bool:
 def describe_results(results: HostResults) -> dict[str, Any]:
     """A results file's machine with its sweeps: what was measured over F."""
     profile = complete_kernels(MachineProfile.from_dict(results.document["profile"])).as_dict()
-    del profile["key"], profile["format"]
+    for name in ("key", "format", "index", "beside", "joint", "peer_gbytes_per_second"):
+        del profile[name]  # the page plans for one GPU
     profile["source"] = f"measured on {results.caption}"
     return {
         "name": f"host-{results.gpu}",

@@ -126,6 +126,8 @@ class MachineProfile:
         index: CUDA's index of the GPU.
         beside: The profiles of the machine's other GPUs, in CUDA's order, with the same CPU.
         joint: Rates of the links while several GPUs copy, as far as measured.
+        peer_gbytes_per_second: Rate from one of its GPUs to another while that copies back, 1e9
+            bytes a second; 0 where they cannot, or where it was not measured.
         corrections: Corrections of its predictions from earlier runs; not in the document.
     """
 
@@ -140,6 +142,7 @@ class MachineProfile:
     index: int = 0
     beside: tuple["MachineProfile", ...] = ()
     joint: tuple[JointLinks, ...] = ()
+    peer_gbytes_per_second: float = 0.0
     corrections: Corrections = field(default=NO_CORRECTIONS, compare=False, repr=False)
 
     @property
@@ -208,6 +211,7 @@ def _read_profile(document: Mapping[str, Any]) -> MachineProfile:
         index=document.get("index", 0),
         beside=tuple(map(_read_profile, document.get("beside", ()))),
         joint=tuple(JointLinks(**one) for one in document.get("joint", ())),
+        peer_gbytes_per_second=document.get("peer_gbytes_per_second", 0.0),
     )
 
 

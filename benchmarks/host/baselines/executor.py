@@ -109,6 +109,7 @@ class SplitExecutor(Baseline):
         spec = self._plan.spec
         return {
             "kernel": None if spec is None else f"{spec.name} {spec.tile}",
+            "gpus": len(self._plan.gpu_parts),
             "predicted_seconds": self._plan.predicted.total_seconds,
             **self._learned,
         }

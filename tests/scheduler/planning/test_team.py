@@ -145,10 +145,10 @@ def test_runs_beside_another_gpu_are_classes_of_their_own():
 def test_a_profile_of_several_gpus_is_read_as_it_was_written():
     links = make_links(10.0, 10.0)
     joint = JointLinks("pinned", 2, 15.0, 15.0, 20.0, "measured")
-    profile = replace(UNEQUAL, links=links, joint=(joint,))
+    profile = replace(UNEQUAL, links=links, joint=(joint,), peer_gbytes_per_second=300.0)
     assert MachineProfile.from_dict(profile.as_dict()) == profile
     older = ONE.as_dict()
-    for name in ("index", "beside", "joint"):
+    for name in ("index", "beside", "joint", "peer_gbytes_per_second"):
         del older[name]
     assert MachineProfile.from_dict(older) == ONE
 

@@ -254,7 +254,7 @@ def test_a_calibration_is_stored_and_used(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(f"wavetrim.scheduler.calibration.cpu.{name}", value)
     before = invoke_command("plan", 512, 512, 512, "--json", folder=home)
     assert "estimate" in json.loads(before.stdout)["profile"]["source"]
-    monkeypatch.setattr("wavetrim.scheduler.calibration.calibrate.calibrate", calibrate_watched)
+    monkeypatch.setattr("wavetrim.scheduler.calibration.gpus.calibrate", calibrate_watched)
     two = {"WAVETRIM_CPU_THREADS": "2"}
     measured = invoke_command("calibrate", folder=home, **two)
     assert measured.exit_code == 0, measured.stderr
