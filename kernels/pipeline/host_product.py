@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.transfer.pinned import Matrix, find_address, is_locked
+
+if TYPE_CHECKING:
+    from wavetrim.kernels.pipeline.exchange import Seat
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class HostProduct:
     begun: Callable[[], None] | None = None
     final: Callable[[range], None] | None = None
     timed: bool = False
+    seat: "Seat | None" = None
 
     @property
     def is_watched(self) -> bool:

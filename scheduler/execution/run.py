@@ -17,8 +17,10 @@ from wavetrim.cpu.blocks import cut_strips
 from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.errors import PipelineCancelled
+from wavetrim.kernels.pipeline.exchange import Exchange
 from wavetrim.kernels.pipeline.host_product import GpuTimings, SharedRows
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.final_rows import FinalRows
 from wavetrim.scheduler.execution.row_queue import RowQueue
@@ -121,6 +123,10 @@ class Execution:
         self._final = FinalRows(final)
         self._stop = threading.Event()
         self._begun = [threading.Event() for _ in self._parts]
+        self._exchange: Exchange | None = None
+        if plan.exchanges:
+            gpus = [pipelines[part.position] for part in self._parts]
+            self._exchange = Exchange([gpu.device_index for gpu in gpus])
 
     @property
     def f(self) -> int:
@@ -176,22 +182,26 @@ class Execution:
         plan, part, begun = self._plan, self._parts[number], self._begun[number]
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         shared, mine = self._find_rows(number)
+        seat = None if self._exchange is None else self._exchange.seats[number]
         watched = self._watchdog.watch(plan.predicted.total_seconds) if self._watchdog else None
         started = time.perf_counter()
         try:
             with watched or nullcontext():
                 timings = self._pipelines[part.position].multiply(
                     plan.spec, self._a[mine], self._b, self._c[mine],
-                    cut=part.cut, alpha=self._alpha, beta=self._beta, sms=plan.sms,
+                    cut=self._find_cut(part), alpha=self._alpha, beta=self._beta, sms=plan.sms,
                     progress=self._count_gpu_rows, cancelled=self._is_cancelled, shared=shared,
                     copiers=self._count_copiers(), begun=begun.set,
                     final=self._final.open_gpu(number, part.rows.start), timed=self._timed,
+                    seat=seat,
                 )  # fmt: skip
         except BaseException:
             self._stop.set()
             raise
         finally:
             begun.set()
+            if seat is not None:
+                seat.leave()
         return replace(timings, gpu_seconds=time.perf_counter() - started)
 
     def _find_rows(self, number: int) -> tuple[SharedRows | None, slice]:
@@ -200,6 +210,14 @@ class Execution:
         if self._row_queue.moves and number == len(self._parts) - 1:
             return SharedRows(len(rows), self._row_queue.take_top), self._queued
         return None, slice(rows.start, rows.stop)
+
+    def _find_cut(self, part: GpuPart) -> Cut:
+        """The cut of a part; GPUs that exchange B cut it alike."""
+        if self._exchange is None:
+            return part.cut
+        cut, rows = self._parts[0].cut, len(part.rows)
+        first_rows, panel_rows = min(rows, cut.first_rows), min(rows, cut.panel_rows)
+        return replace(cut, first_rows=first_rows, panel_rows=panel_rows)
 
     def _count_copiers(self) -> int:
         """Threads for each GPU's staged copies."""

@@ -123,7 +123,7 @@ class GpuCurve:
     def find_least_seconds(self, rows: int) -> float:
         """Lower bound for all schedules: the longest of kernel, copies in and copies out."""
         problem, rates = self.problem, self.rates
-        in_bytes = (rows + problem.n) * problem.k * problem.item_bytes
+        in_bytes = (rows + problem.n * rates.b_share) * problem.k * problem.item_bytes
         out_bytes = rows * problem.n * problem.item_bytes
         least_seconds = rates.call_seconds + max(
             self.kernel_seconds(rows),

@@ -34,6 +34,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "tail_utilization": plan.tail_utilization,
         "tail_split": plan.tail_split,
         "devices": describe_devices(plan),
+        "exchanges_b": plan.exchanges,
         "predicted": {
             "gpu_seconds": plan.predicted.gpu_seconds,
             "cpu_seconds": plan.predicted.cpu_seconds,

@@ -30,6 +30,7 @@ from wavetrim.scheduler.planning.split import split_rows
 from wavetrim.scheduler.planning.team import (
     GpuPart,
     GpuSide,
+    TeamCurve,
     list_members,
     list_parts,
     share_with_cpu,
@@ -112,6 +113,12 @@ class Plan:
     def gpu_rows(self) -> int:
         """Rows of C that the GPU computes."""
         return self.problem.m - self.f
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether the GPUs exchange parts of B, so that it crosses the links once."""
+        side = self.gpu_curve if self.f else self.gpu_alone_curve
+        return isinstance(side, TeamCurve) and side.exchanges and len(self.gpu_parts) > 1
 
     @cached_property
     def gpu_parts(self) -> tuple[GpuPart, ...]:

@@ -18,9 +18,12 @@ from wavetrim.scheduler.model.curves import build_gpu_curve
 from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.model.waves import divide_up
 from wavetrim.scheduler.planning.split import split_rows
-from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.joint import LinkRates, estimate_joint_links, share_links
 from wavetrim.scheduler.profile.machine import MachineProfile
+
+ALIKE: Final = 0.05
+"""Most by which the rates of the links of GPUs that are alike differ; chosen."""
 
 WAKE_SECONDS: Final = 1e-4
 """Time until the threads of a team's GPUs are awake; chosen. One GPU works in the calling thread.
@@ -32,14 +35,16 @@ class TeamCurve:
     """Rows of C → seconds on several GPUs.
 
     Attributes:
-        members: A curve for each GPU: with equal ones, for an even part of the rows.
+        members: A curve for each GPU: if all are alike, for an even part of the rows.
         m: Rows of C.
-        even: Whether all members are equal.
+        even: Whether all GPUs are alike, so that they take equal rows.
+        exchanges: Whether they exchange parts of B, so that it crosses the links once.
     """
 
     members: tuple[GpuCurve, ...]
     m: int
     even: bool
+    exchanges: bool = False
 
     @property
     def copying_share(self) -> float:
@@ -59,7 +64,9 @@ class TeamCurve:
     def seconds(self, rows: int) -> float:
         """Seconds for `rows` rows: 0 without rows, and never less for more rows."""
         if self.even:
-            return self.members[0].seconds(divide_up(rows, len(self.members)))
+            part = divide_up(rows, len(self.members))
+            different = {id(member): member for member in self.members}
+            return max(member.seconds(part) for member in different.values())
         shares = zip(self.members, self.divide(rows), strict=True)
         return max(member.seconds(share) for member, share in shares)
 
@@ -149,19 +156,22 @@ def build_team_curve(
         spec: The kernel, which all of them run.
         sms: Limit of multiprocessors on each; None for all.
     """
-    even = all(_is_like(gpus[0], other) for other in gpus[1:])
+    even = all(_is_like(gpus[0], other, problem.memory) for other in gpus[1:])
     most_rows = problem.m
     if even:
         tiles = divide_up(divide_up(problem.m, len(gpus)), spec.tile.m)
         most_rows = min(problem.m, tiles * spec.tile.m)
     curves = [_build_member(replace(problem, m=most_rows), gpu, spec, sms) for gpu in gpus]
     members = []
-    for gpu, curve, rates in zip(gpus, curves, _share_rates(problem, gpus, curves), strict=True):
+    shared_rates = _share_rates(problem, gpus, curves)
+    b_share = _find_b_share(problem, gpus, shared_rates) if even else 1.0
+    for gpu, curve, rates in zip(gpus, curves, shared_rates, strict=True):
         run_class = classify_gpu_run(problem, curve.problem, curve.rates, spec, shared=False)
         run_class = _name_team(run_class, gpus, gpu)
         correction = gpus[0].corrections.find(run_class)
-        members.append(replace(curve, rates=rates, correction=correction))
-    return TeamCurve(tuple(members), problem.m, even)
+        member_rates = replace(rates, b_share=b_share)
+        members.append(replace(curve, rates=member_rates, correction=correction))
+    return TeamCurve(_share_equal(members), problem.m, even, exchanges=b_share < 1)
 
 
 def share_with_cpu(
@@ -192,7 +202,9 @@ def share_with_cpu(
                 correction=gpus[0].corrections.find(run_class),
             )
         )
-    return replace(side, members=tuple(members)) if isinstance(side, TeamCurve) else members[0]
+    return (
+        replace(side, members=_share_equal(members)) if isinstance(side, TeamCurve) else members[0]
+    )
 
 
 def _build_member(
@@ -203,9 +215,22 @@ def _build_member(
     return build_gpu_curve(problem, gpu, spec, model, sms=sms)
 
 
-def _is_like(gpu: MachineProfile, other: MachineProfile) -> bool:
-    """Whether two GPUs have the same figures."""
-    return (gpu.gpu, gpu.links, gpu.kernels) == (other.gpu, other.links, other.kernels)
+def _is_like(gpu: MachineProfile, other: MachineProfile, memory: Memory) -> bool:
+    """Whether two GPUs are of one model, with links about as fast."""
+    link, other_link = gpu.find_link(memory), other.find_link(memory)
+    assert link is not None, "a GPU is at the end of a link"
+    assert other_link is not None, "a GPU is at the end of a link"
+    rates = (
+        (link.in_gbytes_per_second, other_link.in_gbytes_per_second),
+        (link.out_gbytes_per_second, other_link.out_gbytes_per_second),
+    )
+    return gpu.gpu == other.gpu and all(abs(b - a) <= ALIKE * a for a, b in rates)
+
+
+def _share_equal(members: Sequence[GpuCurve]) -> tuple[GpuCurve, ...]:
+    """The same curves; those that are equal are one object, so that each is asked only once."""
+    found: dict[GpuCurve, GpuCurve] = {}
+    return tuple(found.setdefault(member, member) for member in members)
 
 
 def _name_team(
@@ -214,6 +239,21 @@ def _name_team(
     """The class of a member's runs: beside others a GPU has other times than alone."""
     name = "each" if all(one.device == gpu.device for one in gpus) else gpu.device
     return (f"{name} of {len(gpus)} gpus, {run_class[0]}", *run_class[1:])
+
+
+def _find_b_share(
+    problem: GemmProblem, gpus: Sequence[MachineProfile], rates: Sequence[Rates]
+) -> float:
+    """Time to copy in B if the GPUs exchange parts of it, over that of copying all of it; or 1.
+
+    Each GPU copies its part over its link and the others' parts from their memory, at once. From
+    pageable memory each fetches all of B, as do GPUs that differ, which would cut B differently.
+    """
+    count, peer_rate = len(gpus), gpus[0].peer_gbytes_per_second * 1e9
+    if problem.memory != "pinned" or not peer_rate:
+        return 1.0
+    link_rate = rates[0].in_bytes_per_second
+    return min(1.0, max(1 / count, (count - 1) / count * link_rate / peer_rate))
 
 
 def _share_rates(

@@ -171,6 +171,10 @@ class PlanSummary(BaseModel):
     devices: list[DevicePart] = Field(
         default=[], description="The devices that have rows, in the order of the rows."
     )
+    exchanges_b: bool = Field(
+        False,
+        description="Whether each GPU fetches a part of B and gets the rest from the others.",
+    )
     predicted: Predicted = Field(description="Seconds that it should take.")
     speedup_over_gpu: float | None = Field(description="Over the GPU alone; null without one.")
     speedup_over_cpu: float = Field(description="Over the CPU alone.")
@@ -216,6 +220,7 @@ class PlanView(PlanSummary):
                             "seconds": 0.0176,
                         },
                     ],
+                    "exchanges_b": False,
                     "predicted": {
                         "gpu_seconds": 0.0181,
                         "cpu_seconds": 0.0176,

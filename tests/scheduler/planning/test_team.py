@@ -10,7 +10,7 @@ from tests.scheduler.profiles import make_links
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.description import describe_curve, describe_plan
-from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.planning.plan import choose_plan, choose_plan_on
 from wavetrim.scheduler.planning.team import TeamCurve, list_members
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.joint import JointLinks
@@ -167,3 +167,35 @@ def test_equal_gpus_divide_rows_in_whole_tiles():
         assert curve.seconds(rows) == max(
             member.seconds(share) for member, share in zip(curve.members, shares, strict=True)
         )
+
+
+def test_b_crosses_the_links_once_where_gpus_copy_to_each_other_faster():
+    wide = GemmProblem(2048, 16384, 16384, memory="pinned")
+    linked = replace(TWO, peer_gbytes_per_second=300.0)
+    plans = {
+        name: choose_plan_on(problem, profile, PlanOptions(f=0), (0, 1))
+        for name, problem, profile in (
+            ("apart", wide, TWO),
+            ("exchanged", wide, linked),
+            ("slow peers", wide, replace(TWO, peer_gbytes_per_second=5.0)),
+            ("pageable", replace(wide, memory="pageable"), linked),
+            ("unequal", wide, replace(UNEQUAL, peer_gbytes_per_second=300.0)),
+        )
+    }
+    assert [name for name, plan in plans.items() if plan.exchanges] == ["exchanged"]
+    apart, exchanged = (plans[name].predicted.total_seconds for name in ("apart", "exchanged"))
+    assert exchanged < 0.7 * apart
+    assert describe_plan(plans["exchanged"])["exchanges_b"] is True
+
+
+def test_gpus_of_one_model_that_were_measured_apart_take_equal_rows():
+    def vary(profile, factor):
+        kernels = [
+            replace(one, wave_k_seconds=factor * one.wave_k_seconds) for one in profile.kernels
+        ]
+        return replace(profile, kernels=tuple(kernels))
+
+    measured = replace(TWO, beside=(vary(TWO.beside[0], 1.03),))
+    plan = choose_plan(LARGE, measured)
+    assert plan_rows(plan) == [range(8192), range(8192, 16384)]
+    assert plan.predicted.total_seconds == plan.gpu_parts[1].seconds > plan.gpu_parts[0].seconds
