@@ -64,7 +64,7 @@ class TeamCurve:
     def seconds(self, rows: int) -> float:
         """Seconds for `rows` rows: 0 without rows, and never less for more rows."""
         if self.even:
-            part = divide_up(rows, len(self.members))
+            part = self.divide(rows)[0]
             different = {id(member): member for member in self.members}
             return max(member.seconds(part) for member in different.values())
         shares = zip(self.members, self.divide(rows), strict=True)
