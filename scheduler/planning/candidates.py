@@ -66,13 +66,17 @@ class RankedKernel:
     @property
     def kernel_seconds(self) -> float:
         """Seconds for all rows without copies, corrected."""
-        factor = max(member.correction.factor for member in list_members(self.curve))
-        return factor * self.curve.kernel_seconds(self.curve.m)
+        return self._factor * self.curve.kernel_seconds(self.curve.m)
 
     @property
     def uncorrected_seconds(self) -> float:
         """The same without what earlier runs say, in nine digits: rounding decides nothing."""
-        return float(f"{self.alone_seconds / self.curve.correction.factor:.9g}")
+        return float(f"{self.alone_seconds / self._factor:.9g}")
+
+    @property
+    def _factor(self) -> float:
+        """The factor from earlier runs; of several GPUs the largest."""
+        return max(member.correction.factor for member in list_members(self.curve))
 
 
 def find_candidates(

@@ -160,12 +160,11 @@ class Plan:
     @property
     def uncorrected_seconds(self) -> float:
         """The predicted seconds without what earlier runs say."""
-        predicted = self.predicted
-        parts = [predicted.gpu_seconds, predicted.cpu_seconds]
-        if self.f in (0, self.problem.m):
-            parts = [predicted.total_seconds]
-        pairs = zip(parts, self.corrections, strict=True)
-        return max(seconds / one.factor for seconds, one in pairs)
+        seconds = [part.seconds / part.curve.correction.factor for part in self.gpu_parts]
+        if self.f:
+            cpu = self.cpu_curve if self.gpu_rows else self.cpu_alone_curve
+            seconds.append(self.predicted.cpu_seconds / cpu.correction.factor)
+        return max(seconds)
 
     @property
     def is_current(self) -> bool:

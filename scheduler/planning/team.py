@@ -238,7 +238,7 @@ def _name_team(
 ) -> RunClass:
     """The class of a member's runs: beside others a GPU has other times than alone."""
     name = "each" if all(one.device == gpu.device for one in gpus) else gpu.device
-    return (f"{name} of {len(gpus)} gpus, {run_class[0]}", *run_class[1:])
+    return replace(run_class, device=f"{name} of {len(gpus)} gpus, {run_class.device}")
 
 
 def _find_b_share(

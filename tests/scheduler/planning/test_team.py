@@ -137,7 +137,7 @@ def test_runs_beside_another_gpu_are_classes_of_their_own():
 
     assert not classes(ONE) & classes(TWO)
     assert classes(TWO, devices="1") == classes(ONE)
-    assert {one[0] for one in classes(UNEQUAL, f=0)} == {
+    assert {one.device for one in classes(UNEQUAL, f=0)} == {
         "H200 of 2 gpus, gpu from pinned memory", "L4 of 2 gpus, gpu from pinned memory",
     }  # fmt: skip
 
