@@ -170,6 +170,15 @@ def test_a_setting_that_is_refused_is_named(tmp_path: Path) -> None:
     assert "WAVETRIM_CPU_THREADS" in refused.stderr
 
 
+def test_a_plan_shows_each_of_several_gpus(tmp_path: Path) -> None:
+    options = ["--device", "H100 SXM x2", "--memory", "pinned"]
+    shown = invoke_command("plan", 16384, 16384, 16384, *options, folder=tmp_path)
+    for gpu in (0, 1):
+        assert re.search(rf"cuda:{gpu} .* 8192 rows, \d+ waves, ", shown.stdout)
+    one = invoke_command("plan", 256, 256, 256, *options, folder=tmp_path)
+    assert "cuda:" not in one.stdout
+
+
 def test_a_plan_in_json_is_the_planners(tmp_path: Path) -> None:
     options = ["--device", "L4", "--kernel", "shared", "--tile", "16", "--dtype", "float32"]
     printed = invoke_command(
