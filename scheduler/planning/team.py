@@ -25,6 +25,10 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 ALIKE: Final = 0.05
 """Most by which the rates of the links of GPUs that are alike differ; chosen."""
 
+EXCHANGE_STEP_SECONDS: Final = 1e-4
+"""Time of the interpreter's lock for a step of a GPU that exchanges parts of B, and time until all
+GPUs have told what they need; chosen."""
+
 WAKE_SECONDS: Final = 1e-4
 """Time until the threads of a team's GPUs are awake; chosen. One GPU works in the calling thread.
 """
@@ -164,14 +168,17 @@ def build_team_curve(
     curves = [_build_member(replace(problem, m=most_rows), gpu, spec, sms) for gpu in gpus]
     members = []
     shared_rates = _share_rates(problem, gpus, curves)
-    b_share = _find_b_share(problem, gpus, shared_rates) if even else 1.0
     for gpu, curve, rates in zip(gpus, curves, shared_rates, strict=True):
         run_class = classify_gpu_run(problem, curve.problem, curve.rates, spec, shared=False)
         run_class = _name_team(run_class, gpus, gpu)
         correction = gpus[0].corrections.find(run_class)
-        member_rates = replace(rates, b_share=b_share)
-        members.append(replace(curve, rates=member_rates, correction=correction))
-    return TeamCurve(_share_equal(members), problem.m, even, exchanges=b_share < 1)
+        members.append(replace(curve, rates=rates, correction=correction))
+    apart = TeamCurve(_share_equal(members), problem.m, even)
+    b_share = _find_b_share(problem, gpus, shared_rates) if even else 1.0
+    if b_share == 1.0:
+        return apart
+    exchanging = _exchange(apart, b_share)
+    return min(apart, exchanging, key=lambda team: team.seconds(problem.m))
 
 
 def share_with_cpu(
@@ -239,6 +246,24 @@ def _name_team(
     """The class of a member's runs: beside others a GPU has other times than alone."""
     name = "each" if all(one.device == gpu.device for one in gpus) else gpu.device
     return replace(run_class, device=f"{name} of {len(gpus)} gpus, {run_class.device}")
+
+
+def _exchange(team: TeamCurve, b_share: float) -> TeamCurve:
+    """The same GPUs while they exchange parts of B, for which Python enqueues all steps."""
+    enqueue_seconds = len(team.members) * EXCHANGE_STEP_SECONDS
+    members = [
+        replace(
+            one,
+            rates=replace(
+                one.rates,
+                b_share=b_share,
+                call_seconds=one.rates.call_seconds + EXCHANGE_STEP_SECONDS,
+                enqueue_seconds=max(one.rates.enqueue_seconds, enqueue_seconds),
+            ),
+        )
+        for one in team.members
+    ]
+    return replace(team, members=_share_equal(members), exchanges=True)
 
 
 def _find_b_share(

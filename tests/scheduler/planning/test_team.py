@@ -179,6 +179,7 @@ def test_b_crosses_the_links_once_where_gpus_copy_to_each_other_faster():
             ("exchanged", wide, linked),
             ("slow peers", wide, replace(TWO, peer_gbytes_per_second=5.0)),
             ("pageable", replace(wide, memory="pageable"), linked),
+            ("small", replace(wide, m=256, n=256, k=256), linked),
             ("unequal", wide, replace(UNEQUAL, peer_gbytes_per_second=300.0)),
         )
     }
