@@ -162,7 +162,8 @@ def describe_results(results: HostResults) -> dict[str, Any]:
     """A results file's machine with its sweeps: what was measured over F."""
     measured = MachineProfile.from_dict(results.document["profile"])
     profile = complete_kernels(complete_rates(measured)).as_dict()
-    del profile["key"], profile["format"]
+    for name in ("key", "format", "index", "beside", "joint", "peer_gbytes_per_second"):
+        del profile[name]  # the page plans for one GPU
     profile["source"] = f"measured on {results.caption}"
     return {
         "name": f"host-{results.gpu}",

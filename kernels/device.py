@@ -85,11 +85,15 @@ def explain_no_devices() -> str:
 
 
 def select_devices(choice: str | None) -> tuple[DeviceInfo, ...]:
-    """The GPUs to use: all for None, none for "none", else those of the listed indices ("0,1")."""
-    if choice == "none":
-        return ()
-    wanted = None if choice is None else {int(index) for index in choice.split(",")}
-    return tuple(info for info in list_devices() if wanted is None or info.index in wanted)
+    """The GPUs to use: all for None, none for "none", else those of the listed indices ("0,1").
+
+    They are in the order of the list. A GPU that is listed twice is used as two.
+    """
+    if choice is None or choice == "none":
+        return list_devices() if choice is None else ()
+    here = {info.index: info for info in list_devices()}
+    wanted = (int(index) for index in choice.split(","))
+    return tuple(here[index] for index in wanted if index in here)
 
 
 def find_device(index: int) -> DeviceInfo:

@@ -1,5 +1,6 @@
 """Options of a product's plan. The planner decides whatever a caller leaves open."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, Literal, SupportsIndex, get_args
@@ -35,6 +36,8 @@ class PlanOptions:
         accuracy: Accuracy of the GPU's sums; None for `DEFAULT_ACCURACY`, or for that of the given
             kernel.
         sms: Limit of multiprocessors for the GPU's kernels, from 1; None for all.
+        devices: GPUs that may be used: "none", or CUDA's indices such as "0,1"; None for all. The
+            planner takes as few of them as are fastest.
     """
 
     kernel: str = "auto"
@@ -42,6 +45,7 @@ class PlanOptions:
     f: RowsOrAuto = "auto"
     accuracy: Accuracy | None = None
     sms: int | None = None
+    devices: str | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> "PlanOptions":
@@ -52,6 +56,9 @@ class PlanOptions:
         """JSON-ready copy; `read` is its inverse."""
         return asdict(self)
 
+
+DEVICES_PATTERN: Final = re.compile(r"none|\d{1,4}(,\d{1,4})*")
+"""A choice of GPUs."""
 
 OPTION_NAMES: Final = tuple(field.name for field in fields(PlanOptions))
 
@@ -70,6 +77,17 @@ def check_rows(f: object) -> RowsOrAuto:
     if isinstance(f, SupportsIndex) and not isinstance(f, bool) and (rows := f.__index__()) >= 0:
         return rows
     raise PlanError("f", f, '"auto" or a whole number of rows, 0…M')
+
+
+def check_devices(devices: object) -> str | None:
+    """Check the form of a choice of GPUs; the planner looks for them.
+
+    Raises:
+        PlanError: It is neither None, "none" nor indices.
+    """
+    if devices is None or (isinstance(devices, str) and DEVICES_PATTERN.fullmatch(devices)):
+        return devices
+    raise PlanError("devices", devices, '"none", or indices such as "0,1"')
 
 
 def find_accuracy(name: str) -> Accuracy:

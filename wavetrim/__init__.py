@@ -31,6 +31,7 @@ def matmul(
     accuracy: Literal["strict", "library", "float32", "float64"] | None = None,
     f: int | Literal["auto"] = "auto",
     device: Literal["cpu", "gpu"] | None = None,
+    devices: str | None = None,
     verify: bool = False,
 ) -> "NDArray[Any]":
     """αA·B + βC, as `numpy.matmul` multiplies, on the GPU and the CPU of this machine.
@@ -57,6 +58,8 @@ def matmul(
             of sums in that type, tensor cores allowed; for products in that type.
         f: Rows of each matrix of the result that the CPU computes, 0…M; "auto" for the fastest.
         device: "cpu" or "gpu" for all rows there, unless `f` is given; None for the fastest.
+        devices: GPUs that may be used: "none", or CUDA's indices such as "0,1"; None for all. As
+            few of them compute the product as are fastest.
         verify: Whether to check the result by projections (R. Freivalds), which takes on the order
             of MN + MK + KN operations.
 
@@ -91,7 +94,7 @@ def matmul(
 
     result: NDArray[Any] = multiply(
         _find_machine, a, b, alpha=alpha, beta=beta, c=c, out=out,
-        accuracy=accuracy, f=f, device=device, verify=verify,
+        accuracy=accuracy, f=f, device=device, devices=devices, verify=verify,
     )  # fmt: skip
     return result
 
@@ -109,6 +112,7 @@ def plan(
     accuracy: Literal["strict", "library", "float32", "float64"] | None = None,
     sms: int | None = None,
     device: str | None = None,
+    devices: str | None = None,
 ) -> "Plan":
     """Who would compute which rows of C[M,N] = A[M,K]·B[K,N], and how long it should take.
 
@@ -123,11 +127,13 @@ def plan(
         f: Rows of C for the CPU, 0…M, or "auto" for the fastest.
         accuracy: How exact sums on the GPU are, as in `matmul`.
         sms: Multiprocessors that the kernel may use, from 1; None for all.
-        device: None for this machine, "cpu", a GPU that is here ("cuda:0" or its name), or one that
-            need not be, such as "T4" or "H200".
+        device: None for this machine with all of its GPUs, "cpu", a GPU that is here ("cuda:0" or
+            its name), or one that need not be, such as "T4" or "H200", or several: "H200 x2".
+        devices: GPUs of it that may be used, as in `matmul`.
 
     Returns:
-        The plan: its `f`, `gpu_rows`, `spec` (the kernel), `waves`, `predicted` (seconds),
+        The plan: its `f`, `gpu_rows`, `gpu_parts` (the rows of each GPU), `spec` (the kernel),
+            `waves`, `predicted` (seconds),
         `profile` (what it was decided from), and others.
 
     Raises:
@@ -150,7 +156,7 @@ def plan(
     return plan_locally(
         _find_machine, _read_options,
         m=m, n=n, k=k, dtype=dtype, memory=memory, device=device,
-        kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms,
+        kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms, devices=devices,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from wavetrim.scheduler.calibration.calibrate import calibrate
+from wavetrim.scheduler.calibration.gpus import calibrate_gpus
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -25,6 +26,13 @@ def make_profile(executor: Executor, cache_dir: Path, file: Path | None) -> Mach
             raise ProfileError(f"{file} is not JSON: {error}") from error
         return MachineProfile.from_dict(document.get("profile", document))
     began = time.perf_counter()
-    profile = calibrate(executor, cache_dir=cache_dir, directory=None)
+    if len(executor.devices) > 1:
+        profile = calibrate_gpus(
+            lambda devices: Executor(cache_dir=cache_dir, devices=devices),
+            executor.devices,
+            cache_dir=cache_dir,
+        )
+    else:
+        profile = calibrate(executor, cache_dir=cache_dir, directory=None)
     print(f"calibrated in {time.perf_counter() - began:.0f} s", flush=True)
     return profile

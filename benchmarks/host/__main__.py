@@ -11,6 +11,9 @@ Two parts, each of which writes a file of its own, anew after every product:
 Run `make bench-host`, or `python -m benchmarks.host [--parts contests sweeps] [--seconds 560]`. The
 seconds are those of each part; what did not fit is listed in its file. The second part can run by
 itself, with the profile of the first: `--parts sweeps --profile FILE`, and the same `--seed`.
+
+On several GPUs (`make bench-host GPUS=2`, or `--devices 0,1`) this product, the same held to one
+GPU, cublasXt and CuPy contend on all of them, into results/host-<gpu>x<n>.json.
 """
 
 import argparse
@@ -26,9 +29,9 @@ from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.profile import make_profile
 from benchmarks.common.results import Record
 from benchmarks.common.shapes import read_shape
-from benchmarks.host.baselines.lineup import NAMES
+from benchmarks.host.baselines.lineup import NAMES, SEVERAL_NAMES
 from benchmarks.host.bench import HostBench
-from benchmarks.host.limit import measure_link
+from benchmarks.host.limit import measure_links
 from benchmarks.host.suite import (
     ALL_SHAPES,
     RANDOM_SHAPES,
@@ -37,7 +40,7 @@ from benchmarks.host.suite import (
     list_suite,
     list_sweeps,
 )
-from wavetrim.kernels.device import list_devices
+from wavetrim.kernels.device import DeviceInfo, list_devices, select_devices
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.problem import MEMORIES
@@ -54,21 +57,24 @@ def main() -> int:
     wrong: list[str] = []
     with (
         TemporaryDirectory(prefix="wavetrim-") as folder,
-        Executor(cache_dir=Path(folder), devices=list_devices()) as executor,
+        Executor(cache_dir=Path(folder), devices=arguments.devices) as executor,
     ):
         try:
             profile = make_profile(executor, Path(folder), arguments.profile)
         except (ProfileError, OSError) as error:
             print(error, file=sys.stderr)
             return 1
-        link = measure_link(executor.devices[0].index) if executor.devices else None
+        indices = [device.index for device in executor.devices]
+        link = measure_links(indices) if indices else None
         environment = describe_environment() | {
+            "gpus": len(indices),
             "seed": arguments.seed,
             "link": asdict(link) if link else None,
             "profile": profile.as_dict(),
         }
         for part in arguments.parts:
-            out = arguments.out / FILES[part].format(name_host(environment))
+            name = name_host(environment) + (f"x{len(indices)}" if len(indices) > 1 else "")
+            out = arguments.out / FILES[part].format(name)
             record = Record(out, environment)
             until, here = started + arguments.seconds, Path(folder)
             bench = HostBench(
@@ -100,17 +106,36 @@ def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--seconds", type=float, default=SECONDS, help="what each part may take")
-    add("--parts", nargs="+", choices=FILES, default=list(FILES))
+    add("--parts", nargs="+", choices=FILES, help="default: all; on several GPUs, contests")
+    add("--devices", type=read_devices, default=list_devices()[:1], metavar="LIST",
+        help='GPUs, such as "0,1"; default: the first')  # fmt: skip
     today = datetime.now(UTC).date().isoformat()
     add("--seed", default=today, help="of the random products; default: the date")
     add("--random", type=int, default=RANDOM_SHAPES, help="how many of these there are")
     add("--shapes", type=read_shape, nargs="+", default=ALL_SHAPES, metavar="MxNxK",
         help="in place of the suite and the small products")  # fmt: skip
-    add("--baselines", nargs="+", choices=NAMES, default=NAMES)
+    add("--baselines", nargs="+", choices=[*dict.fromkeys((*NAMES, *SEVERAL_NAMES))])
     add("--memories", nargs="+", choices=MEMORIES, default=MEMORIES)
     add("--profile", type=Path, help="a profile, or a results file that has one")
     add("--out", type=Path, default=Path("benchmarks/results"), help="folder of results")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    several = len(arguments.devices) > 1
+    arguments.parts = arguments.parts or (["contests"] if several else list(FILES))
+    arguments.baselines = arguments.baselines or (SEVERAL_NAMES if several else NAMES)
+    return arguments
+
+
+def read_devices(text: str) -> tuple[DeviceInfo, ...]:
+    """The GPUs of a list of indices; one that comes twice is used as two.
+
+    Raises:
+        ArgumentTypeError: One of them is not there.
+    """
+    devices = select_devices(text)
+    if len(devices) < len(text.split(",")):
+        here = len(list_devices())
+        raise argparse.ArgumentTypeError(f"it is {text}; this machine has {here} GPUs")
+    return devices
 
 
 if __name__ == "__main__":

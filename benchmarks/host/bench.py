@@ -14,7 +14,7 @@ from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.baselines.lineup import make_baselines
 from benchmarks.host.contest import HostContest, WrongProductError, make_host_rows
 from benchmarks.host.limit import LinkRates, find_limit_seconds, measure_compute
-from benchmarks.host.machine import BlasThreads, GpuWaker
+from benchmarks.host.machine import BlasThreads, GpuWakers
 from benchmarks.host.results import HostRow, SweepRow
 from benchmarks.host.suite import Product
 from benchmarks.host.sweep import Sweep, estimate_sweep_seconds
@@ -52,7 +52,8 @@ class HostBench:
         self._until = until
         self._blas = BlasThreads()
         devices = executor.devices
-        self._wake_gpu = GpuWaker(devices[0].index).wake if devices else None
+        indices = dict.fromkeys(device.index for device in devices)
+        self._wake_gpu = GpuWakers(indices).wake if devices else None
         self.regret: list[SweepRow] = record.document.setdefault("regret", [])
 
     def compare(
@@ -146,6 +147,7 @@ class HostBench:
         compute_seconds = measure_compute(
             operands, device_index=self._executor.devices[0].index, cache_dir=self._cache_dir
         )
+        compute_seconds /= len(self._executor.devices)
         return find_limit_seconds(
             operands.shape, operands.dtype, compute_seconds=compute_seconds, link=self._link
         )

@@ -1,6 +1,7 @@
-"""How fast the GPU alone could be: its arithmetic and its link at the rates of the same run."""
+"""How fast GPUs alone could be: their arithmetic and their links at the rates of the same run."""
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,7 @@ import numpy as np
 from benchmarks.common.operands import Operands
 from benchmarks.common.shapes import Shape
 from wavetrim.kernels.catalog import find_kernel
+from wavetrim.kernels.timing.joint_rates import measure_joint_rates
 from wavetrim.kernels.timing.links import measure_transfers
 from wavetrim.kernels.timing.seconds import ResidentProduct
 
@@ -20,11 +22,11 @@ _LAUNCHES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class LinkRates:
-    """What the link carries from and to page-locked memory, 1e9 bytes a second, one way at a time.
+    """What the links carry from and to page-locked memory, 1e9 bytes a second, one way at a time.
 
     Attributes:
-        in_gbytes_per_second: To the GPU.
-        out_gbytes_per_second: From it.
+        in_gbytes_per_second: To all GPUs together.
+        out_gbytes_per_second: From them.
     """
 
     in_gbytes_per_second: float
@@ -34,12 +36,23 @@ class LinkRates:
 def find_limit_seconds(
     shape: Shape, dtype: str, *, compute_seconds: float, link: LinkRates
 ) -> float:
-    """The least time of the GPU alone: the longest of cuBLAS on it, copying in and copying out."""
+    """The least time of the GPUs alone: the longest of cuBLAS, copying in and copying out.
+
+    Each operand crosses the links once. `compute_seconds` are those of the GPUs together.
+    """
     m, n, k = shape
     size = np.dtype(dtype).itemsize
     in_seconds = (m * k + k * n) * size / (link.in_gbytes_per_second * 1e9)
     out_seconds = m * n * size / (link.out_gbytes_per_second * 1e9)
     return max(compute_seconds, in_seconds, out_seconds)
+
+
+def measure_links(devices: Sequence[int]) -> LinkRates:
+    """Median rates of large copies between page-locked memory and these GPUs, all at once."""
+    if len(devices) == 1:
+        return measure_link(devices[0])
+    rates = measure_joint_rates(devices, _LINK_BYTES, _LINK_TURNS)
+    return LinkRates(rates.in_bytes_per_second / 1e9, rates.out_bytes_per_second / 1e9)
 
 
 def measure_link(device_index: int) -> LinkRates:

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
@@ -35,6 +35,18 @@ class BlasThreads:
         with self._controller.limit(limits=usable_cores(), user_api="blas"):
             yield
         time.sleep(PAUSE_SECONDS)
+
+
+class GpuWakers:
+    """Wakes several GPUs, one after the other."""
+
+    def __init__(self, devices: Iterable[int]) -> None:
+        self._wakers = [GpuWaker(device) for device in devices]
+
+    def wake(self) -> None:
+        """Let each multiply for some hundredths of a second."""
+        for waker in self._wakers:
+            waker.wake()
 
 
 class GpuWaker:

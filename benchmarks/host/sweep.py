@@ -11,9 +11,11 @@ from benchmarks.host.machine import take_cores
 from benchmarks.host.results import SweepRow
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.catalog import KernelSpec
-from wavetrim.scheduler.execution.executor import Executor, Timings
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.planning.team import list_members
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 
@@ -194,7 +196,7 @@ def list_boundaries(plan: Plan) -> list[int]:
     """Every F at which the GPU's rows fill whole waves, or whole rows of tiles."""
     if plan.gpu_curve is None:
         return []
-    m, grid = plan.problem.m, plan.gpu_curve.grid
+    m, grid = plan.problem.m, list_members(plan.gpu_curve)[0].grid
     rows = {min(m, grid.rows_in_waves(wave)) for wave in range(grid.count_waves(m) + 1)}
     return sorted(m - gpu_rows for gpu_rows in rows)
 

@@ -16,6 +16,9 @@ In the order of a product's way:
    one. `arrivals` tells which rows are final, and reads the times of steps that are done when
    there is nothing to launch.
 
+`exchange` is for GPUs that share a product: each fetches a part of B over its own link and copies
+the rest from the others, so that B crosses the links once.
+
 Events are used again by the next product, and operands are looked at once. Nothing of the caller's
 is kept. Events that can be timed delay a stream, so a command buffer has them only if it is asked
 for times. Products of up to 12 MiB have all their copies made by the calling thread, since waking

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.transfer.pinned import Matrix, find_address, is_locked
 from wavetrim.native.element_types import find_dtype
+
+if TYPE_CHECKING:
+    from wavetrim.kernels.pipeline.exchange import Seat
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ class HostProduct:
     begun: Callable[[], None] | None = None
     final: Callable[[range], None] | None = None
     timed: bool = False
+    seat: "Seat | None" = None
 
     @property
     def is_watched(self) -> bool:

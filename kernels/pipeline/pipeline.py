@@ -23,6 +23,7 @@ from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.arena import DeviceArena
 from wavetrim.kernels.pipeline.direct_path import DirectPath
+from wavetrim.kernels.pipeline.exchange import Seat
 from wavetrim.kernels.pipeline.flow import Flow
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct, SharedRows
 from wavetrim.kernels.pipeline.panels import PanelProblem
@@ -65,6 +66,7 @@ class GpuPipeline:
             self._events = EventPool()
             self._inward = Staging(self._pool, self._events)
             self._outward = Staging(self._pool, self._events)
+            self._passing = cupy.cuda.Stream(non_blocking=True)  # copies from other GPUs
             self._arena = DeviceArena(gpu_memory_bytes, cache_dir=cache_dir)
             self._direct: DirectPath | None = None
             if self._pool is not None:
@@ -112,6 +114,7 @@ class GpuPipeline:
         begun: Callable[[], None] | None = None,
         final: Callable[[range], None] | None = None,
         timed: bool = False,
+        seat: Seat | None = None,
     ) -> GpuTimings:
         """C ← αA·B + βC in place. As in BLAS, β = 0 never reads C, and α = 0 neither A nor B.
 
@@ -135,6 +138,8 @@ class GpuPipeline:
                 not be written again.
             timed: Whether copies and kernels are timed, which delays them by some microseconds
                 each. Products that are staged or share rows always are.
+            seat: Seat at the exchange of B with other GPUs that compute rows of the same product,
+                with the same parts of B in `cut`; None to fetch all of B. Such products are timed.
 
         Raises:
             OperandError: Element types or shapes do not fit, not even one tile fits the memory, or
@@ -149,6 +154,7 @@ class GpuPipeline:
         product = HostProduct(
             *(spec, a, b, c, alpha, beta, progress, cancelled, sms, shared, copiers, begun, final),
             timed=timed,
+            seat=seat,
         )
         product.check()
         if alpha == 0 or c.size == 0:
@@ -160,7 +166,7 @@ class GpuPipeline:
         with self._lock:
             try:
                 problem = self._describe(product, staged=False)
-                direct = self._direct
+                direct = self._direct if seat is None else None
                 timings = direct.compute(product, problem, cut) if direct is not None else None
                 if timings is None:
                     with cupy.cuda.Device(self._device.index):
@@ -172,6 +178,11 @@ class GpuPipeline:
                     raise failure from error
                 raise
             return timings
+
+    @property
+    def device_index(self) -> int:
+        """CUDA's index of the device."""
+        return self._device.index
 
     def close(self) -> None:
         """End the threads and free all memory; the pipeline cannot be used afterwards."""
@@ -215,6 +226,7 @@ class GpuPipeline:
             inward=self._inward,
             outward=self._outward,
             compute=self._compute,
+            passing=self._passing,
             events=self._events,
             launches=self._arena.launches,
         )
@@ -254,7 +266,8 @@ class GpuPipeline:
         self._inward.abandon()
         self._outward.abandon()
         try:
-            for stream in (self._inward.stream, self._compute, self._outward.stream):
+            streams = self._inward.stream, self._passing, self._compute, self._outward.stream
+            for stream in streams:
                 stream.synchronize()
         except refusals as later:  # a context that cannot be synchronized is lost
             return DeviceFailure(f"{error}; then {later}", poisoned=True)

@@ -33,6 +33,8 @@ class Rates:
         wave_seconds: Time of one wave of tiles that does not depend on K.
         depth_seconds: Time of one wave for each unit of K.
         memory_bytes_per_second: Bandwidth of device memory; kernels that add to C read and write C.
+        b_share: Time to copy in B as a share of that over this link: below 1 where GPUs exchange
+            parts of B.
     """
 
     in_bytes_per_second: float
@@ -45,6 +47,7 @@ class Rates:
     wave_seconds: float
     depth_seconds: float
     memory_bytes_per_second: float
+    b_share: float = 1.0
 
     def slow_copies(self, factor: float) -> "Rates":
         """The rates where copies take `factor` times as long."""
@@ -98,16 +101,16 @@ def time_schedule(problem: PanelProblem, steps: Sequence[Step], rates: Rates) ->
         steps: Its steps, in order.
         rates: The machine's rates.
     """
-    loads = [_count_in_bytes(problem, step) / rates.in_bytes_per_second for step in steps]
+    loads = [_count_in_bytes(problem, step, rates) / rates.in_bytes_per_second for step in steps]
     kernels = [_find_step_seconds(problem, step, rates) for step in steps]
     stores = _list_out_seconds(problem, steps, rates)
     return _Queues(steps, loads, kernels, stores, rates).run()
 
 
-def _count_in_bytes(problem: PanelProblem, step: Step) -> int:
-    items = len(step.rows) * len(step.a_depth)
+def _count_in_bytes(problem: PanelProblem, step: Step, rates: Rates) -> float:
+    items: float = len(step.rows) * len(step.a_depth)
     if step.loads_b:
-        items += len(step.depth) * len(step.columns)
+        items += len(step.depth) * len(step.columns) * rates.b_share
     return items * problem.item_bytes
 
 

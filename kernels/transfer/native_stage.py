@@ -4,6 +4,7 @@ import ctypes
 from typing import Any, Final, NoReturn
 
 from wavetrim.kernels.transfer.host_copies import NATIVE_ITEM_BYTES, count_strides
+from wavetrim.kernels.transfer.nodes import find_cores, stay_beside
 from wavetrim.kernels.transfer.stages import CopyRequest
 from wavetrim.native.pool import ThreadPool
 from wavetrim.native.tuned import SLAB_BYTES, SLABS
@@ -15,6 +16,8 @@ _PORTABLE: Final = 1  # cudaHostAllocPortable
 class PinnedSlab:
     """Page-locked memory, not from CuPy's pool, which rounds up to powers of two and never shrinks.
 
+    It lies on the memory node that the current GPU is next to.
+
     Attributes:
         pointer: Its address.
     """
@@ -22,7 +25,8 @@ class PinnedSlab:
     def __init__(self, size_bytes: int) -> None:
         from cupy.cuda import runtime
 
-        self.pointer: int = runtime.hostAlloc(size_bytes, _PORTABLE)
+        with stay_beside(find_cores(runtime.deviceGetPCIBusId(runtime.getDevice()))):
+            self.pointer: int = runtime.hostAlloc(size_bytes, _PORTABLE)
 
     def free(self) -> None:
         """Free the memory, which must not be used any more."""

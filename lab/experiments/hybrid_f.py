@@ -17,7 +17,8 @@ from wavetrim.lab.reports.plot import Line, Panel, Plot
 from wavetrim.lab.reports.report import Report
 from wavetrim.lab.reports.table import Row, Table, format_milliseconds
 from wavetrim.scheduler.check.verify import verify_product
-from wavetrim.scheduler.execution.executor import Executor, Timings
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
 from wavetrim.scheduler.problem import GemmProblem

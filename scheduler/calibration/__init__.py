@@ -1,5 +1,7 @@
 """Measures a profile: `calibrate` calls `cpu`, `links`, `kernels` and `contention` in turn.
 
+`gpus` does so for each GPU of a machine, and measures what their links reach together.
+
 Products are measured as they are between other work. They begin after a pause of a millisecond,
 while threads are asleep; a call's cost is measured with empty caches, too, and contention while
 copies are under way. The median counts, because few jobs are as fast as the best of several runs

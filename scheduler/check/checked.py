@@ -19,8 +19,9 @@ from wavetrim.kernels.transfer.pinned import is_pinned
 from wavetrim.scheduler.check.checksums import ALONE
 from wavetrim.scheduler.check.verify import ProductCheck, Verification
 from wavetrim.scheduler.errors import PlanError
-from wavetrim.scheduler.execution.executor import Executor, Timings
+from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.rows_done import RowsDone
+from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.planning.plan import Plan
 
 Matrix = NDArray[Any]

@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,7 +72,8 @@ class Worker:
                 "pid": os.getpid(),
                 "devices": [asdict(device) for device in self._executor.devices],
                 "cpu_threads": self._executor.pool.threads,
-                "profile": self._profiles.find().as_dict(),
+                # The service makes the other GPUs' profiles itself.
+                "profile": replace(self._profiles.find(), beside=()).as_dict(),
             }
         )
         self._service.serve(self._take)

@@ -1,10 +1,12 @@
-"""Runs a plan: the GPU part and the CPU part compute their rows of one C at the same time.
+"""Runs a plan: GPU parts and the CPU part compute their rows of one C at the same time.
 
-`executor` owns the devices, `run` is one product on them, `rows_done` says how far it is.
-`prefault` and `pages` make a result's pages meanwhile. `watchdog` detects a GPU without progress,
-which ends the engine.
+`executor` owns the devices, `run` is one product on them, `rows_done` says how far it is,
+`final_rows` which rows are final, `timings` how long its parts took. Each GPU has a pipeline and a
+thread. The rows of all but the last GPU are fixed. `prefault` and `pages` make a result's pages
+meanwhile. `watchdog` detects a GPU without progress, which ends the engine.
 
-The boundary moves unless F was given: both parts should meet at the planned F.
+The boundary between the last GPU and the CPU moves unless F was given: both should meet at the
+planned F.
 
 - The GPU takes panels from the top of a range of rows and the CPU takes rows from the bottom, until
   none are left (`row_queue`). The GPU takes up to three panels ahead of those that it has computed.

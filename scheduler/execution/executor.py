@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,18 +25,15 @@ from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, Proble
 from wavetrim.scheduler.execution.prefault import Prefault
 from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution, compute_on_gpu
+from wavetrim.scheduler.execution.timings import Timings, list_parts, sum_timed
 from wavetrim.scheduler.execution.watchdog import Watchdog
-from wavetrim.scheduler.model.corrections import Correction
-from wavetrim.scheduler.model.cost import CpuCurve
-from wavetrim.scheduler.model.curves import find_late_seconds
-from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import ITEM_BYTES
 
 Matrix = NDArray[Any]
 
-_Run: TypeAlias = tuple[GpuTimings, float, int]
-"""The GPU part's times, the CPU part's seconds, and the rows that the CPU has computed."""
+_Run: TypeAlias = tuple[list[GpuTimings], float, int]
+"""The times of each GPU part, the CPU part's seconds, and the rows that the CPU has computed."""
 
 SHORT_SECONDS: Final = 5e-3
 """Longest product, as predicted, that the CPU computes without reports and cancellation; chosen."""
@@ -49,38 +46,15 @@ takes about as long as the least."""
 _DTYPES: Final = {name: np.dtype(name) for name in ITEM_BYTES}
 
 
-class Timings(NamedTuple):
-    """Seconds of one execution.
-
-    Attributes:
-        kernel_seconds: Kernels, by CUDA events; None if they were not timed.
-        transfer_seconds: Copies in and out, likewise; they overlap kernels.
-        gpu_seconds: The GPU part, copies from and to the caller's memory included.
-        cpu_seconds: The CPU part.
-        total_seconds: From the start of both parts to the end of the longer one.
-        f_actual: Rows computed by the CPU: the plan's F, unless the boundary moved.
-    """
-
-    kernel_seconds: float | None
-    transfer_seconds: float | None
-    gpu_seconds: float
-    cpu_seconds: float
-    total_seconds: float
-    f_actual: int
-
-    def as_dict(self) -> dict[str, float | None]:
-        """JSON-ready copy."""
-        return self._asdict()
-
-
 class Executor:
-    """Owns the GPU pipeline and the CPU pool of this process; runs one plan at a time.
+    """Owns the GPU pipelines and the CPU pool of this process; runs one plan at a time.
 
     Args:
         cache_dir: Folder of compiled kernels and compiled C.
-        devices: Local GPUs, of which the first is used; empty for none.
+        devices: Local GPUs, at the positions that plans name; empty for none. One that comes twice
+            has two pipelines.
         cpu_threads: Threads of the CPU path; None for all usable cores.
-        gpu_memory_bytes: Limit of GPU memory; None for all free memory.
+        gpu_memory_bytes: Limit of GPU memory, of each GPU; None for all free memory.
         lends_blas: Whether BLAS gets its threads back between products, for other code in the
             process.
         watchdog: Watches the progress of GPU parts; None for no watchdog.
@@ -101,18 +75,19 @@ class Executor:
         self.pool = CpuPool(
             cpu_threads, cache_dir=cache_dir, yields=bool(devices), lends_blas=lends_blas
         )
-        self.pipeline = (
-            GpuPipeline(devices[0].index, cache_dir=cache_dir, gpu_memory_bytes=gpu_memory_bytes)
-            if devices
-            else None
+        self.pipelines = tuple(
+            GpuPipeline(device.index, cache_dir=cache_dir, gpu_memory_bytes=gpu_memory_bytes)
+            for device in devices
         )
         # Half of the threads: the others copy meanwhile.
         self._prefault = Prefault(max(1, self.pool.threads // 2))
         # Always the same thread: CUDA libraries create a handle for each thread, which is slow.
-        self._gpu_thread = CallThreads(1, "gpu-part")
+        self._gpu_threads = tuple(
+            CallThreads(1, f"gpu-part-{position}") for position in range(len(self.devices))
+        )
         self._callers = threading.local()
         self._runs = threading.Lock()
-        self._warm: set[KernelSpec | None] = set()
+        self._warm: set[tuple[KernelSpec | None, tuple[int, ...]]] = set()
         self._brief_runs = 0
         self._prepared: Plan | None = None
 
@@ -138,8 +113,8 @@ class Executor:
     ) -> Timings:
         """C ← αA·B + βC as the plan divides it.
 
-        Unless F was given, the boundary between the two parts moves: the GPU takes panels from the
-        top and the CPU rows from the bottom until they meet.
+        Unless F was given, the boundary between the CPU and the GPU before it moves: the GPU takes
+        panels from the top of their rows and the CPU rows from the bottom until they meet.
 
         Args:
             plan: Made for this product.
@@ -170,7 +145,8 @@ class Executor:
                 final([range(plan.f)])
             return timings
         _check_operands(plan, a, b, c)
-        run = partial(self._run_gpu_alone if plan.f == 0 else self._run_parts, plan, a, b, c)
+        is_alone = plan.f == 0 and len(plan.gpu_parts) == 1
+        run = partial(self._run_gpu_alone if is_alone else self._run_parts, plan, a, b, c)
         with self._runs:
             self._prepare(plan, c.dtype)
             start = time.perf_counter()
@@ -178,7 +154,7 @@ class Executor:
             fresh = self._prefault.make_pages(c) if staged else contextlib.nullcontext()
             try:
                 with fresh:
-                    gpu, cpu_seconds, f_actual = run(
+                    gpus, cpu_seconds, f_actual = run(
                         alpha=alpha, beta=beta, progress=progress, cancelled=cancelled,
                         final=final, watchdog=self._watchdog, timed=timed,
                     )  # fmt: skip
@@ -186,37 +162,49 @@ class Executor:
                 _raise_translated(error)
             total_seconds = time.perf_counter() - start
         timings = Timings(
-            kernel_seconds=gpu.kernel_seconds,
-            transfer_seconds=gpu.transfer_seconds,
-            gpu_seconds=gpu.gpu_seconds if f_actual else total_seconds,
+            kernel_seconds=sum_timed([gpu.kernel_seconds for gpu in gpus]),
+            transfer_seconds=sum_timed([gpu.transfer_seconds for gpu in gpus]),
+            gpu_seconds=total_seconds
+            if is_alone
+            else max((g.gpu_seconds for g in gpus), default=0.0),
             cpu_seconds=cpu_seconds,
             total_seconds=total_seconds,
             f_actual=f_actual,
+            part_seconds=tuple(
+                (part.position, gpu.gpu_seconds)
+                for part, gpu in zip(plan.gpu_parts, gpus, strict=True)
+            ),
         )
         self._note_run(plan, timings)
         return timings
 
     def _run_gpu_alone(self, plan: Plan, *operands: Matrix, **how: Any) -> _Run:
-        """Compute all rows on the GPU, in the calling thread: another would take 0.1 ms longer.
+        """Compute all rows on one GPU, in the calling thread: another would take 0.1 ms longer.
 
         But cuBLAS creates a handle for each thread, which is slow, so a thread's first product by
         it runs in the GPU's thread.
         """
-        assert self.pipeline is not None, "only a machine with a GPU plans rows for it"
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
-        compute = partial(compute_on_gpu, plan, *operands, pipeline=self.pipeline, **how)
+        position = plan.gpu_parts[0].position
+        pipeline = self.pipelines[position]
+        compute = partial(compute_on_gpu, plan, *operands, pipeline=pipeline, **how)
         if plan.spec.source is None and not self._note_caller():
-            return self._gpu_thread.submit(compute).result(), 0.0, 0
-        return compute(), 0.0, 0
+            return [self._gpu_threads[position].submit(compute).result()], 0.0, 0
+        return [compute()], 0.0, 0
 
     def _run_parts(self, plan: Plan, *operands: Matrix, **how: Any) -> _Run:
         """Compute a split, or all rows on the CPU."""
         execution = Execution(
-            plan, *operands, pipeline=self.pipeline, pool=self.pool, gpu_thread=self._gpu_thread,
-            **how,
+            plan, *operands, pipelines=self.pipelines, pool=self.pool,
+            gpu_threads=self._gpu_threads, **how,
         )  # fmt: skip
-        gpu, cpu_seconds = execution.compute()
-        return gpu, cpu_seconds, execution.f
+        gpus, cpu_seconds = execution.compute()
+        return gpus, cpu_seconds, execution.f
+
+    @property
+    def pipeline(self) -> GpuPipeline | None:
+        """The first GPU's pipeline; None without a GPU."""
+        return self.pipelines[0] if self.pipelines else None
 
     def _prepare(self, plan: Plan, dtype: np.dtype[Any]) -> None:
         """Compile and load what a plan runs for the first time, which is no part of its product."""
@@ -225,19 +213,21 @@ class Executor:
         problem = plan.problem
         if plan.f and dtype in NATIVE_DTYPES and can_share(problem.m, problem.n, problem.k):
             self.pool.prepare()
-        if plan.spec is not None and plan.spec not in self._warm and self.pipeline is not None:
+        if plan.spec is not None and (plan.spec, plan.positions) not in self._warm:
             try:
-                self.pipeline.load(plan.spec, sms=plan.sms)
+                for part in plan.gpu_parts:
+                    self.pipelines[part.position].load(plan.spec, sms=plan.sms)
             except KernelsError as error:
                 _raise_translated(error)
         self._prepared = plan
 
     def _note_run(self, plan: Plan, timings: Timings) -> None:
         """Record the time of each part, except for the first run of a kernel, which loads it."""
-        if plan.spec in self._warm:
-            for correction, predicted_seconds, seconds in _list_parts(plan, timings):
+        run = plan.spec, plan.positions
+        if run in self._warm:
+            for correction, predicted_seconds, seconds in list_parts(plan, timings):
                 plan.profile.corrections.note(correction.run_class, predicted_seconds, seconds)
-        self._warm.add(plan.spec)
+        self._warm.add(run)
 
     def _run_short(
         self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
@@ -272,31 +262,12 @@ class Executor:
 
     def close(self) -> None:
         """End the threads, and free streams and memory."""
-        self._gpu_thread.close()
+        for thread in self._gpu_threads:
+            thread.close()
         self._prefault.close()
-        if self.pipeline is not None:
-            self.pipeline.close()
+        for pipeline in self.pipelines:
+            pipeline.close()
         self.pool.close()
-
-
-def _list_parts(plan: Plan, timings: Timings) -> list[tuple[Correction, float, float]]:
-    """The correction, uncorrected prediction and seconds from the plan's start of each part."""
-    f, m = timings.f_actual, plan.problem.m
-    if plan.f in (0, m):  # as planned, so nothing is predicted anew
-        correction = plan.corrections[0]
-        predicted_seconds = plan.predicted.total_seconds / correction.factor
-        return [(correction, predicted_seconds, timings.total_seconds)]
-    assert plan.gpu_curve is not None, "rows were left to a GPU"
-    parts: list[tuple[GpuCurve | CpuCurve, int, float]] = []
-    if f < m:
-        parts.append((plan.gpu_curve, m - f, timings.gpu_seconds))
-    if f:
-        cpu_seconds = timings.cpu_seconds + find_late_seconds(plan.problem)
-        parts.append((plan.cpu_curve, f, cpu_seconds))
-    return [
-        (curve.correction, curve.seconds(rows) / curve.correction.factor, seconds)
-        for curve, rows, seconds in parts
-    ]
 
 
 def _raise_translated(cause: BaseException) -> NoReturn:

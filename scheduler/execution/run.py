@@ -1,4 +1,8 @@
-"""One run of a plan: its two parts, what they share, and how they end together."""
+"""One run of a plan: its parts, what they share, and how they end together.
+
+Each GPU has its range of rows and computes it in a thread of its own. The last GPU's range and the
+CPU's rows are one row queue, so that the boundary between them may move.
+"""
 
 import threading
 import time
@@ -13,60 +17,23 @@ from wavetrim.cpu.blocks import cut_strips
 from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.errors import PipelineCancelled
+from wavetrim.kernels.pipeline.exchange import Exchange
 from wavetrim.kernels.pipeline.host_product import GpuTimings, SharedRows
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.native.call_threads import CallThreads
+from wavetrim.scheduler.execution.final_rows import FinalRows
 from wavetrim.scheduler.execution.row_queue import RowQueue
 from wavetrim.scheduler.execution.rows_done import RowCounter, RowsDone
 from wavetrim.scheduler.execution.self_scheduling import SelfSchedule
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.planning.team import GpuPart
 
 Matrix = NDArray[Any]
 
-NO_GPU_TIME: Final = GpuTimings(0.0, 0.0, 0.0)
-"""Of a product without a GPU part."""
-
 CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
 """Errors of a part that was cancelled."""
-
-
-class FinalRows:
-    """The rows of C that will not be written again, as reported by both parts.
-
-    Args:
-        report: Called with all of them, in up to three ranges, from any thread.
-    """
-
-    def __init__(self, report: Callable[[Sequence[range]], None] | None) -> None:
-        self._report = report
-        self._gpu_rows = range(0)
-        self._cpu_rows: tuple[range, ...] = ()
-        self._lock = threading.Lock()
-
-    @property
-    def report_gpu(self) -> Callable[[range], None] | None:
-        """Callback of the GPU part for its final rows; None if there is no `report`."""
-        return None if self._report is None else self._take_gpu
-
-    @property
-    def report_cpu(self) -> Callable[[Sequence[range]], None] | None:
-        """Callback of the CPU part for its final rows; None if there is no `report`."""
-        return None if self._report is None else self._take_cpu
-
-    def _take_gpu(self, rows: range) -> None:
-        with self._lock:
-            self._gpu_rows = rows
-            self._report_all()
-
-    def _take_cpu(self, rows: Sequence[range]) -> None:
-        with self._lock:
-            self._cpu_rows = tuple(rows)
-            self._report_all()
-
-    def _report_all(self) -> None:
-        assert self._report is not None, "parts report rows only if there is a `report`"
-        self._report([rows for rows in (self._gpu_rows, *self._cpu_rows) if rows])
 
 
 def compute_on_gpu(
@@ -84,7 +51,7 @@ def compute_on_gpu(
     watchdog: Watchdog | None,
     timed: bool,
 ) -> GpuTimings:
-    """C ← αA·B + βC on the GPU alone, in the calling thread; arguments as for `Execution`."""
+    """C ← αA·B + βC on one GPU alone, in the calling thread; arguments as for `Execution`."""
     assert plan.spec is not None, "a plan with GPU rows names a kernel"
     counter = RowCounter(plan.problem.m, progress) if progress is not None else None
 
@@ -96,14 +63,14 @@ def compute_on_gpu(
 
     with watchdog.watch(plan.predicted.total_seconds) if watchdog else nullcontext():
         return pipeline.multiply(
-            plan.spec, a, b, c, cut=plan.cut, alpha=alpha, beta=beta, sms=plan.sms,
+            plan.spec, a, b, c, cut=plan.gpu_parts[0].cut, alpha=alpha, beta=beta, sms=plan.sms,
             progress=count_rows if watchdog or counter else None, cancelled=cancelled,
             final=None if final is None else lambda rows: final([rows]), timed=timed,
         )  # fmt: skip
 
 
 class Execution:
-    """C ← αA·B + βC as a plan divides it, once, where the CPU computes some rows or all.
+    """C ← αA·B + βC as a plan divides it, once, where no GPU computes all rows.
 
     Args:
         plan: Made for this product.
@@ -115,11 +82,11 @@ class Execution:
         progress: Called with the finished rows of C, from any thread.
         cancelled: Polled while the product runs; True ends it.
         final: Called with the rows of C that are final so far, from any thread.
-        pipeline: The GPU; None without one.
+        pipelines: The GPUs, at the positions that the plan names.
         pool: The CPU.
-        gpu_thread: Runs the GPU part of a split.
-        watchdog: Watches the progress of the GPU part; None for no watchdog.
-        timed: Whether the GPU's copies and kernels are timed.
+        gpu_threads: A thread for each GPU, which computes its part beside others.
+        watchdog: Watches the progress of the GPU parts; None for no watchdog.
+        timed: Whether the GPUs' copies and kernels are timed.
     """
 
     def __init__(
@@ -134,9 +101,9 @@ class Execution:
         progress: Callable[[RowsDone], None] | None,
         cancelled: Callable[[], bool] | None,
         final: Callable[[Sequence[range]], None] | None = None,
-        pipeline: GpuPipeline | None,
+        pipelines: Sequence[GpuPipeline],
         pool: CpuPool,
-        gpu_thread: CallThreads,
+        gpu_threads: Sequence[CallThreads],
         watchdog: Watchdog | None = None,
         timed: bool = False,
     ) -> None:
@@ -144,22 +111,30 @@ class Execution:
         self._a, self._b, self._c = a, b, c
         self._alpha, self._beta = alpha, beta
         self._cancelled = cancelled
-        self._pipeline, self._pool, self._gpu_thread = pipeline, pool, gpu_thread
+        self._pipelines, self._pool, self._gpu_threads = pipelines, pool, gpu_threads
         self._watchdog = watchdog
         self._timed = timed
-        self._row_queue = RowQueue(plan.problem.m, plan.f, _choose_schedule(plan))
+        self._parts = plan.gpu_parts
+        # The rows of the last GPU and of the CPU.
+        self._queued = slice(self._parts[-1].rows.start if self._parts else 0, plan.problem.m)
+        rows = plan.problem.m - self._queued.start
+        self._row_queue = RowQueue(rows, plan.f, _choose_schedule(plan, self._parts, rows))
         self._counter = RowCounter(plan.problem.m, progress)
         self._final = FinalRows(final)
         self._stop = threading.Event()
-        self._begun = threading.Event()
+        self._begun = [threading.Event() for _ in self._parts]
+        self._exchange: Exchange | None = None
+        if plan.exchanges:
+            gpus = [pipelines[part.position] for part in self._parts]
+            self._exchange = Exchange([gpu.device_index for gpu in gpus])
 
     @property
     def f(self) -> int:
         """Rows that the CPU has taken."""
         return self._row_queue.f
 
-    def compute(self) -> tuple[GpuTimings, float]:
-        """Compute all rows; returns the GPU part's timings and the CPU part's seconds.
+    def compute(self) -> tuple[list[GpuTimings], float]:
+        """Compute all rows; returns the timings of each GPU part and the CPU part's seconds.
 
         Seconds are those of the host's clock, from the call to its end.
 
@@ -167,25 +142,33 @@ class Execution:
         longer, and more if its core was busy.
         """
         if self._plan.gpu_rows == 0:
-            return NO_GPU_TIME, self._compute_cpu_rows()
-        return self._compute_both()
+            return [], self._compute_cpu_rows()
+        return self._compute_together()
 
-    def _compute_both(self) -> tuple[GpuTimings, float]:
-        """Run both parts at the same time; if one fails, stop the other and raise the failure.
+    def _compute_together(self) -> tuple[list[GpuTimings], float]:
+        """Run all parts at the same time; if one fails, stop the others and raise the failure.
 
-        The CPU part starts once the GPU has work: waking its threads needs the interpreter's lock.
+        The CPU part starts once the GPUs have work: waking its threads needs the interpreter's
+        lock.
         """
-        gpu_part = self._gpu_thread.submit(self._compute_gpu_rows)
-        self._begun.wait()
+        gpu_parts = [
+            self._gpu_threads[part.position].submit(self._compute_gpu_rows, number)
+            for number, part in enumerate(self._parts)
+        ]
         failures: list[BaseException] = []
         cpu_seconds = 0.0
         try:
-            cpu_seconds = self._compute_cpu_rows()
+            if self._plan.f:
+                for begun in self._begun:
+                    begun.wait()
+                cpu_seconds = self._compute_cpu_rows()
         except BaseException as error:
+            self._stop.set()
             failures.append(error)
-        gpu_failure = gpu_part.exception()
-        if gpu_failure is not None:
-            failures.append(gpu_failure)
+        for gpu_part in gpu_parts:
+            gpu_failure = gpu_part.exception()
+            if gpu_failure is not None:
+                failures.append(gpu_failure)
         if failures:
             raise _find_cause(failures)
         if self._row_queue.moves and (rest := self._row_queue.take_rest()):
@@ -193,32 +176,52 @@ class Execution:
             cpu_seconds += self._multiply_on_cpu(
                 lambda _: next(parts, range(0)), self._pool.threads, None
             )
-        return gpu_part.result(), cpu_seconds
+        return [gpu_part.result() for gpu_part in gpu_parts], cpu_seconds
 
-    def _compute_gpu_rows(self) -> GpuTimings:
-        plan, row_queue = self._plan, self._row_queue
-        assert self._pipeline is not None, "only a machine with a GPU plans rows for it"
+    def _compute_gpu_rows(self, number: int) -> GpuTimings:
+        plan, part, begun = self._plan, self._parts[number], self._begun[number]
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
-        shared = SharedRows(plan.gpu_rows, row_queue.take_top) if row_queue.moves else None
-        mine = slice(0, plan.problem.m if shared else plan.gpu_rows)
-        copiers = plan.share.copiers
+        shared, mine = self._find_rows(number)
+        seat = None if self._exchange is None else self._exchange.seats[number]
         watched = self._watchdog.watch(plan.predicted.total_seconds) if self._watchdog else None
         started = time.perf_counter()
         try:
             with watched or nullcontext():
-                timings = self._pipeline.multiply(
+                timings = self._pipelines[part.position].multiply(
                     plan.spec, self._a[mine], self._b, self._c[mine],
-                    cut=plan.cut, alpha=self._alpha, beta=self._beta, sms=plan.sms,
+                    cut=self._find_cut(part), alpha=self._alpha, beta=self._beta, sms=plan.sms,
                     progress=self._count_gpu_rows, cancelled=self._is_cancelled, shared=shared,
-                    copiers=copiers, begun=self._begun.set, final=self._final.report_gpu,
-                    timed=self._timed,
+                    copiers=self._count_copiers(), begun=begun.set,
+                    final=self._final.open_gpu(number, part.rows.start), timed=self._timed,
+                    seat=seat,
                 )  # fmt: skip
         except BaseException:
             self._stop.set()
             raise
         finally:
-            self._begun.set()
+            begun.set()
+            if seat is not None:
+                seat.leave()
         return replace(timings, gpu_seconds=time.perf_counter() - started)
+
+    def _find_rows(self, number: int) -> tuple[SharedRows | None, slice]:
+        """A part's row queue, if it has one, and the rows of C that may be its."""
+        rows = self._parts[number].rows
+        if self._row_queue.moves and number == len(self._parts) - 1:
+            return SharedRows(len(rows), self._row_queue.take_top), self._queued
+        return None, slice(rows.start, rows.stop)
+
+    def _find_cut(self, part: GpuPart) -> Cut:
+        """The cut of a part; GPUs that exchange B cut it alike."""
+        if self._exchange is None:
+            return part.cut
+        cut, rows = self._parts[0].cut, len(part.rows)
+        first_rows, panel_rows = min(rows, cut.first_rows), min(rows, cut.panel_rows)
+        return replace(cut, first_rows=first_rows, panel_rows=panel_rows)
+
+    def _count_copiers(self) -> int:
+        """Threads for each GPU's staged copies."""
+        return max(1, self._plan.share.copiers // len(self._parts))
 
     def _count_gpu_rows(self, rows: float) -> None:
         if self._watchdog is not None:
@@ -231,7 +234,8 @@ class Execution:
 
     def _compute_cpu_rows(self) -> float:
         threads = self._plan.share.threads if self._plan.gpu_rows else self._pool.threads
-        return self._multiply_on_cpu(self._row_queue.take_bottom, threads, self._final.report_cpu)
+        final = self._final.open_cpu(self._queued.start)
+        return self._multiply_on_cpu(self._row_queue.take_bottom, threads, final)
 
     def _multiply_on_cpu(
         self,
@@ -241,7 +245,7 @@ class Execution:
     ) -> float:
         try:
             return self._pool.multiply_rows(
-                self._a, self._b, self._c, take,
+                self._a[self._queued], self._b, self._c[self._queued], take,
                 likely_rows=self._plan.f if self._row_queue.moves else None,
                 alpha=self._alpha, beta=self._beta, threads=threads,
                 progress=self._count_cpu_rows, cancelled=self._is_cancelled, final=final,
@@ -254,18 +258,24 @@ class Execution:
         return self._stop.is_set() or (self._cancelled is not None and self._cancelled())
 
 
-def _choose_schedule(plan: Plan) -> SelfSchedule | None:
-    """The rule of the moving boundary; None if it does not move."""
-    if plan.pinned or plan.gpu_curve is None or not 0 < plan.f < plan.problem.m:
+def _choose_schedule(plan: Plan, parts: Sequence[GpuPart], rows: int) -> SelfSchedule | None:
+    """The rule of the boundary between the last GPU and the CPU; None if it does not move.
+
+    Args:
+        plan: The plan.
+        parts: The parts of its GPUs.
+        rows: Rows of the last of them and of the CPU.
+    """
+    if plan.pinned or not parts or not plan.f:
         return None
     problem = plan.problem
     strips = cut_strips(plan.f, problem.n, max(1, problem.k), plan.share.threads)
     return SelfSchedule(
-        rows=problem.m,
-        planned=plan.gpu_rows,
+        rows=rows,
+        planned=rows - plan.f,
         total_seconds=plan.predicted.total_seconds,
         round_rows=strips.round_rows,
-        tile_rows=plan.gpu_curve.problem.tile_m,
+        tile_rows=parts[-1].curve.problem.tile_m,
     )
 
 

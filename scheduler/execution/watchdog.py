@@ -17,7 +17,7 @@ plan without calibration may be far off, and another process may use the GPU, to
 
 
 class Watchdog:
-    """Watches one product at a time.
+    """Watches one product at a time, whose parts may run in several threads.
 
     Args:
         stall_seconds: Time without progress that is allowed for any product.
@@ -29,20 +29,27 @@ class Watchdog:
         self._expire = expire
         self._limit_seconds: float | None = None
         self._noted = 0.0
+        self._parts = 0
+        self._lock = threading.Lock()
         self._watching = threading.Event()
         threading.Thread(target=self._look, name="watchdog", daemon=True).start()
 
     @contextmanager
     def watch(self, expected_seconds: float) -> Iterator[None]:
-        """Watch a product with this predicted time while the block runs."""
-        self._noted = time.monotonic()
-        self._limit_seconds = max(self._stall_seconds, TIMES_EXPECTED * expected_seconds)
-        self._watching.set()
+        """Watch a part of a product with this predicted time while the block runs."""
+        with self._lock:
+            self._parts += 1
+            self._noted = time.monotonic()
+            self._limit_seconds = max(self._stall_seconds, TIMES_EXPECTED * expected_seconds)
+            self._watching.set()
         try:
             yield
         finally:
-            self._limit_seconds = None
-            self._watching.clear()
+            with self._lock:
+                self._parts -= 1
+                if not self._parts:
+                    self._limit_seconds = None
+                    self._watching.clear()
 
     def note_progress(self) -> None:
         """Record progress of the product."""

@@ -28,7 +28,13 @@ from wavetrim.scheduler.local.arrays import (
 )
 from wavetrim.scheduler.local.machine import LocalMachine
 from wavetrim.scheduler.local.stacks import StackProblem, find_stack_problem, split_stacks
-from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions, check_rows, find_accuracy
+from wavetrim.scheduler.options import (
+    NO_OPTIONS,
+    PlanOptions,
+    check_devices,
+    check_rows,
+    find_accuracy,
+)
 from wavetrim.scheduler.problem import GemmProblem, Memory
 
 Array: TypeAlias = NDArray[Any]
@@ -67,6 +73,7 @@ def multiply(
     accuracy: str | None,
     f: Any,
     device: str | None,
+    devices: str | None,
     verify: bool,
 ) -> Any:
     """αA·B + βC; see `wavetrim.matmul`.
@@ -82,6 +89,7 @@ def multiply(
         accuracy: Accuracy of sums on the GPU.
         f: Rows of each matrix of the result that the CPU computes.
         device: None, "cpu" or "gpu".
+        devices: GPUs that may be used.
         verify: Whether to check the result.
     """
     left, right = np.asarray(a), np.asarray(b)
@@ -95,7 +103,9 @@ def multiply(
     machine = find_machine(device != "cpu")
     if device is not None:
         machine.check_device(device)
-    options = NO_OPTIONS if f == "auto" and accuracy is None else _read_options(f, accuracy)
+    options = NO_OPTIONS
+    if not (f == "auto" and accuracy is None and devices is None):
+        options = _read_options(f, accuracy, devices)
     product = _Product(problem, dtype, alpha, beta, options, device)
     result = out
     if result is None or not can_write(result, left, right, addend):
@@ -113,9 +123,9 @@ def multiply(
     return out
 
 
-def _read_options(f: Any, accuracy: str | None) -> PlanOptions:
+def _read_options(f: Any, accuracy: str | None, devices: str | None) -> PlanOptions:
     exact = None if accuracy is None else find_accuracy(accuracy)
-    return PlanOptions(f=check_rows(f), accuracy=exact)
+    return PlanOptions(f=check_rows(f), accuracy=exact, devices=check_devices(devices))
 
 
 def _compute(

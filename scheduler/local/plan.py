@@ -7,7 +7,7 @@ from wavetrim.kernels.device import select_devices
 from wavetrim.scheduler.errors import ProblemError
 from wavetrim.scheduler.local.empty import name_dtype
 from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
-from wavetrim.scheduler.options import PlanOptions, check_rows, find_accuracy
+from wavetrim.scheduler.options import PlanOptions, check_devices, check_rows, find_accuracy
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
 from wavetrim.scheduler.problem import GemmProblem, find_memory
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -30,6 +30,7 @@ def plan_locally(
     f: Any,
     accuracy: str | None,
     sms: int | None,
+    devices: str | None,
 ) -> Plan:
     """Choose the plan of a product on this machine, on another local GPU, or on a preset.
 
@@ -41,12 +42,13 @@ def plan_locally(
         k: Columns of A and rows of B.
         dtype: Element type, as NumPy takes it.
         memory: Kind of host memory of the operands.
-        device: None for this machine, "cpu", a local GPU or a preset.
+        device: None for this machine, "cpu", a local GPU, a preset, or several of one preset.
         kernel: A name of the catalog, or "auto".
         tile: A tile of that kernel.
         f: Rows of C for the CPU, or "auto".
         accuracy: Accuracy of the GPU's sums.
         sms: Limit of multiprocessors.
+        devices: GPUs that may be used.
 
     Raises:
         FieldError: An argument cannot be met.
@@ -61,6 +63,7 @@ def plan_locally(
         f=check_rows(f),
         accuracy=None if accuracy is None else find_accuracy(accuracy),
         sms=sms,
+        devices=check_devices(devices),
     )
     return choose_plan(problem, _find_profile(device, find_machine, read_options), options)
 

@@ -46,6 +46,11 @@ class GpuCurve:
     correction: Correction = UNCORRECTED
 
     @property
+    def m(self) -> int:
+        """Rows of C."""
+        return self.problem.m
+
+    @property
     def grid(self) -> WaveGrid:
         """Tiles and slots of the kernel on this GPU."""
         problem = self.problem
@@ -86,6 +91,10 @@ class GpuCurve:
             correction=correction,
         )
 
+    def divide(self, rows: int) -> tuple[int, ...]:
+        """Rows of each GPU: all of them."""
+        return (rows,)
+
     def find_cut(self, rows: int) -> Cut:
         """The cut of the fastest schedule for `rows` rows."""
         _, plan = self._plan_steps(rows)
@@ -114,7 +123,7 @@ class GpuCurve:
     def find_least_seconds(self, rows: int) -> float:
         """Lower bound for all schedules: the longest of kernel, copies in and copies out."""
         problem, rates = self.problem, self.rates
-        in_bytes = (rows + problem.n) * problem.k * problem.item_bytes
+        in_bytes = (rows + problem.n * rates.b_share) * problem.k * problem.item_bytes
         out_bytes = rows * problem.n * problem.item_bytes
         least_seconds = rates.call_seconds + max(
             self.kernel_seconds(rows),

@@ -1,4 +1,4 @@
-"""From a problem to a plan: `candidates`, `split`, `plan`.
+"""From a problem to a plan: `candidates`, `team`, `split`, `plan`.
 
 - `candidates` are the kernels that run on this GPU, can be held to the requested number of
   multiprocessors, and have the requested accuracy: *strict* (IEEE, in the order of k), *library*
@@ -6,10 +6,12 @@
   (errors as of sums in that type, tensor cores allowed). If any of them was measured, those whose
   times are only assumed are left out. The fastest come first; ours come before cuBLAS only if they
   are faster.
+- `team` is the curve of several GPUs at once, each with its own curve and its part of the links'
+  joint rates. Equal GPUs take equal rows, in whole tiles.
 - `split` chooses F: it finds the least time within which all devices together finish M rows.
   Exact, for any number of devices.
 - `plan` compares the GPU alone, the CPU alone and the best split of each kernel. A split must
-  promise 5% over the better single device, 10% where copies are staged.
+  promise 5% over the better single device, 10% where copies are staged; so must each GPU more.
 
 `cache` keeps plans by shape until runs correct them. `trial` tries another device or kernel, which
 has not run such products yet, for one of 50 products. `description` is a plan as JSON. Each group

@@ -11,8 +11,14 @@ from wavetrim.kernels.catalog import KernelSpec, find_kernel, list_kernels
 from wavetrim.kernels.errors import UnknownKernel
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.model.curves import build_gpu_curve
-from wavetrim.scheduler.model.gpu_curve import GpuCurve
-from wavetrim.scheduler.options import ACCURACIES, DEFAULT_ACCURACY, PlanOptions, find_accuracy
+from wavetrim.scheduler.options import (
+    ACCURACIES,
+    DEFAULT_ACCURACY,
+    PlanOptions,
+    check_devices,
+    find_accuracy,
+)
+from wavetrim.scheduler.planning.team import GpuSide, build_team_curve, list_members
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import KernelModel, MachineProfile
 
@@ -44,21 +50,33 @@ class RankedKernel:
 
     Attributes:
         spec: The kernel.
-        curve: Rows → seconds without a CPU part.
+        curve: Rows → seconds without a CPU part, on one GPU or on several at once.
+        gpus: The profile of each GPU.
     """
 
     spec: KernelSpec
-    curve: GpuCurve
+    curve: GpuSide
+    gpus: tuple[MachineProfile, ...]
 
     @property
     def alone_seconds(self) -> float:
         """Seconds for all of the product's rows."""
-        return self.curve.seconds(self.curve.problem.m)
+        return self.curve.seconds(self.curve.m)
+
+    @property
+    def kernel_seconds(self) -> float:
+        """Seconds for all rows without copies, corrected."""
+        return self._factor * self.curve.kernel_seconds(self.curve.m)
 
     @property
     def uncorrected_seconds(self) -> float:
         """The same without what earlier runs say, in nine digits: rounding decides nothing."""
-        return float(f"{self.alone_seconds / self.curve.correction.factor:.9g}")
+        return float(f"{self.alone_seconds / self._factor:.9g}")
+
+    @property
+    def _factor(self) -> float:
+        """The factor from earlier runs; of several GPUs the largest."""
+        return max(member.correction.factor for member in list_members(self.curve))
 
 
 def find_candidates(
@@ -92,8 +110,53 @@ def find_candidates(
     return tuple(measured or runnable)
 
 
+def find_positions(profile: MachineProfile, devices: str | None) -> tuple[int, ...]:
+    """The positions of the GPUs that may be used among those of a machine, the fastest first.
+
+    Args:
+        profile: The machine.
+        devices: "none", or CUDA's indices such as "0,1"; None for all.
+
+    Raises:
+        PlanError: A GPU of that index is not there.
+    """
+    check_devices(devices)
+    gpus = profile.gpus
+    indices = {gpu.index for gpu in gpus}
+    wanted = indices if devices is None else set()
+    if devices not in (None, "none"):
+        wanted = {int(index) for index in str(devices).split(",")}
+    if not wanted <= indices:
+        here = ", ".join(map(str, sorted(indices)))
+        limit = f'"none", or indices among {here}' if here else '"none": there is no GPU'
+        raise PlanError("devices", devices, limit)
+    found = [position for position, gpu in enumerate(gpus) if gpu.index in wanted]
+    return tuple(sorted(found, key=lambda position: -_rate_gpu(gpus[position])))
+
+
+def find_common(
+    candidates: Sequence[Candidate], others: Sequence[MachineProfile]
+) -> tuple[Candidate, ...]:
+    """The candidates that other GPUs run, too."""
+    return tuple(
+        one
+        for one in candidates
+        if all(other.find_kernel_model(one.spec) is not None for other in others)
+    )
+
+
+def _rate_gpu(profile: MachineProfile) -> float:
+    """What orders GPUs that differ: the data sheet's peak."""
+    return profile.gpu.float32_gflops if profile.gpu is not None else 0.0
+
+
 def rank_kernels(
-    problem: GemmProblem, profile: MachineProfile, candidates: Sequence[Candidate], sms: int | None
+    problem: GemmProblem,
+    profile: MachineProfile,
+    candidates: Sequence[Candidate],
+    sms: int | None,
+    *,
+    beside: Sequence[MachineProfile] = (),
 ) -> list[RankedKernel]:
     """The fastest kernels by their own time for all rows, without copies.
 
@@ -102,19 +165,24 @@ def rank_kernels(
 
     Args:
         problem: The product.
-        profile: The machine.
+        profile: The machine's first GPU.
         candidates: The kernels to rank.
         sms: Limit of multiprocessors; None for all.
+        beside: Other GPUs that share the rows, on which all candidates run.
     """
+    gpus = (profile, *beside)
     kernels = []
     for one in candidates:
-        curve = build_gpu_curve(problem, profile, one.spec, one.model, sms=sms)
-        kernels.append(RankedKernel(one.spec, curve))
+        curve: GpuSide
+        if beside:
+            curve = build_team_curve(problem, gpus, one.spec, sms)
+        else:
+            curve = build_gpu_curve(problem, profile, one.spec, one.model, sms=sms)
+        kernels.append(RankedKernel(one.spec, curve, gpus))
 
     def rank(kernel: RankedKernel) -> tuple[float, bool]:
-        seconds = kernel.curve.correction.factor * kernel.curve.kernel_seconds(problem.m)
         # Nine digits: times that differ by rounding are equal.
-        return float(f"{seconds:.9g}"), kernel.spec.source is not None
+        return float(f"{kernel.kernel_seconds:.9g}"), kernel.spec.source is not None
 
     return sorted(kernels, key=rank)[:CONSIDERED]
 

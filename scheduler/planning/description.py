@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
+from wavetrim.scheduler.model.waves import divide_up
 from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.planning.team import list_members
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 _NEIGHBOURS = 32
@@ -31,6 +33,8 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "waves_gpu_only": plan.waves_gpu_only,
         "tail_utilization": plan.tail_utilization,
         "tail_split": plan.tail_split,
+        "devices": describe_devices(plan),
+        "exchanges_b": plan.exchanges,
         "predicted": {
             "gpu_seconds": plan.predicted.gpu_seconds,
             "cpu_seconds": plan.predicted.cpu_seconds,
@@ -51,6 +55,27 @@ def describe_choice(plan: Plan) -> dict[str, Any]:
         "accuracy": plan.spec.accuracy if plan.spec else None,
         "predicted": {"total_seconds": plan.predicted.total_seconds},
     }
+
+
+def describe_devices(plan: Plan) -> list[dict[str, Any]]:
+    """Rows, waves and predicted seconds of each device that has rows, in the order of the rows."""
+    gpus = plan.profile.gpus
+    parts: list[dict[str, Any]] = [
+        {
+            "device": f"cuda:{gpus[part.position].index}",
+            "name": gpus[part.position].device,
+            "rows": len(part.rows),
+            "waves": part.waves,
+            "seconds": part.seconds,
+        }
+        for part in plan.gpu_parts
+    ]
+    if plan.f:
+        seconds = plan.predicted.cpu_seconds
+        parts.append(
+            {"device": "cpu", "name": "cpu", "rows": plan.f, "waves": None, "seconds": seconds}
+        )
+    return parts
 
 
 def describe_profile(plan: Plan) -> dict[str, Any]:
@@ -127,10 +152,12 @@ def _describe_point(plan: Plan, f: int) -> dict[str, float]:
 def _list_boundaries(plan: Plan, room: int) -> Iterable[int]:
     """At most `room` values of F with which a wave just becomes unnecessary."""
     assert plan.gpu_curve is not None, "only a GPU has waves"
-    grid, m = plan.gpu_curve.grid, plan.problem.m
-    waves = range(1, grid.count_waves(m))
+    members, m = list_members(plan.gpu_curve), plan.problem.m
+    grid, gpus = members[0].grid, len(members)
+    waves = range(1, grid.count_waves(divide_up(m, gpus)))
     for number in range(min(room, len(waves))):
-        yield m - grid.rows_in_waves(waves[number * len(waves) // min(room, len(waves))])
+        some = waves[number * len(waves) // min(room, len(waves))]
+        yield m - min(m, gpus * grid.rows_in_waves(some))
 
 
 def _list_neighbours(plan: Plan) -> set[int]:

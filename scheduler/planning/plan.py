@@ -11,22 +11,30 @@ from typing import Final, NamedTuple
 
 from wavetrim.cpu.blocks import is_small
 from wavetrim.kernels.catalog import KernelSpec
-from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.native.tuned import SPLIT_GAIN
 from wavetrim.scheduler.errors import PlanError
-from wavetrim.scheduler.model.corrections import Correction, classify_gpu_run
+from wavetrim.scheduler.model.corrections import Correction
 from wavetrim.scheduler.model.cost import CpuCurve, rows_within
 from wavetrim.scheduler.model.cpu import CpuShare
 from wavetrim.scheduler.model.curves import build_cpu_curve
-from wavetrim.scheduler.model.gpu_curve import GpuCurve
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.candidates import (
     RankedKernel,
     explain_no_kernel,
     find_candidates,
+    find_common,
+    find_positions,
     rank_kernels,
 )
 from wavetrim.scheduler.planning.split import split_rows
+from wavetrim.scheduler.planning.team import (
+    GpuPart,
+    GpuSide,
+    TeamCurve,
+    list_members,
+    list_parts,
+    share_with_cpu,
+)
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 
@@ -60,7 +68,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Rows 0…M-F-1 to the GPU, the last F to the CPU.
+    """Rows 0…M-F-1 to one or several GPUs, each in one piece, and the last F to the CPU.
 
     Attributes:
         problem: The product.
@@ -69,8 +77,8 @@ class Plan:
         sms: Limit of multiprocessors for the kernel; None for all.
         profile: The machine.
         predicted: Predicted seconds of both parts.
-        gpu_curve: Rows → seconds on the GPU in a split with `spec`; if f is M, with the kernel that
-            the CPU was compared with. None if no GPU can compute the product.
+        gpu_curve: Rows → seconds on the GPU, or on several, in a split with `spec`; if f is M, with
+            the kernel that the CPU was compared with. None if no GPU can compute the product.
         gpu_alone_curve: The same without a CPU part.
         share: How the CPU is shared in a split.
         cpu_curve: Rows → seconds on the CPU in a split.
@@ -78,6 +86,9 @@ class Plan:
         no_gpu_reason: Why no GPU can compute the product; None if one can.
         pinned: Whether F was given, so that the boundary must not move.
         is_small: Whether the CPU computes the product in one thread (`wavetrim.cpu.blocks`).
+        positions: Positions of the curves' GPUs among those of the profile.
+        gpu_shares: Rows of each of them.
+        one_gpu_seconds: Predicted seconds of one GPU alone, where several have rows.
     """
 
     problem: GemmProblem
@@ -86,61 +97,74 @@ class Plan:
     sms: int | None
     profile: MachineProfile
     predicted: Prediction
-    gpu_curve: GpuCurve | None
-    gpu_alone_curve: GpuCurve | None
+    gpu_curve: GpuSide | None
+    gpu_alone_curve: GpuSide | None
     share: CpuShare
     cpu_curve: CpuCurve
     cpu_alone_curve: CpuCurve
     no_gpu_reason: str | None = None
     pinned: bool = False
     is_small: bool = False
+    positions: tuple[int, ...] = ()
+    gpu_shares: tuple[int, ...] = ()
+    one_gpu_seconds: float | None = None
 
     @property
     def gpu_rows(self) -> int:
         """Rows of C that the GPU computes."""
         return self.problem.m - self.f
 
+    @property
+    def exchanges(self) -> bool:
+        """Whether the GPUs exchange parts of B, so that it crosses the links once."""
+        side = self.gpu_curve if self.f else self.gpu_alone_curve
+        return isinstance(side, TeamCurve) and side.exchanges and len(self.gpu_parts) > 1
+
     @cached_property
-    def cut(self) -> Cut:
-        """The cut of the GPU part into steps."""
-        curve = self.gpu_curve if self.f else self.gpu_alone_curve
-        assert curve is not None, "asked for where rows are left to a GPU"
-        return curve.find_cut(self.gpu_rows)
+    def gpu_parts(self) -> tuple[GpuPart, ...]:
+        """The parts of the GPUs that have rows, from the first row on."""
+        side = self.gpu_curve if self.f else self.gpu_alone_curve
+        if side is None or self.gpu_rows == 0:
+            return ()
+        return list_parts(side, self.positions, self.gpu_shares)
 
     def list_queues(self) -> dict[str, tuple[Span, ...]]:
         """What each queue should do when: copies in, kernels, copies out, and the CPU.
 
-        From the schedule's list of steps, scaled to the plan's predicted seconds.
+        From the schedule's list of steps, scaled to the plan's predicted seconds. Several GPUs have
+        their position behind the queue's name.
         """
         queues: dict[str, tuple[Span, ...]] = {}
-        curve = self.gpu_curve if self.f else self.gpu_alone_curve
-        if self.gpu_rows and curve is not None:
-            timeline = curve.find_timeline(self.gpu_rows)
-            scale = self.predicted.gpu_seconds / timeline.seconds
+        parts = self.gpu_parts
+        for part in parts:
+            timeline = part.curve.find_timeline(len(part.rows))
+            scale = part.seconds / timeline.seconds
+            number = f" {part.position}" if len(parts) > 1 else ""
             lists = timeline.copies_in, timeline.kernels, filter(None, timeline.copies_out)
             for name, spans in zip(("copy in", "kernel", "copy out"), lists, strict=True):
-                queues[name] = tuple(Span(begin * scale, end * scale) for begin, end in spans)
+                scaled = (Span(begin * scale, end * scale) for begin, end in spans)
+                queues[name + number] = tuple(scaled)
         if self.f:
             queues["CPU"] = (Span(0.0, self.predicted.cpu_seconds),)
         return queues
 
     @property
     def corrections(self) -> tuple[Correction, ...]:
-        """The corrections of the plan's parts, the GPU's first."""
+        """The corrections of the plan's parts, the GPUs' first."""
         if self.f == self.problem.m:
             return (self.cpu_alone_curve.correction,)
-        parts = [self.gpu_curve, self.cpu_curve] if self.f else [self.gpu_alone_curve]
-        return tuple(part.correction for part in parts if part is not None)
+        side = self.gpu_curve if self.f else self.gpu_alone_curve
+        found = [one.correction for one in list_members(side)] if side is not None else []
+        return tuple(dict.fromkeys([*found, self.cpu_curve.correction] if self.f else found))
 
     @property
     def uncorrected_seconds(self) -> float:
         """The predicted seconds without what earlier runs say."""
-        predicted = self.predicted
-        parts = [predicted.gpu_seconds, predicted.cpu_seconds]
-        if self.f in (0, self.problem.m):
-            parts = [predicted.total_seconds]
-        pairs = zip(parts, self.corrections, strict=True)
-        return max(seconds / one.factor for seconds, one in pairs)
+        seconds = [part.seconds / part.curve.correction.factor for part in self.gpu_parts]
+        if self.f:
+            cpu = self.cpu_curve if self.gpu_rows else self.cpu_alone_curve
+            seconds.append(self.predicted.cpu_seconds / cpu.correction.factor)
+        return max(seconds)
 
     @property
     def is_current(self) -> bool:
@@ -154,30 +178,38 @@ class Plan:
 
     @property
     def waves(self) -> int:
-        """Waves of the GPU part."""
-        return self.gpu_curve.grid.count_waves(self.gpu_rows) if self.gpu_curve else 0
+        """Waves of the GPU part; of all GPUs together."""
+        return sum(part.waves for part in self.gpu_parts)
 
     @property
     def waves_gpu_only(self) -> int:
-        """Waves if the GPU computed all rows."""
-        return self.gpu_curve.grid.count_waves(self.problem.m) if self.gpu_curve else 0
+        """Waves if the GPUs computed all rows."""
+        side = self.gpu_alone_curve
+        if side is None:
+            return 0
+        parts = list_parts(side, self.positions, side.divide(self.problem.m))
+        return sum(part.waves for part in parts)
 
     @property
     def tail_utilization(self) -> float:
-        """Filled share of the GPU part's last wave."""
-        return self.gpu_curve.grid.tail_utilization(self.gpu_rows) if self.gpu_curve else 0.0
+        """Filled share of the GPU part's last wave; the first GPU's of several."""
+        parts = self.gpu_parts
+        return parts[0].curve.grid.tail_utilization(len(parts[0].rows)) if parts else 0.0
 
     @property
     def tail_split(self) -> bool:
         """Whether that wave will be split along K, so that it costs about its filled share."""
-        curve, rows = self.gpu_curve, self.gpu_rows
-        if curve is None or curve.split_steps is None or rows == 0:
+        parts = self.gpu_parts
+        if not parts or parts[0].curve.split_steps is None:
             return False
-        return curve.grid.count_split_waves(rows, curve.split_steps) < self.waves
+        grid, rows = parts[0].curve.grid, len(parts[0].rows)
+        return grid.count_split_waves(rows, parts[0].curve.split_steps) < parts[0].waves
 
     @property
     def gpu_only_seconds(self) -> float | None:
-        """Predicted seconds of the GPU alone; None if no GPU can compute the product."""
+        """Predicted seconds of one GPU alone; None if no GPU can compute the product."""
+        if self.one_gpu_seconds is not None:
+            return self.one_gpu_seconds
         return self.gpu_alone_curve.seconds(self.problem.m) if self.gpu_alone_curve else None
 
     @property
@@ -195,14 +227,19 @@ class Plan:
 
     def move(self, f: int, spec: KernelSpec) -> "Plan":
         """The same plan with another F and this kernel, which is dropped if F is M."""
-        kernel = spec if f < self.problem.m else None
-        return replace(self, f=f, spec=kernel, predicted=self.predict(f))
+        rows = self.problem.m - f
+        side = self.gpu_curve if f else self.gpu_alone_curve
+        shares = side.divide(rows) if side is not None else ()
+        kernel = spec if rows else None
+        return replace(self, f=f, spec=kernel, predicted=self.predict(f), gpu_shares=shares)
 
 
 def choose_plan(
     problem: GemmProblem, profile: MachineProfile, options: PlanOptions = NO_OPTIONS
 ) -> Plan:
-    """Choose kernel and F for a product on a machine.
+    """Choose kernel, GPUs and F for a product on a machine.
+
+    One GPU more must promise its gain, as a CPU part must. The first that does not ends the search.
 
     Args:
         problem: The product.
@@ -211,17 +248,46 @@ def choose_plan(
 
     Raises:
         PlanError: An option cannot be met: the kernel or tile is unknown, cannot compute this
-            product here or has another accuracy, f is outside 0…M, or kernels cannot be held to
-            `sms` multiprocessors.
+            product here or has another accuracy, f is outside 0…M, kernels cannot be held to
+            `sms` multiprocessors, or one of `devices` is not there.
+    """
+    f = options.f
+    if f != "auto" and not 0 <= f <= problem.m:
+        raise PlanError("f", f, f'"auto" or 0…{problem.m}, the rows of C')
+    positions = find_positions(profile, options.devices)
+    one = best = choose_plan_on(problem, profile, options, positions[:1])
+    for count in range(2, len(positions) + 1):
+        plan = choose_plan_on(problem, profile, options, positions[:count])
+        limit = _limit_split(_get_total_seconds(best), problem.memory)
+        if len(plan.gpu_parts) < count or _get_total_seconds(plan) > limit:
+            break
+        best = replace(plan, one_gpu_seconds=one.gpu_only_seconds)
+    return best
+
+
+def choose_plan_on(
+    problem: GemmProblem, machine: MachineProfile, options: PlanOptions, positions: Sequence[int]
+) -> Plan:
+    """The best plan with these GPUs of a machine, all of them, and its CPU.
+
+    Args:
+        problem: The product.
+        machine: The machine.
+        options: Options of the plan, but for its devices.
+        positions: Positions of the GPUs among those of the machine.
+
+    Raises:
+        PlanError: As `choose_plan`.
     """
     m, f = problem.m, options.f
-    if f != "auto" and not 0 <= f <= m:
-        raise PlanError("f", f, f'"auto" or 0…{m}, the rows of C')
-    candidates = find_candidates(problem, profile, options)
-    kernels = rank_kernels(problem, profile, candidates, options.sms)
+    gpus = [machine.gpus[position] for position in positions]
+    # Where no GPU may be used, the machine is its CPU.
+    profile = gpus[0] if gpus else replace(machine, gpu=None, links=(), kernels=(), beside=())
+    candidates = find_common(find_candidates(problem, profile, options), gpus[1:])
+    kernels = rank_kernels(problem, profile, candidates, options.sms, beside=gpus[1:])
     # All plans that can be the best take about as long as that of the first kernel.
     copying = kernels[0].curve.copying_share if kernels else 1.0
-    cpu_plans = _list_cpu_plans(problem, profile, copying)
+    cpu_plans = _list_cpu_plans(problem, machine, positions, copying)
     if not candidates:
         reason = explain_no_kernel(problem, profile, options)
         if f not in ("auto", m):
@@ -310,15 +376,9 @@ def _can_end_within(seconds: float, cpu_plan: Plan, kernel: RankedKernel) -> boo
     return _share_with_cpu(cpu_plan, kernel).seconds(rows) <= seconds
 
 
-def _share_with_cpu(cpu_plan: Plan, kernel: RankedKernel) -> GpuCurve:
+def _share_with_cpu(cpu_plan: Plan, kernel: RankedKernel) -> GpuSide:
     """The kernel's curve while the CPU part computes other rows."""
-    curve, share, problem = kernel.curve, cpu_plan.share, cpu_plan.problem
-    run_class = classify_gpu_run(problem, curve.problem, curve.rates, kernel.spec, shared=True)
-    return curve.disturb(
-        copy_stretch=share.link_stretch,
-        start_seconds=share.start_seconds,
-        correction=cpu_plan.profile.corrections.find(run_class),
-    )
+    return share_with_cpu(kernel.curve, cpu_plan.problem, kernel.gpus, kernel.spec, cpu_plan.share)
 
 
 def _add_kernel(cpu_plan: Plan, kernel: RankedKernel, options: PlanOptions) -> Plan:
@@ -341,12 +401,15 @@ def _get_total_seconds(plan: Plan) -> float:
     return plan.predicted.total_seconds
 
 
-def _list_cpu_plans(problem: GemmProblem, profile: MachineProfile, copying: float) -> list[Plan]:
+def _list_cpu_plans(
+    problem: GemmProblem, profile: MachineProfile, positions: Sequence[int], copying: float
+) -> list[Plan]:
     """The plan of the CPU alone, once for each way to share the CPU with the GPU.
 
     Args:
         problem: The product.
         profile: The machine.
+        positions: Positions of the GPUs.
         copying: Share of the GPU part's time in which copies are under way.
     """
     alone = build_cpu_curve(problem, profile)
@@ -364,6 +427,7 @@ def _list_cpu_plans(problem: GemmProblem, profile: MachineProfile, copying: floa
             cpu_curve=build_cpu_curve(problem, profile, share, copying),
             cpu_alone_curve=alone,
             is_small=is_small(problem.m, problem.n, problem.k, problem.dtype),
+            positions=tuple(positions),
         )
         for share in profile.cpu.list_shares(problem.memory)
     ]

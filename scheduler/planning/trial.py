@@ -10,6 +10,7 @@ from typing import Final
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.candidates import find_candidates, rank_kernels
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
+from wavetrim.scheduler.planning.team import list_members
 
 TRIAL_EXCESS: Final = 0.1
 """Largest predicted excess of a trial over the best plan, as a share of its time; chosen."""
@@ -25,7 +26,7 @@ def find_trial(plan: Plan, options: PlanOptions) -> Plan | None:
         plan: The best plan.
         options: The options that it was chosen with.
     """
-    if options.f != "auto":
+    if options.f != "auto" or len(plan.gpu_parts) > 1:
         return None
     problem, profile = plan.problem, plan.profile
     has_run = profile.corrections.has_run
@@ -33,7 +34,8 @@ def find_trial(plan: Plan, options: PlanOptions) -> Plan | None:
     candidates = find_candidates(problem, profile, options)
     for kernel in rank_kernels(problem, profile, candidates, options.sms):
         close = kernel.alone_seconds <= most_seconds
-        if close and not has_run(kernel.curve.correction.run_class):
+        (curve,) = list_members(kernel.curve)
+        if close and not has_run(curve.correction.run_class):
             spec = kernel.spec
             alone = replace(options, kernel=spec.name, tile=str(spec.tile), f=0)
             return choose_plan(problem, profile, alone)

@@ -13,6 +13,7 @@ from wavetrim.scheduler.errors import ProfileError
 from wavetrim.scheduler.model.corrections import NO_CORRECTIONS, Corrections
 from wavetrim.scheduler.model.cpu import CpuModel, CpuRate, CpuShare
 from wavetrim.scheduler.problem import Memory
+from wavetrim.scheduler.profile.joint import JointLinks
 
 FORMAT_VERSION = 4
 
@@ -122,6 +123,11 @@ class MachineProfile:
         kernels: Times of each kernel, element type and tile.
         key: GPU UUID, driver, libraries and threads of a measured profile.
         measured_at: ISO 8601 time of the measurement; None if it was not measured.
+        index: CUDA's index of the GPU.
+        beside: The profiles of the machine's other GPUs, in CUDA's order, with the same CPU.
+        joint: Rates of the links while several GPUs copy, as far as measured.
+        peer_gbytes_per_second: Rate from one of its GPUs to another while that copies back, 1e9
+            bytes a second; 0 where they cannot, or where it was not measured.
         corrections: Corrections of its predictions from earlier runs; not in the document.
     """
 
@@ -133,7 +139,20 @@ class MachineProfile:
     kernels: tuple[KernelModel, ...] = ()
     key: Mapping[str, str] = field(default_factory=dict)
     measured_at: str | None = None
+    index: int = 0
+    beside: tuple["MachineProfile", ...] = ()
+    joint: tuple[JointLinks, ...] = ()
+    peer_gbytes_per_second: float = 0.0
     corrections: Corrections = field(default=NO_CORRECTIONS, compare=False, repr=False)
+
+    @property
+    def gpus(self) -> tuple["MachineProfile", ...]:
+        """A profile for each GPU of the machine, this one first; none without a GPU."""
+        return () if self.gpu is None else (self, *self.beside)
+
+    def find_joint(self, memory: Memory, gpus: int) -> JointLinks | None:
+        """The measured rates of the links of so many GPUs; None if they were not measured."""
+        return next((one for one in self.joint if (one.memory, one.gpus) == (memory, gpus)), None)
 
     def find_kernel_model(self, spec: KernelSpec) -> KernelModel | None:
         """The times of a kernel; None if this machine cannot run it."""
@@ -153,8 +172,9 @@ class MachineProfile:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready copy; `from_dict` is its inverse."""
-        document = asdict(replace(self, corrections=NO_CORRECTIONS))
+        document = asdict(replace(self, beside=(), corrections=NO_CORRECTIONS))
         del document["corrections"]
+        document["beside"] = [one.as_dict() for one in self.beside]
         return {"format": FORMAT_VERSION, **document}
 
     @classmethod
@@ -188,6 +208,10 @@ def _read_profile(document: Mapping[str, Any]) -> MachineProfile:
         kernels=tuple(KernelModel(**model) for model in document["kernels"]),
         key=dict(document["key"]),
         measured_at=document["measured_at"],
+        index=document.get("index", 0),
+        beside=tuple(map(_read_profile, document.get("beside", ()))),
+        joint=tuple(JointLinks(**one) for one in document.get("joint", ())),
+        peer_gbytes_per_second=document.get("peer_gbytes_per_second", 0.0),
     )
 
 

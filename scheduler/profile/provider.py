@@ -22,7 +22,7 @@ from wavetrim.scheduler.profile.store import (
     find_profile,
 )
 
-_Stamp = tuple[int, int, int]
+_Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 class ProfileProvider:
@@ -50,16 +50,17 @@ class ProfileProvider:
         self._measure_cpu = measure_cpu
         self._cpu: CpuModel | None = None
         self._lock = threading.Lock()
-        self._found: dict[str | None, tuple[_Stamp | None, MachineProfile]] = {}
-        self._paths: dict[str | None, str] = {}
+        self._found: dict[str | None, tuple[_Stamp, MachineProfile]] = {}
+        self._paths: dict[str | None, tuple[str, ...]] = {}
         self._histories: dict[str | None, RunHistory] = {}
 
     def find(self, device: str | None = None) -> MachineProfile:
         """The profile of a device, the same object until a calibration changes it.
 
         Args:
-            device: A local GPU ("cuda:0", its UUID or name), a preset, or "cpu"; None for this
-                machine's first GPU, or its CPU if it has none.
+            device: A local GPU ("cuda:0", its UUID or name), a preset, several of one preset
+                ("H200 x2"), or "cpu"; None for all of this machine's GPUs, or its CPU if it has
+                none.
 
         Raises:
             PlanError: `device` is neither local nor a preset.
@@ -104,31 +105,43 @@ class ProfileProvider:
     def _add_history(self, device: str | None, profile: MachineProfile) -> MachineProfile:
         """The profile with its history of runs; presets have none."""
         name = None if device is None else device.casefold()
-        calibration = self._locate(name)
-        if not calibration and name not in (None, "cpu"):
+        calibrations = self._locate(name)
+        if not calibrations and name not in (None, "cpu"):
             return profile
+        calibration = calibrations[0] if calibrations else None
         path = Path(calibration).with_suffix(RUNS_SUFFIX) if calibration else None
         history = RunHistory(path, basis=f"{profile.source} {profile.measured_at or ''}".strip())
         self._histories[name] = history
-        return replace(profile, corrections=history)
+        beside = tuple(replace(one, corrections=history) for one in profile.beside)
+        return replace(profile, beside=beside, corrections=history)
 
-    def _read_stamp(self, name: str | None) -> _Stamp | None:
-        """Identifies the version of a stored calibration; None without one."""
-        path = self._paths.get(name)
-        if path is None:
-            # A preset stands beside this machine's CPU, of which any calibration there may be.
-            path = self._paths[name] = self._locate(name) or str(self._directory or "")
-        if not path:
-            return None
-        try:
-            status = os.stat(path)  # noqa: PTH116 - a product that is asked for waits for it
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_ino, status.st_size
+    def _read_stamp(self, name: str | None) -> _Stamp:
+        """Identifies the versions of the stored calibrations of a device, or of all."""
+        paths = self._paths.get(name)
+        if paths is None:
+            paths = self._locate(name)
+            if not paths and self._directory is not None:
+                # A preset stands beside this machine's CPU, of which any calibration there may be.
+                paths = (str(self._directory),)
+            self._paths[name] = paths
+        return tuple(map(_read_file_stamp, paths))
 
-    def _locate(self, name: str | None) -> str:
-        """The file of a local device's calibration; empty for other devices."""
-        info = None if name == "cpu" else find_device(name, self._devices)
-        if self._directory is None or (info is None and name not in (None, "cpu")):
-            return ""
-        return str(find_calibration(info, self._directory, self._cpu_threads))
+    def _locate(self, name: str | None) -> tuple[str, ...]:
+        """The file of a local device's calibration, or of each GPU's; none for other devices."""
+        if self._directory is None:
+            return ()
+        found: Sequence[DeviceInfo | None] = self._devices
+        if name is not None or not self._devices:
+            info = None if name == "cpu" else find_device(name, self._devices)
+            found = [info] if info is not None or name in (None, "cpu") else []
+        directory, threads = self._directory, self._cpu_threads
+        return tuple(str(find_calibration(info, directory, threads)) for info in found)
+
+
+def _read_file_stamp(path: str) -> tuple[int, int, int] | None:
+    """Identifies the version of a file; None without one."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a product that is asked for waits for it
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size

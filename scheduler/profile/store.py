@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -47,8 +48,8 @@ def find_profile(
     """The profile to plan with.
 
     Args:
-        device: A local GPU ("cuda:0", its UUID or name), a preset, or "cpu"; None for this
-            machine's first GPU, or its CPU if it has none.
+        device: A local GPU ("cuda:0", its UUID or name), a preset, several of one preset ("H200
+            x2"), or "cpu"; None for all of this machine's GPUs, or its CPU if it has none.
         devices: The local GPUs.
         directory: Folder of stored calibrations; None for none.
         cpu_threads: Threads of the CPU path.
@@ -58,10 +59,14 @@ def find_profile(
     """
     if device is not None and device.casefold() == "cpu":
         return _find_local(None, directory, cpu_threads)
+    if device is None and devices:
+        gpus = tuple(_find_local(info, directory, cpu_threads) for info in devices)
+        return replace(gpus[0], beside=gpus[1:])
     local = find_device(device, devices)
     if local is not None or device is None:
         return _find_local(local, directory, cpu_threads)
-    preset = find_preset(device)
+    named, count = _read_count(device)
+    preset = find_preset(named)
     if preset is None:
         meant = [preset.name for preset in list_meant(device)]
         here = [name for info in devices for name in (f"cuda:{info.index}", info.name)]
@@ -69,7 +74,15 @@ def find_profile(
         raise PlanError("device", device, f"one of {', '.join(names)}")
     profile = build_preset_profile(preset, f"preset {preset.name}: {preset.source}", cpu_threads)
     cpu = find_measured_cpu(directory, cpu_threads)
-    return profile if cpu is None else lend_cpu(profile, cpu)
+    profile = profile if cpu is None else lend_cpu(profile, cpu)
+    others = tuple(replace(profile, index=index) for index in range(1, count))
+    return replace(profile, beside=others)
+
+
+def _read_count(device: str) -> tuple[str, int]:
+    """The name of a preset, and how many of it: "H200 x2" → ("H200", 2)."""
+    found = re.fullmatch(r"(.+?) ?x([1-9]|1[0-6])", device)
+    return (found[1], int(found[2])) if found and not find_preset(device) else (device, 1)
 
 
 def find_measured_cpu(directory: Path | None, cpu_threads: int) -> CpuModel | None:
@@ -199,7 +212,8 @@ def _find_local(
     if directory is not None:
         path = find_calibration(info, directory, cpu_threads)
         try:
-            return complete_kernels(complete_rates(load_profile(path)))
+            profile = complete_kernels(complete_rates(load_profile(path)))
+            return replace(profile, index=info.index if info else 0)
         except FileNotFoundError:
             pass
         except ProfileError as error:
@@ -208,7 +222,8 @@ def _find_local(
     if info is None:
         return MachineProfile("cpu", f"estimate, no GPU; {hint}", estimate_cpu(cpu_threads))
     gpu = describe_gpu(info)
-    return build_preset_profile(gpu, f"data sheet of {gpu.name}; {hint}", cpu_threads)
+    profile = build_preset_profile(gpu, f"data sheet of {gpu.name}; {hint}", cpu_threads)
+    return replace(profile, index=info.index)
 
 
 def find_device(device: str | None, devices: Sequence[DeviceInfo]) -> DeviceInfo | None:

@@ -10,6 +10,7 @@ from pydantic.config import JsonDict
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.service.api.option_schemas import (
     AccuracyName,
+    DeviceNames,
     JsonRows,
     KernelName,
     SmCount,
@@ -36,6 +37,11 @@ _EXAMPLE_PLAN: JsonDict = {
     "waves_gpu_only": 125,
     "tail_utilization": 0.38,
     "tail_split": False,
+    "devices": [
+        {"device": "cuda:0", "name": "H200", "rows": 15360, "waves": 117, "seconds": 0.0181},
+        {"device": "cpu", "name": "cpu", "rows": 1024, "waves": None, "seconds": 0.0176},
+    ],
+    "exchanges_b": False,
     "predicted": {"gpu_seconds": 0.0181, "cpu_seconds": 0.0176, "total_seconds": 0.0181},
     "speedup_over_gpu": 1.07,
     "speedup_over_cpu": 5.4,
@@ -89,6 +95,7 @@ class JobRequest(BaseModel):
     f: JsonRows = "auto"
     accuracy: AccuracyName = None
     sms: SmCount = None
+    devices: DeviceNames = None
     verify: bool = Field(False, description="Whether the product is checked before it is stored.")
     storage: Literal["disk", "memory"] = Field(
         "disk",

@@ -8,6 +8,7 @@ from pydantic.config import JsonDict
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.service.api.option_schemas import (
     AccuracyName,
+    DeviceNames,
     JsonRows,
     KernelName,
     SmCount,
@@ -87,14 +88,16 @@ class LeasedProduct(BaseModel):
     f: JsonRows = "auto"
     accuracy: AccuracyName = None
     sms: SmCount = None
+    devices: DeviceNames = None
     verify: bool = Field(False, description="Whether the product is checked before the answer.")
 
     @property
     def options(self) -> PlanOptions:
         """What the planner is to heed."""
         return PlanOptions(
-            kernel=self.kernel, tile=self.tile, f=self.f, accuracy=self.accuracy, sms=self.sms
-        )
+            kernel=self.kernel, tile=self.tile, f=self.f, accuracy=self.accuracy, sms=self.sms,
+            devices=self.devices,
+        )  # fmt: skip
 
 
 class LeasedAnswer(BaseModel):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from wavetrim.scheduler.options import Accuracy, PlanOptions
+from wavetrim.scheduler.options import DEVICES_PATTERN, Accuracy, PlanOptions
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
@@ -34,6 +34,16 @@ SmCount = Annotated[
         description="Multiprocessors that the GPU's kernels may use, from 1 to the GPU's number; "
         "without it, all.",
         examples=[66],
+    ),
+]
+DeviceNames = Annotated[
+    str | None,
+    Field(
+        pattern=f"^({DEVICES_PATTERN.pattern})$",
+        max_length=100,
+        description='GPUs that may be used: "none", or indices such as "0,1", of those that the '
+        "service uses; without it, all. As few of them compute the product as are fastest.",
+        examples=["0,1"],
     ),
 ]
 
@@ -68,6 +78,7 @@ class OptionQuery(BaseModel):
     f: QueryRows = "auto"
     accuracy: AccuracyName = None
     sms: SmCount = None
+    devices: DeviceNames = None
 
     @property
     def options(self) -> PlanOptions:

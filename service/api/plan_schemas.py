@@ -35,8 +35,8 @@ class PlanQuery(OptionQuery):
     device: str | None = Field(
         None,
         max_length=100,
-        description="A preset, a local GPU (cuda:0, its name or its UUID) or cpu; without it, "
-        "this machine.",
+        description="A preset, several of one (H200 x2), a local GPU (cuda:0, its name or its "
+        "UUID) or cpu; without it, this machine with all of its GPUs.",
         examples=["H200"],
     )
     cpu_threads: int | None = Field(
@@ -141,6 +141,16 @@ class PlanProfile(BaseModel):
     cpu: CpuFigures | None = Field(None, description="The CPU.")
 
 
+class DevicePart(BaseModel):
+    """The rows of one device."""
+
+    device: str = Field(description="A GPU, such as cuda:0, or cpu.")
+    name: str = Field(description="Its name.")
+    rows: int = Field(description="Rows of C that it computes.")
+    waves: int | None = Field(description="Waves of its kernels; null for the CPU.")
+    seconds: float = Field(description="Seconds that it should take.")
+
+
 class PlanSummary(BaseModel):
     """Who computes which rows."""
 
@@ -151,12 +161,19 @@ class PlanSummary(BaseModel):
     tile: str | None = Field(description="The tile of C that a block computes, and the K step.")
     accuracy: str | None = Field(None, description="How exact that kernel's sums are.")
     sms: int | None = Field(None, description="Multiprocessors that it is held to; null for all.")
-    waves: int = Field(description="Waves of the GPU's part.")
+    waves: int = Field(description="Waves of the GPU's part; of all GPUs.")
     waves_gpu_only: int = Field(description="Waves if the GPU computed every row.")
     tail_utilization: float = Field(description="Filled share of the last wave.")
     tail_split: bool = Field(
         False,
         description="Whether that wave is split along K, and so costs about its filled share.",
+    )
+    devices: list[DevicePart] = Field(
+        default=[], description="The devices that have rows, in the order of the rows."
+    )
+    exchanges_b: bool = Field(
+        False,
+        description="Whether each GPU fetches a part of B and gets the rest from the others.",
     )
     predicted: Predicted = Field(description="Seconds that it should take.")
     speedup_over_gpu: float | None = Field(description="Over the GPU alone; null without one.")
@@ -187,6 +204,23 @@ class PlanView(PlanSummary):
                     "waves_gpu_only": 125,
                     "tail_utilization": 0.38,
                     "tail_split": False,
+                    "devices": [
+                        {
+                            "device": "cuda:0",
+                            "name": "H200",
+                            "rows": 15360,
+                            "waves": 117,
+                            "seconds": 0.0181,
+                        },
+                        {
+                            "device": "cpu",
+                            "name": "cpu",
+                            "rows": 1024,
+                            "waves": None,
+                            "seconds": 0.0176,
+                        },
+                    ],
+                    "exchanges_b": False,
                     "predicted": {
                         "gpu_seconds": 0.0181,
                         "cpu_seconds": 0.0176,

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -52,6 +53,11 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
         table.add_row("waves", f"{plan['waves']}, with F = 0 {plan['waves_gpu_only']}")
         split = ", split along K" if plan.get("tail_split") else ""
         table.add_row("last wave filled", f"{plan['tail_utilization']:.0%}{split}")
+    devices = plan.get("devices", ())
+    for part in devices if sum(one["device"] != "cpu" for one in devices) > 1 else ():
+        waves = f", {part['waves']} waves" if part["waves"] is not None else ""
+        seconds = format_seconds(part["seconds"])
+        table.add_row(part["device"], f"{part['rows']} rows{waves}, {seconds}")
     predicted = plan["predicted"]
     table.add_row(
         "predicted",
@@ -103,11 +109,12 @@ def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, A
     table.add_column("part", style="bold")
     for name in ("predicted", "measured", "predicted/measured"):
         table.add_column(name, justify="right", no_wrap=True)
-    for part in (*gpu_parts, "cpu", "total"):
+    several = sorted(name[: -len("_seconds")] for name in timings if re.match(r"gpu\d+_", name))
+    for part in (*gpu_parts, *several, "cpu", "total"):
         measured = timings.get(f"{part}_seconds") or 0.0
         expected = plan["predicted"].get(f"{part}_seconds")
         table.add_row(
-            part.upper() if part in ("gpu", "cpu") else part,
+            part.upper() if part[:3] in ("gpu", "cpu") else part,
             "" if expected is None else format_seconds(expected),
             format_seconds(measured),
             f"{expected / measured:.2f}" if expected and measured else "",

@@ -78,7 +78,13 @@ def plan_here(
 
 
 def read_plan_options(
-    *, kernel: str, tile: str | None, f: str, accuracy: str | None, sms: int | None
+    *,
+    kernel: str,
+    tile: str | None,
+    f: str,
+    accuracy: str | None,
+    sms: int | None,
+    devices: str | None,
 ) -> "PlanOptions":
     """The options of the plan, as it was typed.
 
@@ -86,7 +92,7 @@ def read_plan_options(
         PlanError: An option is none, whatever the product.
     """
     from wavetrim.scheduler.errors import PlanError
-    from wavetrim.scheduler.options import PlanOptions, find_accuracy
+    from wavetrim.scheduler.options import PlanOptions, check_devices, find_accuracy
 
     if f != "auto" and not (f.isascii() and f.isdigit()):
         raise PlanError("f", f, '"auto" or a whole number of rows, 0…M')
@@ -96,4 +102,5 @@ def read_plan_options(
         f="auto" if f == "auto" else int(f),
         accuracy=None if accuracy is None else find_accuracy(accuracy),
         sms=sms,
+        devices=check_devices(devices),
     )

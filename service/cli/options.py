@@ -77,6 +77,15 @@ Sms = Annotated[
         rich_help_panel="Split",
     ),
 ]
+Devices = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST",
+        help="GPUs that may be used: none, or indices such as 0,1.",
+        show_default="all",
+        rich_help_panel="Split",
+    ),
+]
 Alpha = Annotated[float, typer.Option(help="Factor of the product.", rich_help_panel="Product")]
 Beta = Annotated[
     float,

@@ -29,7 +29,12 @@ from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.baselines.cublas_xt import BLOCKS, CublasXt, list_settings
 from benchmarks.host.baselines.executor import Learner
 from benchmarks.host.baselines.libraries import PlainNumpy
-from benchmarks.host.baselines.lineup import NAMES, find_preset_profile, make_baselines
+from benchmarks.host.baselines.lineup import (
+    NAMES,
+    SEVERAL_NAMES,
+    find_preset_profile,
+    make_baselines,
+)
 from benchmarks.host.baselines.streamed_cupy import choose_panel_rows, cut_panels
 from benchmarks.host.baselines.xt_library import XtError, XtHandle, declare_functions
 from benchmarks.host.bench import HostBench
@@ -74,8 +79,9 @@ from tests.benchmarks.host_figures import HEAD
 from tests.environment import ROOT
 from tests.native.c_library import build_library
 from wavetrim.cpu.threads import limit_blas_threads, usable_cores
-from wavetrim.kernels.device import list_devices
-from wavetrim.scheduler.execution.executor import Executor, Timings
+from wavetrim.kernels.device import list_devices, select_devices
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
@@ -227,7 +233,7 @@ def test_cublasxt_is_tuned_among_what_it_does_not_refuse(
     monkeypatch.setattr("benchmarks.host.baselines.xt_library.load_library", lambda: xt_library)
     operands = replace(draw_operands((90, 80, 70), "float32"), memory=memory)
     xt_library.refuse_pinning(1)
-    baseline = CublasXt(0, shares_with_cpu=True)
+    baseline = CublasXt([0], shares_with_cpu=True)
     assert baseline.prepare(operands, time.perf_counter() + 20)
     xt_library.refuse_pinning(0)
     settings = baseline.settings
@@ -240,8 +246,8 @@ def test_cublasxt_is_tuned_among_what_it_does_not_refuse(
 @pytest.mark.parametrize("ratio", [0.0, 0.2])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_cublasxt_is_asked_for_the_row_major_product(xt_library, dtype: str, ratio: float) -> None:
-    handle = XtHandle(3, xt_library)
-    assert xt_library.read_device() == 3
+    handle = XtHandle([3, 5], xt_library)
+    assert [xt_library.read_device(place) for place in range(xt_library.read_count())] == [3, 5]
     handle.set_cpu_routine(dtype)
     handle.set_cpu_ratio(dtype, ratio)
     handle.set_block(2048)
@@ -256,7 +262,7 @@ def test_cublasxt_is_asked_for_the_row_major_product(xt_library, dtype: str, rat
 
 def test_a_refusal_of_cublasxt_names_call_and_status(xt_library) -> None:
     with pytest.raises(XtError, match="cublasXtSetBlockDim: status 7"):
-        XtHandle(0, xt_library).set_block(0)
+        XtHandle([0], xt_library).set_block(0)
 
 
 def test_blas_threads_are_woken_for_a_while_only() -> None:
@@ -386,6 +392,25 @@ def test_all_baselines_compute_the_product(tmp_path: Path, dtype: str, memory: s
     allowed = {"torch"} if importlib.util.find_spec("torch") is None else set()
     assert set(refused) <= allowed, refused
     assert {one.name for one in scores} >= {"wavetrim", "cupy", "cupy-streams", "cublasxt"}
+
+
+@pytest.mark.gpu
+def test_all_baselines_on_several_gpus_compute_the_product(tmp_path: Path) -> None:
+    """On one GPU, used as two, which cublasXt refuses."""
+    drawn = draw_operands((4096, 2048, 1024), "float32")
+    operands = pin_operands(drawn)
+    refused: dict[str, str] = {}
+    names = [name for name in SEVERAL_NAMES if name != "cublasxt"]
+    with Executor(cache_dir=tmp_path, devices=select_devices("0,0")) as executor:
+        profile = find_preset_profile(executor)
+        baselines = make_baselines(executor, profile, names, refused.__setitem__)
+        scores = HostContest(operands, Projection(drawn), BlasThreads()).run(
+            baselines, time.perf_counter() + 10, lambda one, why: refused.update({one.name: why})
+        )
+        for baseline in baselines:
+            baseline.release()
+    assert not refused
+    assert {one.name for one in scores} == set(names)
 
 
 @pytest.mark.gpu

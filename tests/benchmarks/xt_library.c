@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 typedef struct Context {
-  int device, block, pinning;
+  int count, devices[8], block, pinning;
   float ratio[4];
   void *routine[4];
 } Context;
@@ -25,8 +25,10 @@ int cublasXtCreate(Context **handle) {
 int cublasXtDestroy(Context *handle) { return handle == &only ? 0 : 1; }
 
 int cublasXtDeviceSelect(Context *handle, int count, int devices[]) {
-  handle->device = devices[0];
-  return count == 1 ? 0 : 7;
+  if (count < 1 || count > 8) return 7;
+  handle->count = count;
+  for (int place = 0; place < count; place++) handle->devices[place] = devices[place];
+  return 0;
 }
 
 int cublasXtSetBlockDim(Context *handle, int block) {
@@ -53,7 +55,8 @@ void refuse_pinning(int refuse) { refused = refuse; }
 float read_ratio(int type) { return only.ratio[type]; }
 int read_block(void) { return only.block; }
 int read_pinning(void) { return only.pinning; }
-int read_device(void) { return only.device; }
+int read_count(void) { return only.count; }
+int read_device(int place) { return only.devices[place]; }
 
 #define GEMM(NAME, TYPE, FUNCTION, KIND)                                                     \
   int NAME(Context *handle, int transa, int transb, size_t m, size_t n, size_t k,            \

@@ -22,7 +22,7 @@ from wavetrim.lab.experiments.reference import (
 )
 from wavetrim.lab.reports.bench import Hardware
 from wavetrim.lab.reports.report import Report
-from wavetrim.scheduler.execution.executor import Timings
+from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.problem import GemmProblem
 
 HARDWARE = Hardware("Abacus 9", 12, "1.2", "Difference Engine", 4)

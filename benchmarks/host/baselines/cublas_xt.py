@@ -54,8 +54,8 @@ class CublasXt(Baseline):
     name = "cublasxt"
     groups: ClassVar = ("suite",)  # to tune it takes as long as all others' turns
 
-    def __init__(self, device_index: int, *, shares_with_cpu: bool) -> None:
-        self._handle = XtHandle(device_index)
+    def __init__(self, devices: Sequence[int], *, shares_with_cpu: bool) -> None:
+        self._handle = XtHandle(devices)
         self._shares_with_cpu = shares_with_cpu
         if shares_with_cpu:
             for dtype in ("float32", "float64"):
@@ -142,13 +142,13 @@ def list_settings(largest: int, memory: str) -> Sequence[XtSettings]:
     return [XtSettings(block, pinning) for block in blocks for pinning in pinnings]
 
 
-def can_share_with_cpu(device_index: int) -> bool:
+def can_share_with_cpu(devices: Sequence[int]) -> bool:
     """Whether products with a share for the CPU come out right.
 
     Tried in a process of its own, which it may take down.
     """
     context = multiprocessing.get_context("spawn")
-    process = context.Process(target=_probe_sharing, args=(device_index,), daemon=True)
+    process = context.Process(target=_probe_sharing, args=(devices,), daemon=True)
     process.start()
     process.join(_PROBE_SECONDS)
     if process.is_alive():
@@ -157,11 +157,11 @@ def can_share_with_cpu(device_index: int) -> bool:
     return process.exitcode == 0
 
 
-def _probe_sharing(device_index: int) -> None:
+def _probe_sharing(devices: Sequence[int]) -> None:
     """Exit with 0 if a product in each element type is right."""
     for dtype in ("float32", "float64"):
         operands = draw_operands((1500, 1300, 1100), dtype)
-        handle = XtHandle(device_index)
+        handle = XtHandle(devices)
         handle.set_block(512)
         handle.set_cpu_routine(dtype)
         handle.set_cpu_ratio(dtype, 0.2)

@@ -6,7 +6,8 @@ from typing import Any
 
 from benchmarks.common.operands import Matrix, Operands
 from benchmarks.host.baselines.baseline import Baseline
-from wavetrim.scheduler.execution.executor import Executor, Timings
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.model.corrections import Correction, RunClass
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
@@ -108,6 +109,7 @@ class SplitExecutor(Baseline):
         spec = self._plan.spec
         return {
             "kernel": None if spec is None else f"{spec.name} {spec.tile}",
+            "gpus": len(self._plan.gpu_parts),
             "predicted_seconds": self._plan.predicted.total_seconds,
             **self._learned,
         }

@@ -8,6 +8,7 @@ from benchmarks.host.baselines.baseline import Baseline
 from benchmarks.host.baselines.cublas_xt import CublasXt, can_share_with_cpu
 from benchmarks.host.baselines.executor import Learner, SplitExecutor
 from benchmarks.host.baselines.libraries import PlainCupy, PlainNumpy, PyTorch
+from benchmarks.host.baselines.several_cupy import SeveralCupy
 from benchmarks.host.baselines.streamed_cupy import StreamedCupy
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
@@ -18,11 +19,16 @@ from wavetrim.scheduler.profile.store import find_profile
 OURS: Final = "wavetrim"
 PRESET: Final = "wavetrim-preset"
 GPU_ALONE: Final = "wavetrim-gpu"
+ONE_GPU: Final = "wavetrim-one-gpu"
+"""With several GPUs: the first of them and the CPU."""
 OTHERS: Final = ("cupy", "cupy-streams", "torch", "numpy")
 """This product is never to be slower than the fastest of these."""
 
 NAMES: Final = (OURS, PRESET, GPU_ALONE, *OTHERS, "cublasxt")
-"""All baselines."""
+"""All baselines on one GPU."""
+
+SEVERAL_NAMES: Final = (OURS, ONE_GPU, "cublasxt", "cupy-gpus")
+"""All baselines on several GPUs."""
 
 Refuse = Callable[[str, str], None]
 
@@ -39,13 +45,16 @@ def make_baselines(
         "numpy": PlainNumpy,
     }
     if executor.devices:
-        alone = PlanOptions(f=0)
+        indices = [device.index for device in executor.devices]
+        alone, first = PlanOptions(f=0), PlanOptions(devices=str(indices[0]))
         makers |= {
             GPU_ALONE: lambda: SplitExecutor(GPU_ALONE, executor, profile, alone),
             "cupy": PlainCupy,
             "cupy-streams": StreamedCupy,
             "torch": PyTorch,
-            "cublasxt": lambda: _make_cublas_xt(executor.devices[0].index, refuse),
+            "cublasxt": lambda: _make_cublas_xt(indices, refuse),
+            "cupy-gpus": lambda: SeveralCupy(indices),
+            ONE_GPU: lambda: SplitExecutor(ONE_GPU, executor, add_history(profile), first),
         }
     baselines: list[Baseline] = []
     for name in names:
@@ -71,8 +80,8 @@ def find_preset_profile(executor: Executor) -> MachineProfile:
     )
 
 
-def _make_cublas_xt(device_index: int, refuse: Refuse) -> Baseline:
-    shares = can_share_with_cpu(device_index)
+def _make_cublas_xt(devices: Sequence[int], refuse: Refuse) -> Baseline:
+    shares = can_share_with_cpu(devices)
     if not shares:
         refuse("cublasxt", "takes part without its CPU ratio: products with one fail here")
-    return CublasXt(device_index, shares_with_cpu=shares)
+    return CublasXt(devices, shares_with_cpu=shares)

@@ -1,6 +1,7 @@
 """cublasXt through ctypes: the part of libcublas that multiplies matrices in host memory."""
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -19,14 +20,14 @@ class XtError(Exception):
 
 
 class XtHandle:
-    """A handle of cublasXt on one GPU."""
+    """A handle of cublasXt on some GPUs."""
 
-    def __init__(self, device_index: int, library: Any = None) -> None:
+    def __init__(self, devices: Sequence[int], library: Any = None) -> None:
         self._library = library or load_library()
         self._handle = ctypes.c_void_p()
         self._call("cublasXtCreate", ctypes.byref(self._handle))
-        devices = (ctypes.c_int * 1)(device_index)
-        self._call("cublasXtDeviceSelect", self._handle, 1, devices)
+        indices = (ctypes.c_int * len(devices))(*devices)
+        self._call("cublasXtDeviceSelect", self._handle, len(devices), indices)
 
     def set_block(self, size: int) -> None:
         """The side of the square blocks that matrices are cut into."""

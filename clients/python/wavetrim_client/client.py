@@ -90,7 +90,8 @@ class Client(Opened):
             dtype: Element type of the product; None for the operands'.
             out: An array of the product's shape and element type to be filled and returned. One
                 that lies row after row is received into without a copy.
-            **options: See `ProductOptions`: alpha, beta, f, kernel, tile, accuracy, sms, verify.
+            **options: See `ProductOptions`: alpha, beta, f, kernel, tile, accuracy, sms,
+                devices, verify.
 
         Raises:
             ValueError: The operands cannot be multiplied, or `out` cannot take the product.
@@ -198,7 +199,8 @@ class Client(Opened):
             idempotency_key: The same key posts the same job only once; None makes a new one,
                 under which a call that breaks is repeated.
             on_upload: Receives "a", "b" or "c", bytes sent, and bytes in all.
-            **options: See `ProductOptions`: alpha, beta, f, kernel, tile, accuracy, sms, verify.
+            **options: See `ProductOptions`: alpha, beta, f, kernel, tile, accuracy, sms,
+                devices, verify.
 
         Raises:
             ValueError: An operand is none.
@@ -252,7 +254,7 @@ class Client(Opened):
             dtype: Element type.
             memory: "pageable" or "pinned".
             device: A GPU that need not be there ("H200"); None for the service's own.
-            **options: See `PlanOptions`: f, kernel, tile, accuracy, sms.
+            **options: See `PlanOptions`: f, kernel, tile, accuracy, sms, devices.
         """
         return run(
             self._session.plan(m, n, k, dtype=dtype, memory=memory, device=device, **options)

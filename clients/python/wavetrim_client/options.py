@@ -16,6 +16,7 @@ class PlanOptions(TypedDict, total=False):
         tile: A tile of that kernel, such as "64x128x16"; None for the fastest.
         accuracy: How exact the sums are; None for "library", or what the named kernel has.
         sms: Multiprocessors that the GPU part may use; None for all.
+        devices: GPUs that may be used: "none", or indices such as "0,1"; None for all.
     """
 
     f: int | Literal["auto"]
@@ -23,6 +24,7 @@ class PlanOptions(TypedDict, total=False):
     tile: str | None
     accuracy: Accuracy | None
     sms: int | None
+    devices: str | None
 
 
 class ProductOptions(PlanOptions, total=False):
@@ -46,6 +48,7 @@ def describe_options(
     tile: str | None = None,
     accuracy: Accuracy | None = None,
     sms: int | None = None,
+    devices: str | None = None,
     alpha: float = 1.0,
     beta: float = 0.0,
     verify: bool = False,
@@ -61,6 +64,7 @@ def describe_options(
         "tile": (tile, None),
         "accuracy": (accuracy, None),
         "sms": (sms, None),
+        "devices": (devices, None),
         "alpha": (alpha, 1.0),
         "beta": (beta, 0.0),
         "verify": (verify, False),

@@ -1,5 +1,7 @@
 """`wavetrim calibrate`: measure this machine."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -9,6 +11,7 @@ from wavetrim.service.cli import options
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from wavetrim.kernels.device import DeviceInfo
     from wavetrim.scheduler.problem import Memory
     from wavetrim.scheduler.profile.machine import MachineProfile
     from wavetrim.service.cli.steadiness import Steadiness
@@ -27,7 +30,7 @@ def calibrate(
         bool, typer.Option("--force", help="Store it even if the machine was busy meanwhile.")
     ] = False,
 ) -> None:
-    """Measure this machine's CPU, link and kernels in about 20 s, and store the profile.
+    """Measure this machine's CPU, link and kernels in about 20 s a GPU, and store the profile.
 
     Plans made from then on use it: those of the service from the next job on. The profile holds
     for this GPU, driver, libraries and number of threads. The same product is timed before and
@@ -35,7 +38,7 @@ def calibrate(
     is there already is kept.
     """
     from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS
-    from wavetrim.scheduler.calibration.calibrate import calibrate as measure
+    from wavetrim.scheduler.calibration.gpus import calibrate_gpus
     from wavetrim.scheduler.execution.executor import Executor
     from wavetrim.scheduler.profile.store import find_profile, store_profile
     from wavetrim.service.cli.display import (
@@ -50,12 +53,16 @@ def calibrate(
 
     settings = load_settings(profile_dir=profile_dir)
     check_folder("--profile-dir", settings.profile_dir)
-    executor = Executor(
-        cache_dir=settings.kernel_cache_dir,
-        devices=find_devices(settings),
-        cpu_threads=count_threads(settings),
-        gpu_memory_bytes=settings.gpu_memory_bytes,
-    )
+
+    def open_executor(devices: "Sequence[DeviceInfo]") -> Executor:
+        return Executor(
+            cache_dir=settings.kernel_cache_dir,
+            devices=devices,
+            cpu_threads=count_threads(settings),
+            gpu_memory_bytes=settings.gpu_memory_bytes,
+        )
+
+    executor = open_executor(find_devices(settings))
     steadiness, notes = Steadiness(), open_notes()
     before = find_profile(
         None,
@@ -69,18 +76,27 @@ def calibrate(
         show_share(notes, "measure", seconds=CALIBRATION_SECONDS) as move,
     ):
         steadiness.measure(executor, before)
-        profile = measure(
-            executor,
+        machine = calibrate_gpus(
+            open_executor,
+            executor.devices,
             cache_dir=settings.kernel_cache_dir,
-            directory=None,
             report=lambda what, share: move(min(share, 0.95), what),
         )
-        steadiness.measure(executor, profile)
+        steadiness.measure(executor, machine)
     output = open_output()
-    _print_profile(profile, output)
+    for profile in machine.gpus or (machine,):
+        _print_profile(profile, output)
     check_steadiness(steadiness, notes, had_profile=before.measured_at is not None, force=force)
-    path = store_profile(profile, settings.profile_dir)
-    output.print(f"stored in {path}", markup=False, soft_wrap=True)
+    for profile in machine.gpus or (machine,):
+        path = store_profile(replace(profile, beside=()), settings.profile_dir)
+        output.print(f"stored in {path}", markup=False, soft_wrap=True)
+    for joint in machine.joint:
+        output.print(
+            f"{joint.gpus} GPUs together: {joint.in_gbytes_per_second:.1f} GB/s in, "
+            f"{joint.out_gbytes_per_second:.1f} out, {joint.both_gbytes_per_second:.1f} both ways"
+        )
+    if machine.peer_gbytes_per_second:
+        output.print(f"GPU to GPU: {machine.peer_gbytes_per_second:.1f} GB/s each way")
 
 
 def check_steadiness(

@@ -34,6 +34,7 @@ def multiply(
     f: options.F = "auto",
     accuracy: options.Accuracy = None,
     sms: options.Sms = None,
+    devices: options.Devices = None,
     verify: options.Verify = False,
     profile_dir: options.ProfileDir = None,
 ) -> None:
@@ -56,7 +57,9 @@ def multiply(
     )
     from wavetrim.service.jobs.operands import check_operands
 
-    plan_options = read_plan_options(kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms)
+    plan_options = read_plan_options(
+        kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms, devices=devices
+    )
     check_factors(alpha=alpha, beta=beta)
     left, right = open_matrix(a), open_matrix(b)
     addend = None if c is None else open_matrix(c)

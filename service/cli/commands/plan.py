@@ -17,6 +17,7 @@ wavetrim plan 2048 2048 2048 --device H200 --kernel shared --tile 4
 wavetrim plan 8192 8192 8192 --device H200 --accuracy float32 --sms 66
 wavetrim plan 16384 16384 256 --device H200 --memory pinned --timeline
 wavetrim plan 16384 16384 256 --device T4 --cpu-threads 64 --link-gbytes-per-second 25
+wavetrim plan 16384 16384 16384 --device "H100 SXM x2" --memory pinned
 wavetrim plan --m 16384 --n 16384 --k 256 --dtype float64 --device "A100 SXM 40" --json
 """
 
@@ -36,7 +37,8 @@ def plan(
     device: Annotated[
         str | None,
         typer.Option(
-            help="GPU to plan for: a local one (cuda:0, name, UUID), a preset, or cpu.",
+            help="GPU to plan for: a local one (cuda:0, name, UUID), a preset, several of one"
+            " (H200 x2), or cpu.",
             show_default="this machine",
         ),
     ] = None,
@@ -45,6 +47,7 @@ def plan(
     f: options.F = "auto",
     accuracy: options.Accuracy = None,
     sms: options.Sms = None,
+    devices: options.Devices = None,
     cpu_threads: Annotated[
         int | None,
         typer.Option(
@@ -94,7 +97,9 @@ def plan(
         GemmProblem(*typed, dtype, find_memory(memory)),
         load_settings(profile_dir=profile_dir),
         device=device,
-        options=read_plan_options(kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms),
+        options=read_plan_options(
+            kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms, devices=devices
+        ),
         what_if=WhatIf(cpu_threads, cpu_gflops, link_gbytes_per_second),
     )
     if as_json:

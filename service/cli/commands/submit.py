@@ -39,6 +39,7 @@ def submit(
     f: options.F = "auto",
     accuracy: options.Accuracy = None,
     sms: options.Sms = None,
+    devices: options.Devices = None,
     verify: options.Verify = False,
     priority: Annotated[
         int, typer.Option(min=-1000, max=1000, help="A higher one runs first.")
@@ -58,7 +59,9 @@ def submit(
     from wavetrim.service.cli.jobs import open_client, wait_for_job
     from wavetrim.service.cli.machine import read_plan_options
 
-    plan_options = read_plan_options(kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms)
+    plan_options = read_plan_options(
+        kernel=kernel, tile=tile, f=f, accuracy=accuracy, sms=sms, devices=devices
+    )
     left, right = _read_source("A", a), _read_source("B", b)
     addend = None if c is None else _read_source("C0", c)
     files = {"a": a, "b": b, "c": c}
@@ -77,6 +80,7 @@ def submit(
                 tile=plan_options.tile,
                 accuracy=plan_options.accuracy,
                 sms=plan_options.sms,
+                devices=plan_options.devices,
                 verify=verify,
                 priority=priority,
             )

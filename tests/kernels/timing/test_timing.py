@@ -6,6 +6,7 @@ import pytest
 from tests.matrices import FLOATS, assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
+from wavetrim.kernels.timing.joint_rates import measure_joint_rates, measure_peer_rate
 from wavetrim.kernels.timing.seconds import ResidentProduct
 from wavetrim.kernels.timing.whole_tiles import KernelProbe
 
@@ -93,3 +94,13 @@ def test_matrices_that_do_not_fit_the_gpu_are_a_failure_that_poisons_nothing(
     with pytest.raises(DeviceFailure) as failure:  # C would take 4 TiB
         ResidentProduct(tall, wide, device_index=0, cache_dir=kernel_cache)
     assert not failure.value.poisoned
+
+
+def test_links_that_copy_at_once_share_their_rate() -> None:
+    """One link, used twice at once, is no faster than once."""
+    one, two = (measure_joint_rates([0] * count, 2**26, 3) for count in (1, 2))
+    assert one.in_bytes_per_second > 1e9
+    assert one.both_bytes_per_second > one.in_bytes_per_second
+    assert two.in_bytes_per_second < 1.2 * one.in_bytes_per_second
+    assert two.out_bytes_per_second < 1.2 * one.out_bytes_per_second
+    assert measure_peer_rate(0, 0, 2**26, 3) > one.in_bytes_per_second

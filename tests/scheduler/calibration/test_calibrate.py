@@ -7,9 +7,10 @@ import pytest
 from tests.limit import allow
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.catalog import list_kernels
-from wavetrim.kernels.device import list_devices
+from wavetrim.kernels.device import list_devices, select_devices
 from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS, calibrate
 from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
+from wavetrim.scheduler.calibration.gpus import calibrate_gpus
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES
 
@@ -50,3 +51,20 @@ def test_a_gpu_is_calibrated_in_time(tmp_path, kernel_cache):
     measured = {model.kernel for model in profile.kernels if not model.assumed}
     here = {spec.name for spec in list_kernels(compute_capability=devices[0].compute_capability)}
     assert measured >= here & {"register", "bulk", "tensor", "cublas"}
+
+
+@pytest.mark.gpu
+def test_gpus_are_calibrated_one_by_one_and_their_links_together(kernel_cache):
+    told = []
+    profile = calibrate_gpus(
+        lambda devices: Executor(cache_dir=kernel_cache, devices=devices),
+        select_devices("0,0"),
+        cache_dir=kernel_cache,
+        report=lambda what, share: told.append(share),
+    )
+    assert told == sorted(told)
+    assert [gpu.device for gpu in profile.gpus] == 2 * [profile.device]
+    (joint,) = profile.joint
+    assert (joint.memory, joint.gpus) == ("pinned", 2)
+    assert joint.in_gbytes_per_second > 1
+    assert profile.peer_gbytes_per_second > joint.in_gbytes_per_second

@@ -27,6 +27,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 options = st.builds(
     PlanOptions, kernel=st.text(), tile=st.none() | st.text(), f=st.just("auto") | sizes,
     accuracy=st.none() | st.sampled_from(ACCURACIES), sms=st.none() | sizes,
+    devices=st.sampled_from([None, "none", "0,1"]),
 )  # fmt: skip
 requests = st.builds(
     RunRequest, job=st.text(), a=operands, b=operands, c=st.none() | operands, out=operands,
@@ -44,7 +45,7 @@ def test_a_run_request_arrives_as_it_was_sent(request_):
 def test_a_run_without_options_has_none_in_its_message():
     operand = Operand(1, 0, 2, 2, "float32")
     message = RunRequest("j", operand, operand, None, operand).as_message()
-    assert not {"kernel", "tile", "f", "accuracy", "sms"} & set(message)
+    assert not {"kernel", "tile", "f", "accuracy", "sms", "devices"} & set(message)
     assert len(encode_message(message)) < PACKET_BYTES / 100
 
 

@@ -16,6 +16,7 @@ OPTIONS = st.builds(
     f=st.just("auto") | st.integers(0),
     accuracy=st.none() | st.sampled_from(ACCURACIES),
     sms=st.none() | st.integers(1),
+    devices=st.sampled_from([None, "none", "0", "1,0"]),
 )
 
 

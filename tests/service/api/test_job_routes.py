@@ -68,8 +68,8 @@ def test_a_posted_job_is_computed_and_its_product_fetched(server: RunningServer)
     assert posted.headers["Location"] == f"/v1/jobs/{job['id']}"
     assert job["request"] == {
         "a": job["request"]["a"], "b": job["request"]["b"], "c": None, "alpha": 1.0, "beta": 0.0,
-        "kernel": "auto", "tile": None, "f": "auto", "accuracy": None, "sms": None, "verify": True,
-        "storage": "disk", "priority": 0,
+        "kernel": "auto", "tile": None, "f": "auto", "accuracy": None, "sms": None,
+        "devices": None, "verify": True, "storage": "disk", "priority": 0,
     }  # fmt: skip
     done = server.wait_job(job["id"])
     assert (done["state"], done["progress"], done["error"]) == ("succeeded", 1.0, None)

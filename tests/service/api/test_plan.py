@@ -45,6 +45,17 @@ def test_kernel_tile_and_f_can_be_given(shared_server: RunningServer) -> None:
     assert (plan["f"], plan["kernel"], plan["tile"]) == (512, "shared", "32x32x32")
 
 
+def test_a_plan_tells_the_rows_of_each_gpu(shared_server: RunningServer) -> None:
+    sizes = {"m": 16384, "n": 16384, "k": 16384, "device": "H200 x4", "memory": "pinned"}
+    whole, held = ask(shared_server, **sizes), ask(shared_server, **sizes, devices="1,3")
+    assert [one["device"] for one in whole["devices"]] == [f"cuda:{gpu}" for gpu in range(4)]
+    assert [one["device"] for one in held["devices"]] == ["cuda:1", "cuda:3"]
+    for plan in (whole, held):
+        assert sum(one["rows"] for one in plan["devices"]) == 16384
+        longest = max(one["seconds"] for one in plan["devices"])
+        assert longest == plan["predicted"]["total_seconds"]
+
+
 def test_accuracy_and_multiprocessors_can_be_given(shared_server: RunningServer) -> None:
     sizes = {"m": 4096, "n": 4096, "k": 4096, "device": "H200", "f": 0}
     plans = {
@@ -117,6 +128,8 @@ def test_a_plan_says_why_no_gpu_has_a_part(shared_server: RunningServer) -> None
         ({"sms": 133}, "sms"),
         ({"sms": "half"}, "sms"),
         ({"sms": 9, "kernel": "shared"}, "sms"),
+        ({"devices": "1"}, "devices"),
+        ({"devices": "all"}, "devices"),
         ({"colour": "red"}, "colour"),
         ({"device": "A100"}, "device"),
         ({"cpu_threads": 0}, "cpu_threads"),

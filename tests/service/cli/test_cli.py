@@ -121,6 +121,7 @@ def test_wrong_usage_ends_with_2(arguments: list[str], tmp_path: Path) -> None:
         (["4", "4", "4", "--accuracy", "float64"], "accuracy is 'float64'; it must be one of"),
         (["4", "4", "4", "--sms", "133", "--device", "H200"], "sms is 133; it must be 1…132"),
         (["4", "4", "4", "--sms", "9"], "sms is 9; it must be left out: there is no GPU"),
+        (["4", "4", "4", "--devices", "0"], "devices is '0'; it must be \"none\": there is no GPU"),
         (["4", "4", "4", "--device", "Voodoo 2"], "device is 'Voodoo 2'; it must be one of"),
         (["4", "4", "4", "--device", "A100"], "device is 'A100'; it must be one of A100 SXM 40, A"),
         (["4", "4"], "K is missing: give M N K in this order, or --m, --n and --k"),
@@ -167,6 +168,15 @@ def test_a_setting_that_is_refused_is_named(tmp_path: Path) -> None:
     refused = invoke_command("plan", 4, 4, 4, folder=tmp_path, WAVETRIM_CPU_THREADS="0")
     assert refused.exit_code == ExitCode.REFUSED
     assert "WAVETRIM_CPU_THREADS" in refused.stderr
+
+
+def test_a_plan_shows_each_of_several_gpus(tmp_path: Path) -> None:
+    options = ["--device", "H100 SXM x2", "--memory", "pinned"]
+    shown = invoke_command("plan", 16384, 16384, 16384, *options, folder=tmp_path)
+    for gpu in (0, 1):
+        assert re.search(rf"cuda:{gpu} .* 8192 rows, \d+ waves, ", shown.stdout)
+    one = invoke_command("plan", 256, 256, 256, *options, folder=tmp_path)
+    assert "cuda:" not in one.stdout
 
 
 def test_a_plan_in_json_is_the_planners(tmp_path: Path) -> None:
@@ -253,7 +263,7 @@ def test_a_calibration_is_stored_and_used(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(f"wavetrim.scheduler.calibration.cpu.{name}", value)
     before = invoke_command("plan", 512, 512, 512, "--json", folder=home)
     assert "estimate" in json.loads(before.stdout)["profile"]["source"]
-    monkeypatch.setattr("wavetrim.scheduler.calibration.calibrate.calibrate", calibrate_watched)
+    monkeypatch.setattr("wavetrim.scheduler.calibration.gpus.calibrate", calibrate_watched)
     two = {"WAVETRIM_CPU_THREADS": "2"}
     measured = invoke_command("calibrate", folder=home, **two)
     assert measured.exit_code == 0, measured.stderr

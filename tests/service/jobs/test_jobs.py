@@ -54,7 +54,7 @@ def request_of(matrices: MatrixStore) -> Callable[..., dict[str, Any]]:
     def make(**options: Any) -> dict[str, Any]:
         request = {
             "a": ids[0], "b": ids[1], "c": None, "alpha": 1.0, "beta": 0.0, "kernel": "auto",
-            "tile": None, "f": "auto", "accuracy": None, "sms": None,
+            "tile": None, "f": "auto", "accuracy": None, "sms": None, "devices": None,
             "verify": False, "priority": 0,
         }  # fmt: skip
         return request | options
@@ -96,7 +96,9 @@ def test_a_request_of_an_earlier_version_leaves_the_newer_options_open(
     database, jobs, request_of
 ) -> None:
     today = request_of()
-    earlier = {name: value for name, value in today.items() if name not in ("accuracy", "sms")}
+    earlier = {
+        name: value for name, value in today.items() if name not in ("accuracy", "sms", "devices")
+    }
     job, _ = jobs.add(earlier, idempotency_key="k", max_queued=1)
     with database.begin() as connection:
         stored = connection.scalar(text("SELECT request FROM jobs"))

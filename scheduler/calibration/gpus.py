@@ -1,0 +1,76 @@
+"""Calibrates every GPU of a machine, one after the other, and then their links together."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.timing.joint_rates import measure_joint_rates, measure_peer_rate
+from wavetrim.scheduler.calibration.calibrate import calibrate
+from wavetrim.scheduler.calibration.kernels import Report
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.profile.joint import JointLinks
+from wavetrim.scheduler.profile.machine import MachineProfile
+
+_COPIED_BYTES: Final = 256 << 20
+_RUNS: Final = 5
+
+
+def calibrate_gpus(
+    open_executor: Callable[[Sequence[DeviceInfo]], Executor],
+    devices: Sequence[DeviceInfo],
+    *,
+    cache_dir: Path,
+    report: Report | None = None,
+) -> MachineProfile:
+    """Measure this machine with all of its GPUs; nothing is stored.
+
+    Args:
+        open_executor: Opens an executor with some of the GPUs.
+        devices: The GPUs. One that comes twice is measured once.
+        cache_dir: Folder of compiled kernels.
+        report: Called with what is being measured.
+
+    Returns:
+        The profile of the first GPU, with those of the others beside it.
+    """
+    found: dict[int, MachineProfile] = {}
+    different: list[DeviceInfo | None] = [*dict.fromkeys(devices)] or [None]
+    for number, device in enumerate(different):
+
+        def tell(what: str, share: float, number: int = number) -> None:
+            if report is not None:
+                name = f"{what} of GPU {number}" if len(different) > 1 else what
+                report(name, (number + share) / len(different))
+
+        index = device.index if device is not None else 0
+        with open_executor([device] if device is not None else []) as executor:
+            profile = calibrate(executor, cache_dir=cache_dir, directory=None, report=tell)
+        found[index] = replace(profile, index=index)
+    if len(devices) < 2:
+        return next(iter(found.values()))
+    indices = [device.index for device in devices]
+    counts = range(2, len(indices) + 1)
+    joint = tuple(_measure_joint(indices[:count]) for count in counts)
+    peer_rate = min(
+        measure_peer_rate(indices[0], other, _COPIED_BYTES, _RUNS) for other in indices[1:]
+    )
+    first, *beside = (
+        replace(found[index], joint=joint, peer_gbytes_per_second=peer_rate / 1e9)
+        for index in indices
+    )
+    return replace(first, beside=tuple(beside))
+
+
+def _measure_joint(indices: Sequence[int]) -> JointLinks:
+    """The links of these GPUs together, from page-locked memory."""
+    rates = measure_joint_rates(indices, _COPIED_BYTES, _RUNS)
+    return JointLinks(
+        memory="pinned",
+        gpus=len(indices),
+        in_gbytes_per_second=rates.in_bytes_per_second / 1e9,
+        out_gbytes_per_second=rates.out_bytes_per_second / 1e9,
+        both_gbytes_per_second=rates.both_bytes_per_second / 1e9,
+        source="measured with the GPUs",
+    )

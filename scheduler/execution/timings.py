@@ -1,0 +1,72 @@
+"""The seconds of one execution, and what they say of each part's prediction."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from wavetrim.scheduler.model.corrections import Correction
+from wavetrim.scheduler.model.cost import CpuCurve
+from wavetrim.scheduler.model.curves import find_late_seconds
+from wavetrim.scheduler.model.gpu_curve import GpuCurve
+from wavetrim.scheduler.planning.plan import Plan
+
+
+class Timings(NamedTuple):
+    """Seconds of one execution.
+
+    Attributes:
+        kernel_seconds: Kernels, by CUDA events, summed over the GPUs; None if they were not timed.
+        transfer_seconds: Copies in and out, likewise; they overlap kernels.
+        gpu_seconds: The GPU part, copies from and to the caller's memory included; the longest of
+            several.
+        cpu_seconds: The CPU part.
+        total_seconds: From the start of both parts to the end of the longer one.
+        f_actual: Rows computed by the CPU: the plan's F, unless the boundary moved.
+        part_seconds: Position and seconds of each GPU's part, in the order of the rows.
+    """
+
+    kernel_seconds: float | None
+    transfer_seconds: float | None
+    gpu_seconds: float
+    cpu_seconds: float
+    total_seconds: float
+    f_actual: int
+    part_seconds: tuple[tuple[int, float], ...] = ()
+
+    def as_dict(self) -> dict[str, float | None]:
+        """JSON-ready copy: seconds by name, of several GPUs each as `gpu<position>_seconds`."""
+        document: dict[str, float | None] = self._asdict()
+        del document["part_seconds"]
+        if len(self.part_seconds) > 1:
+            document.update(
+                (f"gpu{position}_seconds", seconds) for position, seconds in self.part_seconds
+            )
+        return document
+
+
+def list_parts(plan: Plan, timings: Timings) -> list[tuple[Correction, float, float]]:
+    """The correction, uncorrected prediction and seconds from the plan's start of each part."""
+    f, m = timings.f_actual, plan.problem.m
+    gpus = plan.gpu_parts
+    if plan.f == m or (plan.f == 0 and len(gpus) == 1):  # as planned: nothing is predicted anew
+        correction = plan.corrections[0]
+        predicted_seconds = plan.predicted.total_seconds / correction.factor
+        return [(correction, predicted_seconds, timings.total_seconds)]
+    # The last GPU's rows end where the CPU's begin.
+    stops = [part.rows.stop for part in gpus[:-1]] + [m - f]
+    parts: list[tuple[GpuCurve | CpuCurve, int, float]] = []
+    for part, stop, (_, seconds) in zip(gpus, stops, timings.part_seconds, strict=True):
+        # A GPU that took over the CPU's rows may have more than its curve knows.
+        if 0 < stop - part.rows.start <= part.curve.m:
+            parts.append((part.curve, stop - part.rows.start, seconds))
+    if f:
+        cpu_seconds = timings.cpu_seconds + find_late_seconds(plan.problem)
+        parts.append((plan.cpu_curve, f, cpu_seconds))
+    return [
+        (curve.correction, curve.seconds(rows) / curve.correction.factor, seconds)
+        for curve, rows, seconds in parts
+    ]
+
+
+def sum_timed(seconds: Sequence[float | None]) -> float | None:
+    """The sum; None if one was not timed."""
+    return None if None in seconds else sum(one or 0.0 for one in seconds)

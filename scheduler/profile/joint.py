@@ -1,0 +1,89 @@
+"""What several GPUs of a host reach together: the links' joint rates.
+
+Each GPU has a link of its own, but all links end at one host memory.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from wavetrim.scheduler.problem import Memory
+
+JOINT_SHARE: Final = 0.96
+"""Joint rate of page-locked copies one way, as a share of the sum of the links' rates: 106 of 110
+GB/s on two H100s of one host."""
+
+JOINT_DUPLEX_SHARE: Final = 0.73
+"""The same for copies both ways: 135 of 186 GB/s there."""
+
+
+@dataclass(frozen=True, slots=True)
+class JointLinks:
+    """The links of several GPUs while all of them copy.
+
+    Attributes:
+        memory: The kind of host memory.
+        gpus: Number of GPUs.
+        in_gbytes_per_second: Rate to all of them together, 1e9 bytes a second.
+        out_gbytes_per_second: Rate from all of them together.
+        both_gbytes_per_second: Rate of both ways together while both are busy.
+        source: Where the figures come from.
+    """
+
+    memory: Memory
+    gpus: int
+    in_gbytes_per_second: float
+    out_gbytes_per_second: float
+    both_gbytes_per_second: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRates:
+    """One link: bytes a second each way alone, and `duplex`, the factor on the time of both."""
+
+    in_bytes_per_second: float
+    out_bytes_per_second: float
+    duplex: float
+
+    @property
+    def both_bytes_per_second(self) -> float:
+        """Rate of both ways together while both are busy."""
+        return (self.in_bytes_per_second + self.out_bytes_per_second) / self.duplex
+
+
+def estimate_joint_links(memory: Memory, links: Sequence[LinkRates]) -> JointLinks:
+    """The joint rates of links that were not measured together.
+
+    Staged copies of several GPUs share the CPU's threads, so together they are assumed to be as
+    fast as those of one.
+    """
+    one_way, both_ways = JOINT_SHARE, JOINT_DUPLEX_SHARE
+    if memory == "pageable":
+        one_way = both_ways = 1 / len(links)
+    return JointLinks(
+        memory=memory,
+        gpus=len(links),
+        in_gbytes_per_second=1e-9 * one_way * sum(one.in_bytes_per_second for one in links),
+        out_gbytes_per_second=1e-9 * one_way * sum(one.out_bytes_per_second for one in links),
+        both_gbytes_per_second=1e-9 * both_ways * sum(one.both_bytes_per_second for one in links),
+        source=f"assumed: {one_way:.0%} of the sum one way, {both_ways:.0%} both ways",
+    )
+
+
+def share_links(joint: JointLinks, links: Sequence[LinkRates]) -> list[LinkRates]:
+    """Each link while all are busy: its part of the joint rates, and no more than it has alone."""
+    in_share, out_share, both_share = (
+        min(1.0, 1e9 * rate / total)
+        for rate, total in (
+            (joint.in_gbytes_per_second, sum(one.in_bytes_per_second for one in links)),
+            (joint.out_gbytes_per_second, sum(one.out_bytes_per_second for one in links)),
+            (joint.both_gbytes_per_second, sum(one.both_bytes_per_second for one in links)),
+        )
+    )
+    shared = []
+    for one in links:
+        into, out = in_share * one.in_bytes_per_second, out_share * one.out_bytes_per_second
+        duplex = max(1.0, (into + out) / (both_share * one.both_bytes_per_second))
+        shared.append(LinkRates(into, out, duplex))
+    return shared

@@ -1,0 +1,148 @@
+"""The exchange of B between GPUs: none waits for a piece that never comes, pieces cover B."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.matrices import poison
+from wavetrim.kernels.device import select_devices
+from wavetrim.kernels.pipeline.exchange import Exchange, Seat
+from wavetrim.kernels.transfer.pinned import pin_matrix
+from wavetrim.scheduler.errors import ExecutionCancelled
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.plan import choose_plan_on
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.store import find_profile
+
+NEEDS = ((range(64), range(32), 32), (range(64, 100), range(32), 32))
+
+
+def join_all(needs):
+    exchange = Exchange(range(len(needs)))
+    with ThreadPoolExecutor(len(needs)) as threads:
+        joined = [threads.submit(exchange.join, seat, one) for seat, one in enumerate(needs)]
+        return [one.result(timeout=10) for one in joined]
+
+
+def test_b_is_exchanged_if_all_gpus_need_the_same_parts():
+    assert join_all([NEEDS] * 3) == [True] * 3
+    assert join_all([NEEDS, NEEDS[:1]]) == [False] * 2
+    assert join_all([NEEDS, None, NEEDS]) == [False] * 3
+
+
+def test_a_gpu_that_left_before_it_joined_keeps_nobody_waiting():
+    exchange = Exchange([0, 0])
+    with ThreadPoolExecutor(1) as threads:
+        joined = threads.submit(exchange.join, 0, NEEDS)
+        exchange.leave(1)
+        assert joined.result(timeout=10) is False
+
+
+def test_a_piece_is_waited_for_until_it_comes_or_its_gpu_leaves():
+    exchange = Exchange([0, 0])
+    with ThreadPoolExecutor(2) as threads:
+        first, second = (threads.submit(exchange.find, 1, number) for number in (0, 1))
+        exchange.publish(1, 0, "piece")
+        assert first.result(timeout=10) == "piece"
+        assert not second.done()
+        exchange.leave(1)
+        assert second.result(timeout=10) is None
+    assert exchange.find(1, 0) == "piece"
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 3, 8])
+@pytest.mark.parametrize("depth", [1, 2, 64, 1000])
+def test_pieces_cover_the_rows_of_a_step_and_are_about_equal(gpus, depth):
+    (seat, *_) = Exchange(range(gpus)).seats
+    pieces = seat._divide(depth)
+    assert [row for piece in pieces for row in piece] == list(range(depth))
+    assert max(map(len, pieces)) - min(map(len, pieces)) <= 1
+
+
+@pytest.fixture(scope="module")
+def twin_executor(kernel_cache):
+    """Two pipelines on one GPU, which exchange B by copies within its memory."""
+    with Executor(cache_dir=kernel_cache, devices=select_devices("0,0")) as executor:
+        yield executor
+
+
+def plan_exchange(executor, m, n, k, f=0):
+    profile = find_profile(
+        None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
+    )
+    profile = replace(profile, peer_gbytes_per_second=1000.0)
+    problem = GemmProblem(m, n, k, memory="pinned")
+    plan = choose_plan_on(problem, profile, PlanOptions(f=f), (0, 1))
+    assert plan.exchanges
+    return plan
+
+
+def draw_pinned(m, n, k):
+    random = np.random.default_rng(5)
+    a, b, c = (pin_matrix(*sides, "float32") for sides in ((m, k), (k, n), (m, n)))
+    for matrix in (a, b):
+        matrix[...] = random.integers(-3, 4, matrix.shape)
+    return a, b, poison(c)
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """What each GPU found out at the start: whether B is exchanged."""
+    found, begin = [], Seat.begin
+
+    def watch(self, *operands):
+        found.append(begin(self, *operands))
+        return found[-1]
+
+    monkeypatch.setattr(Seat, "begin", watch)
+    return found
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("planned", [0.0, 0.1])
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize(
+    "shape", [(4096, 4096, 4096), (3000, 2011, 1013), (16384, 8192, 256), (2048, 8192, 8192)]
+)
+def test_gpus_that_exchange_b_compute_the_product(twin_executor, begun, shape, planned, moves):
+    a, b, c = draw_pinned(*shape)
+    plan = plan_exchange(twin_executor, *shape, f=int(planned * shape[0]))
+    for _ in range(3):
+        c.fill(np.nan)
+        twin_executor.run(replace(plan, pinned=not moves), a, b, c)
+        assert np.array_equal(c, a @ b)
+    assert begun == [True] * 6
+
+
+@pytest.mark.gpu
+def test_each_gpu_fetches_all_of_a_b_that_does_not_fit_its_memory(kernel_cache, begun):
+    m, n, k = 3000, 6000, 2000
+    a, b, c = draw_pinned(m, n, k)
+    with Executor(
+        cache_dir=kernel_cache, devices=select_devices("0,0"), gpu_memory_bytes=24 << 20
+    ) as executor:
+        executor.run(plan_exchange(executor, m, n, k), a, b, c)
+    assert np.array_equal(c, a @ b)
+    assert begun == [False] * 2
+
+
+@pytest.mark.gpu
+def test_a_product_that_exchanges_b_can_be_cancelled_and_the_next_is_right(twin_executor):
+    shape = 8192, 8192, 8192
+    a, b, c = draw_pinned(*shape)
+    plan = plan_exchange(twin_executor, *shape)
+    stop = threading.Event()
+    threading.Timer(0.005, stop.set).start()
+
+    def run_until_stopped():
+        while True:
+            twin_executor.run(plan, a, b, c, cancelled=stop.is_set)
+
+    with pytest.raises(ExecutionCancelled):
+        run_until_stopped()
+    twin_executor.run(plan, a, b, c)
+    assert np.array_equal(c[::97], a[::97] @ b)

@@ -1,0 +1,218 @@
+"""One product on several GPUs: rows of each, the moving boundary, progress, failures, timings.
+
+A GPU that computes its rows in host memory stands in where there is none; the CPU part is real. The
+tests marked `gpu` run two pipelines on one GPU.
+"""
+
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.matrices import poison
+from wavetrim.kernels.device import select_devices
+from wavetrim.kernels.errors import DeviceFailure, PipelineCancelled
+from wavetrim.kernels.pipeline.host_product import GpuTimings
+from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
+from wavetrim.scheduler.execution import executor as executor_module
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.plan import choose_plan_on
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.history import RunHistory
+from wavetrim.scheduler.profile.store import find_profile
+
+SHAPE = 3000, 300, 257
+
+
+class HostPipeline:
+    """Multiplies in host memory, panel by panel, as `GpuPipeline` is called."""
+
+    panel_rows = 128
+    fails = False
+    row_seconds = 0.0
+
+    def __init__(self, index=0, **_):
+        self.index = index
+        self.rows = 0
+
+    def multiply(
+        self, spec, a, b, c, *, cut, alpha, beta, cancelled, final, progress=None, shared=None,
+        begun=None, **_,
+    ):  # fmt: skip
+        if begun is not None:
+            begun()
+        threading.Event().wait(0.01)
+        if self.fails:
+            raise DeviceFailure("the GPU is lost")
+        rest = iter(range(0, c.shape[0], self.panel_rows))
+        self.rows = 0
+        while True:
+            if shared is not None:
+                rows = shared.take(self.panel_rows)
+            else:
+                start = next(rest, c.shape[0])
+                rows = range(start, min(start + self.panel_rows, c.shape[0]))
+            if not rows:
+                return GpuTimings(0.5, 0.25, 0.75)
+            if cancelled is not None and cancelled():
+                raise PipelineCancelled("cancelled")
+            time.sleep(self.row_seconds * len(rows))
+            part = slice(rows.start, rows.stop)
+            c[part] = alpha * (a[part] @ b) + (beta * c[part] if beta else 0)
+            self.rows += len(rows)
+            if progress is not None:
+                progress(len(rows))
+            if final is not None:
+                final(range(rows.stop))
+
+    def load(self, spec, *, sms=None):
+        pass
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def executor(tmp_path, monkeypatch):
+    monkeypatch.setattr(executor_module, "GpuPipeline", HostPipeline)
+    info = type("Info", (), {"index": 0})()
+    with Executor(cache_dir=tmp_path, devices=[info] * 3, cpu_threads=2) as executor:
+        executor.pool.prepare()
+        yield executor
+
+
+def plan_for(gpus=3, *, f, pinned=True, corrections=None):
+    profile = find_profile(f"H200 x{gpus}", devices=(), directory=None, cpu_threads=2)
+    if corrections is not None:
+        profile = replace(profile, corrections=corrections)
+    m, n, k = SHAPE
+    options = PlanOptions("register", f=f)
+    plan = choose_plan_on(GemmProblem(m, n, k), profile, options, range(gpus))
+    return replace(plan, pinned=pinned)
+
+
+def draw_operands():
+    m, n, k = SHAPE
+    random = np.random.default_rng(7)
+    shapes = (m, k), (k, n), (m, n)
+    return [random.integers(-3, 4, shape).astype("float32") for shape in shapes]
+
+
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("f", [0, 500])
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+def test_all_devices_compute_their_rows_of_one_product(executor, f, moves, beta):
+    a, b, before = draw_operands()
+    expected = a @ b + (beta * before if beta else 0)
+    c = before.copy() if beta else poison(before.copy())
+    seen, counts = [], []
+
+    def check(final):
+        counts.append(sum(map(len, final)))
+        for rows in final:
+            assert np.array_equal(c[rows.start : rows.stop], expected[rows.start : rows.stop])
+
+    plan = plan_for(f=f, pinned=not moves)
+    timings = executor.run(plan, a, b, c, beta=beta, progress=seen.append, final=check)
+    assert np.array_equal(c, expected)
+    computed = [pipeline.rows for pipeline in executor.pipelines]
+    assert sum(computed) == SHAPE[0] - timings.f_actual
+    assert computed[:2] == [len(part.rows) for part in plan.gpu_parts[:2]]
+    assert (timings.f_actual == f) or moves
+    assert seen[-1].share == pytest.approx(1.0)
+    assert seen[-1].cpu == pytest.approx(timings.f_actual)
+    assert counts == sorted(counts)
+    assert max(counts) <= SHAPE[0]
+
+
+def test_timings_tell_of_each_gpu(executor):
+    a, b, c = draw_operands()
+    timings = executor.run(plan_for(f=0), a, b, c)
+    document = timings.as_dict()
+    each = [document[f"gpu{position}_seconds"] for position in range(3)]
+    assert document["gpu_seconds"] == max(each)
+    assert document["kernel_seconds"] == 3 * 0.5
+    one = plan_for(gpus=1, f=0)
+    assert "gpu0_seconds" not in executor.run(one, a, b, c).as_dict()
+
+
+def test_the_boundary_moves_between_the_last_gpu_and_the_cpu(executor):
+    """A last GPU that is far slower than planned leaves rows to the CPU."""
+    a, b, c = draw_operands()
+    executor.pipelines[2].row_seconds = 0.004
+    plan = plan_for(f=600, pinned=False)
+    timings = executor.run(plan, a, b, c)
+    assert timings.f_actual > 600
+    assert np.array_equal(c, a @ b)
+    assert executor.pipelines[2].rows < len(plan.gpu_parts[2].rows)
+
+
+@pytest.mark.parametrize("failing", [0, 2])
+@pytest.mark.parametrize("f", [0, 300])
+def test_the_failure_of_one_gpu_stops_all_parts(executor, failing, f):
+    a, b, c = draw_operands()
+    for number, pipeline in enumerate(executor.pipelines):
+        pipeline.fails = number == failing
+        pipeline.row_seconds = 0.005  # some seconds, unless it is stopped
+    start = time.perf_counter()
+    with pytest.raises(ExecutionError, match="the GPU is lost"):
+        executor.run(plan_for(f=f), a, b, c)
+    assert time.perf_counter() - start < 4
+    executor.pipelines[failing].fails = False
+    for pipeline in executor.pipelines:
+        pipeline.row_seconds = 0.0
+    executor.run(plan_for(f=f), a, b, c)
+    assert np.array_equal(c, a @ b)
+
+
+def test_a_cancelled_product_stops_on_all_gpus(executor):
+    a, b, c = draw_operands()
+    for pipeline in executor.pipelines:
+        pipeline.row_seconds = 0.005
+    stop = threading.Event()
+    threading.Timer(0.2, stop.set).start()
+    with pytest.raises(ExecutionCancelled):
+        executor.run(plan_for(f=0), a, b, c, cancelled=stop.is_set)
+    assert all(pipeline.rows < 1000 for pipeline in executor.pipelines)
+
+
+def test_runs_of_each_gpu_correct_the_next_prediction(executor):
+    history = RunHistory(None, "test")
+    plan = plan_for(f=300, corrections=history)
+    a, b, c = draw_operands()
+    for _ in range(2):  # the first one loads the kernel
+        executor.run(plan, a, b, c)
+    runs = {one.run_class.device: one.runs for one in history.list_all()}
+    assert runs == {"each of 3 gpus, gpu from pageable memory": 3, "cpu in float32": 1}
+
+
+@pytest.fixture(scope="module")
+def twin_executor(kernel_cache):
+    """Two pipelines on one GPU."""
+    with Executor(cache_dir=kernel_cache, devices=select_devices("0,0")) as executor:
+        yield executor
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+@pytest.mark.parametrize("planned", [0.0, 0.1])
+@pytest.mark.parametrize("shape", [(8192, 4096, 4096), (6000, 2011, 1013), (16384, 8192, 256)])
+def test_two_pipelines_compute_one_product(twin_executor, shape, planned, beta):
+    m, n, k = shape
+    random = np.random.default_rng(3)
+    a, b, c = (
+        random.integers(-3, 4, sides).astype("float32") for sides in ((m, k), (k, n), (m, n))
+    )
+    expected = a @ b + (beta * c if beta else 0)
+    profile = find_profile(
+        None, devices=twin_executor.devices, directory=None,
+        cpu_threads=twin_executor.pool.threads,
+    )  # fmt: skip
+    options = PlanOptions(f=int(planned * m))
+    plan = replace(choose_plan_on(GemmProblem(m, n, k), profile, options, (0, 1)), pinned=False)
+    timings = twin_executor.run(plan, a, b, c, beta=beta)
+    assert np.array_equal(c, expected)
+    assert len(timings.part_seconds) == 2

@@ -1,0 +1,202 @@
+"""Plans over several GPUs: rows, seconds and waves of each, one where others gain nothing."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.scheduler.profiles import make_links
+from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.description import describe_curve, describe_plan
+from wavetrim.scheduler.planning.plan import choose_plan, choose_plan_on
+from wavetrim.scheduler.planning.team import TeamCurve, list_members
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.joint import JointLinks
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.store import find_profile
+
+
+def find(device):
+    return find_profile(device, devices=(), directory=None, cpu_threads=16)
+
+
+ONE, TWO, EIGHT = find("H100 SXM"), find("H100 SXM x2"), find("H100 SXM x8")
+UNEQUAL = replace(find("H200"), beside=(replace(find("L4"), index=1),))
+MACHINES = {"two": TWO, "three": find("T4 x3"), "unequal": UNEQUAL}
+LARGE = GemmProblem(16384, 16384, 16384, memory="pinned")
+
+
+def plan_rows(plan):
+    return [part.rows for part in plan.gpu_parts]
+
+
+def test_two_gpus_take_half_of_a_large_product_each():
+    one, two = choose_plan(LARGE, ONE), choose_plan(LARGE, TWO)
+    assert plan_rows(two) == [range(8192), range(8192, 16384)]
+    assert two.predicted.total_seconds < 0.55 * one.predicted.total_seconds
+    assert two.gpu_only_seconds == one.gpu_only_seconds
+    assert describe_plan(two)["speedup_over_gpu"] > 1.8
+
+
+@pytest.mark.parametrize("side", [1, 64, 256, 1024])
+@pytest.mark.parametrize("memory", ["pageable", "pinned"])
+def test_a_small_product_does_not_pay_for_the_second_gpu(side, memory):
+    problem = GemmProblem(side, side, side, memory=memory)
+    one, eight = choose_plan(problem, ONE), choose_plan(problem, EIGHT)
+    assert describe_plan(eight)["devices"] == describe_plan(one)["devices"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(1, 20_000), st.integers(1, 20_000), st.integers(1, 20_000),
+    st.sampled_from([*MACHINES]), st.sampled_from(["pageable", "pinned"]),
+)  # fmt: skip
+def test_every_row_is_computed_once_and_no_gpu_more_is_slower(m, n, k, machine, memory):
+    profile = MACHINES[machine]
+    problem = GemmProblem(m, n, k, memory=memory)
+    plan = choose_plan(problem, profile)
+    rows = [row for part in plan.gpu_parts for row in (part.rows.start, part.rows.stop)]
+    assert rows == sorted(rows)
+    assert sum(len(part.rows) for part in plan.gpu_parts) == m - plan.f
+    alone = choose_plan(problem, profile, PlanOptions(devices="0"))
+    assert len(alone.gpu_parts) <= 1
+    assert plan.predicted.total_seconds <= alone.predicted.total_seconds
+    assert plan.predicted.gpu_seconds == max((p.seconds for p in plan.gpu_parts), default=0.0)
+
+
+def test_a_faster_gpu_takes_more_rows_so_that_both_end_together():
+    problem = GemmProblem(30_000, 8192, 8192, memory="pinned")
+    plan = choose_plan(problem, UNEQUAL, PlanOptions(f=0))
+    first, second = plan.gpu_parts
+    assert (first.position, second.position) == (0, 1)
+    assert len(first.rows) > 1.5 * len(second.rows)
+    assert first.seconds == pytest.approx(second.seconds, rel=0.1)
+    swapped = replace(UNEQUAL.beside[0], index=0, beside=(replace(UNEQUAL, index=1, beside=()),))
+    assert choose_plan(problem, swapped, PlanOptions(devices="0,1")).gpu_parts[0].position == 1
+
+
+def test_the_cpu_keeps_the_last_rows_beside_several_gpus():
+    strong_cpu = replace(TWO.cpu, rates=tuple(replace(r, gflops=20_000) for r in TWO.cpu.rates))
+    plan = choose_plan(LARGE, replace(TWO, cpu=strong_cpu))
+    assert plan.f > 0
+    assert len(plan.gpu_parts) == 2
+    assert plan.gpu_parts[-1].rows.stop == LARGE.m - plan.f
+    devices = describe_plan(plan)["devices"]
+    assert [one["device"] for one in devices] == ["cuda:0", "cuda:1", "cpu"]
+    assert sum(one["rows"] for one in devices) == LARGE.m
+    assert sum(one["waves"] or 0 for one in devices) == plan.waves
+    assert describe_curve(plan)[-1]["f"] == LARGE.m
+
+
+def test_links_that_are_slow_together_leave_the_second_gpu_unused():
+    thin = GemmProblem(16384, 16384, 256, memory="pinned")
+    fast = choose_plan(thin, TWO)
+    assert len(fast.gpu_parts) == 2
+    link = TWO.find_link("pinned")
+    rate = link.in_gbytes_per_second
+    joint = JointLinks("pinned", 2, rate, rate, rate, "measured")
+    slow = choose_plan(thin, replace(TWO, joint=(joint,)))
+    assert len(slow.gpu_parts) == 1
+
+
+def test_only_the_named_gpus_are_used():
+    positions = {
+        devices: [part.position for part in choose_plan(LARGE, EIGHT, options).gpu_parts]
+        for devices in ("0", "5", "2,7", "none")
+        if (options := PlanOptions(devices=devices))
+    }
+    assert positions == {"0": [0], "5": [5], "2,7": [2, 7], "none": []}
+    without = choose_plan(LARGE, EIGHT, PlanOptions(devices="none"))
+    assert (without.f, without.no_gpu_reason) == (
+        LARGE.m,
+        "there is no GPU, so the CPU computes every row",
+    )
+
+
+@pytest.mark.parametrize(
+    ("profile", "devices", "limit"),
+    [
+        (TWO, "2", '"none", or indices among 0, 1'),
+        (find("cpu"), "0", '"none": there is no GPU'),
+        (TWO, "first", '"none", or indices such as "0,1"'),
+    ],
+)
+def test_a_gpu_that_is_not_there_is_refused(profile, devices, limit):
+    with pytest.raises(PlanError) as refusal:
+        choose_plan(LARGE, profile, PlanOptions(devices=devices))
+    assert (refusal.value.field, refusal.value.value) == ("devices", devices)
+    assert refusal.value.limit == limit
+
+
+def test_runs_beside_another_gpu_are_classes_of_their_own():
+    def classes(profile, **options):
+        plan = choose_plan(LARGE, profile, PlanOptions(**options))
+        return {one.run_class for one in plan.corrections}
+
+    assert not classes(ONE) & classes(TWO)
+    assert classes(TWO, devices="1") == classes(ONE)
+    assert {one.device for one in classes(UNEQUAL, f=0)} == {
+        "H200 of 2 gpus, gpu from pinned memory", "L4 of 2 gpus, gpu from pinned memory",
+    }  # fmt: skip
+
+
+def test_a_profile_of_several_gpus_is_read_as_it_was_written():
+    links = make_links(10.0, 10.0)
+    joint = JointLinks("pinned", 2, 15.0, 15.0, 20.0, "measured")
+    profile = replace(UNEQUAL, links=links, joint=(joint,), peer_gbytes_per_second=300.0)
+    assert MachineProfile.from_dict(profile.as_dict()) == profile
+    older = ONE.as_dict()
+    for name in ("index", "beside", "joint", "peer_gbytes_per_second"):
+        del older[name]
+    assert MachineProfile.from_dict(older) == ONE
+
+
+def test_equal_gpus_divide_rows_in_whole_tiles():
+    plan = choose_plan(LARGE, EIGHT)
+    curve = plan.gpu_alone_curve
+    assert isinstance(curve, TeamCurve)
+    tile = list_members(curve)[0].problem.tile_m
+    for rows in (1, tile, 9999, 16384):
+        shares = curve.divide(rows)
+        assert sum(shares) == rows
+        assert all(
+            share % tile == 0 for share in shares if share not in (0, shares[-1], rows % tile)
+        )
+        assert curve.seconds(rows) == max(
+            member.seconds(share) for member, share in zip(curve.members, shares, strict=True)
+        )
+
+
+def test_b_crosses_the_links_once_where_gpus_copy_to_each_other_faster():
+    wide = GemmProblem(2048, 16384, 16384, memory="pinned")
+    linked = replace(TWO, peer_gbytes_per_second=300.0)
+    plans = {
+        name: choose_plan_on(problem, profile, PlanOptions(f=0), (0, 1))
+        for name, problem, profile in (
+            ("apart", wide, TWO),
+            ("exchanged", wide, linked),
+            ("slow peers", wide, replace(TWO, peer_gbytes_per_second=5.0)),
+            ("pageable", replace(wide, memory="pageable"), linked),
+            ("small", replace(wide, m=256, n=256, k=256), linked),
+            ("unequal", wide, replace(UNEQUAL, peer_gbytes_per_second=300.0)),
+        )
+    }
+    assert [name for name, plan in plans.items() if plan.exchanges] == ["exchanged"]
+    apart, exchanged = (plans[name].predicted.total_seconds for name in ("apart", "exchanged"))
+    assert exchanged < 0.7 * apart
+    assert describe_plan(plans["exchanged"])["exchanges_b"] is True
+
+
+def test_gpus_of_one_model_that_were_measured_apart_take_equal_rows():
+    def vary(profile, factor):
+        kernels = [
+            replace(one, wave_k_seconds=factor * one.wave_k_seconds) for one in profile.kernels
+        ]
+        return replace(profile, kernels=tuple(kernels))
+
+    measured = replace(TWO, beside=(vary(TWO.beside[0], 1.03),))
+    plan = choose_plan(LARGE, measured)
+    assert plan_rows(plan) == [range(8192), range(8192, 16384)]
+    assert plan.predicted.total_seconds == plan.gpu_parts[1].seconds > plan.gpu_parts[0].seconds
