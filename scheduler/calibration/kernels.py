@@ -60,7 +60,8 @@ def order_kernels(gpu: GpuModel) -> tuple[KernelSpec, ...]:
     """
     specs = list_kernels(compute_capability=gpu.compute_capability)
     rates = {spec: _assume_rate(gpu, spec) for spec in specs}
-    asked = {spec for spec in specs if spec.accuracy == "float32"}  # less accurate than NumPy
+    # The others are less accurate than NumPy, or must be named.
+    asked = {spec for spec in specs if spec.accuracy == "float32" or not spec.automatic}
     highest = {
         dtype: max(rates[spec] for spec in specs if spec.dtype == dtype and spec not in asked)
         for dtype in {spec.dtype for spec in specs}
