@@ -17,7 +17,7 @@ export function findShares({ state, plan, timings, rows_done: done }) {
 }
 
 function findFinalShares({ nodes }, timings, rows) {
-  if (nodes) return { gpu: 0, nodes: rows, cpu: 0 };
+  if (nodes?.length) return { gpu: 0, nodes: rows, cpu: 0 };
   const cpu = timings?.f_actual ?? rows;
   return { gpu: rows - cpu, nodes: 0, cpu };
 }

@@ -172,7 +172,7 @@ def place(lease: Lease, /, **changed: Any) -> Document:
         ({"strides_bytes": (10**30, 8)}, "a.offset_bytes"),
         ({"strides_bytes": (2**63, 2**63 + 8)}, "a.strides_bytes"),
         ({"dtype": "object"}, "a.dtype"),
-        ({"dtype": "complex64"}, "a.dtype"),
+        ({"dtype": "complex256"}, "a.dtype"),
         ({"dtype": ">f8"}, "a.dtype"),
         ({"dtype": "float32"}, None),
         ({"lease": "nobody's"}, "lease"),

@@ -114,7 +114,7 @@ def test_a_plan_says_why_no_gpu_has_a_part(shared_server: RunningServer) -> None
         ({"n": MAX_SIZE + 1}, "n"),
         ({"k": "many"}, "k"),
         ({"dtype": "float31"}, "dtype"),
-        ({"dtype": "complex64"}, "dtype"),
+        ({"dtype": "complex256"}, "dtype"),
         ({"memory": "mapped"}, "memory"),
         ({"device": "Abacus"}, "device"),
         ({"kernel": "magic"}, "kernel"),

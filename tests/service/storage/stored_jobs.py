@@ -13,7 +13,14 @@ from wavetrim.service.storage.tables import jobs, matrices
 FAILED_EVERY: Final = 1000
 """One in so many jobs has failed; one has been cancelled, and all others succeeded."""
 
-_PLAN: Final = json.dumps({"f": 4, "text": "x" * 300})
+_PLAN: Final = json.dumps(
+    {
+        "memory": "pageable", "f": 4, "gpu_rows": 0, "kernel": None, "tile": None, "accuracy": None,
+        "sms": None, "waves": 0, "waves_gpu_only": 0, "tail_utilization": 0.0,
+        "predicted": {"gpu_seconds": 0.0, "cpu_seconds": 0.01, "total_seconds": 0.01},
+        "speedup_over_gpu": None, "speedup_over_cpu": 1.0, "text": "x" * 200,
+    }
+)  # fmt: skip
 _TIMINGS: Final = json.dumps({"kernel_seconds": 0.01, "total_seconds": 0.02})
 
 
