@@ -173,11 +173,15 @@ class Metrics:
         """Counts a job that ended as `failed` or `cancelled`."""
         self._find_end(state).inc()
 
-    def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Counts an answered HTTP request, and how long it took until its answer was sent."""
+    def record_request(self, method: str, route: str, status: int, seconds: float | None) -> None:
+        """Counts an answered HTTP request, and how long it took until its answer was sent.
+
+        None for an answer that lasts as long as its caller listens.
+        """
         known = method if method in _METHODS else "other"
         self._find_requests(known, route, str(status)).inc()
-        self._find_latency(known, route).observe(seconds)
+        if seconds is not None:
+            self._find_latency(known, route).observe(seconds)
 
     def record_wire_refusal(self, status: str) -> None:
         """Counts what was refused before the application saw it."""

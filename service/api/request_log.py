@@ -87,7 +87,9 @@ class RequestLog:
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")
         method, path = scope["method"], scope["path"]
-        self._metrics.record_request(method, route, status, seconds)
+        # A stream lasts as long as its caller listens: that is no latency.
+        latency = None if route.endswith("/events") else seconds
+        self._metrics.record_request(method, route, status, latency)
         level = logging.DEBUG if path.startswith(_QUIET) else logging.INFO
         if not logger.isEnabledFor(level):
             return

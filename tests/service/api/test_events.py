@@ -71,6 +71,13 @@ def test_a_job_is_followed_to_its_end(server: RunningServer) -> None:
     assert (again.status_code, again.content) == (204, b"")
 
 
+def test_a_stream_counts_as_a_request_but_not_as_latency(server: RunningServer) -> None:
+    told = server.client.get("/metrics").text
+    route = 'route="/v1/jobs/{job_id}/events"'
+    assert any(route in line for line in told.splitlines() if "_requests_total" in line)
+    assert not any(route in line for line in told.splitlines() if "_bucket" in line)
+
+
 def test_a_stream_outlives_the_engine(server: RunningServer) -> None:
     job_id = post_slow(server)
     with follow(server.client, f"/v1/jobs/{job_id}/events") as events:
