@@ -152,7 +152,8 @@ def test_nothing_is_wrong_with_a_service_that_is_well(prometheus: Prometheus) ->
     wait_until(
         lambda: all(r["health"] == "ok" for r in prometheus.ask("rules")["groups"][0]["rules"])
     )
-    assert prometheus.ask("alerts")["alerts"] == []
+    alerts = {alert["labels"]["alertname"] for alert in prometheus.ask("alerts")["alerts"]}
+    assert alerts <= {"WavetrimDiskFills"}  # others may fill this machine's disk meanwhile
 
 
 def test_who_is_watched_and_goes_is_missed(

@@ -10,7 +10,7 @@ from wavetrim.scheduler.calibration.repetition import LEAST_SAMPLES, repeat
 
 
 def test_the_median_of_what_fits_in_the_time_counts() -> None:
-    seconds = iter([9.0, *(1.0, 2.0, 30.0) * 100_000])
+    seconds = iter([9.0, *(2.0, 1.0, 30.0) * 100_000])
     assert repeat(lambda: next(seconds), 0.01) == 2.0
 
 
