@@ -4,7 +4,6 @@ A plan can be made for a machine that is not there: a GPU of a data sheet beside
 a CPU of more threads, a faster link. Each number that is replaced says so in its source.
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,7 +16,8 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 MOST_THREADS: Final = 4096
 MOST_GFLOPS: Final = 1e9
 MOST_GBYTES_PER_SECOND: Final = 1e6
-"""Largest numbers that are taken; beyond any machine. Chosen."""
+LEAST_RATE: Final = 1e-3
+"""Largest numbers that are taken, and the smallest of both rates; beyond any machine. Chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class WhatIf:
             ("link_gbytes_per_second", MOST_GBYTES_PER_SECOND),
         ):
             rate = getattr(self, name)
-            if rate is not None and not (0 < rate <= most and math.isfinite(rate)):
-                raise PlanError(name, rate, f"above 0, and at most {most:g}")
+            if rate is not None and not LEAST_RATE <= rate <= most:
+                raise PlanError(name, rate, f"from {LEAST_RATE:g} to {most:g}")
 
 
 NOTHING_ELSE: Final = WhatIf()

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wavetrim.scheduler.problem import Memory
 from wavetrim.scheduler.profile.what_if import (
+    LEAST_RATE,
     MOST_GBYTES_PER_SECOND,
     MOST_GFLOPS,
     MOST_THREADS,
@@ -48,14 +49,14 @@ class PlanQuery(OptionQuery):
     )
     cpu_gflops: float | None = Field(
         None,
-        gt=0,
+        ge=LEAST_RATE,
         le=MOST_GFLOPS,
         description="What if the CPU alone had this rate in this element type, in GFLOP/s.",
         examples=[3000],
     )
     link_gbytes_per_second: float | None = Field(
         None,
-        gt=0,
+        ge=LEAST_RATE,
         le=MOST_GBYTES_PER_SECOND,
         description="What if the GPU's link had this rate each way, in 1e9 bytes a second.",
         examples=[25],

@@ -134,6 +134,7 @@ def test_a_plan_says_why_no_gpu_has_a_part(shared_server: RunningServer) -> None
         ({"device": "A100"}, "device"),
         ({"cpu_threads": 0}, "cpu_threads"),
         ({"cpu_gflops": "inf"}, "cpu_gflops"),
+        ({"cpu_gflops": "5e-324"}, "cpu_gflops"),
         ({"link_gbytes_per_second": -1}, "link_gbytes_per_second"),
     ],
 )
