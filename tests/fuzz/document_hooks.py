@@ -8,6 +8,7 @@ import schemathesis
 from hypothesis import strategies as st
 
 from tests.server import encode_npy
+from wavetrim.native.element_types import BFLOAT16
 
 _MATRICES = os.environ["FUZZ_MATRICES"].split(",")
 _LEASE = os.environ["FUZZ_LEASE"]
@@ -15,7 +16,7 @@ _SHAPES = {"a": [4, 5], "b": [5, 6], "c": [4, 6], "out": [4, 6]}
 
 _sizes = st.integers(1, 6)
 _dtypes = st.sampled_from(
-    ["float16", "bfloat16", "float32", "float64", "complex64", "int8", "int32", "uint64"]
+    ["float16", BFLOAT16.name, "float32", "float64", "complex64", "int8", "int32", "uint64"]
 )
 
 

@@ -30,11 +30,12 @@ router = APIRouter(tags=["Open Inference Protocol"])
 
 
 _TEXT: Final = {"type": "string"}
+_HEAD_SCHEMA: Final = {"type": "integer", "minimum": 0, "maximum": MOST_HEAD_BYTES}
 
 _HEADERS: Final = [
     {"name": name, "in": "header", "required": False, "description": meaning, "schema": schema}
     for name, meaning, schema in (
-        (HEAD_LENGTH, "Bytes of the JSON head before binary data.", {"type": "integer"}),
+        (HEAD_LENGTH, "Bytes of the JSON head before binary data.", _HEAD_SCHEMA),
         ("Content-Encoding", f"How the body is compressed: {', '.join(CODINGS)}.", _TEXT),
         ("Accept-Encoding", "How the answer may be compressed.", _TEXT),
     )
