@@ -76,18 +76,18 @@ from wavetrim.service.page import site
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
-from wavetrim.service.storage.commit_gate import CommitGate, watch_commits
-from wavetrim.service.storage.data_folder import claim_folder
-from wavetrim.service.storage.disk_writer import DiskWriter
-from wavetrim.service.storage.identity import pair
-from wavetrim.service.storage.kept import KeptMatrices
-from wavetrim.service.storage.leases import Leases
-from wavetrim.service.storage.matrices import MatrixStore
-from wavetrim.service.storage.named_regions import NamedRegions
-from wavetrim.service.storage.patience import open_patiently
-from wavetrim.service.storage.residents import Residents
-from wavetrim.service.storage.room import Rooms
-from wavetrim.service.storage.write_record import WriteRecord, watch_writes
+from wavetrim.service.storage.database.patience import open_patiently
+from wavetrim.service.storage.database.write_record import WriteRecord, watch_writes
+from wavetrim.service.storage.disk.commit_gate import CommitGate, watch_commits
+from wavetrim.service.storage.disk.disk_writer import DiskWriter
+from wavetrim.service.storage.folder.data_folder import claim_folder
+from wavetrim.service.storage.folder.identity import pair
+from wavetrim.service.storage.matrices.kept import KeptMatrices
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.residents import Residents
+from wavetrim.service.storage.memory.leases import Leases
+from wavetrim.service.storage.memory.named_regions import NamedRegions
+from wavetrim.service.storage.memory.room import Rooms
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 from wavetrim.service.tenants.key_ring import KeyRing
 from wavetrim.service.tenants.tokens import make_tokens

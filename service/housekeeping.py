@@ -14,9 +14,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from wavetrim.service.clock import wall_clock
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.identity import begin_ages, read_start, try_write
-from wavetrim.service.storage.matrices import MatrixStore
-from wavetrim.service.storage.write_record import WriteRecord
+from wavetrim.service.storage.database.write_record import WriteRecord
+from wavetrim.service.storage.folder.identity import begin_ages, read_start, try_write
+from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)

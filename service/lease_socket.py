@@ -14,7 +14,7 @@ import struct
 from pathlib import Path
 from typing import Any, Final
 
-from wavetrim.service.storage.leases import Lease, Leases
+from wavetrim.service.storage.memory.leases import Lease, Leases
 
 logger = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ import psycopg
 import pytest
 from sqlalchemy import Engine
 
-from wavetrim.service.storage.database import open_database
-from wavetrim.service.storage.tables import metadata
+from wavetrim.service.storage.database.database import open_database
+from wavetrim.service.storage.database.tables import metadata
 
 
 class PostgresServer:

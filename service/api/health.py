@@ -18,8 +18,8 @@ from wavetrim.service.api.parts import (
 )
 from wavetrim.service.api.problems import ProblemKind, write_problem
 from wavetrim.service.api.schemas import HealthView
-from wavetrim.service.storage.database import reading
-from wavetrim.service.storage.tables import metadata
+from wavetrim.service.storage.database.database import reading
+from wavetrim.service.storage.database.tables import metadata
 
 router = APIRouter(tags=["health"])
 

@@ -23,7 +23,7 @@ from wavetrim.service.api.leases import check_unix
 from wavetrim.service.api.product_answer import Caller, check_options, describe_product
 from wavetrim.service.errors import FieldProblem, ShapesDiffer
 from wavetrim.service.jobs.operands import check_operands
-from wavetrim.service.storage.leases import Lease, Leases
+from wavetrim.service.storage.memory.leases import Lease, Leases
 
 MEDIA_TYPE: Final = "application/json"
 

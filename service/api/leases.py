@@ -12,7 +12,7 @@ from wavetrim.service.api.parts import LeasesPart, SettingsPart, TenantPart
 from wavetrim.service.api.schemas import Owner
 from wavetrim.service.errors import LeaseRefused
 from wavetrim.service.lease_socket import find_lease_socket
-from wavetrim.service.storage.leases import Lease
+from wavetrim.service.storage.memory.leases import Lease
 
 LeaseId = Annotated[str, Field(description="Id of the lease.")]
 

@@ -26,7 +26,7 @@ from wavetrim.service.api.schemas import ContentDigest, MatmulQuery
 from wavetrim.service.api.wire.media_types import choose_media_type
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.api.wire.sender import send_views
-from wavetrim.service.storage.npy import MAX_HEADER_BYTES
+from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES
 
 router = APIRouter(prefix="/v1/matmul", tags=["matmul"])
 

@@ -17,8 +17,8 @@ from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge
 from wavetrim.service.jobs.operands import check_operands
-from wavetrim.service.storage.npy import NpyHeader, format_header, parse_header
-from wavetrim.service.storage.room import Room
+from wavetrim.service.storage.matrices.npy import NpyHeader, format_header, parse_header
+from wavetrim.service.storage.memory.room import Room
 
 NAMES: Final = (
     "first matrix, A",

@@ -24,8 +24,8 @@ from wavetrim.service.api.schemas import (
     show_matrix,
 )
 from wavetrim.service.api.wire.reader import BodyReader
-from wavetrim.service.storage.npy import MAX_HEADER_BYTES
-from wavetrim.service.storage.upload_keys import UploadKey
+from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES
+from wavetrim.service.storage.matrices.upload_keys import UploadKey
 
 router = APIRouter(prefix="/v1/matrices", tags=["matrices"])
 

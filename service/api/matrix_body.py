@@ -13,12 +13,12 @@ from wavetrim.service.api.wire.body_file import receive_matrix
 from wavetrim.service.api.wire.download import Sending, send_matrix
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.storage.arena.errors import ArenaFull
-from wavetrim.service.storage.draft import WRITE_BYTES, Draft
-from wavetrim.service.storage.intake import Intake
-from wavetrim.service.storage.kept import KeptMatrices
-from wavetrim.service.storage.matrices import MatrixStore
-from wavetrim.service.storage.matrix import Matrix, PendingMatrix
-from wavetrim.service.storage.upload_keys import AlreadyUploaded, UploadKey
+from wavetrim.service.storage.matrices.draft import WRITE_BYTES, Draft
+from wavetrim.service.storage.matrices.kept import KeptMatrices
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.matrix import Matrix, PendingMatrix
+from wavetrim.service.storage.matrices.upload_keys import AlreadyUploaded, UploadKey
+from wavetrim.service.storage.memory.intake import Intake
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 from wavetrim.service.tenants.tenant import Tenant
 from wavetrim.service.threads import run_to_end

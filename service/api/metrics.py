@@ -21,8 +21,8 @@ from wavetrim.service.api.problems import DATABASE_AWAY
 from wavetrim.service.gauges import Gauges
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.store import JobStore
-from wavetrim.service.storage.free_space import count_usable_bytes
-from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.disk.free_space import count_usable_bytes
+from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from starlette.routing import Match
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service import errors
 from wavetrim.service.jobs.errors import JobStateConflict
-from wavetrim.service.storage.publication import CommitUnclear
+from wavetrim.service.storage.matrices.publication import CommitUnclear
 
 logger = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from wavetrim.service.storage.arena.errors import ArenaFull
-from wavetrim.service.storage.intake import Fill, Intake, copy_bytes
-from wavetrim.service.storage.room import Room, RoomHold, Rooms
+from wavetrim.service.storage.memory.intake import Fill, Intake, copy_bytes
+from wavetrim.service.storage.memory.room import Room, RoomHold, Rooms
 from wavetrim.service.threads import run_to_end
 
 _ALIGNMENT_BYTES: Final = 64

@@ -10,7 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.option_schemas import OptionQuery
-from wavetrim.service.storage.matrix import Matrix
+from wavetrim.service.storage.matrices.matrix import Matrix
 
 
 def _check_dtype(value: str) -> str:

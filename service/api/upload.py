@@ -7,8 +7,8 @@ from sqlalchemy import Connection
 
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.errors import RetryLater
-from wavetrim.service.storage.npy import NpyHeader
-from wavetrim.service.storage.upload_keys import KeptUpload, UploadKey
+from wavetrim.service.storage.matrices.npy import NpyHeader
+from wavetrim.service.storage.matrices.upload_keys import KeptUpload, UploadKey
 from wavetrim.service.threads import run_to_end
 
 Settle = Callable[[Connection], None]

@@ -7,7 +7,7 @@ from wavetrim.service.api.v2.answer import describe_answer
 from wavetrim.service.api.v2.inference import Computed
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.grpc.messages import find_message
-from wavetrim.service.storage.intake import copy_bytes
+from wavetrim.service.storage.memory.intake import copy_bytes
 from wavetrim.service.threads import run_to_end
 
 MOST_TYPED_ELEMENTS: Final = 2**18

@@ -15,8 +15,8 @@ In the order of a job's way:
 5. `lane` is the one way to the engines, for jobs and for products in one call (`products`): each
    has a `turn`. With a cluster it asks `estimates` where a product ends first, by the `load` that
    each engine has; `spread` computes one by parts elsewhere.
-6. While the engine computes, it tells which rows are final, and `storage/draft.py` hands these to
-   the disk's writer. Another try begins another file.
+6. While the engine computes, it tells which rows are final, and `storage/matrices/draft.py` hands
+   these to the disk's writer. Another try begins another file.
 7. Whoever follows a job hears of each change from memory (`news`).
 8. The result is published as a matrix: to be fetched, or to be an operand of the next job.
 """

@@ -28,8 +28,8 @@ from wavetrim.service.jobs.run import JobRun, find_matrices
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.kept import KeptMatrices
-from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.matrices.kept import KeptMatrices
+from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 from wavetrim.service.threads import run_to_end
 from wavetrim.service.trace import trace_parent

@@ -27,7 +27,7 @@ from wavetrim.service.jobs.estimates import Estimates
 from wavetrim.service.jobs.load import Load
 from wavetrim.service.jobs.spread import Spread
 from wavetrim.service.jobs.turn import Turn, settle
-from wavetrim.service.storage.room import Room
+from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ changed between its check and the last row of the product. So it is looked at ag
 product: every change leaves its time, so a file that looks as it did was the same all the while.
 """
 
-from wavetrim.service.storage.file_checks import FileChecks, Signature
-from wavetrim.service.storage.matrix import Matrix
+from wavetrim.service.storage.matrices.file_checks import FileChecks, Signature
+from wavetrim.service.storage.matrices.matrix import Matrix
 
 
 class MappedOperands:

@@ -15,10 +15,10 @@ from wavetrim.service.jobs.errors import (
     OperandMissing,
     OperandNotFound,
 )
-from wavetrim.service.storage.matrix import Matrix
+from wavetrim.service.storage.matrices.matrix import Matrix
 
 if TYPE_CHECKING:
-    from wavetrim.service.storage.matrices import MatrixStore
+    from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 
 def find_operands(

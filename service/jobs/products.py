@@ -18,7 +18,7 @@ from wavetrim.service.jobs.lane import Lane, describe_timeout
 from wavetrim.service.jobs.turn import Turn
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.room import Room
+from wavetrim.service.storage.memory.room import Room
 
 if TYPE_CHECKING:
     from wavetrim.service.traces import Traces

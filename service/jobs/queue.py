@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from wavetrim.service.errors import ServiceError
 from wavetrim.service.jobs.job import Job
-from wavetrim.service.storage.matrix import Matrix
+from wavetrim.service.storage.matrices.matrix import Matrix
 
 Operands = tuple[Matrix, Matrix, Matrix | None]
 

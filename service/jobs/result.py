@@ -7,11 +7,11 @@ from typing import Final, Protocol
 from sqlalchemy import Connection
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
-from wavetrim.service.storage.draft import Draft
-from wavetrim.service.storage.kept import KeptMatrices
-from wavetrim.service.storage.matrices import MatrixStore
-from wavetrim.service.storage.matrix import PendingMatrix
-from wavetrim.service.storage.room import Room
+from wavetrim.service.storage.matrices.draft import Draft
+from wavetrim.service.storage.matrices.kept import KeptMatrices
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.matrix import PendingMatrix
+from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.threads import run_to_end
 
 Settle = Callable[[Connection], None]

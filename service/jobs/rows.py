@@ -10,8 +10,8 @@ from wavetrim.service.clock import wall_clock
 from wavetrim.service.errors import QueueFull, QuotaReached
 from wavetrim.service.jobs.errors import IdempotencyConflict, OperandNotFound
 from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
-from wavetrim.service.storage.ownership import is_owned, read_owner, scope_key
-from wavetrim.service.storage.tables import api_keys, jobs, matrices
+from wavetrim.service.storage.database.ownership import is_owned, read_owner, scope_key
+from wavetrim.service.storage.database.tables import api_keys, jobs, matrices
 
 _ADD_LOCK: Final = 0x7761_7666
 """Key of the PostgreSQL advisory lock under which jobs are added, one at a time."""

@@ -29,11 +29,11 @@ from wavetrim.service.jobs.result import Result, Work, begin_result
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.extent import Hold
-from wavetrim.service.storage.draft import locate
-from wavetrim.service.storage.kept import KeptMatrices
-from wavetrim.service.storage.matrices import MatrixStore
-from wavetrim.service.storage.matrix import Matrix
-from wavetrim.service.storage.room import Room
+from wavetrim.service.storage.matrices.draft import locate
+from wavetrim.service.storage.matrices.kept import KeptMatrices
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.matrix import Matrix
+from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)

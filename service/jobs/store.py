@@ -30,9 +30,9 @@ from wavetrim.service.jobs.rows import (
     settle_job,
     update_job,
 )
-from wavetrim.service.storage.database import reading, unsynced
-from wavetrim.service.storage.ownership import is_owned, scope_key
-from wavetrim.service.storage.tables import jobs
+from wavetrim.service.storage.database.database import reading, unsynced
+from wavetrim.service.storage.database.ownership import is_owned, scope_key
+from wavetrim.service.storage.database.tables import jobs
 
 __all__ = ["Job", "JobState", "JobStore"]
 

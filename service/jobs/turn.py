@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.service.engine.supervisor import Event
-from wavetrim.service.storage.room import Room, RoomHold
+from wavetrim.service.storage.memory.room import Room, RoomHold
 
 SMALL_OPERATIONS: Final = 1e8
 """A product of at most so many operations is small: milliseconds on any machine."""

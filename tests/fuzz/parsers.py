@@ -62,7 +62,7 @@ _INSTRUMENTED: Final = (
     "wavetrim.service.cursor",
     "wavetrim.service.jobs.cursor",
     "wavetrim.service.jobs.operands",
-    "wavetrim.service.storage.npy",
+    "wavetrim.service.storage.matrices.npy",
 )
 """Where reached edges are counted."""
 

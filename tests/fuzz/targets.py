@@ -40,7 +40,12 @@ from wavetrim.service.api.wire.ranges import parse_range
 from wavetrim.service.errors import NpyError
 from wavetrim.service.jobs.cursor import decode_cursor, encode_cursor
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.npy import MAX_HEADER_BYTES, NpyHeader, format_header, parse_header
+from wavetrim.service.storage.matrices.npy import (
+    MAX_HEADER_BYTES,
+    NpyHeader,
+    format_header,
+    parse_header,
+)
 
 _SIZE_BYTES: Final = 1000
 _SETTINGS: Final = Settings(_env_file=None)  # type: ignore[call-arg]

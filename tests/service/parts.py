@@ -22,11 +22,11 @@ from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.database import open_database
-from wavetrim.service.storage.disk_writer import DiskWriter
-from wavetrim.service.storage.kept import KeptMatrices
-from wavetrim.service.storage.matrices import MatrixStore
-from wavetrim.service.storage.residents import Residents
+from wavetrim.service.storage.database.database import open_database
+from wavetrim.service.storage.disk.disk_writer import DiskWriter
+from wavetrim.service.storage.matrices.kept import KeptMatrices
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.residents import Residents
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import ScopeMissing
 from wavetrim.service.jobs.load import AHEAD
 from wavetrim.service.jobs.products import Products
-from wavetrim.service.storage.named_regions import NamedRegions
-from wavetrim.service.storage.room import Room, Rooms
+from wavetrim.service.storage.memory.named_regions import NamedRegions
+from wavetrim.service.storage.memory.room import Room, Rooms
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 from wavetrim.service.tenants.tenant import Tenant
 from wavetrim.service.threads import run_to_end

@@ -14,9 +14,9 @@ from wavetrim.service.api.v2.request import InferRequest, InputTensor
 from wavetrim.service.api.v2.stack import Matrix
 from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES
 from wavetrim.service.errors import BodyTooLarge
-from wavetrim.service.storage.intake import copy_bytes
-from wavetrim.service.storage.named_regions import NamedRegions
-from wavetrim.service.storage.room import Room
+from wavetrim.service.storage.memory.intake import copy_bytes
+from wavetrim.service.storage.memory.named_regions import NamedRegions
+from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.threads import run_to_end
 
 _SMALL_BYTES: Final = 2 * SMALL_BODY_BYTES

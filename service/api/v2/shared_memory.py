@@ -12,7 +12,7 @@ from wavetrim.service.api.parts import InferencePart
 from wavetrim.service.api.v2.body import check_page
 from wavetrim.service.api.v2.inference import check_regions
 from wavetrim.service.api.v2.model_schemas import RegionRequest, RegionView
-from wavetrim.service.storage.named_regions import NamedRegion
+from wavetrim.service.storage.memory.named_regions import NamedRegion
 
 RegionName = Annotated[
     str, Path(description="How requests name the region.", min_length=1, max_length=255)

@@ -9,8 +9,8 @@ from typing import Final
 from anyio import CancelScope
 
 from wavetrim.service.api.wire.reader import BodyReader
-from wavetrim.service.storage.matrices import MatrixStore
-from wavetrim.service.storage.matrix import PendingMatrix
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.matrix import PendingMatrix
 from wavetrim.service.threads import run_to_end
 
 BATCH_BYTES: Final = 4 * 2**20

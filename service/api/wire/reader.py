@@ -18,7 +18,7 @@ from wavetrim.service.errors import (
     ContentRefused,
     DigestMismatch,
 )
-from wavetrim.service.storage.npy import NpyHeader, parse_header
+from wavetrim.service.storage.matrices.npy import NpyHeader, parse_header
 
 _HASH_BYTES: Final = 8 * 2**20
 """So much is hashed at a time, in a thread, while the next bytes arrive."""

@@ -30,9 +30,9 @@ def adopt(
     moved to `lost`. Files that are no whole .npy files stay as they are. The service must not run.
     """
     from wavetrim.service.cli.machine import load_settings
-    from wavetrim.service.storage.adoption import adopt as adopt_files
-    from wavetrim.service.storage.data_folder import claim_folder
-    from wavetrim.service.storage.database import open_database
+    from wavetrim.service.storage.database.database import open_database
+    from wavetrim.service.storage.folder.adoption import adopt as adopt_files
+    from wavetrim.service.storage.folder.data_folder import claim_folder
 
     settings = load_settings(data_dir=data_dir)
     with claim_folder(settings.data_dir):

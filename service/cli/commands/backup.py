@@ -33,8 +33,8 @@ def backup(
     """
     from wavetrim.service.cli.exits import CommandFailed
     from wavetrim.service.cli.machine import load_settings
-    from wavetrim.service.storage.backup import back_up
-    from wavetrim.service.storage.data_folder import keep_private
+    from wavetrim.service.storage.folder.backup import back_up
+    from wavetrim.service.storage.folder.data_folder import keep_private
 
     settings = load_settings(data_dir=data_dir)
     with keep_private():

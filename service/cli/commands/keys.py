@@ -68,7 +68,7 @@ def add(
 ) -> None:
     """Make a key and print it, once. From then on every call needs one."""
     from wavetrim.service.errors import FieldProblem
-    from wavetrim.service.storage.api_keys import add_key
+    from wavetrim.service.storage.database.api_keys import add_key
     from wavetrim.service.tenants.tenant import SCOPES, Quota
 
     if not _NAME.fullmatch(name):
@@ -91,7 +91,7 @@ def limit(
 ) -> None:
     """Change quotas of a key; those that are not named stay, "none" takes one away."""
     from wavetrim.service.errors import FieldProblem
-    from wavetrim.service.storage.api_keys import limit_key
+    from wavetrim.service.storage.database.api_keys import limit_key
 
     most = _read_quotas(max_stored_bytes, max_queued_jobs, max_bytes_in_flight)
     if not most:
@@ -102,7 +102,7 @@ def limit(
 
 def list_(*, data_dir: DataDir = None) -> None:
     """List the keys' names, scopes, times and quotas; the keys themselves nobody knows."""
-    from wavetrim.service.storage.api_keys import list_keys
+    from wavetrim.service.storage.database.api_keys import list_keys
 
     with _open(data_dir) as database:
         for key in list_keys(database):
@@ -118,7 +118,7 @@ def renew(
     data_dir: DataDir = None,
 ) -> None:
     """Make another key for a name and print it, once. The one before is not taken any more."""
-    from wavetrim.service.storage.api_keys import renew_key
+    from wavetrim.service.storage.database.api_keys import renew_key
 
     with _open(data_dir) as database:
         typer.echo(renew_key(database, name))
@@ -130,7 +130,7 @@ def revoke(
     data_dir: DataDir = None,
 ) -> None:
     """Have a key not be taken any more. Its name stays taken, and what belongs to it."""
-    from wavetrim.service.storage.api_keys import revoke_key
+    from wavetrim.service.storage.database.api_keys import revoke_key
 
     with _open(data_dir) as database:
         revoke_key(database, name)
@@ -146,8 +146,8 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
 def _open(data_dir: Path | None) -> "Iterator[Engine]":
     """The database that the service uses, too."""
     from wavetrim.service.cli.machine import load_settings
-    from wavetrim.service.storage.data_folder import keep_private
-    from wavetrim.service.storage.database import open_database
+    from wavetrim.service.storage.database.database import open_database
+    from wavetrim.service.storage.folder.data_folder import keep_private
 
     with keep_private():
         database = open_database(load_settings(data_dir=data_dir).database)

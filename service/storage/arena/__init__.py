@@ -17,6 +17,6 @@ The rules:
   background (`scheduler/engine/arena.py`). Until then its matrices are staged.
 - Memory goes back by whole slabs: unlocked by the engine, acknowledged, punched out, closed.
 - What finds no place evicts matrices that are on disk, too; then it goes through mapped files
-  (`storage/room.py`); then it is refused (507).
+  (`storage/memory/room.py`); then it is refused (507).
 - A lease is a slab of its own. It counts until the engine has let go of it.
 """

@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import Engine, insert, select, update
 
 from wavetrim.service.errors import BodyTooLarge, MatrixInUse, MatrixNotFound, StorageFull
-from wavetrim.service.storage.database import open_database
-from wavetrim.service.storage.matrices import MatrixStore
-from wavetrim.service.storage.matrix import Matrix
-from wavetrim.service.storage.tables import jobs, matrices
+from wavetrim.service.storage.database.database import open_database
+from wavetrim.service.storage.database.tables import jobs, matrices
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.matrix import Matrix
 
 
 @pytest.fixture

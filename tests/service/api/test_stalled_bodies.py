@@ -13,7 +13,7 @@ from tests.mounts import mounted_tmpfs
 from tests.processes import wait_until
 from tests.server import RunningServer, encode_npy
 from tests.service.wire.wire_server import make_head, read_answer
-from wavetrim.service.storage.npy import format_header
+from wavetrim.service.storage.matrices.npy import format_header
 
 MIB = 2**20
 STALLED = 32

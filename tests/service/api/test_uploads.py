@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy
 from tests.service.wire.wire_server import make_head, read_answer
-from wavetrim.service.storage.npy import DTYPES
+from wavetrim.service.storage.matrices.npy import DTYPES
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 

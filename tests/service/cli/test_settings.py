@@ -15,7 +15,7 @@ from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.data_folder import claim_folder
+from wavetrim.service.storage.folder.data_folder import claim_folder
 
 KEY = "the-services-own-secret-key"
 

@@ -18,8 +18,8 @@ from tests.server import RunningServer
 from wavetrim.client import Client
 from wavetrim.service.errors import JobNotFound
 from wavetrim.service.jobs.store import JobStore
-from wavetrim.service.storage.database import open_database
-from wavetrim.service.storage.upload_keys import AlreadyUploaded, UploadKey
+from wavetrim.service.storage.database.database import open_database
+from wavetrim.service.storage.matrices.upload_keys import AlreadyUploaded, UploadKey
 
 DUMP = Path(__file__).parent / "data" / "wavetrim-0.1.0.sql"
 A_ID, B_ID = "67164d18dd0f486c9ec8d27d707ef5", "fb62ad7c484f46a2bb563aca76516f"

@@ -28,7 +28,7 @@ from wavetrim.service.jobs.errors import (
     OperandNotFound,
 )
 from wavetrim.service.jobs.store import Job, JobState, JobStore
-from wavetrim.service.storage.matrices import MatrixStore
+from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 PLAN = {"f": 3, "kernel": None}
 TIMINGS = {"total_seconds": 0.5}

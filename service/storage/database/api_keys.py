@@ -1,0 +1,137 @@
+"""Keys of several callers: named, hashed at rest, revoked by name.
+
+A key is 256 random bits, shown once when it is made. So its plain SHA-256 is kept: there is no
+guessing what a slow hash would slow down.
+"""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+from sqlalchemy import Engine, Row, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from wavetrim.service.errors import KeyNameTaken, KeyNotFound
+from wavetrim.service.storage.database.database import reading
+from wavetrim.service.storage.database.tables import api_keys
+from wavetrim.service.tenants.tenant import NO_QUOTA, SCOPES, Quota, Tenant
+
+_PREFIX: Final = "wavetrim_"
+_SECRET_BYTES: Final = 32
+
+_QUOTAS: Final = {field.name: f"max_{field.name}" for field in fields(Quota)}
+"""The columns of quotas."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key, as far as it is known after it was made.
+
+    Attributes:
+        tenant: Whoever calls with it; the key has its name.
+        digest_sha256: SHA-256 of the key, in hexadecimal.
+        created_at: UTC seconds since the epoch.
+        revoked_at: The same, once it is not taken any more.
+    """
+
+    tenant: Tenant
+    digest_sha256: str
+    created_at: float
+    revoked_at: float | None
+
+
+def digest_key(secret: bytes) -> str:
+    """What is kept of a key."""
+    return hashlib.sha256(secret).hexdigest()
+
+
+def add_key(database: Engine, name: str, scopes: Collection[str], quota: Quota = NO_QUOTA) -> str:
+    """Makes a key and returns it: nobody can read it later.
+
+    Args:
+        database: The service's database.
+        name: The tenant's name.
+        scopes: What it may do.
+        quota: The most that it may have.
+
+    Raises:
+        KeyNameTaken: The name had a key before. Names are not used again, so logs stay clear.
+    """
+    secret = _make_secret()
+    row = {
+        "name": name,
+        "scopes": ",".join(scope for scope in SCOPES if scope in scopes),
+        "digest_sha256": digest_key(secret.encode()),
+        "created_at": time.time(),
+        **{_QUOTAS[field]: most for field, most in asdict(quota).items()},
+    }
+    try:
+        with database.begin() as connection:
+            connection.execute(insert(api_keys).values(row))
+    except IntegrityError as error:
+        raise KeyNameTaken("name", name, "one that has no key, and had none") from error
+    return secret
+
+
+def renew_key(database: Engine, name: str) -> str:
+    """Makes another key for a name that has one, revoked or not, and returns it.
+
+    The one before is not taken any more; what belongs to the name still does.
+
+    Raises:
+        KeyNotFound: The name has no key.
+    """
+    secret = _make_secret()
+    _change_key(database, name, digest_sha256=digest_key(secret.encode()), revoked_at=None)
+    return secret
+
+
+def limit_key(database: Engine, name: str, most: Mapping[str, int | None]) -> None:
+    """Changes quotas of a key: those that are named, by the fields of `Quota`.
+
+    Raises:
+        KeyNotFound: The name has no key.
+    """
+    _change_key(database, name, **{_QUOTAS[field]: count for field, count in most.items()})
+
+
+def list_keys(database: Engine) -> list[ApiKey]:
+    """All keys, revoked ones included, oldest first."""
+    with reading(database) as connection:
+        rows = connection.execute(select(api_keys).order_by(api_keys.c.created_at))
+        return [_read_row(row) for row in rows]
+
+
+def revoke_key(database: Engine, name: str) -> None:
+    """Has a key not be taken any more; a second call changes nothing.
+
+    Raises:
+        KeyNotFound: The name has no key.
+    """
+    now = func.coalesce(api_keys.c.revoked_at, time.time())
+    _change_key(database, name, revoked_at=now)
+
+
+def _change_key(database: Engine, name: str, **columns: Any) -> None:
+    """Changes columns of a key's row.
+
+    Raises:
+        KeyNotFound: The name has no key.
+    """
+    changed = update(api_keys).where(api_keys.c.name == name).values(**columns)
+    with database.begin() as connection:
+        if connection.execute(changed).rowcount == 0:
+            raise KeyNotFound("name", name, "that of a key")
+
+
+def _make_secret() -> str:
+    return _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+
+
+def _read_row(row: Row[Any]) -> ApiKey:
+    quota = Quota(**{field: getattr(row, column) for field, column in _QUOTAS.items()})
+    tenant = Tenant(row.name, frozenset(row.scopes.split(",")), quota)
+    return ApiKey(tenant, row.digest_sha256, row.created_at, row.revoked_at)

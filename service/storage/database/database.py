@@ -1,0 +1,267 @@
+"""The database behind the stores: SQLite in WAL mode by default, PostgreSQL by URL.
+
+Two kinds of transaction, so that "look, then write" never loses an update:
+
+- `database.begin()` writes. On SQLite it takes the write lock at once (BEGIN IMMEDIATE): whatever
+  is read inside cannot be changed by another writer before the commit. On PostgreSQL the same
+  promise needs row locks (`with_for_update()`) on what was read; SQLite ignores them.
+- `reading(database)` only reads, and waits for nobody.
+
+`unsynced(database)` writes, too, but its commit does not wait for the disk: a power cut may undo
+it, and with it nothing that was committed before. The end of the process does not.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from sqlite3 import Connection as SqliteConnection
+from sqlite3 import DatabaseError as SqliteError
+from sqlite3 import OperationalError
+from typing import Any, Final
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import OperationalError as PostgresAway
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from wavetrim.service.errors import DatabaseAway, DatabaseRefused, SettingRefused
+from wavetrim.service.storage.database.schema import REVISIONS, SchemaRefused, prepare_tables
+from wavetrim.service.storage.database.sqlite_copy import copy_sqlite
+from wavetrim.service.storage.database.sqlite_file import SqliteFile
+from wavetrim.service.storage.database.tables import jobs
+
+logger = logging.getLogger(__name__)
+
+BUSY_TIMEOUT_SECONDS: Final = 10
+"""How long a writer waits for another one, or for the server, before the caller gets a 503."""
+
+_CONNECT_SECONDS: Final = 5
+_CHECKED_BYTES: Final = 64 * 2**20
+"""A SQLite file of up to this size is read whole when it is opened: 0.05 s from memory."""
+
+_RETRY_SECONDS: Final = 0.01
+_SYNC: Final = "synchronous"
+
+
+def open_database(url: str) -> Engine:
+    """Connects to a database and makes its tables, or upgrades them.
+
+    Before an upgrade SQLite's file is copied beside itself.
+
+    Args:
+        url: `sqlite:///path/to/file.db` or `postgresql://user@host/name`.
+
+    Returns:
+        An engine with a connection pool; it may be used from every thread.
+
+    Raises:
+        SettingRefused: The URL names another kind of database, or no file.
+        DatabaseAway: Its server cannot be reached now.
+        DatabaseRefused: It is locked, damaged, of a newer version, or none of wavetrim's.
+    """
+    parsed = read_url(url)
+    file = None
+    if parsed.get_backend_name() == "sqlite":
+        database, file = _open_sqlite(parsed)
+    else:
+        database = open_postgres(parsed)
+    try:
+        if file is not None:
+            _check_pages(database)
+        prepare_tables(database, keep_copy=partial(_keep_copy, file))
+        if file is not None:
+            file.keep()
+    except (DBAPIError, PoolTimeout, SqliteError, SchemaRefused, OSError) as error:
+        database.dispose()
+        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        refused = DatabaseAway if _is_away(error) else DatabaseRefused
+        raise refused(parsed.render_as_string(hide_password=True), reason) from error
+    return database
+
+
+def read_url(url: str) -> URL:
+    """The parts of a database's URL.
+
+    Raises:
+        SettingRefused: It names another kind of database, or none.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        # What stands before the last "@" may hold a password.
+        shown = url.rpartition("@")[2]
+        raise SettingRefused("database_url", shown, "a SQLAlchemy URL") from error
+    backend = parsed.get_backend_name()
+    if backend not in ("sqlite", "postgresql"):
+        raise SettingRefused("database_url", backend, "sqlite:///FILE or postgresql://…")
+    return parsed
+
+
+def _keep_copy(file: SqliteFile | None) -> None:
+    """Copy SQLite's file as it is before an upgrade; a server's databases are its operator's."""
+    if file is not None:
+        day = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        name = f"{file.path.stem}-before-{REVISIONS[-1]}-{day}{file.path.suffix}"
+        copy_sqlite(file.path, file.path.with_name(name))
+        logger.info("the database as it was before the upgrade is kept: %s", name)
+
+
+def _is_away(error: Exception) -> bool:
+    """Whether PostgreSQL's server did not answer: it may soon. A refusal would stay one."""
+    if not isinstance(error, DBAPIError) or not type(error.orig).__module__.startswith("psycopg"):
+        return False
+    text = str(error.orig)
+    passing = ("starting up", "shutting down", "recovery", "too many")
+    return isinstance(error, PostgresAway) and (
+        "FATAL:" not in text or any(words in text for words in passing)
+    )
+
+
+def write_back(database: Engine) -> None:
+    """Moves what SQLite's write-ahead log holds into the database's own file."""
+    if database.dialect.name != "sqlite":
+        return
+    connection = database.raw_connection()
+    try:
+        connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        connection.close()
+
+
+@contextmanager
+def reading(database: Engine) -> Iterator[Connection]:
+    """A transaction that only reads: on SQLite it takes no write lock."""
+    with database.connect().execution_options(only_reads=True) as connection:
+        yield connection
+
+
+@contextmanager
+def unsynced(database: Engine) -> Iterator[Connection]:
+    """A transaction that writes what a power cut may undo."""
+    with database.connect().execution_options(unsynced=True) as connection, connection.begin():
+        hurry_commit(connection)
+        yield connection
+
+
+def hurry_commit(connection: Connection) -> None:
+    """Have the commit of a transaction begun with the option `unsynced` not wait for the disk.
+
+    On SQLite the option has done so when the transaction began.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
+
+
+def _open_sqlite(url: URL) -> tuple[Engine, SqliteFile]:
+    if url.database in (None, "", ":memory:"):
+        raise SettingRefused("database_url", str(url), "a SQLite file: sqlite:///FILE")
+    path = Path(str(url.database)).absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = SqliteFile(path)
+    database = create_engine(
+        url.set(drivername="sqlite+pysqlite"), connect_args={"timeout": BUSY_TIMEOUT_SECONDS}
+    )
+
+    @event.listens_for(database, "do_connect")
+    def expect_same(*_arguments: object) -> None:
+        file.expect_same()
+
+    @event.listens_for(database, "engine_disposed")
+    def let_go(_database: Engine) -> None:
+        file.let_go()
+
+    @event.listens_for(database, "connect")
+    def configure(connection: SqliteConnection, _record: object) -> None:
+        # The driver must not begin transactions on its own: `begin` below does.
+        connection.isolation_level = None
+        _enter_wal_mode(connection)
+        # FULL syncs each commit: a job that was accepted is still there after a power cut.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    @event.listens_for(database, "begin")
+    def begin(connection: Connection) -> None:
+        file.expect_same()
+        options = connection.get_execution_options()
+        if options.get("only_reads", False):
+            connection.exec_driver_sql("BEGIN")
+            return
+        wanted = "NORMAL" if options.get("unsynced", False) else "FULL"
+        if connection.info.get(_SYNC, "FULL") != wanted:
+            connection.exec_driver_sql(f"PRAGMA synchronous = {wanted}")
+            connection.info[_SYNC] = wanted
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return database, file
+
+
+def _enter_wal_mode(connection: SqliteConnection) -> None:
+    """Switch to WAL; waits for other connections, for which SQLite's own timeout does not care."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
+
+
+def _check_pages(database: Engine) -> None:
+    """Read the file once: a damaged one is refused before anything is built on it.
+
+    Jobs that have ended may fill gigabytes. Those of a large database are left out: a start must
+    not wait for them, and what of them is damaged is met by who reads it.
+    """
+    with reading(database) as connection:
+        pages = int(connection.exec_driver_sql("PRAGMA page_count").scalar() or 0)
+        page_bytes = int(connection.exec_driver_sql("PRAGMA page_size").scalar() or 0)
+        if pages * page_bytes <= _CHECKED_BYTES:
+            checks = ["PRAGMA quick_check(1)"]
+        else:
+            names = connection.exec_driver_sql("SELECT name FROM sqlite_schema WHERE type='table'")
+            small = sorted(set(names.scalars()) - {jobs.name})
+            checks = [f"PRAGMA quick_check('{name}')" for name in small]
+        for check in checks:
+            found = connection.exec_driver_sql(check).scalar()
+            if found != "ok":
+                raise SqliteError(f"it is damaged: {found}")
+
+
+def open_postgres(url: URL) -> Engine:
+    """Connects to a database of a PostgreSQL server; its tables are left as they are.
+
+    Raises:
+        SettingRefused: The library that speaks with it is not installed.
+    """
+    if find_spec("psycopg") is None:
+        limit = "SQLite's, as psycopg is not installed (pip install 'wavetrim[postgres]')"
+        raise SettingRefused("database_url", "postgresql", limit)
+    database = create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        pool_pre_ping=True,
+        pool_timeout=BUSY_TIMEOUT_SECONDS,
+        connect_args={
+            "connect_timeout": _CONNECT_SECONDS,
+            # A server that is gone without a word is noticed as soon as one that is locked.
+            "tcp_user_timeout": 1000 * BUSY_TIMEOUT_SECONDS,
+            "keepalives_idle": BUSY_TIMEOUT_SECONDS,
+        },
+    )
+
+    @event.listens_for(database, "connect")
+    def configure(connection: Any, _record: object) -> None:
+        connection.execute(f"SET lock_timeout = '{BUSY_TIMEOUT_SECONDS}s'")
+        # A transaction whose connection is lost must not hold its locks for hours.
+        idle = f"{3 * BUSY_TIMEOUT_SECONDS}s"
+        connection.execute(f"SET idle_in_transaction_session_timeout = '{idle}'")
+        connection.commit()
+
+    return database

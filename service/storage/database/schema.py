@@ -1,0 +1,105 @@
+"""The tables as this version needs them: made, or brought up to date by migrations.
+
+`schema_version` says at which revision a database is; `migrations/versions/` has a file for each
+step from one to the next. A new database is made whole, at the newest. Alembic, which takes a
+quarter of a second to import, is asked only where there is something to change.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Connection, Engine, func, insert, inspect, select
+
+from wavetrim.service.storage.database.tables import VERSION_TABLE, metadata, schema_version
+
+logger = logging.getLogger(__name__)
+
+REVISIONS: Final = ("0001", "0002")
+"""What a database may be at, oldest first; the last one is this version's."""
+
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
+"""Alembic's folder."""
+
+_SCHEMA_LOCK: Final = 0x7761_7665
+"""Key of the PostgreSQL advisory lock under which the tables are made."""
+
+
+class SchemaRefused(Exception):
+    """The tables are not such as this version can use; the message says why."""
+
+
+def prepare_tables(database: Engine, keep_copy: Callable[[], None]) -> None:
+    """Makes the tables, or upgrades them; all of it happens, or nothing.
+
+    Args:
+        database: The database.
+        keep_copy: Copies the database as it was before the upgrade, which is about to be committed.
+
+    Raises:
+        SchemaRefused: A newer version has made the tables, or they are not wavetrim's.
+    """
+    with database.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            # Two services that start at the same moment: one makes the tables, the other waits.
+            connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
+        revision = _find_revision(connection)
+        if revision is None and not _list_known(connection):
+            metadata.create_all(connection)
+            connection.execute(insert(schema_version).values(version_num=REVISIONS[-1]))
+            return
+        if revision != REVISIONS[-1]:
+            _upgrade(connection)
+        _expect_columns(connection)
+        if revision != REVISIONS[-1]:
+            keep_copy()
+            logger.info("the tables were of version %s; they are of %s", revision, REVISIONS[-1])
+
+
+def _list_known(connection: Connection) -> set[str]:
+    return metadata.tables.keys() & set(inspect(connection).get_table_names())
+
+
+def _find_revision(connection: Connection) -> str | None:
+    """At which revision the tables are; None if they are none, or older than all revisions."""
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    found = list(connection.scalars(select(schema_version.c.version_num)))
+    if len(found) == 1 and found[0] in REVISIONS:
+        return str(found[0])
+    shown = " and ".join(found) or "none"
+    raise SchemaRefused(
+        f"its tables are of version {shown}, and this wavetrim knows those up to {REVISIONS[-1]}; "
+        "start the wavetrim that it belongs to, or restore a copy from before its upgrade"
+    )
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    command.upgrade(config, REVISIONS[-1])
+
+
+def _expect_columns(connection: Connection) -> None:
+    """Make sure that each table has its columns, and each column its type.
+
+    Raises:
+        SchemaRefused: One has not; the message names it.
+    """
+    inspector = inspect(connection)
+    there = _list_known(connection)
+    for table in metadata.sorted_tables:
+        if table.name not in there:
+            raise SchemaRefused(f"it has no table {table.name}, which this wavetrim has made")
+        found = {column["name"]: column["type"] for column in inspector.get_columns(table.name)}
+        for column in table.columns:
+            kind, wanted = found.get(column.name), column.type.python_type
+            if kind is None or not issubclass(kind.python_type, wanted):
+                raise SchemaRefused(
+                    f"its table {table.name} is not wavetrim's: column {column.name} is "
+                    f"{'missing' if kind is None else kind}; it must be {column.type}"
+                )

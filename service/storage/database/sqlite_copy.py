@@ -1,0 +1,33 @@
+"""A copy of a SQLite database while others write to it: by SQLite's own online backup."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from wavetrim.service.storage.disk.new_file import flush, make_empty
+
+
+def copy_sqlite(source: Path, target: Path) -> None:
+    """Copies what is committed, write-ahead log included, to a file that is whole or not there.
+
+    Args:
+        source: The database's own file.
+        target: The copy; one that is there is replaced.
+
+    Raises:
+        sqlite3.Error: It cannot be read or written.
+    """
+    new = target.with_name(f"{target.name}.part")
+    new.unlink(missing_ok=True)
+    make_empty(new)  # for its user alone, whatever the umask
+    only_read = f"{source.absolute().as_uri()}?mode=ro"
+    with (
+        closing(sqlite3.connect(only_read, uri=True)) as original,
+        closing(sqlite3.connect(new)) as copy,
+    ):
+        original.backup(copy)
+        # One file: a copy has no log beside it that could be lost.
+        copy.execute("PRAGMA journal_mode = DELETE")
+    flush(new)
+    new.replace(target)
+    flush(target.parent)

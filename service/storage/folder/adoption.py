@@ -1,0 +1,137 @@
+"""Takes the matrices of a data folder into a database that does not know them."""
+
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Engine, insert, select
+
+from wavetrim.service.errors import NpyError
+from wavetrim.service.storage.database.database import reading
+from wavetrim.service.storage.database.tables import matrices
+from wavetrim.service.storage.disk.checksum import compute_crc32, open_regular
+from wavetrim.service.storage.folder.identity import join
+from wavetrim.service.storage.folder.lost import LOST_FOLDER
+from wavetrim.service.storage.folder.temporary import TEMPORARY_PREFIX
+from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, NpyHeader, parse_header
+
+_MATRIX_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What was done.
+
+    Attributes:
+        identity: The id that database and folder have now.
+        adopted: Files that the database did not know, and now does.
+        restored: Files that it knew, and that had been lost.
+        refused: Files that stay as they are, with the reason.
+        missing: Ids that the database knows and that have no file.
+    """
+
+    identity: str
+    adopted: tuple[Path, ...]
+    restored: tuple[Path, ...]
+    refused: tuple[tuple[Path, str], ...]
+    missing: tuple[str, ...]
+
+
+class _Refused(Exception):
+    """A file that cannot be taken in; the message says why."""
+
+
+def adopt(database: Engine, data_dir: Path, matrix_dir: Path) -> Adoption:
+    """Registers the .npy files of a data folder, and those in its folder of lost ones.
+
+    A file is taken in if its name is an id and its header and length are right; one that the
+    database knows must have the CRC-32 that was kept of it, too. Nothing is removed or overwritten.
+    The time of adoption counts as that of storing, so that no file is too old at once.
+
+    Args:
+        database: The database in use.
+        data_dir: The data folder; the caller has claimed it.
+        matrix_dir: The folder of the matrices.
+    """
+    matrix_dir.mkdir(parents=True, exist_ok=True)
+    adopted: list[Path] = []
+    restored: list[Path] = []
+    refused: list[tuple[Path, str]] = []
+    for path in [*_list_files(matrix_dir), *_list_files(data_dir / LOST_FOLDER)]:
+        place = matrix_dir / f"{path.name.partition('.')[0]}.npy"
+        try:
+            new = _take_in(database, path, place)
+        except (_Refused, NpyError) as error:
+            refused.append((path, str(error)))
+        except OSError as error:
+            refused.append((path, error.strerror or str(error)))
+        else:
+            if new:
+                adopted.append(place)
+            elif path != place:
+                restored.append(place)
+    with reading(database) as connection:
+        known = sorted(connection.scalars(select(matrices.c.id)))
+    missing = tuple(name for name in known if not (matrix_dir / f"{name}.npy").exists())
+    return Adoption(
+        join(database, data_dir), tuple(adopted), tuple(restored), tuple(refused), missing
+    )
+
+
+def _list_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.npy"))
+
+
+def _take_in(database: Engine, path: Path, place: Path) -> bool:
+    """Take one file in; returns whether the database did not know it."""
+    if not _MATRIX_ID.fullmatch(place.stem) or place.stem.startswith(TEMPORARY_PREFIX):
+        raise _Refused("its name is no id of a matrix")
+    if path != place and (place.exists() or place.is_symlink()):
+        raise _Refused(f"{place} is there already")
+    with reading(database) as connection:
+        wanted = select(matrices).where(matrices.c.id == place.stem)
+        row = connection.execute(wanted).first()
+    if row is not None and path == place:
+        return False
+    header, crc32 = _read_file(path)
+    if row is not None:
+        if header.file_bytes != row.size_bytes or row.crc32 not in (None, crc32):
+            raise _Refused("the database knows another matrix of this id")
+        path.rename(place)
+        return False
+    described = {
+        "id": place.stem,
+        "rows": header.rows,
+        "columns": header.columns,
+        "dtype": header.dtype,
+        "fortran_order": header.fortran_order,
+        "offset_bytes": header.offset_bytes,
+        "size_bytes": header.file_bytes,
+        "created_at": time.time(),
+        "crc32": crc32,
+        "place": "disk",
+    }
+    # The file first: a row always has one.
+    path.rename(place)
+    with database.begin() as connection:
+        connection.execute(insert(matrices).values(described))
+    return True
+
+
+def _read_file(path: Path) -> tuple[NpyHeader, int]:
+    """The header of a whole .npy file, and the file's CRC-32."""
+    file = open_regular(path)
+    try:
+        header = parse_header(os.pread(file, MAX_HEADER_BYTES + 12, 0))
+        if header is None:
+            raise _Refused("it ends inside its header")
+        crc32 = compute_crc32(file, header.file_bytes)
+        if crc32 is None:
+            length = os.fstat(file).st_size
+            raise _Refused(f"it has {length} bytes; by its header it must be {header.file_bytes}")
+        return header, crc32
+    finally:
+        os.close(file)

@@ -1,0 +1,221 @@
+"""A copy of all that is stored, made while the service runs.
+
+First the database, then the matrices that this copy knows: they never change, so those that an
+earlier backup has are kept. What was deleted meanwhile is deleted from the copy, too. Until its
+database is replaced, the folder is the earlier backup, whole.
+"""
+
+import os
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import URL, Engine, create_engine, delete, event, inspect, select
+from sqlalchemy.engine import Row
+from sqlalchemy.exc import SQLAlchemyError
+
+from wavetrim.service.errors import DatabaseRefused, DataMismatch, SettingRefused
+from wavetrim.service.storage.database.database import open_postgres, read_url
+from wavetrim.service.storage.database.sqlite_copy import copy_sqlite
+from wavetrim.service.storage.database.tables import matrices
+from wavetrim.service.storage.disk.checksum import (
+    PIECE_BYTES,
+    NotRegular,
+    open_regular,
+    update_crc32,
+)
+from wavetrim.service.storage.disk.new_file import flush
+from wavetrim.service.storage.folder.identity import FILE_NAME, read_folder_id
+
+DATABASE_NAME: Final = "wavetrim.db"
+"""The database's copy, as a data folder calls it."""
+
+_NEW_NAME: Final = "wavetrim.db.new"
+_FILE: Final = re.compile(r"[A-Za-z0-9_-]{1,40}\.npy(\.part)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """What was done.
+
+    Attributes:
+        copied: Matrices that were copied.
+        kept: Matrices that an earlier backup had.
+        removed: Files of the earlier backup that nobody knows any more.
+        damaged: Ids of matrices that cannot be copied, with the reason.
+        has_database: Whether the database is in the folder: SQLite's is.
+    """
+
+    copied: int
+    kept: int
+    removed: int
+    damaged: tuple[tuple[str, str], ...]
+    has_database: bool
+
+
+def back_up(database_url: str, data_dir: Path, matrix_dir: Path, folder: Path) -> Backup:
+    """Makes a folder a copy of a data folder and its database.
+
+    Args:
+        database_url: The database in use.
+        data_dir: The data folder.
+        matrix_dir: The folder of the matrices.
+        folder: The backup: new, empty, or an earlier one of the same service.
+
+    Raises:
+        SettingRefused: The folder is none for a backup of this service.
+        DatabaseRefused: The database cannot be read.
+        OSError: A file cannot be copied.
+    """
+    url = read_url(database_url)
+    _prepare(folder, data_dir)
+    try:
+        return _back_up(url, data_dir, matrix_dir, folder)
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        raise DatabaseRefused(url.render_as_string(hide_password=True), reason) from error
+
+
+def _back_up(url: URL, data_dir: Path, matrix_dir: Path, folder: Path) -> Backup:
+    if url.get_backend_name() != "sqlite":
+        with _disposed(open_postgres(url)) as live:
+            copied, kept, damaged, known = _copy_matrices(live, live, matrix_dir, folder)
+    else:
+        source, new = Path(str(url.database)), folder / _NEW_NAME
+        if not source.exists():
+            raise SettingRefused("database_url", str(source), "the file of a database")
+        copy_sqlite(source, new)
+        with _disposed(_open_copy(new)) as copy, _disposed(_open_copy(source)) as live:
+            copied, kept, damaged, known = _copy_matrices(copy, live, matrix_dir, folder)
+        flush(new)
+        new.replace(folder / DATABASE_NAME)
+        flush(folder)
+    removed = _remove_unknown(folder / "matrices", known)
+    profiles = data_dir / "profiles"
+    if profiles.is_dir():
+        shutil.copytree(profiles, folder / "profiles", dirs_exist_ok=True)
+    return Backup(copied, kept, removed, damaged, has_database=url.get_backend_name() == "sqlite")
+
+
+def _prepare(folder: Path, data_dir: Path) -> None:
+    """Make the folder, and make sure that it is no other service's."""
+    identity = read_folder_id(data_dir)
+    if identity is None:
+        raise SettingRefused("data_dir", str(data_dir), "the folder of a service that has run")
+    if folder.resolve().is_relative_to(data_dir.resolve()):
+        raise SettingRefused("folder", str(folder), f"outside of the data folder {data_dir}")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    limit = "new, empty, or an earlier backup of the same service"
+    try:
+        found = read_folder_id(folder)
+    except DataMismatch as error:
+        raise SettingRefused("folder", str(folder), limit) from error
+    if found is None and any(folder.iterdir()):
+        raise SettingRefused("folder", str(folder), limit)
+    if found not in (None, identity):
+        raise SettingRefused("folder", f"{folder} (of the service {found})", limit)
+    (folder / "matrices").mkdir(exist_ok=True, mode=0o700)
+    shutil.copyfile(data_dir / FILE_NAME, folder / FILE_NAME)
+    flush(folder / FILE_NAME)
+
+
+def _copy_matrices(
+    copy: Engine, live: Engine, matrix_dir: Path, folder: Path
+) -> tuple[int, int, tuple[tuple[str, str], ...], set[str]]:
+    """Copy the files of all rows; returns how many are new and old, the damaged, and all ids."""
+    copied = kept = 0
+    damaged: list[tuple[str, str]] = []
+    known: set[str] = set()
+    for row in _list_rows(copy):
+        target = folder / "matrices" / f"{row.id}.npy"
+        if target.exists() and target.stat().st_size == row.size_bytes:
+            kept += 1
+        elif (reason := _copy_matrix(matrix_dir / target.name, target, row)) is None:
+            copied += 1
+        elif _is_known(live, row.id):
+            damaged.append((row.id, reason))
+        else:  # deleted meanwhile
+            if copy is not live:
+                with copy.begin() as connection:
+                    connection.execute(delete(matrices).where(matrices.c.id == row.id))
+            continue
+        known.add(row.id)
+    flush(folder / "matrices")
+    return copied, kept, tuple(damaged), known
+
+
+def _list_rows(database: Engine) -> list[Row[tuple[str, int]]]:
+    """Matrices with files, as far as tables of this version or of an earlier one tell."""
+    with database.connect() as connection:
+        there = {column["name"] for column in inspect(connection).get_columns(matrices.name)}
+        wanted = [matrices.c[name] for name in ("id", "size_bytes", "crc32") if name in there]
+        asked = select(*wanted).order_by(matrices.c.id)
+        if "place" in there:
+            asked = asked.where(matrices.c.place.is_distinct_from("memory"))
+        return list(connection.execute(asked))
+
+
+def _is_known(database: Engine, matrix_id: str) -> bool:
+    with database.connect() as connection:
+        asked = select(matrices.c.id).where(matrices.c.id == matrix_id)
+        return connection.scalar(asked) is not None
+
+
+def _copy_matrix(source: Path, target: Path, row: Row[tuple[str, int]]) -> str | None:
+    """Copy a matrix's file; returns why it cannot be, with nothing left of it."""
+    try:
+        file = open_regular(source)
+    except FileNotFoundError:
+        return "its file is gone"
+    except NotRegular as error:
+        return str(error.strerror)
+    new = target.with_suffix(".npy.part")
+    crc32 = size_bytes = 0
+    with os.fdopen(file, "rb", buffering=0) as reader, new.open("wb") as writer:
+        while piece := reader.read(PIECE_BYTES):
+            writer.write(piece)
+            crc32, size_bytes = update_crc32(piece, crc32), size_bytes + len(piece)
+        writer.flush()
+        os.fsync(writer.fileno())
+    if size_bytes != row.size_bytes or getattr(row, "crc32", None) not in (None, crc32):
+        new.unlink()
+        return "its file is not as it was stored"
+    new.replace(target)
+    return None
+
+
+def _remove_unknown(folder: Path, known: set[str]) -> int:
+    """Remove what earlier backups have left that is no matrix any more."""
+    unknown = [
+        path
+        for path in folder.iterdir()
+        if _FILE.fullmatch(path.name) and path.name.removesuffix(".npy") not in known
+    ]
+    for path in unknown:
+        path.unlink()
+    return len(unknown)
+
+
+def _open_copy(path: Path) -> Engine:
+    """A SQLite file as it is, for its reader: neither its tables nor its log are changed."""
+    database = create_engine(f"sqlite+pysqlite:///{path}")
+
+    @event.listens_for(database, "connect")
+    def configure(connection: object, _record: object) -> None:
+        connection.execute("PRAGMA foreign_keys = ON")  # type: ignore[attr-defined]
+
+    return database
+
+
+@contextmanager
+def _disposed(database: Engine) -> Iterator[Engine]:
+    """A database whose connections are closed at the end."""
+    try:
+        yield database
+    finally:
+        database.dispose()

@@ -1,0 +1,137 @@
+"""A matrix that is not published yet: it comes to be in the arena, and goes to disk meanwhile."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Final
+
+from wavetrim.scheduler.engine.messages import Operand
+from wavetrim.service.storage.arena.extent import Hold
+from wavetrim.service.storage.disk.disk_writer import FileWrite
+from wavetrim.service.storage.matrices.matrix import Matrix, PendingMatrix
+from wavetrim.service.threads import run_to_end
+
+WRITE_BYTES: Final = 4 * 2**20
+"""So much is handed to the disk's writer at a time."""
+
+
+class Draft:
+    """A matrix in the arena that is not published yet.
+
+    What is received is written from its beginning to its end (`write`); what is computed, piece by
+    piece as its rows become final (`write_final`), and then what is left (`write_rest`).
+
+    Args:
+        pending: What it is, and the id that it will have.
+        header: The first bytes of its file.
+        hold: Its memory, which is the draft's from now on.
+        begin_file: Begins its file on the disk; None where it stays in memory.
+
+    Attributes:
+        pending: As given.
+        hold: As given.
+        view: Its whole .npy file; the header is there.
+        file: Its file on its way to the disk, if it is to have one.
+    """
+
+    def __init__(
+        self,
+        pending: PendingMatrix,
+        header: bytes,
+        hold: Hold,
+        begin_file: Callable[[PendingMatrix], FileWrite] | None,
+    ) -> None:
+        self.pending = pending
+        self.hold = hold
+        self.view = hold.extent.view
+        self.view[: len(header)] = header
+        self._begin_file = begin_file
+        self._written: set[int] = set()
+        self.file = None if begin_file is None else begin_file(pending)
+
+    def operand(self) -> Operand:
+        """Where the engine finds the elements."""
+        return locate(self.pending, self.hold)
+
+    async def write(self, begin: int, end: int) -> None:
+        """Have some bytes of the view written to disk, which must not change any more."""
+        if self.file is None:
+            return
+        for first in range(begin, end, WRITE_BYTES):
+            piece = self.view[first : min(end, first + WRITE_BYTES)]
+            if self.file.has_room:
+                self.file.write(first, piece)
+            else:
+                await run_to_end(self.file.write, first, piece)
+
+    def write_final(self, final: Sequence[range]) -> None:
+        """Have the pieces written that lie in rows which will not change any more.
+
+        Nothing waits: what the writer has no room for is left to a later call.
+
+        Args:
+            final: The rows.
+        """
+        for rows in final:
+            for piece in find_pieces(self.pending, rows):
+                if self.file is None or not self.file.has_room:
+                    return
+                if piece not in self._written:
+                    self._written.add(piece)
+                    begin = piece * WRITE_BYTES
+                    self.file.write(begin, self.view[begin : begin + WRITE_BYTES])
+
+    async def write_rest(self) -> None:
+        """Have all other pieces written: the whole matrix is there."""
+        for piece in range(-(-len(self.view) // WRITE_BYTES)):
+            if piece not in self._written:
+                begin = piece * WRITE_BYTES
+                await self.write(begin, min(begin + WRITE_BYTES, len(self.view)))
+
+    def begin_anew(self) -> None:
+        """What was final will change after all: the file is given up, if it has some, for another.
+
+        The writer does one thing after the other, so the old file is gone when the new one is made.
+        """
+        if self.file is not None and self._begin_file is not None and self._written:
+            self.file.abort()
+            self._written.clear()
+            self.file = self._begin_file(self.pending)
+
+    def discard(self) -> Future[None]:
+        """Give the matrix up; returns what is done when its memory and its file are gone."""
+        done: Future[None] = Future()
+        if self.file is not None:
+            done = self.file.abort()
+        done.add_done_callback(lambda _: self.hold.release())
+        if self.file is None:
+            done.set_result(None)
+        return done
+
+
+def find_pieces(pending: PendingMatrix, rows: range) -> range:
+    """The pieces of a file, `WRITE_BYTES` each, that hold bytes of some rows and no others.
+
+    The header counts as the first row's, the end of the file as the last one's. Pure.
+
+    Args:
+        pending: A matrix whose rows are contiguous.
+        rows: Some of its rows, at least one.
+    """
+    row_bytes = (pending.size_bytes - pending.offset_bytes) // pending.rows
+    begin = pending.offset_bytes + rows.start * row_bytes if rows.start else 0
+    end = pending.offset_bytes + rows.stop * row_bytes
+    last = -(-end // WRITE_BYTES) if rows.stop == pending.rows else end // WRITE_BYTES
+    return range(-(-begin // WRITE_BYTES), last)
+
+
+def locate(matrix: Matrix | PendingMatrix, hold: Hold) -> Operand:
+    """Where the engine finds the elements of a matrix that lies in the arena."""
+    extent = hold.extent
+    return Operand(
+        extent.place,
+        extent.offset_bytes + matrix.offset_bytes,
+        matrix.rows,
+        matrix.columns,
+        matrix.dtype,
+        matrix.fortran_order,
+    )

@@ -1,0 +1,146 @@
+"""Whether the files of stored matrices are as they were stored.
+
+To check a file it must be read whole. A matrix that many jobs use is read once: as long as its
+inode, length and times stay the same, it is what it was.
+"""
+
+import logging
+import os
+import threading
+import time
+from typing import Final
+
+from sqlalchemy import Engine, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from wavetrim.service.errors import MatrixDamaged, MatrixNotFound
+from wavetrim.service.storage.database.database import reading
+from wavetrim.service.storage.database.tables import matrices
+from wavetrim.service.storage.disk.checksum import NotRegular, compute_crc32, open_regular
+from wavetrim.service.storage.matrices.matrix import Matrix
+
+logger = logging.getLogger(__name__)
+
+_MOST_FILES: Final = 4096
+"""So many files that were right are remembered."""
+
+Signature = tuple[int, int, int, int, int]
+
+
+class FileChecks:
+    """Opens and checks files, and remembers the latest that were right. Thread-safe.
+
+    Args:
+        database: Matrices are marked there when they are damaged.
+    """
+
+    def __init__(self, database: Engine) -> None:
+        self._database = database
+        self._intact: dict[str, Signature] = {}
+        self._lock = threading.Lock()
+
+    def note_intact(self, matrix_id: str, found: os.stat_result) -> None:
+        """A matrix's file, looked at before it was read or when it had been written, is right."""
+        with self._lock:
+            self._intact.pop(matrix_id, None)
+            self._intact[matrix_id] = _sign(found)
+            if len(self._intact) > _MOST_FILES:
+                del self._intact[next(iter(self._intact))]
+
+    def forget(self, matrix_id: str) -> None:
+        """The matrix is gone."""
+        with self._lock:
+            self._intact.pop(matrix_id, None)
+
+    def open_file(self, matrix: Matrix) -> int:
+        """Opens a matrix's file for reading; it may be removed from then on.
+
+        Returns:
+            Its descriptor. Its contents are not checked: see `verify`.
+
+        Raises:
+            MatrixDamaged: The file is gone, is no regular file, or has another length.
+            MatrixNotFound: The matrix was deleted meanwhile.
+        """
+        if matrix.damaged_at is not None:
+            raise MatrixDamaged(matrix.id, "found before")
+        try:
+            file = open_regular(matrix.path)
+        except FileNotFoundError:
+            self._expect_row(matrix.id)
+            raise self.mark_damaged(matrix, "its file is missing") from None
+        except NotRegular as error:
+            raise self.mark_damaged(matrix, str(error.strerror)) from error
+        length = os.fstat(file).st_size
+        if length != matrix.size_bytes:
+            os.close(file)
+            raise self.mark_damaged(matrix, f"its file has {length} bytes")
+        return file
+
+    def sign(self, matrix: Matrix) -> Signature | None:
+        """What tells a matrix's file from every other and from every change; None without one."""
+        try:
+            return _sign(matrix.path.lstat())
+        except OSError:
+            return None
+
+    def verify(self, matrix: Matrix, file: int | None = None) -> Signature:
+        """Reads a matrix's file whole and compares its CRC-32, unless it is known to be right.
+
+        Args:
+            matrix: The matrix.
+            file: Its open file; opened and closed here without it.
+
+        Returns:
+            What tells this file from every other and from every change.
+
+        Raises:
+            MatrixDamaged: The file is not the one that was stored; the matrix is marked.
+            MatrixNotFound: The matrix was deleted meanwhile.
+        """
+        opened = self.open_file(matrix) if file is None else file
+        try:
+            found = os.fstat(opened)
+            with self._lock:
+                known = self._intact.get(matrix.id) == _sign(found)
+            if not known and matrix.crc32 is not None:
+                self.judge(matrix, compute_crc32(opened, matrix.size_bytes))
+                self.note_intact(matrix.id, found)
+            return _sign(found)
+        finally:
+            if file is None:
+                os.close(opened)
+
+    def judge(self, matrix: Matrix, crc32: int | None) -> None:
+        """Compares the CRC-32 of what was read, all of the file, with the one that was kept.
+
+        Raises:
+            MatrixDamaged: They differ; the matrix is marked.
+        """
+        if matrix.crc32 is not None and crc32 != matrix.crc32:
+            seen = "none" if crc32 is None else f"{crc32:08x}"
+            reason = f"its file has the CRC-32 {seen}; it was stored with {matrix.crc32:08x}"
+            raise self.mark_damaged(matrix, reason)
+
+    def mark_damaged(self, matrix: Matrix, reason: str) -> MatrixDamaged:
+        """Marks a matrix as damaged, for good; returns the error that tells it."""
+        logger.error("matrix %s is damaged: %s", matrix.id, reason)
+        self.forget(matrix.id)
+        change = update(matrices).where(matrices.c.id == matrix.id)
+        try:
+            with self._database.begin() as connection:
+                connection.execute(change.values(damaged_at=time.time()))
+        except SQLAlchemyError:
+            logger.exception("matrix %s cannot be marked", matrix.id)
+        return MatrixDamaged(matrix.id, reason)
+
+    def _expect_row(self, matrix_id: str) -> None:
+        """Tell a matrix that was deleted from one whose file is missing."""
+        with reading(self._database) as connection:
+            found = select(matrices.c.id).where(matrices.c.id == matrix_id)
+            if connection.execute(found).first() is None:
+                raise MatrixNotFound(matrix_id)
+
+
+def _sign(found: os.stat_result) -> Signature:
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

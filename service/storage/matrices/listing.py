@@ -1,0 +1,165 @@
+"""Many matrices at once: a page of them, who uses them, and which of them are too old."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Row,
+    and_,
+    delete,
+    func,
+    or_,
+    select,
+    union,
+)
+
+from wavetrim.service.cursor import decode_mark, encode_mark
+from wavetrim.service.storage.database.database import reading
+from wavetrim.service.storage.database.ownership import is_owned
+from wavetrim.service.storage.database.tables import jobs, matrices
+
+_UNFINISHED: Final = ("queued", "running")
+_BATCH: Final = 200
+"""So many rows are looked at in one transaction: the database is free in between."""
+
+
+def read_page(
+    database: Engine, *, limit: int, cursor: str | None, owner: str | None
+) -> tuple[list[Row[Any]], dict[str, list[str]], str | None]:
+    """Reads some rows of matrices, newest first.
+
+    Args:
+        database: The database.
+        limit: The most rows.
+        cursor: Where an earlier page ended.
+        owner: Whose they are; None for everybody's.
+
+    Returns:
+        The rows, the unfinished jobs that use them, by id, and the cursor of the next page.
+        Matrices stored between two calls never shift a page.
+
+    Raises:
+        CursorUnknown: The cursor was not made by this function.
+    """
+    order = matrices.c.created_at.desc(), matrices.c.id.desc()
+    wanted = select(matrices).where(is_owned(matrices, owner))
+    wanted = wanted.order_by(*order).limit(limit + 1)
+    if cursor is not None:
+        wanted = wanted.where(_is_older(*_decode_cursor(cursor)))
+    with reading(database) as connection:
+        found = list(connection.execute(wanted))
+        shown = found[:limit]
+        users = find_users(connection, [row.id for row in shown])
+    last = shown[-1] if len(found) > limit else None
+    return shown, users, None if last is None else _encode_cursor(last.created_at, last.id)
+
+
+def find_users(connection: Connection, ids: Collection[str]) -> dict[str, list[str]]:
+    """The unfinished jobs that name matrices as operands, by the matrices' ids, oldest first."""
+    users: dict[str, list[str]] = defaultdict(list)
+    named = select(jobs.c.id, jobs.c.a, jobs.c.b, jobs.c.c).where(
+        jobs.c.state.in_(_UNFINISHED), _names(ids)
+    )
+    for job_id, *operands in connection.execute(named.order_by(jobs.c.sequence)):
+        for matrix_id in set(operands) & set(ids):
+            users[matrix_id].append(job_id)
+    return users
+
+
+def remove_unused(database: Engine, before: float) -> Iterator[dict[str, int]]:
+    """Removes the rows of matrices that nobody has used since a time, in batches.
+
+    A matrix was used when it was stored, and by every job that named it or has made it.
+
+    Args:
+        database: The database.
+        before: UTC seconds since the epoch.
+
+    Yields:
+        What a batch that was removed took on the disk, by the ids.
+    """
+    newest_first = matrices.c.created_at.desc(), matrices.c.id.desc()
+    place = (before, "")
+    known: _Use | None = None
+    while True:
+        wanted = select(matrices.c.created_at, matrices.c.id).where(_is_older(*place))
+        with reading(database) as connection:
+            batch = list(connection.execute(wanted.order_by(*newest_first).limit(_BATCH)))
+        if not batch:
+            return
+        place = tuple(batch[-1])
+        known = known or _read_use(database, before)
+        yield _remove_batch(database, {row.id for row in batch}, known)
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """The matrices that recent jobs name or have made.
+
+    Attributes:
+        names: Their ids, among them others.
+        last_sequence: The newest job that was looked at.
+    """
+
+    names: frozenset[str]
+    last_sequence: int
+
+
+def _read_use(database: Engine, since: float) -> _Use:
+    """Look through the jobs, once for all batches."""
+    recent = or_(jobs.c.state.in_(_UNFINISHED), jobs.c.created_at >= since)
+    columns = (jobs.c.a, jobs.c.b, jobs.c.c, jobs.c.result)
+    named = union(*(select(column).where(recent) for column in columns))
+    with reading(database) as connection:
+        # First: a job that is added meanwhile is looked at by each batch.
+        last = connection.scalar(select(func.max(jobs.c.sequence))) or 0
+        return _Use(frozenset(connection.scalars(named)), last)
+
+
+def remove_row(connection: Connection, matrix_id: str) -> int:
+    """Removes a matrix's row; returns what its file takes on the disk."""
+    return _remove_rows(connection, [matrix_id]).get(matrix_id, 0)
+
+
+def _remove_rows(connection: Connection, ids: Collection[str]) -> dict[str, int]:
+    removed = delete(matrices).where(matrices.c.id.in_(ids))
+    rows = connection.execute(
+        removed.returning(matrices.c.id, matrices.c.size_bytes, matrices.c.place)
+    )
+    return {row.id: 0 if row.place == "memory" else row.size_bytes for row in rows}
+
+
+def _remove_batch(database: Engine, ids: set[str], known: _Use) -> dict[str, int]:
+    with database.begin() as connection:
+        # The lock first: a job that is being added has its row when we have the lock.
+        found = select(matrices.c.id).where(matrices.c.id.in_(ids)).with_for_update()
+        there = set(connection.scalars(found))
+        later = or_(jobs.c.state.in_(_UNFINISHED), jobs.c.sequence > known.last_sequence)
+        named = select(jobs.c.a, jobs.c.b, jobs.c.c).where(later, _names(ids))
+        used = {name for row in connection.execute(named) for name in row}
+        unused = sorted(there - used - known.names)
+        return _remove_rows(connection, unused) if unused else {}
+
+
+def _names(ids: Collection[str]) -> ColumnElement[bool]:
+    return or_(jobs.c.a.in_(ids), jobs.c.b.in_(ids), jobs.c.c.in_(ids))
+
+
+def _is_older(created_at: float, matrix_id: str) -> ColumnElement[bool]:
+    """Whether a row comes behind another one, newest first."""
+    same_time = and_(matrices.c.created_at == created_at, matrices.c.id < matrix_id)
+    return or_(matrices.c.created_at < created_at, same_time)
+
+
+def _encode_cursor(created_at: float, matrix_id: str) -> str:
+    return encode_mark(f"{created_at!r}/{matrix_id}")
+
+
+def _decode_cursor(cursor: str) -> tuple[float, str]:
+    match = decode_mark(cursor, r"(\d{1,12}\.\d{1,12})/([A-Za-z0-9_-]{1,40})")
+    return float(match[1]), match[2]

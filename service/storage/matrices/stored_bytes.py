@@ -1,0 +1,59 @@
+"""How many bytes of matrices each owner has, and whether its quota lets it store more."""
+
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from sqlalchemy import Engine, func, select
+
+from wavetrim.service.errors import StoredQuotaReached
+from wavetrim.service.storage.database.database import reading
+from wavetrim.service.storage.database.ownership import is_owned
+from wavetrim.service.storage.database.tables import api_keys, matrices
+from wavetrim.service.threads import run_to_end
+
+
+class StoredBytes:
+    """Counts the bytes of owners' matrices, those on their way included. Thread-safe.
+
+    Args:
+        database: Has the matrices, and the quotas of keys.
+    """
+
+    def __init__(self, database: Engine) -> None:
+        self._database = database
+        self._coming: dict[object, tuple[str, int]] = {}
+        self._one_at_a_time = threading.Lock()
+
+    @asynccontextmanager
+    async def reserve(self, owner: str, size_bytes: int) -> AsyncIterator[None]:
+        """Room for a matrix in its owner's quota, for a block that stores it.
+
+        Raises:
+            StoredQuotaReached: The key's quota has not as much left.
+        """
+        coming = object()
+        try:
+            if owner:
+                await run_to_end(self._reserve, coming, owner, size_bytes)
+            yield
+        finally:
+            self._coming.pop(coming, None)
+
+    def count(self, owner: str) -> int:
+        """Bytes of an owner's matrices, on disk and in memory."""
+        # Those that come are looked at first: one that is stored meanwhile counts twice, not never.
+        coming = sum(size for name, size in list(self._coming.values()) if name == owner)
+        size = func.coalesce(func.sum(matrices.c.size_bytes), 0)
+        with reading(self._database) as connection:
+            stored = connection.scalar(select(size).where(is_owned(matrices, owner)))
+        return int(stored or 0) + coming
+
+    def _reserve(self, coming: object, owner: str, size_bytes: int) -> None:
+        wanted = select(api_keys.c.max_stored_bytes).where(api_keys.c.name == owner)
+        with self._one_at_a_time:
+            with reading(self._database) as connection:
+                most = connection.scalar(wanted)
+            if most is not None and (total := self.count(owner) + size_bytes) > most:
+                raise StoredQuotaReached(total, most)
+            self._coming[coming] = owner, size_bytes

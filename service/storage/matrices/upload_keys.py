@@ -1,0 +1,95 @@
+"""Which matrix an upload has stored under its Idempotency-Key.
+
+The key is kept in the transaction that publishes the matrix, and is gone with the matrix. So a
+caller who got no answer uploads again, and either finds the first matrix or stores it.
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from wavetrim.service.errors import UploadKeyTaken
+from wavetrim.service.storage.database.database import reading
+from wavetrim.service.storage.database.ownership import scope_key
+from wavetrim.service.storage.database.tables import upload_keys
+
+
+class AlreadyUploaded(Exception):
+    """Another upload with the key was published first.
+
+    Attributes:
+        upload: The one that was not.
+    """
+
+    def __init__(self, upload: "KeptUpload") -> None:
+        super().__init__(upload.key.text)
+        self.upload = upload
+
+
+@dataclass(frozen=True, slots=True)
+class KeptUpload:
+    """What was stored under a key.
+
+    Attributes:
+        key: The upload's Idempotency-Key.
+        matrix: Id of the matrix.
+        digest_sha256: SHA-256 in hexadecimal of all that the matrix is: shape, type, order, place
+            and elements.
+    """
+
+    key: "UploadKey"
+    matrix: str
+    digest_sha256: str
+
+    def add_row(self, connection: Connection) -> None:
+        """Keeps the key, in the transaction that publishes the matrix.
+
+        Raises:
+            AlreadyUploaded: It is kept of another matrix.
+        """
+        row = {"key": self.key.kept, "matrix": self.matrix, "digest_sha256": self.digest_sha256}
+        try:
+            connection.execute(insert(upload_keys).values(row))
+        except IntegrityError as error:
+            raise AlreadyUploaded(self) from error
+
+    def expect_same(self, digest_sha256: str) -> None:
+        """Makes sure that another upload with the key is of the same matrix.
+
+        Raises:
+            UploadKeyTaken: It is not.
+        """
+        if digest_sha256 != self.digest_sha256:
+            raise UploadKeyTaken(self.key.text, self.matrix)
+
+
+@dataclass(frozen=True, slots=True)
+class UploadKey:
+    """The Idempotency-Key of an upload.
+
+    Attributes:
+        text: The key.
+        owner: Name of the tenant who has sent it: two tenants' are never the same one.
+        database: Where keys are kept.
+    """
+
+    text: str
+    owner: str
+    database: Engine
+
+    @property
+    def kept(self) -> str:
+        """The key as its row has it."""
+        return scope_key(self.owner, self.text)
+
+    def keep(self, matrix_id: str, digest_sha256: str) -> KeptUpload:
+        """What is to be kept of an upload with the key."""
+        return KeptUpload(self, matrix_id, digest_sha256)
+
+    def find(self) -> KeptUpload | None:
+        """What was stored under the key and is still there."""
+        wanted = select(upload_keys.c.matrix, upload_keys.c.digest_sha256)
+        with reading(self.database) as connection:
+            row = connection.execute(wanted.where(upload_keys.c.key == self.kept)).one_or_none()
+        return None if row is None else self.keep(row.matrix, row.digest_sha256)

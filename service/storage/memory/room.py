@@ -1,0 +1,218 @@
+"""Memory for matrices of one request: extents of the arena, or mapped files where that is full.
+
+Both look alike to those who fill them, compute in them and send them: bytes in a view, a place that
+the engine finds, and holders, the last of whom frees them.
+"""
+
+import mmap
+import os
+import threading
+import uuid
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from wavetrim.service.errors import StorageFull
+from wavetrim.service.storage.arena.arena import Arena
+from wavetrim.service.storage.arena.errors import ArenaFull
+from wavetrim.service.storage.disk.free_space import count_usable_bytes
+from wavetrim.service.storage.disk.growth import find_next_length
+from wavetrim.service.storage.disk.new_file import NO_ROOM, make_empty, make_file, open_for_writing
+from wavetrim.service.storage.memory.intake import Intake
+from wavetrim.service.threads import run_to_end
+
+
+class Room(Protocol):
+    """Memory that service and engine share; `Extent` is one, `MappedFile` the other.
+
+    Attributes:
+        place: Id of the arena's slab, or the path of the file.
+        offset_bytes: Where it begins there.
+        view: Its bytes, writable.
+    """
+
+    offset_bytes: int
+    view: memoryview
+
+    @property
+    def place(self) -> int | str:
+        """Id of the arena's slab, or the path of the file."""
+
+    def hold(self, holder: str) -> "RoomHold":
+        """Keep it until this hold is released, too."""
+
+
+class RoomHold(Protocol):
+    """A holder's claim on memory."""
+
+    @property
+    def extent(self) -> Room:
+        """What is held."""
+
+    def release(self) -> None:
+        """Let go; a second call does nothing."""
+
+
+class MappedFile:
+    """A file that is there while somebody holds it. A start of the service removes what is left.
+
+    Args:
+        path: A file that does not exist yet.
+        size_bytes: Its length.
+        reserve_bytes: What the file system must have left beside it.
+        growing: Whether its blocks on the disk are taken by `make_more`, and not at once.
+
+    Attributes:
+        made_bytes: Up to where it has its blocks. To touch what lies behind is to be killed where
+            the disk is full.
+
+    Raises:
+        StorageFull: There is no room for it.
+        OSError: It cannot be made.
+    """
+
+    def __init__(
+        self, path: Path, size_bytes: int, *, reserve_bytes: int = 0, growing: bool = False
+    ) -> None:
+        _require_room(path, size_bytes, size_bytes, reserve_bytes)
+        self._reserve_bytes = reserve_bytes
+        if growing:
+            make_empty(path, size_bytes)
+        else:
+            make_file(path, size_bytes)
+        self.made_bytes = 0 if growing else size_bytes
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            self._map = mmap.mmap(file, size_bytes)
+        except BaseException:
+            path.unlink()
+            raise
+        finally:
+            os.close(file)
+        self._path = path
+        self._lock = threading.Lock()
+        self._holders = 0
+        self.offset_bytes = 0
+        self.view = memoryview(self._map)
+
+    @property
+    def place(self) -> str:
+        """The path of the file."""
+        return str(self._path)
+
+    def make_more(self, end_bytes: int) -> None:
+        """Take blocks up to a place, and some ahead of it. Blocks.
+
+        Raises:
+            StorageFull: The disk has no room for them.
+        """
+        size_bytes = len(self.view)
+        length = find_next_length(self.made_bytes, end_bytes, size_bytes)
+        _require_room(self._path, size_bytes, length - self.made_bytes, self._reserve_bytes)
+        try:
+            with open_for_writing(self._path) as file:
+                os.posix_fallocate(file, self.made_bytes, length - self.made_bytes)
+        except OSError as error:
+            raise _explain(error, self._path, size_bytes) from error
+        self.made_bytes = length
+
+    def hold(self, holder: str) -> "FileHold":
+        """Keep it until this hold is released, too."""
+        with self._lock:
+            self._holders += 1
+        return FileHold(self, holder)
+
+    def let_go(self) -> None:
+        """End a hold; the last one removes the file. Views that are left keep its bytes."""
+        with self._lock:
+            self._holders -= 1
+            if self._holders:
+                return
+        self._path.unlink(missing_ok=True)
+
+
+class FileHold:
+    """One holder's claim on a mapped file."""
+
+    def __init__(self, extent: MappedFile, holder: str) -> None:
+        self.extent = extent
+        self.holder = holder
+        self._held = True
+
+    def release(self) -> None:
+        """Let go; a second call does nothing."""
+        if self._held:
+            self._held = False
+            self.extent.let_go()
+
+
+class Rooms:
+    """Finds memory for matrices that nobody keeps.
+
+    Args:
+        arena: Where they lie; None where it is switched off.
+        folder: Where files are made when the arena is full.
+        reserve_bytes: What the file system must have left beside them.
+    """
+
+    def __init__(self, arena: Arena | None, folder: Path, *, reserve_bytes: int = 0) -> None:
+        self._arena = arena
+        self._folder = folder
+        self._reserve_bytes = reserve_bytes
+
+    def try_obtain(self, size_bytes: int, holder: str) -> RoomHold | None:
+        """Memory of the arena, at once, or None."""
+        return None if self._arena is None else self._arena.try_obtain(size_bytes, holder)
+
+    async def obtain(self, size_bytes: int, holder: str) -> RoomHold:
+        """Memory of the arena, which may have to grow; else a mapped file.
+
+        Raises:
+            StorageFull: The disk has no room either.
+        """
+        if self._arena is not None:
+            try:
+                return await self._arena.obtain(size_bytes, holder)
+            except ArenaFull:
+                pass
+        file = await run_to_end(self._make, size_bytes)
+        return file.hold(holder)
+
+    def open_intake(self, size_bytes: int, holder: str) -> Intake:
+        """Memory of the arena for a matrix that is received."""
+        return Intake(self._arena, size_bytes, holder)
+
+    async def make_growing(self, size_bytes: int, holder: str) -> "FileHold":
+        """A mapped file whose blocks are taken as it is filled.
+
+        Raises:
+            StorageFull: The disk has no room for it.
+        """
+        file = await run_to_end(partial(self._make, size_bytes, growing=True))
+        return file.hold(holder)
+
+    def _make(self, size_bytes: int, *, growing: bool = False) -> MappedFile:
+        path = self._folder / f"{uuid.uuid4().hex}.part"
+        try:
+            return MappedFile(path, size_bytes, reserve_bytes=self._reserve_bytes, growing=growing)
+        except OSError as error:
+            raise _explain(error, path, size_bytes) from error
+
+
+def _require_room(path: Path, size_bytes: int, more_bytes: int, reserve_bytes: int) -> None:
+    """Make sure that a file of this size can have so much more."""
+    usable = count_usable_bytes(path.parent, reserve_bytes)
+    if more_bytes > usable:
+        limit = (
+            f"at most what it has and the {max(usable, 0)} bytes that {path.parent} has free "
+            f"beside the reserve of {reserve_bytes} (reserve_bytes)"
+        )
+        raise StorageFull("matrix size", size_bytes, limit)
+
+
+def _explain(error: OSError, path: Path, size_bytes: int) -> Exception:
+    """The error of a file that cannot be made, as the caller is told."""
+    if error.errno not in NO_ROOM:
+        return error
+    limit = f"within what {path.parent} has room for ({error.strerror})"
+    return StorageFull("matrix size", size_bytes, limit)

@@ -1,0 +1,402 @@
+"""A client on a bare socket that behaves badly at random, and checks every byte that it gets."""
+
+import base64
+import hashlib
+import json
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from tests.server import encode_npy
+from tests.service.storage.arena.chaos_matrices import KeptSquares, make_square
+from tests.service.storage.known_products import KnownProduct, make_product
+from tests.service.wire.wire_server import make_context, make_head
+from wavetrim.service.api.wire.exchange import CONTINUE
+
+PATIENCE_SECONDS: Final = 30.0
+"""A silent service is given up after this: it hangs."""
+
+_LINGER_RESET: Final = b"\x01\0\0\0\0\0\0\0"
+"""SO_LINGER of zero seconds: closing resets the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a service listens: a port, with TLS or without, or a Unix socket."""
+
+    place: int | Path
+    tls: bool = False
+
+    def connect(self, *, receive_buffer: int | None = None) -> socket.socket:
+        """A connection; the caller closes it."""
+        is_unix = isinstance(self.place, Path)
+        connection = socket.socket(socket.AF_UNIX if is_unix else socket.AF_INET)
+        connection.settimeout(PATIENCE_SECONDS)
+        if receive_buffer is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        connection.connect(str(self.place) if is_unix else ("127.0.0.1", self.place))
+        if not is_unix:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return make_context().wrap_socket(connection) if self.tls else connection
+
+
+class ClientConnection:
+    """A connection and what was read of it too far."""
+
+    def __init__(self, address: Address, *, receive_buffer: int | None = None) -> None:
+        self.socket = address.connect(receive_buffer=receive_buffer)
+        self._ahead = b""
+
+    def receive(self, most: int = 2**18) -> bytes:
+        """Some bytes; none at the end."""
+        if self._ahead:
+            taken, self._ahead = self._ahead[:most], self._ahead[most:]
+            return taken
+        return self.socket.recv(most)
+
+    def read_head(self) -> tuple[int, dict[str, str]]:
+        """An answer's status and fields.
+
+        Raises:
+            EOFError: The connection ended before.
+        """
+        read = b""
+        while b"\r\n\r\n" not in read:
+            chunk = self.receive()
+            if not chunk:
+                raise EOFError(f"the connection ended behind {read!r}")
+            read += chunk
+        head, self._ahead = read.split(b"\r\n\r\n", 1)[0], read.split(b"\r\n\r\n", 1)[1]
+        lines = head.decode("latin-1").split("\r\n")
+        fields = dict(line.lower().split(": ", 1) for line in lines[1:])
+        return int(lines[0].split()[1]), fields
+
+    def read_answer(self, pause: Callable[[], None] = lambda: None) -> tuple[int, bytes, bool]:
+        """An answer's status and body, and whether the connection can have another request."""
+        status, fields = self.read_head()
+        left, parts = int(fields.get("content-length", 0)), []
+        while left:
+            pause()
+            chunk = self.receive(min(left, 2**18))
+            if not chunk:
+                raise EOFError(f"the connection ended {left} bytes before the answer's end")
+            left -= len(chunk)
+            parts.append(chunk)
+        return status, b"".join(parts), fields.get("connection") != "close"
+
+    def close(self, *, reset: bool = False) -> None:
+        """Leave; with a reset, whatever is under way."""
+        if reset:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
+        self.socket.close()
+
+
+class ChaosClient:
+    """Sends requests, one after the other, each in a way of its own.
+
+    Args:
+        address: The service's.
+        seed: Draws everything, together with the request's number.
+    """
+
+    def __init__(self, address: Address, seed: int) -> None:
+        self._address = address
+        self._seed = seed
+        self._connection: ClientConnection | None = None
+        self._random = np.random.default_rng(seed)
+        self._kept = KeptSquares(self._ask)
+
+    def keep_some(self) -> None:
+        """Store until a few are kept."""
+        self._kept.store_some(self._random)
+
+    def keep_nothing(self) -> None:
+        """Delete what was stored."""
+        self._kept.delete_all()
+
+    def close(self) -> None:
+        """Leave."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def run(self, number: int) -> str:
+        """Send one request and check its answer; returns how it was sent.
+
+        Raises:
+            AssertionError: The answer is not the right one, or none came in time.
+        """
+        self._random = np.random.default_rng([self._seed, number])
+        way = draw_way(self._seed, number)
+        began = time.monotonic()
+        try:
+            _WAYS[way][0](self)
+        except (AssertionError, OSError, EOFError) as error:
+            passed = time.monotonic() - began
+            raise AssertionError(
+                f"request {number}, {way}, after {passed:.1f} s: {error!r}"
+            ) from error
+        return way
+
+    # Ways in which the right product is the answer.
+
+    def be_ordinary(self) -> None:
+        """All at once."""
+        product = self._make()
+        self._send(self._head(product) + product.body)
+        self._expect(product)
+
+    def be_verified(self) -> None:
+        """The product is checked by the service, too."""
+        product = make_product(self._random, verify=True)
+        self._send(self._head(product) + product.body)
+        self._expect(product)
+
+    def send_slowly(self) -> None:
+        """The body comes in pieces of any length, with pauses."""
+        product = self._make()
+        for piece in self._cut(self._head(product) + product.body):
+            self._send(piece)
+            self._pause()
+        self._expect(product)
+
+    def read_slowly(self) -> None:
+        """A small receive buffer, and pauses between reads."""
+        product = self._make()
+        self.close()
+        self._connection = ClientConnection(self._address, receive_buffer=4096)
+        self._send(self._head(product) + product.body)
+        pauses = iter(range(5))
+        self._expect(product, lambda: self._pause() if next(pauses, None) is not None else None)
+        self.close()
+
+    def pipeline(self) -> None:
+        """The second request's beginning comes with the first one's end."""
+        first, second = self._make(), self._make()
+        content = self._head(second) + second.body
+        cut = self._draw(0, min(len(content), 2**16) + 1)  # what the service's socket takes unread
+        self._send(self._head(first) + first.body + content[:cut])
+        self._expect(first)
+        self._send(content[cut:])
+        self._expect(second)
+
+    def wait_for_continue(self) -> None:
+        """The body is sent when the service asks for it."""
+        product = self._make()
+        self._send(self._head(product, "Expect: 100-continue"))
+        status, _ = self._connect().read_head()
+        assert status == 100, status
+        self._send(product.body)
+        self._expect(product)
+
+    def digest(self) -> None:
+        """With the digest of the body."""
+        product = self._make()
+        self._send(self._head(product, describe_digest(product.body)) + product.body)
+        self._expect(product)
+
+    # Ways in which matrices stay in the service.
+
+    def store(self) -> None:
+        """A matrix is kept; it leaves the arena when others want its place."""
+        self._kept.store(self._random)
+
+    def fetch(self) -> None:
+        """A matrix that was kept comes back."""
+        self._kept.fetch(self._random)
+
+    def square(self) -> None:
+        """A job multiplies a matrix that was kept."""
+        self._kept.multiply(self._random)
+
+    # Ways in which a refusal is the answer.
+
+    def digest_another(self) -> None:
+        """With the digest of something else."""
+        product = self._make()
+        self._send(self._head(product, describe_digest(product.body + b"x")) + product.body)
+        self._expect_problem(400, "digest-mismatch")
+
+    def fit_not(self) -> None:
+        """B does not fit A: the answer comes while B's elements still do."""
+        a, b = (encode_npy(np.ones(shape)) for shape in ((9, 300), (301, self._draw(2, 800))))
+        head = make_head("/v1/matmul", len(a) + len(b))
+        with suppress(ConnectionError, ssl.SSLError):  # it need not listen to the end
+            for piece in self._cut(head + a + b):
+                self._send(piece)
+                self._pause()
+        self._expect_problem(422)
+
+    def be_too_short(self) -> None:
+        """The Content-Length is not that of the matrices."""
+        product = self._make()
+        body = product.body[: -self._draw(1, len(product.parts[-1]) - 128)]
+        with suppress(ConnectionError, ssl.SSLError):
+            self._send(make_head(f"/v1/matmul?{product.query}", len(body)) + body)
+        self._expect_problem(400)
+
+    # Ways in which nobody waits for an answer.
+
+    def drop_body(self) -> None:
+        """The connection goes in mid-body."""
+        product = self._make()
+        content = self._head(product) + product.body
+        self._send(content[: self._draw(1, len(content))])
+        self._leave()
+
+    def drop_upload(self) -> None:
+        """The connection goes while a matrix comes that was to be kept."""
+        content = make_square(self._random).content
+        head = make_head("/v1/matrices", len(content))
+        self._send(head + content[: self._draw(1, len(content))])
+        self._leave()
+
+    def drop_answer(self) -> None:
+        """The connection goes when the request was sent."""
+        product = self._make()
+        self._send(self._head(product) + product.body)
+        self._pause()
+        self._leave()
+
+    def drop_within_answer(self) -> None:
+        """The connection goes in the answer; what has come is the product's beginning."""
+        product = self._make()
+        self._send(self._head(product) + product.body)
+        connection = self._connect()
+        status, _ = connection.read_head()
+        read, wanted = b"", self._draw(0, len(product.answer))
+        while status == 200 and len(read) < wanted:
+            read += connection.receive(wanted - len(read))
+        assert (status, read) == (200, product.answer[: len(read)])
+        self._leave()
+
+    def half_close(self) -> None:
+        """Nothing is sent behind the request, which the service takes for leaving or does not."""
+        product = self._make()
+        self._send(self._head(product) + product.body)
+        connection = self._connect()
+        if not self._address.tls:
+            connection.socket.shutdown(socket.SHUT_WR)
+        read = b""
+        with suppress(ConnectionError):
+            while chunk := connection.receive():
+                read += chunk
+                if len(read) > len(product.answer) and self._address.tls:
+                    break
+        while read.startswith(CONTINUE):  # who is silent is asked each second whether it is there
+            read = read.removeprefix(CONTINUE)
+        head, _, body = read.partition(b"\r\n\r\n")
+        assert not read or b" 200 " in head.split(b"\r\n")[0], read[:500]
+        assert product.answer.startswith(body)
+        self.close()
+
+    # What they are made of.
+
+    def _make(self) -> KnownProduct:
+        return make_product(self._random)
+
+    def _draw(self, low: int, high: int) -> int:
+        return int(self._random.integers(low, max(low + 1, high)))
+
+    def _head(self, product: KnownProduct, *lines: str) -> bytes:
+        return make_head(f"/v1/matmul?{product.query}", len(product.body), *lines)
+
+    def _connect(self) -> ClientConnection:
+        if self._connection is None:
+            self._connection = ClientConnection(self._address)
+        return self._connection
+
+    def _ask(self, method: str, path: str, content: bytes) -> tuple[int, bytes]:
+        kind = "application/json" if path.startswith("/v1/jobs") else "application/x-npy"
+        self._send(make_head(path, len(content), method=method, content_type=kind) + content)
+        status, body, is_open = self._connect().read_answer()
+        assert is_open, "a request that was taken whole leaves the connection open"
+        return status, body
+
+    def _send(self, content: bytes) -> None:
+        self._connect().socket.sendall(content)
+
+    def _cut(self, content: bytes) -> Iterator[bytes]:
+        """The content in up to five pieces."""
+        cuts = sorted(self._draw(0, len(content)) for _ in range(4))
+        for begin, end in zip([0, *cuts], [*cuts, len(content)], strict=True):
+            yield content[begin:end]
+
+    def _pause(self) -> None:
+        time.sleep(float(self._random.choice((0.0, 0.001, 0.004))))
+
+    def _expect(self, product: KnownProduct, pause: Callable[[], None] = lambda: None) -> None:
+        status, body, is_open = self._connect().read_answer(pause)
+        assert status == 200, (status, body[:500])
+        assert body == product.answer, describe_difference(body, product.answer)
+        assert is_open, "a request that was taken whole leaves the connection open"
+
+    def _expect_problem(self, status: int, name: str = "") -> None:
+        found, body, is_open = self._connect().read_answer()
+        assert found == status, (found, body[:500])
+        assert name in json.loads(body)["type"], body
+        if not is_open:
+            self.close()
+
+    def _leave(self) -> None:
+        if self._connection is not None:
+            self._connection.close(reset=self._random.random() < 0.5)
+            self._connection = None
+
+
+def describe_digest(content: bytes) -> str:
+    """The field that announces the content's digest."""
+    return (
+        f"Content-Digest: sha-256=:{base64.b64encode(hashlib.sha256(content).digest()).decode()}:"
+    )
+
+
+def describe_difference(found: bytes, wanted: bytes) -> str:
+    """Where two answers differ."""
+    if len(found) != len(wanted):
+        return f"{len(found)} bytes instead of {len(wanted)}"
+    differing = np.flatnonzero(np.frombuffer(found, np.uint8) != np.frombuffer(wanted, np.uint8))
+    at = int(differing[0])
+    return (
+        f"{len(differing)} of {len(wanted)} bytes differ, the first at {at}: "
+        f"{found[at : at + 16].hex()} instead of {wanted[at : at + 16].hex()}"
+    )
+
+
+_WAYS: Final[dict[str, tuple[Callable[[ChaosClient], None], int]]] = {
+    "ordinary": (ChaosClient.be_ordinary, 30),
+    "verified": (ChaosClient.be_verified, 5),
+    "slow body": (ChaosClient.send_slowly, 8),
+    "slow reader": (ChaosClient.read_slowly, 5),
+    "pipelined": (ChaosClient.pipeline, 8),
+    "100-continue": (ChaosClient.wait_for_continue, 5),
+    "digest": (ChaosClient.digest, 5),
+    "stored": (ChaosClient.store, 3),
+    "fetched": (ChaosClient.fetch, 2),
+    "squared by a job": (ChaosClient.square, 1),
+    "wrong digest": (ChaosClient.digest_another, 3),
+    "wrong shape": (ChaosClient.fit_not, 5),
+    "too short": (ChaosClient.be_too_short, 3),
+    "body dropped": (ChaosClient.drop_body, 8),
+    "upload dropped": (ChaosClient.drop_upload, 1),
+    "answer dropped": (ChaosClient.drop_answer, 5),
+    "dropped within the answer": (ChaosClient.drop_within_answer, 5),
+    "half-closed": (ChaosClient.half_close, 5),
+}
+"""What the ways do, and how often each is drawn among `DECK`."""
+
+DECK: Final = tuple(name for name, (_, count) in _WAYS.items() for _ in range(count))
+"""So many requests in a row are sent in these ways, shuffled: each comes as often as it should."""
+
+
+def draw_way(seed: int, number: int) -> str:
+    """How the request of this number is sent."""
+    deck, place = divmod(number, len(DECK))
+    return DECK[int(np.random.default_rng([seed, deck]).permutation(len(DECK))[place])]

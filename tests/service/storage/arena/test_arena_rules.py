@@ -1,0 +1,226 @@
+"""The arena's rules in a running service, each as someone would break it."""
+
+import ctypes
+import os
+import signal
+import socket
+import threading
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.groups import memory_group
+from tests.limit import allow
+from tests.processes import wait_until
+from tests.server import RunningServer, Start, encode_npy
+from tests.service.storage.arena.chaos_client import Address, ClientConnection
+from tests.service.storage.arena.test_arena_chaos import read_own_bytes, start
+from tests.service.wire.wire_server import make_head
+
+MIB = 2**20
+USED = 'wavetrim_arena{what="used_bytes"}'
+RUNNING = 'wavetrim_products{state="running"}'
+
+
+def make_request(rows: int, columns: int, factor: float, depth: int = 2) -> tuple[bytes, bytes]:
+    """A request whose product is the same everywhere, and its .npy file."""
+    body = encode_npy(np.full((rows, depth), factor)) + encode_npy(np.ones((depth, columns)))
+    answer = encode_npy(np.full((rows, columns), factor * depth))
+    return make_head("/v1/matmul", len(body)) + body, answer
+
+
+def ask(address: Address, request: bytes) -> tuple[int, bytes]:
+    connection = ClientConnection(address)
+    try:
+        connection.socket.sendall(request)
+        return connection.read_answer()[:2]
+    finally:
+        connection.close()
+
+
+def check_service(server: RunningServer) -> None:
+    """It computes, holds no memory, and has had no surprise."""
+    request, answer = make_request(300, 300, 7.0, 300)
+    assert ask(Address(server.port), request) == (200, answer)
+    wait_until(lambda: server.read_metric(USED) == 0)
+    assert "Traceback" not in server.read_log()
+
+
+def test_a_reader_who_stops_for_a_while_gets_no_other_bytes(
+    start_server: Start, tmp_path: Path
+) -> None:
+    server, address = start(start_server, tmp_path, "tls", arena_bytes=96 * MIB)
+    request, answer = make_request(2000, 2000, 3.0)  # 31 MiB, more than the sockets take
+    slow = ClientConnection(address, receive_buffer=4096)
+    slow.socket.sendall(request)
+    status, _ = slow.read_head()
+    assert status == 200
+    for number in range(30):  # they use all of the memory that is not the slow one's
+        other, wanted = make_request(1000, 1000, float(number))
+        assert ask(address, other) == (200, wanted)
+    read = bytearray()
+    while len(read) < len(answer) and (chunk := slow.receive()):
+        read += chunk
+    assert read == answer
+    slow.close()
+    wait_until(lambda: server.read_metric(USED) == 0)
+
+
+def test_memory_is_not_used_again_before_a_dead_engine_is_reaped(start_server: Start) -> None:
+    server = start_server(arena_poison=True)
+    server.wait_ready()
+    content = 2 * encode_npy(np.ones((2000, 2000), np.int64))  # no fast product: seconds
+    engine = server.find_engine()
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(make_head("/v1/matmul", len(content)) + content)
+        wait_until(lambda: server.read_metric(RUNNING) == 1)
+        os.kill(engine, signal.SIGSTOP)
+    for _ in range(20):  # the caller is gone, and the engine might go on at any moment
+        assert server.read_metric(USED) > 3 * 2000 * 2000 * 8
+        time.sleep(0.05)
+    os.kill(engine, signal.SIGKILL)
+    wait_until(lambda: server.read_metric(USED) == 0)
+    assert not Path(f"/proc/{engine}").exists(), "its memory was free before it was reaped"
+    server.wait_ready()
+    check_service(server)
+
+
+def test_an_engine_that_is_killed_in_mid_product_changes_no_answer(start_server: Start) -> None:
+    server = start_server(arena_bytes=128 * MIB, arena_poison=True)
+    server.wait_ready()
+    address = Address(server.port)
+    request, answer = make_request(2000, 2000, 3.0, 2000)  # a tenth of a second and more
+    found: list[tuple[int, bytes]] = []
+    for _ in range(3):
+        caller = threading.Thread(target=lambda: found.append(ask(address, request)))
+        caller.start()
+        wait_until(lambda: server.read_metric(RUNNING) == 1)
+        os.kill(server.find_engine(), signal.SIGKILL)
+        caller.join(60)
+        server.wait_ready()
+    assert found == [(200, answer)] * 3
+    check_service(server)
+
+
+def test_a_hole_that_somebody_punches_does_not_end_the_service(start_server: Start) -> None:
+    server = start_server()
+    server.wait_ready()
+    check_service(server)
+    engine = server.find_engine()
+    for path in Path(f"/proc/{server.process.pid}/fd").iterdir():
+        if "memfd:wavetrim-arena" in str(path.readlink()):
+            punch(path)
+    for _ in range(3):
+        check_service(server)
+    assert server.find_engine() == engine
+    assert server.process.poll() is None
+
+
+def punch(path: Path) -> None:
+    """Take all pages out of a memfd that somebody has open."""
+    file = os.open(path, os.O_RDWR)
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        size = ctypes.c_long(os.fstat(file).st_size)
+        assert libc.fallocate(file, 3, ctypes.c_long(0), size) == 0, ctypes.get_errno()
+    finally:
+        os.close(file)
+
+
+def test_who_goes_on_sending_slowly_behind_a_refusal_sees_it_and_is_let_go(
+    start_server: Start,
+) -> None:
+    server = start_server()
+    a, b = encode_npy(np.ones((2500, 2500))), encode_npy(np.ones((2501, 2500)))  # 100 MB
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(make_head("/v1/matmul", len(a) + len(b)) + a + b[:4096])
+        began, read = time.monotonic(), b""
+        with suppress(ConnectionError):
+            while time.monotonic() < began + 20:
+                connection.sendall(bytes(1024))
+                connection.settimeout(1)
+                with suppress(TimeoutError):
+                    chunk = connection.recv(2**16)
+                    read += chunk
+                    if b"shape of b" in read:
+                        wait_until(lambda: server.read_metric(USED) == 0)
+                        time.sleep(1)
+        assert b" 422 " in read
+        assert 4 < time.monotonic() - began < allow(12), "LINGER_SECONDS is 5"
+    check_service(server)
+
+
+@pytest.mark.serial  # a body that gets no place within 10 s is refused
+def test_hundreds_who_hold_one_matrix_and_wait_for_the_next_all_get_their_product(
+    start_server: Start,
+) -> None:
+    server = start_server(arena_bytes=32 * MIB, arena_poison=True)
+    server.wait_ready()
+    request, answer = make_request(350, 350, 2.0, 350)  # 1 MiB a matrix
+    half = len(request) // 2 + 1000
+    with ExitStack() as stack:
+        callers = []
+        for _ in range(300):
+            callers.append(ClientConnection(Address(server.port)))
+            stack.callback(callers[-1].close)
+            callers[-1].socket.sendall(request[:half])
+        for caller in callers:
+            caller.socket.sendall(request[half:])
+        for caller in callers:
+            assert caller.read_answer()[:2] == (200, answer)
+    assert server.read_metric('wavetrim_arena{what="refusals"}') > 0
+    assert server.list_matrix_files() == set()
+    check_service(server)
+
+
+def test_lost_tls_connections_keep_no_buffers(start_server: Start, tmp_path: Path) -> None:
+    server, address = start(start_server, tmp_path, "tls")
+    request, _ = make_request(200, 200, 2.0, 100)
+    before_bytes = 0
+    for number in range(360):
+        connection = ClientConnection(address)
+        connection.socket.sendall(request if number % 2 else request[:-1000])
+        if number % 2:
+            assert connection.read_answer()[0] == 200
+        connection.close(reset=number % 3 == 0)
+        before_bytes = before_bytes or (number > 60 and read_own_bytes(server)) or 0
+    assert read_own_bytes(server) - before_bytes < 30 * MIB
+
+
+def test_a_service_in_a_full_control_group_uses_files_and_is_not_killed(
+    start_server: Start,
+) -> None:
+    with memory_group(640 * MIB) as group:
+        server = start_server(prefix=group.prefix, arena_bytes=4096 * MIB, max_bodies=64)
+        try:
+            server.wait_ready()
+            expect_files_are_used(server)
+            assert group.count_kills() == 0
+            check_service(server)
+        finally:
+            server.stop()
+
+
+def expect_files_are_used(server: RunningServer) -> None:
+    """More operands at once than fit into the group."""
+    engine = server.find_engine()
+    request, answer = make_request(100, 100, 5.0, 22_500)  # 17 MiB a matrix
+    with ExitStack() as stack:
+        callers = []
+        for _ in range(28):  # 960 MiB of operands at once
+            callers.append(ClientConnection(Address(server.port)))
+            stack.callback(callers[-1].close)
+            callers[-1].socket.settimeout(120)
+            callers[-1].socket.sendall(request[:-1000])
+        arena = server.client.get("/v1/devices").json()["arena"]
+        assert 0 < arena["made_bytes"] < 640 * MIB
+        assert arena["refusals"] > 0
+        for caller in callers:
+            caller.socket.sendall(request[-1000:])
+            status, body, _ = caller.read_answer()
+            assert status in (200, 507), body
+            assert status == 507 or body == answer
+    assert server.find_engine() == engine

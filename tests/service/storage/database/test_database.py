@@ -1,0 +1,273 @@
+"""The database: SQLite's settings, transactions that lose nothing, and a real PostgreSQL."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, Insert, func, insert, inspect, select, text
+from sqlalchemy.exc import OperationalError
+
+from wavetrim.service.api.job_schemas import JobRequest
+from wavetrim.service.errors import (
+    JobNotFound,
+    MatrixNotFound,
+    QuotaReached,
+    SettingRefused,
+    StoredQuotaReached,
+    UploadKeyTaken,
+)
+from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.storage.database.api_keys import (
+    add_key,
+    digest_key,
+    limit_key,
+    list_keys,
+    renew_key,
+    revoke_key,
+)
+from wavetrim.service.storage.database.database import open_database, reading, unsynced
+from wavetrim.service.storage.database.tables import matrices
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.upload_keys import AlreadyUploaded, UploadKey
+from wavetrim.service.tenants.tenant import Quota, Tenant
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'new folder' / 'wavetrim.db'}"
+    return str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Iterator[Engine]:
+    database = open_database(f"sqlite:///{tmp_path / 'wavetrim.db'}")
+    yield database
+    database.dispose()
+
+
+def insert_matrix(matrix_id: str) -> Insert:
+    return insert(matrices).values(
+        id=matrix_id, rows=1, columns=1, dtype="int8", fortran_order=False,
+        offset_bytes=128, size_bytes=129, created_at=0.0,
+    )  # fmt: skip
+
+
+def add_matrix(database: Engine, matrix_id: str) -> None:
+    with database.begin() as connection:
+        connection.execute(insert_matrix(matrix_id))
+
+
+def test_tables_are_created_once_and_kept(url: str) -> None:
+    first = open_database(url)
+    add_matrix(first, "kept")
+    first.dispose()
+    second = open_database(url)
+    assert {"jobs", "matrices"} <= set(inspect(second).get_table_names())
+    with reading(second) as connection:
+        assert connection.scalar(select(matrices.c.id)) == "kept"
+    second.dispose()
+
+
+def test_services_that_start_at_the_same_moment_create_the_tables_once(url: str) -> None:
+    errors: list[BaseException] = []
+
+    def open_it() -> None:
+        try:
+            open_database(url).dispose()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=open_it) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+@pytest.mark.parametrize(
+    ("pragma", "value"),
+    [("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1), ("busy_timeout", 10_000)],
+)
+def test_sqlite_is_configured_on_every_connection(
+    sqlite: Engine, pragma: str, value: object
+) -> None:
+    with reading(sqlite) as first, reading(sqlite) as second:
+        for connection in (first, second):
+            assert connection.scalar(text(f"PRAGMA {pragma}")) == value
+
+
+def test_a_sqlite_reader_does_not_wait_for_a_writer(sqlite: Engine) -> None:
+    add_matrix(sqlite, "old")
+    with sqlite.begin() as writer:
+        writer.execute(matrices.delete())
+        with reading(sqlite) as reader:
+            assert reader.scalar(select(func.count()).select_from(matrices)) == 1
+
+
+def test_a_database_goes_on_when_its_pool_has_lost_every_connection(
+    sqlite: Engine, tmp_path: Path
+) -> None:
+    add_matrix(sqlite, "before")
+    with sqlite.connect() as connection:
+        connection.invalidate()
+    with closing(sqlite3.connect(tmp_path / "wavetrim.db")) as other:  # would be the last one
+        other.execute("SELECT * FROM matrices").fetchall()
+    add_matrix(sqlite, "behind")
+    with reading(sqlite) as connection:
+        assert len(connection.execute(select(matrices)).all()) == 2
+
+
+def test_what_is_committed_is_in_the_file_that_was_moved_away(
+    sqlite: Engine, tmp_path: Path
+) -> None:
+    path = tmp_path / "wavetrim.db"
+    add_matrix(sqlite, "kept")
+    aside = path.rename(tmp_path / "aside.db")
+    for _ in range(2):
+        with pytest.raises(OperationalError, match="is gone while"), sqlite.begin():
+            pass
+    assert not path.exists()
+    with closing(sqlite3.connect(aside)) as other:
+        assert other.execute("SELECT id FROM matrices").fetchall() == [("kept",)]
+    aside.rename(path)
+    add_matrix(sqlite, "behind")
+
+
+def test_what_a_sqlite_writer_has_read_stays_true_until_it_commits(sqlite: Engine) -> None:
+    rounds = 25
+
+    def add_next() -> None:
+        for _ in range(rounds):
+            with sqlite.begin() as connection:
+                count = connection.scalar(select(func.count()).select_from(matrices))
+                connection.execute(insert_matrix(f"number {count}"))
+
+    threads = [threading.Thread(target=add_next) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with reading(sqlite) as connection:
+        assert connection.scalar(select(func.count()).select_from(matrices)) == 4 * rounds
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite://", "sqlite:///:memory:", "mysql://localhost/x", "no url at all", ""]
+)
+def test_other_databases_are_refused_by_name(url: str) -> None:
+    with pytest.raises(SettingRefused, match="database_url"):
+        open_database(url)
+
+
+def test_a_refused_url_shows_no_password() -> None:
+    with pytest.raises(SettingRefused) as refused:
+        open_database("mysql://wave:hunter2@localhost/x")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_an_upload_key_names_one_matrix_and_goes_with_it(url: str, tmp_path: Path) -> None:
+    database = open_database(url)
+    folder = tmp_path / "matrices"
+    store = MatrixStore(database, folder, max_matrix_bytes=10**6, max_storage_bytes=10**6)
+    key = UploadKey("once", "", database)
+
+    def publish(digest: str) -> str:
+        pending = store.allocate(2, 2, "float32")
+        return store.publish(pending, settle=key.keep(pending.id, digest).add_row).id
+
+    first = publish("a" * 64)
+    with pytest.raises(AlreadyUploaded) as lost:
+        publish("b" * 64)
+    kept = key.find()
+    assert kept is not None
+    assert (kept.matrix, [path.stem for path in folder.iterdir()]) == (first, [first])
+    with pytest.raises(UploadKeyTaken, match=first):
+        kept.expect_same(lost.value.upload.digest_sha256)
+    store.delete(first)
+    assert key.find() is None
+    store.delete(publish("b" * 64))
+    database.dispose()
+
+
+def test_only_what_a_power_cut_may_undo_is_committed_without_a_sync(url: str) -> None:
+    database = open_database(url)
+    is_sqlite = url.startswith("sqlite")
+    ask = text("PRAGMA synchronous" if is_sqlite else "SHOW synchronous_commit")
+    unsafe, safe = (1, 2) if is_sqlite else ("off", "on")
+    for _ in range(2):
+        with unsynced(database) as connection:
+            assert connection.scalar(ask) == unsafe
+        with database.begin() as connection:
+            assert connection.scalar(ask) == safe
+    with unsynced(database) as connection:
+        connection.execute(text("CREATE TABLE kept (a INTEGER)"))
+    with database.begin() as connection:
+        assert inspect(connection).has_table("kept")
+        connection.execute(text("DROP TABLE kept"))
+    with suppress(ZeroDivisionError), unsynced(database) as connection:
+        connection.execute(text("CREATE TABLE undone (a INTEGER)"))
+        raise ZeroDivisionError
+    with database.begin() as connection:
+        assert not inspect(connection).has_table("undone")
+    database.dispose()
+
+
+def test_owners_and_quotas_hold_in_both_databases(url: str, tmp_path: Path) -> None:
+    database = open_database(url)
+    store = MatrixStore(
+        database, tmp_path / "matrices", max_matrix_bytes=10**6, max_storage_bytes=10**6
+    )
+    jobs = JobStore(database)
+    quota = Quota(stored_bytes=600, queued_jobs=2)
+    first = add_key(database, "ada", ["read"], quota)
+    mine, other, nameless = (
+        store.publish(store.allocate(8, 8, "float32", owner=owner)).id
+        for owner in ("ada", "bob", "")
+    )
+    assert [store.stored.count(owner) for owner in ("ada", "bob", "eve")] == [384, 384, 0]
+    assert store.stored.count("") >= 384
+    assert store.get(mine, "ada").owner == store.get(mine).owner == "ada"
+    for matrix_id, owner in ((other, "ada"), (mine, ""), (nameless, "ada")):
+        with pytest.raises(MatrixNotFound):
+            store.get(matrix_id, owner)
+        with pytest.raises(MatrixNotFound):
+            store.delete(matrix_id, owner)
+    assert [matrix.id for (matrix, _) in store.page(owner="ada")[0]] == [mine]
+
+    async def reserve_twice() -> None:
+        async with store.stored.reserve("ada", 216), store.stored.reserve("bob", 10**9):
+            with pytest.raises(StoredQuotaReached, match="stored bytes is 601"):
+                async with store.stored.reserve("ada", 1):
+                    pass
+        async with store.stored.reserve("ada", 216):
+            pass
+
+    asyncio.run(reserve_twice())
+
+    def add(key: str, owner: str = "ada") -> str:
+        request = JobRequest(a=mine, b=mine).model_dump()
+        return jobs.add(request, owner=owner, idempotency_key=key, max_queued=9)[0].id
+
+    posted = [add("once"), add("twice"), add("once", "bob"), add("once", "")]
+    assert len(set(posted)) == 4
+    assert add("twice") == posted[1]
+    with pytest.raises(QuotaReached, match="queued jobs would be 3"):
+        add("thrice")
+    assert [jobs.count_queued(owner) for owner in ("ada", "bob", "")] == [2, 1, 1]
+    with pytest.raises(JobNotFound):
+        jobs.request_cancel(posted[2], "ada")
+    limit_key(database, "ada", {"queued_jobs": None})
+    assert add("thrice")
+    revoke_key(database, "ada")
+    renewed = renew_key(database, "ada")
+    (key,) = list_keys(database)
+    assert key.digest_sha256 == digest_key(renewed.encode()) != digest_key(first.encode())
+    assert key.tenant == Tenant("ada", frozenset({"read"}), Quota(stored_bytes=600))
+    assert key.revoked_at is None
+    database.dispose()

@@ -1,0 +1,196 @@
+"""The tables' version: older ones are upgraded and kept, newer and foreign ones refused."""
+
+import logging
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, create_engine, inspect, select, text
+
+from tests.command import run_command
+from tests.environment import ROOT
+from tests.postgres import running_postgres
+from tests.server import Start
+from tests.service.cli.test_upgrade import DONE, WAITING, make_old
+from wavetrim.service.cli.exits import ExitCode
+from wavetrim.service.errors import DatabaseAway, DatabaseRefused, SettingRefused
+from wavetrim.service.storage.database.database import open_database, reading
+from wavetrim.service.storage.database.schema import MIGRATIONS, REVISIONS
+from wavetrim.service.storage.database.tables import VERSION_TABLE, jobs, metadata
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'wavetrim.db'}"
+    return str(request.getfixturevalue("postgres").create_database())
+
+
+@pytest.fixture
+def plain(url: str) -> Iterator[Engine]:
+    """The same database without wavetrim."""
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    yield engine
+    engine.dispose()
+
+
+def make_version(plain: Engine, revision: str) -> None:
+    """Tables as a version had them, with two jobs."""
+    with plain.begin() as connection:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", str(MIGRATIONS))
+        command.upgrade(config, revision)
+        for job in ("first", "second"):
+            connection.execute(
+                text(
+                    "INSERT INTO jobs (id, state, priority, request, a, b, progress, attempts,"
+                    " cancel_requested, created_at)"
+                    f" VALUES ('{job}', 'queued', 0, '{{}}', 'a', 'b', 0, 0, false, 0)"
+                )
+            )
+
+
+def test_every_revision_is_known() -> None:
+    scripts = ScriptDirectory(str(MIGRATIONS)).walk_revisions()
+    assert tuple(script.revision for script in scripts)[::-1] == REVISIONS
+
+
+@pytest.mark.parametrize("revision", [None, REVISIONS[0]])
+def test_upgraded_tables_are_those_that_are_made_anew(
+    url: str, plain: Engine, revision: str | None
+) -> None:
+    if revision is not None:
+        make_version(plain, revision)
+    opened = open_database(url)
+    with reading(opened) as connection:
+        options = {"version_table": VERSION_TABLE, "compare_type": True}
+        context = MigrationContext.configure(connection, opts=options)
+        found = compare_metadata(context, metadata)
+        assert [one for one in found if VERSION_TABLE not in str(one)] == []
+        assert context.get_current_heads() == (REVISIONS[-1],)
+        kept = list(connection.scalars(select(jobs.c.id).order_by(jobs.c.sequence)))
+    assert kept == ([] if revision is None else ["first", "second"])
+    opened.dispose()
+
+
+def test_a_start_with_nothing_to_upgrade_does_not_import_alembic(tmp_path: Path) -> None:
+    program = (
+        "import sys; from wavetrim.service.storage.database.database import open_database;"
+        f"[open_database('sqlite:///{tmp_path}/new.db').dispose() for _ in range(2)];"
+        "print('alembic' in sys.modules)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "False\n"
+
+
+def test_an_older_file_is_kept_as_it_was_beside_the_upgraded_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = make_old(tmp_path / "old")
+    with caplog.at_level(logging.INFO):
+        opened = open_database(f"sqlite:///{folder / 'wavetrim.db'}")
+    opened.dispose()
+    (copy,) = folder.glob(f"wavetrim-before-{REVISIONS[-1]}-*.db")
+    assert copy.name in caplog.text
+    assert copy.stat().st_mode & 0o077 == 0
+    with closing(sqlite3.connect(copy)) as connection:
+        assert {row[0] for row in connection.execute("SELECT id FROM jobs")} == {DONE, WAITING}
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(jobs)")}
+    assert not columns & {"owner", "trace"}
+    open_database(f"sqlite:///{folder / 'wavetrim.db'}").dispose()
+    assert len([*folder.glob("*.db")]) == 2
+    copy.replace(folder / "wavetrim.db")  # whoever goes back, and comes again
+    again = open_database(f"sqlite:///{folder / 'wavetrim.db'}")
+    with reading(again) as connection:
+        assert set(connection.scalars(select(jobs.c.id))) == {DONE, WAITING}
+    again.dispose()
+
+
+def test_tables_of_a_newer_version_are_refused(url: str, plain: Engine) -> None:
+    open_database(url).dispose()
+    with plain.begin() as connection:
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0999'"))
+    with pytest.raises(DatabaseRefused, match=f"version 0999.* up to {REVISIONS[-1]}"):
+        open_database(url)
+
+
+@pytest.mark.parametrize(
+    ("statement", "refusal"),
+    [
+        ("ALTER TABLE jobs DROP COLUMN trace", "column trace is missing"),
+        ("DROP TABLE upload_keys", "no table upload_keys"),
+        (f"DELETE FROM {VERSION_TABLE}", "version none"),
+    ],
+)
+def test_tables_that_are_not_those_of_their_version_are_refused(
+    url: str, plain: Engine, statement: str, refusal: str
+) -> None:
+    open_database(url).dispose()
+    with plain.begin() as connection:
+        connection.execute(text(statement))
+    with pytest.raises(DatabaseRefused, match=refusal):
+        open_database(url)
+
+
+@pytest.mark.parametrize("columns", ["title VARCHAR(20)", "id INTEGER, state FLOAT"])
+def test_tables_of_another_program_are_refused_and_left_as_they_are(
+    url: str, plain: Engine, columns: str
+) -> None:
+    with plain.begin() as connection:
+        connection.execute(text(f"CREATE TABLE jobs ({columns})"))
+    with pytest.raises(DatabaseRefused, match="jobs is not wavetrim's"):
+        open_database(url)
+    assert inspect(plain).get_table_names() == ["jobs"]
+
+
+def test_a_service_with_a_newer_database_ends_with_one_line(tmp_path: Path) -> None:
+    opened = open_database(f"sqlite:///{tmp_path / 'data' / 'wavetrim.db'}")
+    with opened.begin() as connection:
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0999'"))
+    opened.dispose()
+    ended = run_command("serve", "--port", 0, "--data-dir", "data", folder=tmp_path)
+    assert (ended.returncode, ended.stdout) == (ExitCode.FAILED, "")
+    _, line = ended.stderr.splitlines()  # the first one is uvicorn's greeting
+    assert line.startswith("wavetrim: ")
+    assert "version 0999" in line
+
+
+def test_postgresql_without_its_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(SettingRefused, match="psycopg is not installed"):
+        open_database("postgresql://wavetrim@localhost/x")
+
+
+def test_a_server_that_starts_later_is_waited_for(start_server: Start, tmp_path: Path) -> None:
+    with running_postgres() as postgres:
+        postgres.stop()
+        with pytest.raises(DatabaseAway):
+            open_database(postgres.url)
+        refused = run_command(
+            "serve", "--port", 0, "--data-dir", "refused", folder=tmp_path,
+            WAVETRIM_DATABASE_URL=postgres.url, WAVETRIM_DATABASE_WAIT_SECONDS="1",
+        )  # fmt: skip
+        assert (refused.returncode, refused.stdout) == (ExitCode.FAILED, "")
+        _, waited, end = refused.stderr.splitlines()
+        assert "it is waited for, 1 s at most" in waited
+        assert end.startswith("wavetrim: the database postgresql://")
+        stopped = start_server(database_url=postgres.url, until_live=False)
+        stopped.wait_logged("it is waited for")
+        assert stopped.stop() == ExitCode.FAILED
+        assert "Traceback" not in stopped.read_log()
+        started = start_server(database_url=postgres.url, until_live=False)
+        started.wait_logged("it is waited for")
+        postgres.start()
+        started.wait_ready()
+        started.stop()

@@ -1,0 +1,237 @@
+"""A full disk and publications that fail: nothing is left, and what must go on goes on."""
+
+import os
+import socket
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
+
+from tests.mounts import mounted_tmpfs
+from tests.server import NPY, RunningServer, encode_npy
+from wavetrim.service.errors import StorageFull
+from wavetrim.service.storage.database.database import open_database, reading
+from wavetrim.service.storage.database.tables import matrices
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.publication import CommitUnclear
+
+MIB = 2**20
+
+
+def open_store(database: Engine, folder: Path, reserve_bytes: int = 0) -> MatrixStore:
+    return MatrixStore(
+        database,
+        folder / "matrices",
+        max_matrix_bytes=2**40,
+        max_storage_bytes=2**40,
+        reserve_bytes=reserve_bytes,
+    )
+
+
+def count_free_bytes(folder: Path) -> int:
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
+
+
+def list_files(store: MatrixStore) -> list[str]:
+    return [path.name for path in store.folder.iterdir()]
+
+
+def test_the_reserve_is_never_used_while_everything_else_goes_on() -> None:
+    content = encode_npy(np.ones((512, 512)))
+    with (
+        mounted_tmpfs("32m") as disk,
+        RunningServer(disk / "data", reserve_bytes="8MiB") as running,
+    ):
+        ids: list[str] = []
+        while True:
+            answer = running.client.post("/v1/matrices", content=content, headers=NPY)
+            if answer.status_code != 201:
+                break
+            ids.append(answer.json()["id"])
+        assert answer.status_code == 507
+        assert "reserve_bytes" in answer.json()["limit"]
+        assert 8 * MIB <= count_free_bytes(disk) < 8 * MIB + 2 * len(content)
+        assert len(ids) > 5
+        # A product has no room either, and is told so at once.
+        job = running.client.post("/v1/jobs", json={"a": ids[0], "b": ids[1]}).json()
+        job = running.wait_job(job["id"])
+        assert (job["error"]["kind"], job["attempts"]) == ("storage", 1)
+        assert running.client.get("/healthz/ready").status_code == 200
+        for matrix_id in ids:
+            assert running.client.delete(f"/v1/matrices/{matrix_id}").status_code == 204
+        assert running.client.post("/v1/matrices", content=content, headers=NPY).is_success
+
+
+def test_an_upload_of_exactly_the_free_bytes_leaves_nothing_behind() -> None:
+    with mounted_tmpfs("16m") as disk, RunningServer(disk / "data", reserve_bytes=0) as running:
+        small = running.upload(np.ones((4, 4)))
+        size_bytes = count_free_bytes(disk)
+        content = encode_npy(np.ones((1, size_bytes - 128), np.int8))
+        answer = running.client.post("/v1/matrices", content=content, headers=NPY)
+        assert answer.status_code == 507, answer.text
+        assert running.list_matrix_files() == {f"{small}.npy"}
+        stored = len(encode_npy(np.ones((4, 4))))
+        assert running.read_metric("wavetrim_stored_bytes") == stored
+        assert running.client.delete(f"/v1/matrices/{small}").status_code == 204
+
+
+def test_files_that_are_being_made_count_before_they_are(database: Engine, tmp_path: Path) -> None:
+    free = count_free_bytes(tmp_path)
+    store = open_store(database, tmp_path, reserve_bytes=free - 200 * MIB)
+    first, header = store.reserve(1, 120 * MIB, "int8")
+    assert (len(header), first.offset_bytes) == (4096, 4096)
+    with pytest.raises(StorageFull, match="reserve_bytes"):
+        store.reserve(1, 120 * MIB, "int8")
+    store.note_made(first)
+    store.discard(store.reserve(1, 120 * MIB, "int8")[0])
+    store.discard(first)
+    assert store.count_stored_bytes() == 0
+
+
+def refuse_rows(database: Engine) -> None:
+    """Have the database refuse every new matrix."""
+    refusal = "ALTER TABLE matrices ADD CONSTRAINT refused CHECK (rows < 0) NOT VALID"
+    if database.dialect.name == "sqlite":
+        refusal = (
+            "CREATE TRIGGER refused BEFORE INSERT ON matrices "
+            "BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        )
+    with database.begin() as connection:
+        connection.exec_driver_sql(refusal)
+
+
+def accept_rows(database: Engine) -> None:
+    acceptance = "ALTER TABLE matrices DROP CONSTRAINT refused"
+    if database.dialect.name == "sqlite":
+        acceptance = "DROP TRIGGER refused"
+    with database.begin() as connection:
+        connection.exec_driver_sql(acceptance)
+
+
+def test_a_refused_row_leaves_no_file(database: Engine, tmp_path: Path) -> None:
+    store = open_store(database, tmp_path)
+    refuse_rows(database)
+    try:
+        with pytest.raises(IntegrityError):
+            store.publish(store.allocate(3, 5, "float32"))
+    finally:
+        accept_rows(database)
+    assert list_files(store) == []
+    assert store.count_stored_bytes() == 0
+
+
+def test_a_file_that_cannot_be_made_durable_is_neither_there_nor_counted(
+    database: Engine, tmp_path: Path
+) -> None:
+    store = open_store(database, tmp_path)
+    pending = store.allocate(3, 5, "float32")
+    os.truncate(pending.path, 10)
+    with pytest.raises(OSError, match="bytes long"):
+        store.publish(pending)
+    assert list_files(store) == []
+    assert store.count_stored_bytes() == 0
+
+
+class CommitProxy:
+    """Stands between psycopg and PostgreSQL and loses the answer to a COMMIT, or the COMMIT."""
+
+    def __init__(self, folder: Path, server_socket: str) -> None:
+        self._server_socket = server_socket
+        self.url = f"postgresql://wavetrim@/postgres?host={folder}"
+        self.losing: str | None = None
+        self.closed = False
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(folder / ".s.PGSQL.5432"))
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self.closed:
+                client.close()
+                continue
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self._server_socket)
+            threading.Thread(target=self._pass, args=(client, server), daemon=True).start()
+            threading.Thread(target=self._copy, args=(server, client), daemon=True).start()
+
+    def _pass(self, client: socket.socket, server: socket.socket) -> None:
+        """From the client to the server."""
+        with client:
+            while data := client.recv(65536):
+                losing = self.losing if b"COMMIT" in data else None
+                if losing is not None:
+                    self.closed = True
+                    client.shutdown(socket.SHUT_RDWR)
+                if losing != "commit":
+                    server.sendall(data)
+        with suppress(OSError):
+            server.shutdown(socket.SHUT_WR)
+
+    def _copy(self, server: socket.socket, client: socket.socket) -> None:
+        """From the server to the client."""
+        with server, suppress(OSError):
+            while data := server.recv(65536):
+                client.sendall(data)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+@pytest.mark.parametrize(("losing", "kept"), [("answer", True), ("commit", False)])
+def test_after_an_unclear_commit_the_row_decides(
+    postgres_url: str, tmp_path_factory: pytest.TempPathFactory, losing: str, kept: bool
+) -> None:
+    folder = tmp_path_factory.mktemp(losing)
+    server_socket = f"{postgres_url.partition('host=')[2]}/.s.PGSQL.5432"
+    proxy = CommitProxy(folder, server_socket)
+    database = open_database(proxy.url)
+    with database.begin() as connection:
+        connection.execute(matrices.delete())
+    store = open_store(database, folder)
+    pending = store.allocate(3, 5, "float32")
+    proxy.losing = losing
+    with pytest.raises(CommitUnclear):
+        store.publish(pending)
+    # As long as nobody knows, the file stays and counts.
+    assert list_files(store) == [f"{pending.id}.npy"]
+    with pytest.raises(SQLAlchemyError):
+        store.settle_unclear()
+    proxy.losing, proxy.closed = None, False
+    store.settle_unclear()
+    with reading(database) as connection:
+        assert connection.scalar(select(func.count()).select_from(matrices)) == int(kept)
+    assert list_files(store) == ([f"{pending.id}.npy"] if kept else [])
+    assert store.count_stored_bytes() == (pending.size_bytes if kept else 0)
+    if kept:
+        store.delete(pending.id)
+    database.dispose()
+    proxy.close()
+
+
+def test_a_connection_that_ends_before_the_commit_leaves_no_file(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    database = open_database(postgres_url)
+    store = open_store(database, tmp_path)
+
+    def end_connection(connection: Connection) -> None:
+        pid = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+        with database.begin() as other:
+            other.exec_driver_sql(f"SELECT pg_terminate_backend({pid}, 5000)")
+
+    with pytest.raises(OperationalError):
+        store.publish(store.allocate(3, 5, "float32"), settle=end_connection)
+    assert list_files(store) == []
+    assert store.count_stored_bytes() == 0
+    database.dispose()

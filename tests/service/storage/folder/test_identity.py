@@ -1,0 +1,250 @@
+"""Database and data folder belong together: what happens when one of them is another one."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import Engine, select
+
+from tests.command import run_command
+from tests.postgres import PostgresServer
+from tests.server import RunningServer, Start, encode_npy
+from tests.service.parts import make_parts
+from tests.service.storage.database.unversioned import forget_version
+from wavetrim.service.errors import DataMismatch
+from wavetrim.service.storage.database.database import open_database
+from wavetrim.service.storage.database.tables import identity, matrices
+from wavetrim.service.storage.folder.identity import pair, read_database_id, read_folder_id
+
+ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
+COUNT = 12
+
+
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    running = RunningServer(tmp_path_factory.mktemp("filled") / "data")
+    for number in range(COUNT):
+        running.upload(ARRAY + number)
+    running.stop()
+    return running.data_dir
+
+
+@pytest.fixture
+def filled(filled_once: Path, tmp_path: Path) -> tuple[Path, dict[str, bytes]]:
+    """The data folder of a stopped service, and its matrices' files."""
+    folder = shutil.copytree(filled_once, tmp_path / "data")
+    return folder, read_files(folder / "matrices")
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    if not folder.is_dir():
+        return {}
+    return {path.name: path.read_bytes() for path in folder.glob("*.npy")}
+
+
+def serve(folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """A start that is expected to be refused."""
+    return run_command("serve", "--port", 0, "--data-dir", folder, folder=folder, **settings)
+
+
+def adopt(folder: Path, **settings: str) -> str:
+    done = run_command("adopt", "--data-dir", folder, folder=folder, **settings)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def remove_database(folder: Path) -> None:
+    for path in folder.glob("wavetrim.db*"):
+        path.unlink()
+
+
+def empty_database(folder: Path) -> None:
+    remove_database(folder)
+    (folder / "wavetrim.db").touch()
+
+
+def take_another_database(folder: Path) -> None:
+    remove_database(folder)
+    other = open_database(f"sqlite:///{folder / 'wavetrim.db'}")
+    pair(other, folder / "kernels" if (folder / "kernels").is_dir() else make(folder), folder / "x")
+    other.dispose()
+
+
+def make(folder: Path) -> Path:
+    (folder / "other").mkdir()
+    return folder / "other"
+
+
+@pytest.mark.parametrize("lose", [remove_database, empty_database, take_another_database])
+def test_without_its_database_a_folder_keeps_every_file_until_it_is_adopted(
+    filled: tuple[Path, dict[str, bytes]], lose: Callable[[Path], None]
+) -> None:
+    folder, files = filled
+    lose(folder)
+    refused = serve(folder)
+    assert refused.returncode != 0
+    line = refused.stderr.strip().splitlines()[-1]
+    for told in (str(folder), "wavetrim.db", str(read_folder_id(folder)), "wavetrim adopt"):
+        assert told in line
+    assert read_files(folder / "matrices") == files
+    assert f"adopted {COUNT}, restored 0, left as they are 0, without a file 0" in adopt(folder)
+    with RunningServer(folder) as running:
+        for name, content in files.items():
+            path = f"/v1/matrices/{name.removesuffix('.npy')}/data"
+            assert running.client.get(path).content == content
+        assert running.read_metric("wavetrim_lost_files") == 0
+
+
+def test_a_database_url_of_another_database_is_refused(
+    filled: tuple[Path, dict[str, bytes]], postgres: PostgresServer, tmp_path: Path
+) -> None:
+    folder, files = filled
+    postgres_url = postgres.create_database()
+    refused = serve(folder, WAVETRIM_DATABASE_URL=postgres_url)
+    assert refused.returncode != 0
+    assert "is not that of the data folder" in refused.stderr
+    assert read_files(folder / "matrices") == files
+    assert f"adopted {COUNT}" in adopt(folder, WAVETRIM_DATABASE_URL=postgres_url)
+    running = RunningServer(folder, database_url=postgres_url)
+    assert len(running.client.get("/metrics").text.splitlines()) > 1
+    running.stop()
+    # Now it is the folder's own database that is the other one.
+    assert "is not that of the data folder" in serve(folder).stderr
+    # And a folder that is not mounted is not mistaken for an empty one.
+    (tmp_path / "empty").mkdir()
+    other = serve(tmp_path / "empty", WAVETRIM_DATABASE_URL=postgres_url)
+    assert "is not that of the data folder" in other.stderr
+
+
+def test_a_lost_write_ahead_log_deletes_nothing(start_server: Start) -> None:
+    running = start_server()
+    ids = [running.upload(ARRAY + number) for number in range(COUNT)]
+    running.kill()
+    files = read_files(running.data_dir / "matrices")
+    for name in ("wavetrim.db-wal", "wavetrim.db-shm"):
+        (running.data_dir / name).unlink()
+    running.restart()
+    lost = read_files(running.data_dir / "lost")
+    assert {**lost, **read_files(running.data_dir / "matrices")} == files
+    assert lost, "the log held the rows"
+    assert running.read_metric("wavetrim_lost_files") == len(lost)
+    assert "the database does not know" in running.read_log()
+    running.stop()
+    assert f"adopted {len(lost)}" in adopt(running.data_dir)
+    running.restart()
+    for number, matrix_id in enumerate(ids):
+        assert np.array_equal(running.download(f"/v1/matrices/{matrix_id}/data"), ARRAY + number)
+
+
+def test_a_lost_file_never_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+    parts = make_parts(tmp_path)
+    contents = [encode_npy(ARRAY + number) for number in range(3)]
+    for content in contents:
+        (tmp_path / "matrices" / "unknown.npy").write_bytes(content)
+        parts.matrices.sweep()
+    parts.database.dispose()
+    lost = read_files(tmp_path / "lost")
+    assert lost == dict(
+        zip(["unknown.npy", "unknown.1.npy", "unknown.2.npy"], contents, strict=True)
+    )
+    assert "adopted 1, restored 0, left as they are 2" in adopt(tmp_path)
+
+
+def test_only_whole_regular_npy_files_are_adopted(
+    filled: tuple[Path, dict[str, bytes]], tmp_path: Path
+) -> None:
+    folder, files = filled
+    content = encode_npy(ARRAY)
+    (tmp_path / "elsewhere.npy").write_bytes(content)
+    lost = folder / "lost"
+    lost.mkdir()
+    (lost / "short.npy").write_bytes(content[:-1])
+    (lost / "long.npy").write_bytes(content + b"\0")
+    (lost / "text.npy").write_bytes(b"no matrix")
+    (lost / "link.npy").symlink_to(tmp_path / "elsewhere.npy")
+    (lost / "temporary-1.npy").write_bytes(content)
+    (lost / "right.npy").write_bytes(content)
+    kept, changed = list(files)[:2]
+    (folder / "matrices" / kept).rename(lost / kept)
+    (folder / "matrices" / changed).unlink()
+    (lost / changed).write_bytes(files[changed][:-1] + b"\xff")
+    done = run_command("adopt", "--data-dir", folder, folder=folder)
+    assert "adopted 1, restored 1, left as they are 6, without a file 1" in done.stdout
+    for told in ("short.npy", "long.npy", "text.npy", "link.npy", "temporary-1.npy", changed):
+        assert told in done.stderr
+    assert (folder / "matrices" / kept).read_bytes() == files[kept]
+    assert (folder / "matrices" / "right.npy").read_bytes() == content
+
+
+def test_a_running_service_keeps_its_folder_from_being_adopted(start_server: Start) -> None:
+    running = start_server()
+    refused = run_command("adopt", "--data-dir", running.data_dir, folder=running.data_dir)
+    assert refused.returncode == 2
+    assert "no other running service" in refused.stderr
+
+
+def add_row(database: Engine, matrix_id: str) -> None:
+    row = {"id": matrix_id, "rows": 1, "columns": 1, "dtype": "int8", "fortran_order": False,
+           "offset_bytes": 128, "size_bytes": 129, "created_at": 0.0}  # fmt: skip
+    with database.begin() as connection:
+        connection.execute(matrices.insert().values(row))
+
+
+def test_new_ones_are_paired_once(database: Engine, tmp_path: Path) -> None:
+    for _ in range(2):
+        pair(database, tmp_path, tmp_path / "matrices")
+    assert read_database_id(database) == read_folder_id(tmp_path) is not None
+
+
+def test_an_old_installation_is_paired_by_a_matrix_that_both_have(
+    database: Engine, tmp_path: Path
+) -> None:
+    (tmp_path / "matrices").mkdir()
+    for name in ("known", "unknown"):
+        (tmp_path / "matrices" / f"{name}.npy").touch()
+    with pytest.raises(DataMismatch):
+        pair(database, tmp_path, tmp_path / "matrices")
+    add_row(database, "known")
+    pair(database, tmp_path, tmp_path / "matrices")
+    assert read_database_id(database) == read_folder_id(tmp_path)
+
+
+def test_a_start_that_broke_off_between_both_ids_is_finished(
+    database: Engine, tmp_path: Path
+) -> None:
+    with database.begin() as connection:
+        connection.execute(identity.insert().values(id="0" * 32, created_at=0.0))
+    (tmp_path / "matrices").mkdir()
+    (tmp_path / "matrices" / "known.npy").touch()
+    add_row(database, "known")
+    pair(database, tmp_path, tmp_path / "matrices")
+    assert read_folder_id(tmp_path) == "0" * 32
+
+
+def test_an_unreadable_id_is_refused(database: Engine, tmp_path: Path) -> None:
+    (tmp_path / "identity").write_text("mine")
+    with pytest.raises(DataMismatch, match="mine"):
+        pair(database, tmp_path, tmp_path / "matrices")
+
+
+def test_columns_that_came_later_are_added_to_a_database_in_place(
+    database: Engine, tmp_path: Path
+) -> None:
+    add_row(database, "old")
+    with database.begin() as connection:
+        if database.dialect.name == "sqlite":
+            connection.exec_driver_sql("DROP INDEX matrices_age")
+        for column in ("crc32", "place", "damaged_at"):
+            connection.exec_driver_sql(f"ALTER TABLE matrices DROP COLUMN {column}")
+        connection.exec_driver_sql("DROP TABLE identity")
+        forget_version(connection)
+    url = database.url.render_as_string(hide_password=False).replace("+psycopg", "")
+    reopened = open_database(url.replace("+pysqlite", ""))
+    with reopened.begin() as connection:
+        row = connection.execute(select(matrices)).one()
+    assert (row.id, row.crc32, row.place, row.damaged_at) == ("old", None, None, None)
+    reopened.dispose()
+    shutil.rmtree(tmp_path / "matrices", ignore_errors=True)

@@ -1,0 +1,85 @@
+"""The data folder is its user's alone: what earlier versions have left, and what is made anew."""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.server import RunningServer
+from wavetrim.service.storage.folder.data_folder import claim_folder, close_to_others
+
+
+@contextmanager
+def careless_umask() -> Iterator[None]:
+    before = os.umask(0)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def read_mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def list_modes(folder: Path) -> dict[str, int]:
+    return {str(path.relative_to(folder)): read_mode(path) for path in folder.rglob("*")}
+
+
+def test_all_that_a_service_keeps_is_its_users_alone_whatever_the_umask(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with careless_umask():
+        running = RunningServer(folder, kernel_cache_dir=folder / "kernels")
+    try:
+        running.wait_ready()
+        matrix_id = running.upload(np.ones((600, 600)))  # its file is written past the page cache
+        job = running.client.post("/v1/jobs", json={"a": matrix_id, "b": matrix_id}).json()
+        assert running.wait_job(job["id"])["state"] == "succeeded"
+        modes = list_modes(folder)
+    finally:
+        running.stop()
+    assert read_mode(folder) == 0o700
+    assert {"wavetrim.db", "wavetrim.db-wal", "wavetrim.db-shm", "identity"} <= modes.keys()
+    assert f"matrices/{matrix_id}.npy" in modes
+    for name, mode in {**modes, **list_modes(folder)}.items():
+        # Linkers make libraries executable.
+        runs = name.endswith(".so") or (folder / name).is_dir()
+        assert mode == (0o700 if runs else 0o600), name
+
+
+def test_what_an_earlier_version_has_left_open_is_closed(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "data", tmp_path / "large disk"
+    with careless_umask():
+        for name in ("data/kernels", "data/lost", "large disk"):
+            (tmp_path / name).mkdir(parents=True)
+        (folder / "matrices").symlink_to(elsewhere)
+        kept = ["wavetrim.db", "wavetrim.db-wal", "kernels/gemm.so", "lost/a.npy", "matrices/b.npy"]
+        others = [folder / "notes.txt", tmp_path / "linked"]
+        for path in (*(folder / name for name in kept), *others):
+            path.write_text("here")
+        (elsewhere / "link").symlink_to(tmp_path / "linked")
+    with claim_folder(folder):
+        assert read_mode(folder) == read_mode(elsewhere) == read_mode(folder / "lost") == 0o700
+        assert [read_mode(folder / name) for name in kept] == [0o600] * len(kept)
+        assert [read_mode(path) for path in others] == [0o666] * 2, "they are not the service's"
+
+
+def test_a_folder_for_everybody_stays_one_and_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tmp_path.chmod(0o1777)
+    close_to_others(tmp_path)
+    assert read_mode(tmp_path) == 0o1777
+    assert "a folder of its own" in caplog.text
+
+
+def test_the_umask_is_the_users_again_when_the_folder_is_let_go(tmp_path: Path) -> None:
+    with careless_umask():
+        with claim_folder(tmp_path / "data"):
+            pass
+        (tmp_path / "result.npy").touch()
+    assert read_mode(tmp_path / "result.npy") == 0o666

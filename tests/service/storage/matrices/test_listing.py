@@ -1,0 +1,193 @@
+"""Matrices in a list, and how long they and finished jobs are kept."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import Engine, func, insert, select, update
+
+from tests.matrices import make_matrix
+from tests.processes import wait_until
+from tests.server import RunningServer, Start
+from wavetrim.service.jobs.store import JobState, JobStore
+from wavetrim.service.storage.database.database import open_database, reading
+from wavetrim.service.storage.database.tables import jobs, matrices
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+
+ARRAY = np.ones((3, 4), np.float32)
+DAY = 86_400.0
+
+
+@pytest.fixture
+def store(database: Engine, tmp_path: Path) -> MatrixStore:
+    return MatrixStore(
+        database, tmp_path / "matrices", max_matrix_bytes=2**20, max_storage_bytes=2**30
+    )
+
+
+def add_matrix(store: MatrixStore, database: Engine, age_seconds: float = 0.0) -> str:
+    matrix = store.publish(store.allocate(3, 4, "float32"))
+    with database.begin() as connection:
+        changed = update(matrices).where(matrices.c.id == matrix.id)
+        connection.execute(changed.values(created_at=time.time() - age_seconds))
+    return matrix.id
+
+
+def add_job(
+    database: Engine, *, state: str = "succeeded", age_seconds: float = 0.0, **operands: str
+) -> str:
+    job_id = os.urandom(8).hex()
+    at = time.time() - age_seconds
+    row = {"id": job_id, "state": state, "request": {}, "a": "x", "b": "y", "created_at": at,
+           "finished_at": None if state in ("queued", "running") else at}  # fmt: skip
+    with database.begin() as connection:
+        connection.execute(insert(jobs).values({**row, **operands}))
+    return job_id
+
+
+def list_all(server: RunningServer, limit: int) -> list[dict[str, Any]]:
+    """All pages, one behind the other."""
+    found: list[dict[str, Any]] = []
+    query: dict[str, Any] = {"limit": limit}
+    while True:
+        page = server.client.get("/v1/matrices", params=query).json()
+        assert len(page["matrices"]) <= limit
+        found += page["matrices"]
+        if page["next_cursor"] is None:
+            return found
+        query["cursor"] = page["next_cursor"]
+
+
+def test_matrices_are_listed_newest_first_page_by_page(server: RunningServer) -> None:
+    ids = [server.upload(ARRAY) for _ in range(7)]
+    listed = list_all(server, 3)
+    assert [entry["id"] for entry in listed] == ids[::-1]
+    first = listed[0]
+    single = server.client.get(f"/v1/matrices/{first['id']}").json()
+    assert {name: first[name] for name in single} == single
+    assert (first["shape"], first["dtype"], first["bytes"]) == ([3, 4], "float32", 176)
+    assert (first["where"], first["state"], first["used_by"]) == ("disk", "stored", [])
+    assert 0 <= first["age_seconds"] < 60
+    assert listed[-1]["age_seconds"] >= first["age_seconds"]
+    page = server.client.get("/v1/matrices", params={"limit": 3}).json()
+    server.upload(ARRAY)
+    server.client.delete(f"/v1/matrices/{ids[-1]}")
+    following = {"limit": 2, "cursor": page["next_cursor"]}
+    rest = server.client.get("/v1/matrices", params=following).json()["matrices"]
+    assert [entry["id"] for entry in rest] == [ids[3], ids[2]]
+
+
+@pytest.mark.parametrize("cursor", ["x", "YmVmb3JlOjE", "é", "MS4wL2EK"])
+def test_a_foreign_cursor_is_refused(server: RunningServer, cursor: str) -> None:
+    refused = server.client.get("/v1/matrices", params={"cursor": cursor})
+    assert (refused.status_code, refused.json()["field"]) == (422, "cursor")
+
+
+def test_a_matrix_names_the_unfinished_jobs_that_use_it(server: RunningServer) -> None:
+    slow = server.upload(make_matrix(900, 900, "int64", seed=1))
+    other = server.upload(ARRAY)
+    posted = [
+        server.client.post("/v1/jobs", json={"a": slow, "b": slow}).json()["id"] for _ in range(2)
+    ]
+    listed = {entry["id"]: entry["used_by"] for entry in list_all(server, 200)}
+    assert (listed[slow], listed[other]) == (posted, [])
+    for job_id in posted:
+        server.client.delete(f"/v1/jobs/{job_id}")
+
+
+def test_what_nobody_has_used_for_long_enough_is_removed(
+    store: MatrixStore, database: Engine
+) -> None:
+    old = [add_matrix(store, database, age_seconds=2 * DAY) for _ in range(6)]
+    new = add_matrix(store, database, age_seconds=DAY / 2)
+    add_job(database, state="queued", age_seconds=3 * DAY, a=old[0])
+    add_job(database, state="running", age_seconds=3 * DAY, c=old[1])
+    add_job(database, age_seconds=DAY / 2, b=old[2])
+    add_job(database, age_seconds=DAY / 2, result=old[3])
+    add_job(database, age_seconds=3 * DAY, a=old[4], b=old[5])
+    assert sorted(store.expire(DAY, start=0.0)) == sorted(old[4:])
+    assert {path.stem for path in store.folder.iterdir()} == {*old[:4], new}
+    assert store.expire(0.0, start=0.0) == []
+
+
+def test_ages_are_not_counted_from_before_the_first_start(
+    store: MatrixStore, database: Engine
+) -> None:
+    """An upgrade, or an adoption, gives everything its full time."""
+    matrix_id = add_matrix(store, database, age_seconds=100 * DAY)
+    add_job(database, age_seconds=100 * DAY)
+    assert store.expire(DAY, start=time.time() - DAY / 2) == []
+    queue = JobStore(database)
+    assert queue.expire(DAY, start=time.time() - DAY / 2, most=10) == 0
+    assert store.expire(DAY, start=time.time() - 2 * DAY) == [matrix_id]
+    assert queue.expire(DAY, start=time.time() - 2 * DAY, most=10) == 1
+
+
+def test_many_old_matrices_go_although_the_oldest_are_in_use(
+    store: MatrixStore, database: Engine
+) -> None:
+    row = {"rows": 1, "columns": 1, "dtype": "int8", "fortran_order": False, "offset_bytes": 128,
+           "size_bytes": 129}  # fmt: skip
+    rows = [{**row, "id": f"m{n:04}", "created_at": float(n)} for n in range(1000)]
+    with database.begin() as connection:
+        connection.execute(insert(matrices), rows)
+    for number in range(0, 1000, 3):
+        add_job(database, state="queued", a=f"m{number:04}")
+    assert len(store.expire(DAY, start=0.0)) == 666
+
+
+def test_finished_jobs_are_forgotten_by_age_and_by_number(database: Engine) -> None:
+    queue = JobStore(database)
+    kept = [add_job(database, state=state, age_seconds=9 * DAY) for state in ("queued", "running")]
+    for state in ("succeeded", "failed", "cancelled"):
+        add_job(database, state=state, age_seconds=9 * DAY)
+    new = [add_job(database) for _ in range(5)]
+    assert queue.expire(DAY, start=0.0, most=10) == 3
+    assert queue.expire(DAY, start=0.0, most=3) == 2
+    assert queue.expire(0.0, start=0.0, most=3) == 0
+    with reading(database) as connection:
+        assert set(connection.scalars(select(jobs.c.id))) == {*kept, *new[2:]}
+
+
+def test_the_service_removes_by_itself_what_is_too_old(start_server: Start) -> None:
+    server = start_server(matrix_ttl_seconds=2, job_ttl_seconds=2)
+    server.wait_ready()
+    slow = server.upload(make_matrix(2200, 2200, "int64", seed=1))
+    small = server.upload(ARRAY.T @ ARRAY)
+    done = server.client.post("/v1/jobs", json={"a": small, "b": small}).json()["id"]
+    running = server.client.post("/v1/jobs", json={"a": slow, "b": slow}).json()["id"]
+    old = f"/v1/jobs/{done}"
+    wait_until(
+        lambda: server.client.get(old).status_code != 200 and len(list_all(server, 9)) == 1, 60
+    )
+    # What the unfinished job needs is still there.
+    assert server.client.get(f"/v1/jobs/{running}").json()["state"] in ("queued", "running")
+    assert [entry["id"] for entry in list_all(server, 9)] == [slow]
+    server.client.delete(f"/v1/jobs/{running}")
+
+
+def test_the_database_does_not_grow_over_40_000_jobs(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'wavetrim.db'}")
+    queue = JobStore(database)
+    sizes: list[int] = []
+    plan = {name: list(range(20)) for name in "abcdefgh"}
+    for _ in range(8):
+        now = time.time()
+        rows = [
+            {"id": os.urandom(15).hex(), "state": JobState.SUCCEEDED, "request": {"a": "x" * 30},
+             "a": "x" * 30, "b": "y" * 30, "plan": plan, "timings": {"total_seconds": 1.0},
+             "created_at": now, "finished_at": now}
+            for _ in range(5_000)
+        ]  # fmt: skip
+        with database.begin() as connection:
+            connection.execute(insert(jobs), rows)
+        queue.expire(DAY, start=0.0, most=2_000)
+        files = (tmp_path / f"wavetrim.db{suffix}" for suffix in ("", "-wal"))
+        sizes.append(sum(path.stat().st_size for path in files))
+    with reading(database) as connection:
+        assert connection.scalar(select(func.count()).select_from(jobs)) == 2_000
+    database.dispose()
+    assert max(sizes[3:]) <= 1.1 * sizes[2], sizes

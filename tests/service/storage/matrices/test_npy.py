@@ -1,0 +1,204 @@
+"""The strict .npy reader against NumPy's own writer, and against damage."""
+
+import io
+import tracemalloc
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wavetrim.service.errors import DtypeRefused, NpyError
+from wavetrim.service.storage.matrices.npy import (
+    DTYPES,
+    MAX_HEADER_BYTES,
+    NpyHeader,
+    format_header,
+    parse_header,
+)
+
+VERSIONS = ((1, 0), (2, 0), (3, 0))
+CANONICAL = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n"
+
+headers = st.builds(
+    NpyHeader,
+    rows=st.integers(1, 10**9),
+    columns=st.integers(1, 10**9),
+    dtype=st.sampled_from(sorted(DTYPES.values())),
+    fortran_order=st.booleans(),
+    offset_bytes=st.just(128),
+)
+
+
+def write_npy(array: np.ndarray[Any, Any], version: tuple[int, int] = (1, 0)) -> bytes:
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, version=version)
+    return buffer.getvalue()
+
+
+def wrap_header(text: bytes, version: tuple[int, int] = (1, 0)) -> bytes:
+    length = len(text).to_bytes(2 if version == (1, 0) else 4, "little")
+    return b"\x93NUMPY" + bytes(version) + length + text
+
+
+@given(
+    version=st.sampled_from(VERSIONS),
+    dtype=st.sampled_from(sorted(DTYPES.values())),
+    rows=st.integers(1, 40),
+    columns=st.integers(1, 40),
+    order=st.sampled_from("CF"),
+)
+def test_parse_header_reads_what_numpy_writes_in_every_version(
+    version: tuple[int, int], dtype: str, rows: int, columns: int, order: Any
+) -> None:
+    file = write_npy(np.zeros((rows, columns), dtype, order=order), version)
+    header = parse_header(file)
+    assert header is not None
+    assert (header.rows, header.columns, header.dtype) == (rows, columns, dtype)
+    # An array with one row or one column has both orders, and NumPy writes it as C.
+    assert header.fortran_order == (order == "F" and min(rows, columns) > 1)
+    assert header.file_bytes == len(file)
+
+
+@given(headers)
+def test_format_header_writes_what_numpy_and_parse_header_read(header: NpyHeader) -> None:
+    raw = format_header(
+        header.rows, header.columns, header.dtype, fortran_order=header.fortran_order
+    )
+    assert parse_header(raw) == header
+    stream = io.BytesIO(raw)
+    assert np.lib.format.read_magic(stream) == (1, 0)
+    shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(stream)
+    assert (shape, fortran_order, dtype.name) == (
+        (header.rows, header.columns),
+        header.fortran_order,
+        "void16" if header.dtype == "bfloat16" else header.dtype,
+    )
+    assert len(raw) % 64 == 0
+
+
+@given(dtype=st.sampled_from(sorted(DTYPES.values())), order=st.sampled_from("CF"))
+def test_format_header_equals_the_header_of_numpy_save(dtype: str, order: Any) -> None:
+    array = np.zeros((5, 7), dtype, order=order)
+    file = io.BytesIO()
+    np.save(file, array)
+    assert file.getvalue().startswith(format_header(5, 7, dtype, fortran_order=order == "F"))
+
+
+@given(version=st.sampled_from(VERSIONS), data=st.data())
+def test_a_truncated_header_asks_for_more(version: tuple[int, int], data: st.DataObject) -> None:
+    file = write_npy(np.zeros((3, 4)), version)
+    header = parse_header(file)
+    assert header is not None
+    assert parse_header(file[: data.draw(st.integers(0, header.offset_bytes - 1))]) is None
+
+
+DAMAGED = st.builds(
+    lambda file, damage: bytes(damage.get(place, byte) for place, byte in enumerate(file[:128])),
+    st.sampled_from([write_npy(np.zeros((3, 4)), version) for version in VERSIONS]),
+    st.dictionaries(st.integers(0, 127), st.integers(0, 255), min_size=1, max_size=6),
+)
+WRAPPED = st.builds(
+    wrap_header,
+    st.binary(max_size=300) | st.text("{}[]()'\",: \nTrueFalsdcp_o<f48123-").map(str.encode),
+    st.sampled_from(VERSIONS),
+)
+
+
+@settings(max_examples=300)
+@given(DAMAGED | WRAPPED)
+def test_whatever_comes_gives_a_header_or_an_npy_error(file: bytes) -> None:
+    with suppress(NpyError):
+        header = parse_header(file)
+        assert header is None or (header.rows >= 1 and header.columns >= 1)
+
+
+def test_a_header_of_a_huge_matrix_allocates_nothing() -> None:
+    size = 10**17
+    raw = wrap_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d)}\n" % (size, 9))
+    tracemalloc.start()
+    header = parse_header(raw)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert header is not None
+    assert header.data_bytes == size * 9 * 8
+    assert peak < 100_000
+
+
+def test_a_header_longer_than_the_limit_is_refused_before_it_arrives() -> None:
+    prefix = b"\x93NUMPY\x02\x00" + (2**32 - 1).to_bytes(4, "little")
+    with pytest.raises(NpyError, match=f"header length is 4294967295.*{MAX_HEADER_BYTES}"):
+        parse_header(prefix)
+
+
+@pytest.mark.parametrize("repeated", [b"[", b"(", b" ", b"-", b"'a':(1,),", b"]", b"9", b"\\"])
+def test_the_longest_header_is_refused_quickly(repeated: bytes) -> None:
+    text = (b"{" + repeated * MAX_HEADER_BYTES)[: MAX_HEADER_BYTES - 2] + b"}\n"
+    with pytest.raises(NpyError):
+        parse_header(wrap_header(text, (2, 0)))
+
+
+@pytest.mark.parametrize(
+    "descr",
+    ["'>f4'", "'|O'", "'>c8'", "'<V4'", "'|b1'", "'<M8[s]'", "'<U4'", "'f4'", "[('x', '<f4')]"],
+)
+def test_other_elements_are_refused_with_descr_and_the_list(descr: str) -> None:
+    raw = wrap_header(b"{'descr': %s, 'fortran_order': False, 'shape': (2, 3)}\n" % descr.encode())
+    with pytest.raises(DtypeRefused, match=r"descr is .*one of <f2, <V2, ") as refusal:
+        parse_header(raw)
+    assert refusal.value.value == descr.strip("'")
+
+
+@pytest.mark.parametrize(
+    ("shape", "limit"),
+    [
+        ("()", "2 dimensions; it has 0"),
+        ("(4,)", "2 dimensions; it has 1"),
+        ("(4)", "a tuple of sizes"),
+        ("(2, 3, 4)", "2 dimensions; it has 3"),
+        ("(0, 3)", "sizes from 1"),
+        ("(3, -1)", "sizes from 1"),
+        (f"(1, {10**18})", "sizes from 1"),
+        ("(1, 2 3)", "a tuple of sizes"),
+        ("(02, 3)", "a tuple of sizes"),  # NumPy's parser takes no number for that, either
+    ],
+)
+def test_other_shapes_are_refused(shape: str, limit: str) -> None:
+    raw = wrap_header(b"{'descr': '<f4', 'fortran_order': False, 'shape': %s}\n" % shape.encode())
+    with pytest.raises(NpyError, match="shape is") as refusal:
+        parse_header(raw)
+    assert refusal.value.limit.startswith(limit)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CANONICAL.rstrip(b"\n"),
+        CANONICAL.replace(b"'shape'", b"'form'"),
+        CANONICAL.replace(b"'shape': (2, 3), ", b""),
+        CANONICAL.replace(b", }", b", 'shape': (2, 3)}"),
+        CANONICAL.replace(b", }", b", 'more': True}"),
+        CANONICAL.replace(b"False", b"0"),
+        CANONICAL.replace(b"False", b"__import__('os')"),
+        CANONICAL + b"x\n",
+        CANONICAL.replace(b", ", b",\x0b"),
+        CANONICAL.replace(b"(2, 3)", b"(2,)3"),
+        b"\n",
+        b"",
+    ],
+)
+def test_other_headers_are_refused(text: bytes) -> None:
+    with pytest.raises(NpyError):
+        parse_header(wrap_header(text))
+
+
+def test_the_first_wrong_byte_is_enough() -> None:
+    with pytest.raises(NpyError, match="magic is '50'"):
+        parse_header(b"P")
+
+
+def test_unknown_versions_are_refused() -> None:
+    with pytest.raises(NpyError, match=r"version is '4.0'; it must be 1.0, 2.0 or 3.0"):
+        parse_header(b"\x93NUMPY\x04\x00")
