@@ -18,24 +18,15 @@ from starlette.exceptions import HTTPException
 
 from wavetrim.scheduler.cluster.start import check_token
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.api import (
-    devices,
-    events,
-    health,
-    jobs,
-    leases,
-    matmul,
-    matrices,
-    me,
-    metrics,
-    plan,
-    profile,
-)
-from wavetrim.service.api.auth import bearer
-from wavetrim.service.api.body_limit import BodyLimit
-from wavetrim.service.api.body_route import BodyRoutes
-from wavetrim.service.api.host_check import HostCheck
-from wavetrim.service.api.leased_schemas import LeasedAnswer, LeasedProduct
+from wavetrim.service.api.admission.auth import bearer
+from wavetrim.service.api.admission.body_limit import BodyLimit
+from wavetrim.service.api.admission.body_route import BodyRoutes
+from wavetrim.service.api.admission.host_check import HostCheck
+from wavetrim.service.api.admission.query_check import refuse_unknown
+from wavetrim.service.api.admission.request_log import RequestLog
+from wavetrim.service.api.jobs import events, jobs
+from wavetrim.service.api.machine import devices, health, me, metrics, profile
+from wavetrim.service.api.matrices import matrices
 from wavetrim.service.api.openapi import (
     complete_document,
     describe_refusal,
@@ -48,8 +39,9 @@ from wavetrim.service.api.problems import (
     answer_http,
     answer_validation,
 )
-from wavetrim.service.api.query_check import refuse_unknown
-from wavetrim.service.api.request_log import RequestLog
+from wavetrim.service.api.products import leases, matmul, plan
+from wavetrim.service.api.products.lease_socket import LeaseSocket, find_lease_socket
+from wavetrim.service.api.products.leased_schemas import LeasedAnswer, LeasedProduct
 from wavetrim.service.api.v2 import infer, model, shared_memory
 from wavetrim.service.api.v2.errors import ErrorMember
 from wavetrim.service.api.v2.inference import Inference
@@ -70,7 +62,6 @@ from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
-from wavetrim.service.lease_socket import LeaseSocket, find_lease_socket
 from wavetrim.service.metrics import Metrics
 from wavetrim.service.page import site
 from wavetrim.service.settings import Settings

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import sqlalchemy
 from fastapi import Depends, Request
 
-from wavetrim.service.api.auth import find_tenant
+from wavetrim.service.api.admission.auth import find_tenant
 from wavetrim.service.api.v2.inference import Inference
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import Fleet

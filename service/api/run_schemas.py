@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from wavetrim.service.api.plan_schemas import PlanSummary
+from wavetrim.service.api.products.plan_schemas import PlanSummary
 from wavetrim.service.api.schemas import Pair
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import grpc
 from starlette.datastructures import Headers
 
-from wavetrim.service.api.auth import authenticate
+from wavetrim.service.api.admission.auth import authenticate
 from wavetrim.service.api.problems import REFUSALS, ProblemResponse, describe_refusal
 from wavetrim.service.api.wire.bodies import Bodies
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge, UploadStalled

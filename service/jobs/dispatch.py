@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.planning.plan import choose_plan
-from wavetrim.service.api.job_schemas import JobRequest
+from wavetrim.service.api.jobs.job_schemas import JobRequest
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, ServiceError
 from wavetrim.service.jobs.job import Job, JobState

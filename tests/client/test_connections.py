@@ -12,7 +12,7 @@ import pytest
 
 from tests.client.scripted_server import Received, answer, serve_script
 from tests.server import RunningServer, Start, encode_npy
-from tests.service.wire.wire_server import make_certificate
+from tests.service.api.wire.wire_server import make_certificate
 from wavetrim.client import Client, ServiceRefused, ServiceUnreachable
 
 DEVICES = answer(b'{"devices": []}')

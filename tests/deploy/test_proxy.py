@@ -17,8 +17,8 @@ import pytest
 from tests.deploy.nginx import COMMAND, run_nginx
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
-from tests.service.api.test_uploads import cut, digest
-from tests.service.wire.wire_server import make_certificate, make_head, read_answer
+from tests.service.api.matrices.test_uploads import cut, digest
+from tests.service.api.wire.wire_server import make_certificate, make_head, read_answer
 
 pytestmark = pytest.mark.skipif(COMMAND is None, reason="nginx is not installed")
 

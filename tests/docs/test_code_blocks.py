@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
 from tests.server import RunningServer, find_free_port
-from wavetrim.service.api.leased_schemas import LeasedProduct
+from wavetrim.service.api.products.leased_schemas import LeasedProduct
 from wavetrim.service.cli.main import app
 
 MARKS = ("gpu", "cluster", "install")

@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.faults.fault import Fault
 from tests.server import encode_npy
-from tests.service.wire.wire_server import make_head, read_answer
+from tests.service.api.wire.wire_server import make_head, read_answer
 
 
 class BadCallers(Fault):

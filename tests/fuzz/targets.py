@@ -26,17 +26,17 @@ from wavetrim.scheduler.engine.messages import (
 from wavetrim.scheduler.engine.placing import check_place
 from wavetrim.scheduler.errors import SlabError
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.service.api.body_route import read_query
-from wavetrim.service.api.host_check import check_hosts
-from wavetrim.service.api.idempotency import check_key
-from wavetrim.service.api.leased_matmul import read_product
-from wavetrim.service.api.matmul_body import NAMES, read_headers
-from wavetrim.service.api.plan_schemas import PlanQuery
+from wavetrim.service.api.admission.body_route import read_query
+from wavetrim.service.api.admission.host_check import check_hosts
+from wavetrim.service.api.admission.idempotency import check_key
+from wavetrim.service.api.matrices.ranges import parse_range
 from wavetrim.service.api.problems import REFUSALS, describe_refusal
+from wavetrim.service.api.products.leased_matmul import read_product
+from wavetrim.service.api.products.matmul_body import NAMES, read_headers
+from wavetrim.service.api.products.plan_schemas import PlanQuery
 from wavetrim.service.api.schemas import MatmulQuery, StoreQuery
 from wavetrim.service.api.v2.request import read_request
 from wavetrim.service.api.wire.digests import format_digest, parse_digest
-from wavetrim.service.api.wire.ranges import parse_range
 from wavetrim.service.errors import NpyError
 from wavetrim.service.jobs.cursor import decode_cursor, encode_cursor
 from wavetrim.service.settings import Settings

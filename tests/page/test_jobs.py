@@ -16,7 +16,7 @@ from docs.page_pictures import drop_file
 from tests.browsers import show
 from tests.matrices import make_matrix
 from tests.server import RunningServer, Start, encode_npy
-from wavetrim.service.api.job_schemas import JobView
+from wavetrim.service.api.jobs.job_schemas import JobView
 
 Array = NDArray[Any]
 

@@ -11,7 +11,7 @@ from sqlalchemy import Engine as Database
 
 from tests.environment import SHARED_SETTINGS
 from tests.matrices import Array, make_matrix
-from wavetrim.service.api.job_schemas import JobRequest
+from wavetrim.service.api.jobs.job_schemas import JobRequest
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.supervisor import Watch

@@ -6,10 +6,10 @@ A request passes, in this order:
 - `body` reads the JSON head and then the tensors' binary data; `compression` inflates both.
 - `request` checks the head, by `schemas`; `datatypes` has the element types, and numbers in JSON.
   `stack` says which products it asks for.
-- `placement` brings the tensors into memory: from the body straight into the arena, from the
-  head, or from a region of shared memory.
-- `inference` has the products computed, as `POST /v1/matmul` does; `statistics` counts them.
-  gRPC calls (`service/grpc/`) join here.
+- `placement` brings the tensors into memory: from the body straight into the arena, from the head,
+  or from a region of shared memory.
+- `inference` has the products computed, as `POST /v1/matmul` does; `statistics` counts them. gRPC
+  calls (`service/grpc/`) join here.
 - `answer` sends the result from where it lies.
 
 `model` tells of server and model, by `model_schemas`. `shared_memory` registers regions, off by

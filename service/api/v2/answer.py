@@ -7,7 +7,7 @@ from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
 
 from wavetrim.native.element_types import find_dtype
-from wavetrim.service.api.product_answer import describe_product
+from wavetrim.service.api.products.product_answer import describe_product
 from wavetrim.service.api.v2.body import HEAD_LENGTH
 from wavetrim.service.api.v2.compression import compress
 from wavetrim.service.api.v2.datatypes import NAMES, list_elements

@@ -10,11 +10,11 @@ from typing import Any, Final
 from fastapi import APIRouter, Depends, Response
 from starlette.types import Receive, Scope, Send
 
-from wavetrim.service.api.auth import find_tenant
-from wavetrim.service.api.body_route import DESCRIBES, BodyRoute
+from wavetrim.service.api.admission.auth import find_tenant
+from wavetrim.service.api.admission.body_route import DESCRIBES, BodyRoute
 from wavetrim.service.api.header_schemas import PRODUCT_HEADERS, describe_headers
 from wavetrim.service.api.openapi import BINARY, list_refusals, refer
-from wavetrim.service.api.product_answer import Caller
+from wavetrim.service.api.products.product_answer import Caller
 from wavetrim.service.api.v2.answer import make_views, send_answer
 from wavetrim.service.api.v2.body import HEAD_LENGTH, MOST_HEAD_BYTES, InferBody
 from wavetrim.service.api.v2.compression import CODINGS, choose_coding

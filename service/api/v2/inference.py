@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, Final
 
 from wavetrim.scheduler.engine.messages import RunRequest
-from wavetrim.service.api.product_answer import check_options
-from wavetrim.service.api.request_memory import RequestMemory
+from wavetrim.service.api.products.product_answer import check_options
+from wavetrim.service.api.products.request_memory import RequestMemory
 from wavetrim.service.api.v2.placement import Placed, ReadInto, place_tensors
 from wavetrim.service.api.v2.request import InferRequest
 from wavetrim.service.api.v2.statistics import InferStatistics, Stopwatch

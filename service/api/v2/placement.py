@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
-from wavetrim.service.api.request_memory import RequestMemory, lay_out
+from wavetrim.service.api.products.request_memory import RequestMemory, lay_out
 from wavetrim.service.api.v2.request import InferRequest, InputTensor
 from wavetrim.service.api.v2.stack import Matrix
 from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES

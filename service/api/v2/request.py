@@ -11,7 +11,7 @@ from pydantic_core import from_json
 
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.service.api.body_route import refuse
+from wavetrim.service.api.admission.body_route import refuse
 from wavetrim.service.api.v2.datatypes import (
     DATATYPES,
     MOST_JSON_ELEMENTS,

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Path, Request
 from pydantic import ValidationError
 
-from wavetrim.service.api.auth import find_tenant
-from wavetrim.service.api.body_route import refuse
+from wavetrim.service.api.admission.auth import find_tenant
+from wavetrim.service.api.admission.body_route import refuse
 from wavetrim.service.api.openapi import list_refusals, refer
 from wavetrim.service.api.parts import InferencePart
 from wavetrim.service.api.v2.body import check_page

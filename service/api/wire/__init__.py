@@ -10,10 +10,9 @@ In the order of a request:
   own memory, and to wait until an answer has left.
 - `bodies` gives places to long bodies in order, `body_source` yields a body's bytes. A body is
   received here: `body_pull` lends the transport to a protocol whose buffer is the route's memory,
-  until the body's last byte. `reader` reads .npy files on that way, `body_file` writes them to a
-  file, `digests` checks them.
+  until the body's last byte. `reader` reads .npy files on that way, `digests` checks them.
 - `sender` answers in pieces of 1 MiB, each after the write buffer is empty, so memory is used again
-  only on proof. `download` sends stored matrices, whole or in `ranges`.
+  only on proof.
 
 Chunked bodies, and other servers, take ASGI's ordinary way. TLS is accepted by `cli/tls_server.py`,
 which counts connections before they are encrypted. `tests/fuzz/` tries to break all of this.

@@ -19,9 +19,9 @@ from tests.server import NPY, RunningServer, encode_npy
 from wavetrim.kernels.errors import KernelsError
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.service import errors
-from wavetrim.service.api.body_limit import MAX_BODY_BYTES
+from wavetrim.service.api.admission.body_limit import MAX_BODY_BYTES
+from wavetrim.service.api.admission.request_log import RequestLog
 from wavetrim.service.api.problems import MEDIA_TYPE, describe_error, to_wire
-from wavetrim.service.api.request_log import RequestLog
 from wavetrim.service.app import create_app
 from wavetrim.service.jobs import errors as job_errors
 from wavetrim.service.metrics import Metrics

@@ -16,7 +16,7 @@ import pytest
 
 from tests.command import StartedCommand, invoke_command, run_command, start_command
 from tests.server import NPY, decode_npy, encode_npy, open_http
-from tests.service.wire.wire_server import make_certificate, make_head, read_answer
+from tests.service.api.wire.wire_server import make_certificate, make_head, read_answer
 from wavetrim.service.app import create_app
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.errors import SettingRefused

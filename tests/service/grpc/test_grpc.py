@@ -27,8 +27,8 @@ from tests.environment import ROOT
 from tests.matrices import Array, assert_product, make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer, Start, find_free_port
+from tests.service.api.wire.wire_server import make_certificate
 from tests.service.tenants.tenants import OWN_KEY
-from tests.service.wire.wire_server import make_certificate
 from wavetrim.service.api.v2.datatypes import DATATYPES, NAMES
 from wavetrim.service.app import create_app
 from wavetrim.service.errors import SettingRefused

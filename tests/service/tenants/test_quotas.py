@@ -14,6 +14,7 @@ import pytest
 from tests.leases import Lease
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, encode_npy
+from tests.service.api.wire.wire_server import make_head
 from tests.service.tenants.tenants import (
     OWN_KEY,
     finish_job,
@@ -22,7 +23,6 @@ from tests.service.tenants.tenants import (
     post_job,
     store,
 )
-from tests.service.wire.wire_server import make_head
 
 MIB = 2**20
 FILE_BYTES = len(encode_npy(np.ones((20, 20))))

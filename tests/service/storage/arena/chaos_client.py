@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 
 from tests.server import encode_npy
+from tests.service.api.wire.wire_server import make_context, make_head
 from tests.service.storage.arena.chaos_matrices import KeptSquares, make_square
 from tests.service.storage.known_products import KnownProduct, make_product
-from tests.service.wire.wire_server import make_context, make_head
 from wavetrim.service.api.wire.exchange import CONTINUE
 
 PATIENCE_SECONDS: Final = 30.0

@@ -19,8 +19,8 @@ import pytest
 
 from tests.processes import wait_until
 from tests.server import RunningServer, Start
+from tests.service.api.wire.wire_server import make_certificate
 from tests.service.storage.arena.chaos_client import DECK, Address, ChaosClient
-from tests.service.wire.wire_server import make_certificate
 
 DECKS: Final = int(os.environ.get("WAVETRIM_CHAOS_DECKS", "1"))
 """How often each half of a run holds every way of sending a request, and often those that are

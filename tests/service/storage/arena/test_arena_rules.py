@@ -16,9 +16,9 @@ from tests.groups import memory_group
 from tests.limit import allow
 from tests.processes import wait_until
 from tests.server import RunningServer, Start, encode_npy
+from tests.service.api.wire.wire_server import make_head
 from tests.service.storage.arena.chaos_client import Address, ClientConnection
 from tests.service.storage.arena.test_arena_chaos import read_own_bytes, start
-from tests.service.wire.wire_server import make_head
 
 MIB = 2**20
 USED = 'wavetrim_arena{what="used_bytes"}'

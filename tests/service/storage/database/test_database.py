@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine, Insert, func, insert, inspect, select, text
 from sqlalchemy.exc import OperationalError
 
-from wavetrim.service.api.job_schemas import JobRequest
+from wavetrim.service.api.jobs.job_schemas import JobRequest
 from wavetrim.service.errors import (
     JobNotFound,
     MatrixNotFound,

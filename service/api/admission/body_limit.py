@@ -1,0 +1,107 @@
+"""Limits of the bodies that are read into memory before a route looks at them: JSON documents."""
+
+import asyncio
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from wavetrim.service.api.admission.auth import check_access
+from wavetrim.service.api.problems import describe_error
+from wavetrim.service.api.v2.errors import is_protocols
+from wavetrim.service.errors import BodyTooLarge, ServiceError, UploadStalled
+from wavetrim.service.settings import Settings
+
+MAX_BODY_BYTES: Final = 2**16
+"""The largest JSON body; a job has some hundred bytes."""
+
+BODY_SECONDS: Final = 10.0
+"""How long a JSON body may take, whatever of it comes in between."""
+
+
+class BodyLimit:
+    """ASGI middleware that takes a JSON body whole before its route is asked.
+
+    FastAPI would read it before it asks whether the caller may call at all, and would make "400" of
+    every error on the way. So access is checked here, before the first byte.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one connection event."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if not _needs_access(scope["path"], scope["app"].state.settings):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        try:
+            await check_access(scope, headers)
+            body = await _receive_document(headers, receive) if _has_body(headers) else None
+        except ServiceError as error:
+            await describe_error(error)(scope, receive, send)
+            return
+        await self._app(scope, receive if body is None else _replay(body, receive), send)
+
+
+def _needs_access(path: str, settings: Settings) -> bool:
+    if path.startswith("/v1/") or is_protocols(path):
+        return not path.startswith("/v2/health/")
+    return path == "/metrics" and settings.metrics == "key"
+
+
+async def receive_document(receive: Receive) -> bytes:
+    """Receives a whole JSON body.
+
+    Raises:
+        BodyTooLarge: It is longer than `MAX_BODY_BYTES`.
+        UploadStalled: It is not complete within `BODY_SECONDS`.
+        ClientDisconnect: The caller has left before its end.
+    """
+    content = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                content += message.get("body", b"")
+                _check_length(len(content))
+                more = message.get("more_body", False)
+    except TimeoutError as error:
+        value = f"{len(content)} bytes after {BODY_SECONDS:g} s"
+        raise UploadStalled("body", value, f"complete within {BODY_SECONDS:g} s") from error
+    return bytes(content)
+
+
+async def _receive_document(headers: Headers, receive: Receive) -> bytes:
+    _check_length(int(headers.get("content-length", "0")))
+    return await receive_document(receive)
+
+
+def _has_body(headers: Headers) -> bool:
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+def _check_length(length_bytes: int) -> None:
+    if length_bytes > MAX_BODY_BYTES:
+        raise BodyTooLarge("body", length_bytes, f"at most {MAX_BODY_BYTES} bytes")
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """The channel of a request whose body has been received."""
+    replayed = False
+
+    async def receive_again() -> Message:
+        nonlocal replayed
+        if replayed:
+            return await receive()
+        replayed = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again

@@ -1,0 +1,162 @@
+"""Jobs as they change, by server-sent events: one job's until it ends, or all of the caller's.
+
+What is sent comes from memory (`jobs/news.py`): a stream holds no connection to the database and no
+thread. It ends with the job, when the service stops, or after some minutes, so that a key that was
+taken back is looked at again; a browser's EventSource then comes back by itself.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any, Final
+
+from fastapi import APIRouter, Response
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from wavetrim.service.api.admission.auth import find_tenant
+from wavetrim.service.api.admission.body_route import DESCRIBES, BodyRoute
+from wavetrim.service.api.jobs.job_schemas import show_job
+from wavetrim.service.api.jobs.jobs import JobId
+from wavetrim.service.api.openapi import list_refusals
+from wavetrim.service.api.wire.sender import send_chunks
+from wavetrim.service.jobs.job import Job
+from wavetrim.service.jobs.news import Listener
+from wavetrim.service.threads import run_to_end
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+
+STREAM_SECONDS: Final = 300.0
+"""A stream's length: so long is a caller heard whose key was taken back meanwhile."""
+
+_BEAT_SECONDS: Final = 15.0
+"""After so long without news a comment is sent: proxies keep the connection, who left is seen."""
+
+_PAUSE_SECONDS: Final = 0.1
+"""Between two messages: a person sees no more."""
+
+_IDLE_SECONDS: Final = 30.0
+"""A caller that takes nothing for so long is given up."""
+
+_LAST: Final = "end"
+"""The id of a job's last event."""
+
+_HEADERS: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # nginx passes each message on as it comes
+]
+
+_STREAM: Final = (
+    "An event `job` for each change, its data a job as `GET /v1/jobs/{job_id}` shows it."
+)
+
+
+_JOB: Final = {
+    "type": "object",
+    "properties": {
+        "event": {"const": "job"},
+        "id": {"const": _LAST},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"$ref": "#/components/schemas/JobView"},
+        },
+    },
+    "required": ["event", "data"],
+}
+_MISSED: Final = {
+    "type": "object",
+    "properties": {"event": {"const": "missed"}, "data": {"const": "{}"}},
+    "required": ["event", "data"],
+}
+
+
+def _describe(description: str, event: dict[str, Any]) -> dict[str, Any]:
+    """A stream, by the schema of each of its events, as OpenAPI 3.2 has it."""
+    return {"description": description, "content": {"text/event-stream": {"itemSchema": event}}}
+
+
+@router.get(
+    "/events",
+    response_class=Response,
+    responses={
+        200: _describe(f"{_STREAM} `missed`: list the jobs anew.", {"anyOf": [_JOB, _MISSED]}),
+        **list_refusals(),
+    },
+)
+async def follow_jobs() -> Response:
+    """Follow the caller's jobs as they change; with the scope admin, everybody's."""
+    raise AssertionError(DESCRIBES)
+
+
+@router.get(
+    "/{job_id}/events",
+    response_class=Response,
+    responses={
+        200: _describe(f"{_STREAM} The first comes at once, the last has the id `{_LAST}`.", _JOB),
+        204: {"description": "Last-Event-ID says that the caller has had the last one."},
+        **list_refusals(404),
+    },
+)
+async def follow_job(job_id: JobId) -> Response:
+    """Follow a job until it has ended."""
+    del job_id
+    raise AssertionError(DESCRIBES)
+
+
+async def answer_job_events(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers GET /v1/jobs/{job_id}/events."""
+    state, job_id = scope["app"].state, scope["path_params"]["job_id"]
+    sees = find_tenant(scope).sees
+    with state.news.listen(job_id=job_id, owner=sees) as listener:
+        job = await run_to_end(state.jobs.get, job_id, sees)
+        if job.state.finished and Headers(scope=scope).get("last-event-id") == _LAST:
+            await Response(status_code=204)(scope, receive, send)
+            return
+        await _send(scope, receive, send, _tell(listener, job))
+
+
+async def answer_events(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers GET /v1/jobs/events."""
+    with scope["app"].state.news.listen(owner=find_tenant(scope).sees) as listener:
+        await _send(scope, receive, send, _tell(listener))
+
+
+async def _send(scope: Scope, receive: Receive, send: Send, events: AsyncGenerator[bytes]) -> None:
+    if scope["method"] == "HEAD":
+        await events.aclose()
+        await Response(headers={"Content-Type": "text/event-stream"})(scope, receive, send)
+        return
+    await send_chunks(
+        scope, receive, send, status=200, headers=_HEADERS, chunks=events,
+        total_bytes=None, idle_seconds=_IDLE_SECONDS,
+    )  # fmt: skip
+
+
+async def _tell(listener: Listener, job: Job | None = None) -> AsyncGenerator[bytes]:
+    """The events of a job until it ends, or of all jobs; a comment every now and then."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + STREAM_SECONDS
+    yield b": news of jobs\n\n" if job is None else _write(job)
+    while (left_seconds := until - clock()) > 0 and not (job and job.state.finished):
+        changed = await listener.wait(min(_BEAT_SECONDS, left_seconds))
+        if listener.missed:
+            listener.missed = False
+            yield b"event: missed\ndata: {}\n\n"
+        yield b"".join(map(_write, changed)) or b":\n\n"
+        if listener.ended:
+            return
+        if job is not None and changed:
+            job = changed[-1]
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def _write(job: Job) -> bytes:
+    last = f"id: {_LAST}\n" if job.state.finished else ""
+    return f"event: job\n{last}data: {show_job(job).model_dump_json()}\n\n".encode()
+
+
+routes: Final = (
+    BodyRoute("/v1/jobs/events", answer_events, methods=["GET"]),
+    BodyRoute("/v1/jobs/{job_id}/events", answer_job_events, methods=["GET"]),
+)

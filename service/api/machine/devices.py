@@ -1,0 +1,65 @@
+"""Devices: what computes here, and what can be planned for."""
+
+from dataclasses import asdict
+
+from fastapi import APIRouter
+
+from wavetrim.scheduler.profile.machine import GpuModel, MachineProfile
+from wavetrim.scheduler.profile.store import list_presets
+from wavetrim.service.api.machine.device_schemas import (
+    ArenaView,
+    DevicesView,
+    DeviceView,
+    NetworkView,
+    NodeView,
+    PresetView,
+    ProfileView,
+)
+from wavetrim.service.api.openapi import list_refusals
+from wavetrim.service.api.parts import ArenaPart, EnginePart, FleetPart
+from wavetrim.service.engine.cluster import ClusterNode
+
+router = APIRouter(prefix="/v1/devices", tags=["plan"])
+
+
+@router.get("", responses=list_refusals())
+def list_devices(engine: EnginePart, fleet: FleetPart, arena: ArenaPart) -> DevicesView:
+    """List the GPUs of this machine, where its figures come from, nodes, and presets."""
+    return DevicesView(
+        devices=[DeviceView.model_validate(asdict(info)) for info in engine.devices],
+        cpu_threads=engine.cpu_threads,
+        profile=_show_profile(engine.profiles.find()),
+        arena=None if arena is None else ArenaView.model_validate(asdict(arena.describe())),
+        nodes=[_show_node(node) for node in fleet.nodes],
+        presets=[_show_preset(gpu) for gpu in list_presets()],
+    )
+
+
+def _show_profile(profile: MachineProfile) -> ProfileView:
+    return ProfileView(
+        device=profile.device, source=profile.source, measured_at=profile.measured_at
+    )
+
+
+def _show_node(node: ClusterNode) -> NodeView:
+    return NodeView(
+        id=node.id,
+        host=node.host,
+        devices=[DeviceView.model_validate(info) for info in node.devices],
+        cpu_threads=node.cpu_threads,
+        memory_bytes=node.memory_bytes,
+        profile=_show_profile(node.profile),
+        network=NetworkView.model_validate(asdict(node.way)),
+        resident=sorted(node.resident),
+        factor=node.factor,
+    )
+
+
+def _show_preset(gpu: GpuModel) -> PresetView:
+    return PresetView(
+        name=gpu.name,
+        sm_count=gpu.sm_count,
+        compute_capability=gpu.compute_capability,
+        memory_bytes=gpu.memory_bytes,
+        source=gpu.source,
+    )

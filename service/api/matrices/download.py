@@ -1,0 +1,232 @@
+"""A stored matrix as an answer, whole or in part: sent from the arena, or from its file."""
+
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from wavetrim.service.api.matrices.ranges import parse_range
+from wavetrim.service.api.wire.digests import format_digest
+from wavetrim.service.api.wire.media_types import choose_media_type
+from wavetrim.service.api.wire.sender import RawHeaders, send_chunks, send_views
+from wavetrim.service.errors import MatrixDamaged, MatrixNotFound
+from wavetrim.service.metrics import Metrics
+from wavetrim.service.storage.arena.extent import Hold
+from wavetrim.service.storage.disk.checksum import update_crc32
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.matrix import Matrix
+from wavetrim.service.threads import run_to_end
+
+CHUNK_BYTES: Final = 2 * 2**20
+"""So much is read at a time: large enough that switching threads costs nothing."""
+
+CHECKED_BYTES: Final = 64 * 2**20
+"""A file of up to this length is checked before it is sent: its caller gets a proper refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """What a request for a matrix's .npy file is answered with (pure).
+
+    Attributes:
+        status: HTTP status.
+        headers: All headers but Content-Length of an answer with a body.
+        part: First byte of the body and the one behind the last; None where there is no body.
+        whole: Whether the body is the whole file.
+    """
+
+    status: int
+    headers: dict[str, str]
+    part: tuple[int, int] | None = None
+    whole: bool = False
+
+    @property
+    def raw_headers(self) -> RawHeaders:
+        """The headers as ASGI has them."""
+        return [
+            (name.lower().encode(), value.encode("latin-1")) for name, value in self.headers.items()
+        ]
+
+
+def choose_download(method: str, asked: Headers, matrix: Matrix) -> Download:
+    """Decides what GET or HEAD of a matrix's file gets (RFC 9110, sections 13 and 14).
+
+    One range is answered with 206; several ranges with the whole file, which the standard allows.
+
+    Raises:
+        MatrixDamaged: The file has changed since it was stored.
+        RangeNotSatisfiable: The range begins behind the end of the file.
+    """
+    if matrix.damaged_at is not None:
+        raise MatrixDamaged(matrix.id, "its file has changed")
+    size_bytes = matrix.size_bytes
+    headers = {"ETag": matrix.etag, "Accept-Ranges": "bytes", "Cache-Control": "private"}
+    if _matches(asked.get("if-none-match"), matrix.etag):
+        return Download(304, headers)
+    headers["Content-Type"] = choose_media_type(asked.get("accept"))
+    if method == "HEAD":
+        return Download(200, headers | {"Content-Length": str(size_bytes)})
+    wanted = asked.get("range")
+    if wanted is not None and asked.get("if-range", matrix.etag) == matrix.etag:
+        part = parse_range(wanted, size_bytes)
+        if part is not None:
+            headers["Content-Range"] = f"bytes {part[0]}-{part[1] - 1}/{size_bytes}"
+            return Download(206, headers, part)
+    if matrix.digest_sha256 is not None:
+        headers["Content-Digest"] = format_digest(bytes.fromhex(matrix.digest_sha256))
+    return Download(200, headers, (0, size_bytes), whole=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """How matrices are sent.
+
+    Attributes:
+        store: Knows whether a file is as it was stored.
+        metrics: Counts the bytes.
+        idle_seconds: How long a client may take nothing; then its connection is given up.
+    """
+
+    store: MatrixStore
+    metrics: Metrics
+    idle_seconds: float
+
+
+async def send_matrix(
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    *,
+    matrix: Matrix,
+    hold: Hold | None,
+    how: Sending,
+) -> None:
+    """Answers GET and HEAD for a matrix's .npy file.
+
+    A file that is sent may be deleted meanwhile. Where its CRC-32 is another than it was when it
+    was stored, a large one is found out at its end: the connection is broken off then, so that what
+    was received is seen to be incomplete.
+
+    Args:
+        scope: The request's ASGI scope.
+        receive: Its ASGI channel.
+        send: Its ASGI channel; nothing has been sent.
+        matrix: The matrix.
+        hold: The file in the arena, if it is there; released when it is not needed any more.
+        how: How it is sent.
+
+    Raises:
+        MatrixNotFound: The file was deleted meanwhile.
+        MatrixDamaged: The file has changed since it was stored.
+        RangeNotSatisfiable: The range begins behind the end of the file.
+    """
+    with ExitStack() as stack:
+        if hold is not None:
+            stack.callback(hold.release)
+        download = choose_download(scope["method"], Headers(scope=scope), matrix)
+        if download.part is None:
+            await Response(None, download.status, download.headers)(scope, receive, send)
+        elif hold is not None:
+            await _send_extent(scope, send, download=download, hold=hold, how=how)
+        elif matrix.place == "memory":
+            raise MatrixNotFound(matrix.id)
+        else:
+            file = await run_to_end(_open_checked, matrix, how.store, whole=download.whole)
+            stack.callback(os.close, file)
+            await _send_file(
+                scope, receive, send, download=download, file=file, matrix=matrix, how=how
+            )
+
+
+async def _send_extent(
+    scope: Scope, send: Send, *, download: Download, hold: Hold, how: Sending
+) -> None:
+    """Sends from the arena."""
+    assert download.part is not None, "there is a body"
+    view = hold.extent.view[slice(*download.part)]
+    if await send_views(
+        scope,
+        send,
+        status=download.status,
+        headers=download.raw_headers,
+        views=[view],
+        idle_seconds=how.idle_seconds,
+    ):
+        how.metrics.sent_bytes.inc(len(view))
+
+
+async def _send_file(
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    *,
+    download: Download,
+    file: int,
+    matrix: Matrix,
+    how: Sending,
+) -> None:
+    """Sends from an open file."""
+    assert download.part is not None, "there is a body"
+    begin, end = download.part
+    judge = None
+    if download.whole and matrix.crc32 is not None:
+        judge = partial(how.store.checks.judge, matrix)
+
+    await send_chunks(
+        scope,
+        receive,
+        send,
+        status=download.status,
+        headers=download.raw_headers,
+        chunks=_read(file, begin, end, judge, how.metrics),
+        total_bytes=end - begin,
+        idle_seconds=how.idle_seconds,
+    )
+
+
+async def _read(
+    file: int, begin: int, end: int, judge: Callable[[int], None] | None, metrics: Metrics
+) -> AsyncGenerator[bytes]:
+    """The bytes of an open file; `judge` gets the CRC-32 of all before the last are yielded."""
+    crc32 = None if judge is None else 0
+    while begin < end:
+        count = min(CHUNK_BYTES, end - begin)
+        chunk, crc32 = await run_to_end(_read_chunk, file, begin, count, crc32)
+        if not chunk:
+            raise OSError(f"the file ends at byte {begin}, not at {end}")
+        begin += len(chunk)
+        if begin == end and judge is not None and crc32 is not None:
+            await run_to_end(judge, crc32)
+        metrics.sent_bytes.inc(len(chunk))
+        yield chunk
+
+
+def _read_chunk(file: int, begin: int, count: int, crc32: int | None) -> tuple[bytes, int | None]:
+    """Reads some bytes, and goes on with the CRC-32 of those before, where that is wanted."""
+    chunk = os.pread(file, count, begin)
+    return chunk, None if crc32 is None else update_crc32(chunk, crc32)
+
+
+def _open_checked(matrix: Matrix, store: MatrixStore, *, whole: bool) -> int:
+    """Opens a file; its caller closes it. A part is sent only of a file that was checked."""
+    file = store.checks.open_file(matrix)
+    try:
+        if not whole or matrix.size_bytes <= CHECKED_BYTES:
+            store.checks.verify(matrix, file)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _matches(if_none_match: str | None, etag: str) -> bool:
+    if if_none_match is None:
+        return False
+    tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
+    return "*" in tags or etag in tags

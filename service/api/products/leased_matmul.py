@@ -1,0 +1,158 @@
+"""A product in one call whose matrices lie in leases: no byte of them is sent."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from pydantic_core import to_json
+from starlette.types import Receive, Scope, Send
+
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.engine.placing import check_place
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.options import NO_OPTIONS
+from wavetrim.scheduler.problem import ITEM_BYTES
+from wavetrim.service.api.admission.auth import find_tenant
+from wavetrim.service.api.admission.body_limit import receive_document
+from wavetrim.service.api.admission.body_route import refuse
+from wavetrim.service.api.products.leased_schemas import LeasedMatrix, LeasedProduct
+from wavetrim.service.api.products.leases import check_unix
+from wavetrim.service.api.products.product_answer import Caller, check_options, describe_product
+from wavetrim.service.errors import FieldProblem, ShapesDiffer
+from wavetrim.service.jobs.operands import check_operands
+from wavetrim.service.storage.memory.leases import Lease, Leases
+
+MEDIA_TYPE: Final = "application/json"
+
+_OVERLAP_WORK: Final = 100_000
+"""How long two matrices are compared, in NumPy's steps; the rest count as overlapping."""
+
+
+async def answer_leased(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers POST /v1/matmul with a JSON body, of a caller that may call."""
+    check_unix(scope)
+    state = scope["app"].state
+    state.products.check_admission()
+    product = read_product(await receive_document(receive))
+    with ExitStack() as stack:
+        request, rooms = place_product(product, state.leases, find_tenant(scope).sees)
+        for room in rooms:
+            stack.callback(room.hold("request").release)
+        check_options(state.engine, request)
+        event = await state.products.compute(request, rooms, Caller(receive).await_leaving)
+    content: bytes = to_json(_describe(event), inf_nan_mode="null")
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(content)),
+        *describe_product(event),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+def read_product(content: bytes) -> LeasedProduct:
+    """What a body asks for.
+
+    Raises:
+        RequestValidationError: It is not JSON, or a field cannot be taken.
+    """
+    try:
+        return LeasedProduct.model_validate_json(content)
+    except ValidationError as error:
+        raise refuse(error, "body") from error
+
+
+def place_product(
+    product: LeasedProduct, leases: Leases, owner: str | None = None
+) -> tuple[RunRequest, tuple[Lease, ...]]:
+    """Find a product's matrices in their leases, and check that they fit; nothing waits.
+
+    Args:
+        product: What is asked for.
+        leases: The leases.
+        owner: Whose they must be; None for anybody's.
+
+    Returns:
+        The product, and the leases that it lies in, each once.
+
+    Raises:
+        LeaseNotFound: There is no such lease.
+        FieldProblem: A matrix does not lie in its lease, they do not fit together, or the result
+            overlaps an operand.
+    """
+    named = {"a": product.a, "b": product.b, "c": product.c if product.beta != 0 else None}
+    operands: dict[str, Operand | None] = dict.fromkeys(named)
+    matrices = (product.out, *named.values())
+    used = {one.lease: leases.get(one.lease, owner) for one in matrices if one is not None}
+    out, target = _place("out", product.out, used[product.out.lease])
+    for name, matrix in named.items():
+        if matrix is not None:
+            operands[name], elements = _place(name, matrix, used[matrix.lease])
+            if used[matrix.lease] is used[product.out.lease] and _overlap(target, elements):
+                raise FieldProblem("out", _show(product.out), f"apart from {name}, {_show(matrix)}")
+    a, b, c = operands.values()
+    assert a is not None
+    assert b is not None
+    problem = check_operands(
+        a, b, c, alpha=product.alpha, beta=product.beta, dtype=product.out.dtype
+    )
+    if (out.rows, out.columns) != (problem.m, problem.n):
+        raise ShapesDiffer("shape of out", product.out.shape, f"{(problem.m, problem.n)}")
+    options = product.options
+    request = RunRequest(
+        job="", a=a, b=b, c=c, out=out, alpha=product.alpha, beta=product.beta,
+        options=NO_OPTIONS if options == NO_OPTIONS else options, verify=product.verify,
+        reports=False,
+    )  # fmt: skip
+    return request, tuple(used.values())
+
+
+def _place(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operand, NDArray[Any]]:
+    """A matrix as the engine finds it, and as this process would."""
+    rows, columns = matrix.shape
+    try:
+        strides = check_place(
+            lease.size_bytes,
+            offset_bytes=matrix.offset_bytes,
+            rows=rows,
+            columns=columns,
+            item_bytes=ITEM_BYTES[matrix.dtype],
+            strides_bytes=matrix.strides_bytes,
+        )
+    except FieldError as error:
+        raise FieldProblem(f"{name}.{error.field}", error.value, error.limit) from error
+    elements: NDArray[Any] = np.ndarray(
+        matrix.shape, matrix.dtype, lease.view, matrix.offset_bytes, strides
+    )
+    place = Operand(
+        lease.place, matrix.offset_bytes, rows, columns, matrix.dtype, strides_bytes=strides
+    )
+    return place, elements
+
+
+def _overlap(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Whether two matrices have a byte in common; also where that would take long to tell."""
+    try:
+        return np.shares_memory(one, other, max_work=_OVERLAP_WORK)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _show(matrix: LeasedMatrix) -> str:
+    return f"{matrix.shape} at byte {matrix.offset_bytes}"
+
+
+def _describe(event: Mapping[str, Any]) -> dict[str, Any]:
+    plan, timings = event["plan"], dict(event["timings"])
+    f_actual = timings.pop("f_actual")
+    return {
+        "f": plan["f"],
+        "f_actual": f_actual,
+        "accuracy": plan["accuracy"],
+        "kernel": plan["kernel"],
+        "timings": {**timings, "queue_seconds": event["queue_seconds"]},
+        "verification": event["verification"],
+    }

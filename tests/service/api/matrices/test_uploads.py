@@ -1,0 +1,269 @@
+"""Uploads over HTTP: streamed to their place, or refused with reasons."""
+
+import base64
+import hashlib
+import json
+import random
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.processes import wait_until
+from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy
+from tests.service.api.wire.wire_server import make_head, read_answer
+from wavetrim.service.storage.matrices.npy import DTYPES
+
+ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
+
+
+@pytest.fixture(scope="module")
+def tight_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server with little room and little patience."""
+    with RunningServer(
+        tmp_path_factory.mktemp("tight") / "data",
+        max_matrix_bytes=4_000,
+        max_storage_bytes="5KB",
+        upload_idle_seconds=0.5,
+    ) as running:
+        yield running
+
+
+def digest(content: bytes) -> str:
+    return f"sha-256=:{base64.b64encode(hashlib.sha256(content).digest()).decode()}:"
+
+
+def cut(content: bytes, *, pieces: int = 7, seed: int = 0) -> Iterator[bytes]:
+    """Pieces of all sizes: the client sends them as chunks, without a Content-Length."""
+    source = random.Random(seed)
+    cuts = sorted(source.randint(0, len(content)) for _ in range(pieces - 1))
+    for begin, end in zip([0, *cuts], [*cuts, len(content)], strict=True):
+        if begin < end:
+            yield content[begin:end]
+
+
+def post(server: RunningServer, content: Any, **headers: str) -> httpx.Response:
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return server.client.post("/v1/matrices", content=content, headers={**NPY, **names})
+
+
+def check_refused(server: RunningServer, response: httpx.Response, status: int) -> dict[str, Any]:
+    """A problem, and nothing stored."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    check_nothing_pending(server)
+    problem: dict[str, Any] = response.json()
+    return problem
+
+
+def check_nothing_pending(server: RunningServer) -> None:
+    assert not [name for name in server.list_matrix_files() if name.endswith(".part")]
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES.values()))
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_matrix_comes_back_as_it_was_sent(
+    shared_server: RunningServer, dtype: str, order: Any
+) -> None:
+    array = np.asarray(ARRAY, dtype=dtype, order=order)
+    response = post(shared_server, encode_npy(array))
+    assert response.status_code == 201
+    stored = response.json()
+    assert response.headers["location"] == f"/v1/matrices/{stored['id']}"
+    assert stored["shape"] == [5, 7]
+    assert stored["dtype"] == dtype
+    assert stored["fortran_order"] == (order == "F")
+    assert stored["bytes"] == len(encode_npy(array))
+    assert shared_server.client.get(response.headers["location"]).json() == stored
+    data = shared_server.client.get(f"{response.headers['location']}/data")
+    assert data.headers["content-type"] == "application/x-npy"
+    assert data.content == encode_npy(array)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_large_body_in_chunks_of_all_sizes_comes_back(
+    shared_server: RunningServer, seed: int
+) -> None:
+    array = np.random.default_rng(seed).random((1023, 1031))
+    content = encode_npy(array)
+    response = post(
+        shared_server, cut(content, pieces=40, seed=seed), Content_Digest=digest(content)
+    )
+    assert response.status_code == 201, response.text
+    data = shared_server.client.get(f"/v1/matrices/{response.json()['id']}/data")
+    assert np.array_equal(decode_npy(data.content), array)
+    assert len(data.content) == array.nbytes + 4096, "the header is padded"
+    assert data.headers["content-digest"] == digest(data.content)
+    shared_server.client.delete(response.headers["location"])
+
+
+def test_a_matrix_in_memory_has_no_file_and_is_gone_with_a_restart(start_server: Start) -> None:
+    server = start_server(arena_poison=True)
+    path = "/v1/matrices?storage=memory"
+    stored = server.client.post(path, content=encode_npy(ARRAY), headers=NPY).json()
+    assert stored["where"] == "memory"
+    assert server.list_matrix_files() == set()
+    data = f"/v1/matrices/{stored['id']}/data"
+    assert np.array_equal(server.download(data), ARRAY)
+    server.wait_ready()
+    square = np.ones((20, 20))
+    a = server.client.post(path, content=encode_npy(square), headers=NPY).json()["id"]
+    job = {"a": a, "b": a, "storage": "memory"}
+    job_id = server.client.post("/v1/jobs", json=job).json()["id"]
+    wait_until(lambda: server.client.get(f"/v1/jobs/{job_id}").json()["state"] == "succeeded")
+    assert np.array_equal(server.download(f"/v1/jobs/{job_id}/result"), square @ square)
+    assert server.list_matrix_files() == set()
+    server.stop()
+    server.restart()
+    assert server.client.get(data).status_code == 404
+
+
+def test_without_an_arena_nothing_is_stored_in_memory(start_server: Start) -> None:
+    server = start_server(arena_bytes=0)
+    path = "/v1/matrices?storage=memory"
+    refused = server.client.post(path, content=encode_npy(ARRAY), headers=NPY)
+    assert refused.status_code == 507
+    assert refused.json()["limit"]
+
+
+def test_a_body_in_single_bytes_is_taken(shared_server: RunningServer) -> None:
+    content = encode_npy(ARRAY)
+    response = post(shared_server, (content[i : i + 1] for i in range(len(content))))
+    assert response.status_code == 201
+    shared_server.client.delete(response.headers["location"])
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("missing", [1, 100, 140, 268])
+def test_a_short_body_is_refused_with_both_lengths(
+    shared_server: RunningServer, chunked: bool, missing: int
+) -> None:
+    content = encode_npy(ARRAY)
+    short = content[: len(content) - missing]
+    problem = check_refused(
+        shared_server, post(shared_server, cut(short) if chunked else short), 400
+    )
+    assert problem["field"] == "body"
+    assert str(len(short)) in problem["value"]
+    if missing <= 140:
+        assert str(len(content)) in problem["limit"]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_long_body_is_refused_with_both_lengths(
+    shared_server: RunningServer, chunked: bool
+) -> None:
+    content = encode_npy(ARRAY)
+    long = content + b"more"
+    problem = check_refused(shared_server, post(shared_server, cut(long) if chunked else long), 400)
+    assert problem["field"] == "body"
+    assert str(len(content)) in problem["limit"]
+    if not chunked:
+        assert str(len(long)) in problem["value"]
+
+
+@pytest.mark.parametrize("content", [b"", b"P5 3 3", b"\x93NUMPY\x07\x00", b"\x93NUM"])
+def test_other_files_are_refused(shared_server: RunningServer, content: bytes) -> None:
+    check_refused(shared_server, post(shared_server, content), 400)
+
+
+@pytest.mark.parametrize(
+    ("array", "status", "field"),
+    [
+        (np.zeros(4, np.float32), 400, "shape"),
+        (np.zeros((0, 4), np.float32), 400, "shape"),
+        (np.zeros((2, 2), ">f4"), 415, "descr"),
+        (np.zeros((2, 2), [("x", "<f4")]), 415, "descr"),
+    ],
+)
+def test_other_arrays_are_refused(
+    shared_server: RunningServer, array: NDArray[Any], status: int, field: str
+) -> None:
+    problem = check_refused(shared_server, post(shared_server, encode_npy(array)), status)
+    assert problem["field"] == field
+    assert problem["limit"]
+
+
+def test_other_media_types_and_encodings_are_refused(shared_server: RunningServer) -> None:
+    content = encode_npy(ARRAY)
+    problem = check_refused(
+        shared_server, post(shared_server, content, Content_Type="application/json"), 415
+    )
+    assert problem["field"] == "Content-Type"
+    assert "application/x-npy" in problem["limit"]
+    problem = check_refused(
+        shared_server, post(shared_server, content, Content_Encoding="gzip"), 415
+    )
+    assert problem["field"] == "Content-Encoding"
+    octets = post(shared_server, content, Content_Type="application/octet-stream; charset=binary")
+    assert octets.status_code == 201
+
+
+def test_a_digest_that_differs_is_refused_with_both(shared_server: RunningServer) -> None:
+    files = shared_server.list_matrix_files()
+    content = encode_npy(ARRAY)
+    problem = check_refused(
+        shared_server, post(shared_server, content, Content_Digest=digest(b"")), 400
+    )
+    assert problem["field"] == "Content-Digest"
+    assert problem["value"] == digest(b"")
+    assert digest(content) in problem["limit"]
+    check_refused(shared_server, post(shared_server, content, Content_Digest="sha-256=1"), 400)
+    assert shared_server.list_matrix_files() == files
+    assert post(shared_server, content, Content_Digest="md5=:AAAA:").status_code == 201
+
+
+def send_raw(server: RunningServer, count: int, body: bytes = b"") -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+    connection.sendall(make_head("/v1/matrices", count) + body)
+    return connection
+
+
+def read_problem(connection: socket.socket) -> tuple[int, dict[str, Any]]:
+    status, content = read_answer(connection)
+    return status, json.loads(content)
+
+
+def test_a_body_over_the_limit_is_refused_before_it_is_sent(tight_server: RunningServer) -> None:
+    server = tight_server
+    with send_raw(server, 999999999999) as connection:
+        status, problem = read_problem(connection)
+    assert (status, problem["value"]) == (413, 999999999999)
+    assert "at most 14000 bytes" in problem["limit"]
+    big = encode_npy(np.zeros((1, 1000), np.float32))
+    problem = check_refused(server, post(server, cut(big)), 413)
+    assert (problem["value"], "4000" in problem["limit"]) == (4128, True)
+    problem = check_refused(server, post(server, big), 413)
+    assert problem["value"] == 4128
+
+
+def test_full_storage_refuses_until_a_matrix_is_removed(tight_server: RunningServer) -> None:
+    server = tight_server
+    first = server.upload(np.zeros((30, 30), np.float32))
+    problem = check_refused(server, post(server, encode_npy(np.zeros((30, 20), np.float32))), 507)
+    assert problem["value"] == 2528
+    assert "1272 bytes left of 5000" in problem["limit"]
+    assert server.client.delete(f"/v1/matrices/{first}").status_code == 204
+    second = server.upload(np.zeros((30, 20), np.float32))
+    assert server.client.delete(f"/v1/matrices/{second}").status_code == 204
+
+
+def test_a_caller_who_leaves_leaves_nothing(shared_server: RunningServer) -> None:
+    files = shared_server.list_matrix_files()
+    content = encode_npy(np.zeros((1000, 1000)))
+    with send_raw(shared_server, len(content), content[:5_000_000]):
+        wait_until(lambda: shared_server.list_matrix_files() != files)
+    wait_until(lambda: shared_server.list_matrix_files() == files)
+
+
+def test_a_caller_who_falls_silent_is_told_so(tight_server: RunningServer) -> None:
+    server = tight_server
+    content = encode_npy(ARRAY)
+    with send_raw(server, len(content), content[:150]) as connection:
+        status, problem = read_problem(connection)
+    assert (status, problem["value"]) == (408, "silent after 150 bytes")
+    assert server.list_matrix_files() == set()

@@ -1,0 +1,278 @@
+"""A product in one call, computed by the real engine."""
+
+import base64
+import hashlib
+import socket
+import time
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.matrices import assert_product, make_matrix
+from tests.processes import wait_until
+from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy
+from tests.service.api.wire.wire_server import make_head
+
+Array = NDArray[Any]
+
+
+def make_array(rows: int, columns: int, dtype: str = "float64", seed: int = 0) -> Array:
+    return np.random.default_rng(seed).integers(-9, 9, (rows, columns)).astype(dtype)
+
+
+def multiply(
+    server: RunningServer, *arrays: Array, headers: dict[str, str] | None = None, **query: Any
+) -> httpx.Response:
+    content = b"".join(map(encode_npy, arrays))
+    return server.client.post(
+        "/v1/matmul", content=content, headers={**NPY, **(headers or {})}, params=query
+    )
+
+
+def check_nothing_left(server: RunningServer) -> None:
+    assert server.list_matrix_files() == set()
+    metrics = server.client.get("/metrics").text
+    assert "wavetrim_stored_bytes 0.0" in metrics
+    assert 'wavetrim_products{state="waiting"} 0.0' in metrics
+    assert 'wavetrim_products{state="running"} 0.0' in metrics
+    assert 'wavetrim_arena{what="used_bytes"} 0.0' in metrics
+    assert server.client.get("/v1/jobs").json()["jobs"] == [], "no row is made"
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (33, 64, 31), (7, 257, 5), (1, 300, 2)])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
+def test_the_product_is_numpys(server: RunningServer, m: int, k: int, n: int, dtype: str) -> None:
+    a, b = make_array(m, k, dtype, 1), make_array(k, n, dtype, 2)
+    response = multiply(server, a, b)
+    assert response.status_code == 200, response.text
+    product = decode_npy(response.content)
+    assert product.dtype == a.dtype
+    # Small whole numbers: every order of summation gives the exact product.
+    np.testing.assert_array_equal(product, a @ b)
+    assert response.headers["content-type"] == "application/x-npy"
+    assert response.headers["wavetrim-f"] == response.headers["wavetrim-f-actual"] == str(m)
+    check_nothing_left(server)
+
+
+def test_both_orders_and_alpha(server: RunningServer) -> None:
+    a, b = make_array(20, 30, seed=1), make_array(30, 10, seed=2)
+    response = multiply(server, np.asfortranarray(a), np.asfortranarray(b), alpha=0.5)
+    np.testing.assert_array_equal(decode_npy(response.content), 0.5 * (a @ b))
+
+
+@pytest.mark.parametrize("size", [20, 200])
+def test_beta_adds_the_third_matrix(server: RunningServer, size: int) -> None:
+    a, b, c = (make_array(size, size, "float32", seed) for seed in (1, 2, 3))
+    response = multiply(server, a, b, c, alpha=2, beta=-0.5, verify=True)
+    assert response.status_code == 200, response.text
+    np.testing.assert_array_equal(decode_npy(response.content), 2 * (a @ b) - 0.5 * c)
+
+
+@pytest.mark.parametrize("size", [20, 200])
+def test_the_result_has_the_type_that_is_asked_for(server: RunningServer, size: int) -> None:
+    a, b = make_array(size, size, "float32", 1), make_array(size, size, "int16", 2)
+    product = decode_npy(multiply(server, a, b, dtype="float64").content)
+    assert product.dtype == np.float64
+    np.testing.assert_array_equal(product, a.astype(np.float64) @ b)
+
+
+@pytest.mark.parametrize("size", [20, 200])
+def test_bfloat16_comes_and_goes_as_numpy_saves_it(server: RunningServer, size: int) -> None:
+    a, b = make_array(size, size, "bfloat16", 1), make_array(size, size, "bfloat16", 2)
+    response = multiply(server, a, b, verify=True)
+    product = decode_npy(response.content)
+    assert product.dtype == np.dtype("V2"), "NumPy reads raw bytes"
+    assert response.content == encode_npy(product.view("bfloat16"))
+    assert_product(product.view("bfloat16"), a, b)
+
+
+@pytest.mark.parametrize("wanted", ["bfloat16", "float16", "float32", "complex64"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8"])
+def test_halves_become_what_is_asked_for(server: RunningServer, dtype: str, wanted: str) -> None:
+    a, b = make_array(3, 2, dtype, 1), make_array(2, 4, dtype, 2)
+    product = decode_npy(multiply(server, a, b, dtype=wanted).content)
+    np.testing.assert_array_equal(product.view(wanted), (a.astype(float) @ b).astype(wanted))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("size", [20, 200])
+def test_complex_matrices_are_multiplied(server: RunningServer, size: int, dtype: str) -> None:
+    a, b, c = (make_matrix(size, size, dtype, seed) for seed in (1, 2, 3))
+    response = multiply(server, a, np.asfortranarray(b), c, alpha=2, beta=-0.5, verify=True)
+    assert response.status_code == 200, response.text
+    assert_product(decode_npy(response.content), a, b, c, alpha=2, beta=-0.5)
+
+
+def test_a_missing_matrix_is_called_by_its_place(server: RunningServer) -> None:
+    for size in (3, 300):
+        a = make_array(size, size)
+        one = multiply(server, a).json()
+        assert "no second matrix, B" in one["limit"], one
+        two = multiply(server, a, a, beta=1).json()
+        assert "no third matrix, C" in two["limit"], two
+
+
+def test_without_an_arena_files_serve(start_server: Start) -> None:
+    server = start_server(arena_bytes=0)
+    server.wait_ready()
+    for size in (5, 300):
+        a, b = make_array(size, size, seed=1), make_array(size, size, seed=2)
+        np.testing.assert_array_equal(decode_npy(multiply(server, a, b).content), a @ b)
+    assert server.list_matrix_files() == set()
+    assert server.client.get("/v1/devices").json()["arena"] is None
+
+
+def test_what_the_arena_has_no_room_for_goes_through_files(start_server: Start) -> None:
+    server = start_server(arena_bytes=4 * 2**20)
+    server.wait_ready()
+    a = make_array(1000, 1000, seed=1)
+    np.testing.assert_array_equal(decode_npy(multiply(server, a, a).content), a @ a)
+    arena = server.client.get("/v1/devices").json()["arena"]
+    assert arena["refusals"] > 0
+    assert arena["used_bytes"] == 0
+    assert server.list_matrix_files() == set()
+
+
+def test_an_accuracy_can_be_asked_for(server: RunningServer) -> None:
+    a = make_array(30, 30)
+    response = multiply(server, a, a, accuracy="strict")
+    assert response.status_code == 200
+    assert "wavetrim-accuracy" not in response.headers, "no kernel has run"
+
+
+def test_server_timing_has_every_part_in_milliseconds(server: RunningServer) -> None:
+    began = time.perf_counter()
+    response = multiply(server, make_array(300, 300), make_array(300, 300))
+    passed_milliseconds = (time.perf_counter() - began) * 1e3
+    parts = dict(part.split(";dur=") for part in response.headers["server-timing"].split(", "))
+    assert {"cpu", "total", "queue"} <= set(parts)
+    assert 0 < float(parts["cpu"]) <= float(parts["total"]) < passed_milliseconds
+    assert 0 <= float(parts["queue"]) < passed_milliseconds
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "query", "status", "field"),
+    [
+        (make_array(3, 4), make_array(5, 6), {}, 422, "shape of b"),
+        (make_array(3, 4), make_array(4, 5, "float32"), {}, 422, None),
+        (make_array(3, 4), make_array(4, 5), {"f": 2}, 422, "f"),
+        (make_array(3, 4), make_array(4, 5), {"f": "some"}, 422, None),
+        (make_array(3, 4), make_array(4, 5), {"kernel": "none"}, 422, "kernel"),
+        (make_array(3, 4), make_array(4, 5), {"accuracy": "float32"}, 422, "accuracy"),
+        (make_array(3, 4), make_array(4, 5), {"sms": 7}, 422, "sms"),
+        (make_array(3, 4), make_array(4, 5), {"beta": 1}, 400, "body"),
+        (make_array(3, 4), make_array(4, 5), {"beta": "inf"}, 422, "beta"),
+        (make_array(3, 4), make_array(4, 5), {"gamma": 1}, 422, "gamma"),
+        (make_array(3, 4), make_array(4, 5), {"dtype": "int8"}, 422, "dtype of a"),
+        (make_array(3, 4), make_array(4, 5), {"dtype": "complex256"}, 422, "dtype"),
+        (make_array(3, 4, "complex64"), make_array(4, 5), {"dtype": "bfloat16"}, 422, "dtype of a"),
+        (make_array(3, 4, "bfloat16"), make_array(4, 5), {"dtype": "int32"}, 422, "dtype of a"),
+        (make_array(3, 4, "complex64"), make_array(4, 5), {"alpha": "1j"}, 422, "alpha"),
+        (make_array(3, 4), make_array(4, 5), {"alpha": "nan"}, 422, "alpha"),
+        (make_array(3, 4), np.zeros(4), {}, 400, "shape"),
+        (make_array(3, 4), np.zeros((4, 5), ">f8"), {}, 415, "descr"),
+    ],
+)
+def test_what_cannot_be_multiplied_is_refused_and_removed(
+    server: RunningServer, a: Array, b: Array, query: dict[str, Any], status: int, field: str | None
+) -> None:
+    response = multiply(server, a, b, **query)
+    assert response.status_code == status, response.text
+    problem = response.json()
+    assert problem["limit"]
+    if field is not None:
+        assert problem["field"] == field
+    check_nothing_left(server)
+
+
+def test_shapes_that_do_not_fit_are_both_in_the_message(server: RunningServer) -> None:
+    detail = multiply(server, make_array(3, 4), make_array(5, 6)).json()["detail"]
+    assert "(3, 4)" in detail
+    assert "(5, 6)" in detail
+
+
+def test_bodies_of_the_wrong_length_are_refused_and_removed(server: RunningServer) -> None:
+    a = encode_npy(make_array(3, 4))
+    for content in (b"", a, a[:-1], a + a[:50], a + a[:-1], a + a + b"x"):
+        response = server.client.post("/v1/matmul", content=content, headers=NPY)
+        assert response.status_code == 400, response.text
+        assert response.json()["field"] == "body"
+    check_nothing_left(server)
+
+
+def test_a_digest_covers_both_files(server: RunningServer) -> None:
+    a, b = make_array(3, 4), make_array(4, 5)
+    sha = hashlib.sha256(encode_npy(a) + encode_npy(b)).digest()
+    good = {"Content-Digest": f"sha-256=:{base64.b64encode(sha).decode()}:"}
+    assert multiply(server, a, b, headers=good).status_code == 200
+    assert multiply(server, b.T, a.T, headers=good).status_code == 400
+    check_nothing_left(server)
+
+
+def test_a_caller_who_leaves_cancels_the_job(server: RunningServer) -> None:
+    # int64 has no fast product: this one takes seconds.
+    size = 1500
+    content = 2 * encode_npy(np.ones((size, size), np.int64))
+    before = server.read_metric('wavetrim_jobs_finished_total{state="cancelled"}')
+    with send_product(server, content):
+        wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
+    finished = 'wavetrim_jobs_finished_total{state="cancelled"}'
+    wait_until(lambda: server.read_metric(finished) == before + 1)
+    wait_until(lambda: server.read_metric('wavetrim_arena{what="used_bytes"}') == 0)
+    check_nothing_left(server)
+    assert multiply(server, make_array(3, 4), make_array(4, 5)).status_code == 200
+
+
+@pytest.mark.parametrize("arena_bytes", [0, 256 * 2**20])
+def test_nothing_is_left_of_a_product_whose_caller_leaves_at_any_moment(
+    start_server: Start, arena_bytes: int
+) -> None:
+    server = start_server(arena_bytes=arena_bytes)
+    server.wait_ready()
+    slow = 2 * encode_npy(np.ones((1400, 1400), np.int64))
+    wide = encode_npy(np.ones((3000, 1))) + encode_npy(np.ones((1, 3000)))
+    with send_product(server, slow):
+        wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
+        with send_product(server, slow), send_product(server, wide):
+            wait_until(lambda: server.read_metric('wavetrim_products{state="waiting"}') == 2)
+        wait_until(lambda: server.read_metric('wavetrim_products{state="waiting"}') == 0)
+    with send_product(server, wide) as reading:
+        assert reading.recv(12) == b"HTTP/1.1 200"
+    with send_product(server, slow[: len(slow) * 3 // 4], declared=len(slow)):
+        wait_until(lambda: count_in_flight(server) > 0)
+    with send_product(server, slow):
+        wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
+    wait_until(lambda: count_in_flight(server) == 0 and not server.list_matrix_files())
+    wait_until(lambda: server.read_metric('wavetrim_arena{what="used_bytes"}') == 0)
+    wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 0)
+    assert not server.list_matrix_files()
+    assert "incident" not in server.read_log()
+
+
+def send_product(
+    server: RunningServer, content: bytes, declared: int | None = None
+) -> socket.socket:
+    """A connection that has posted a product, or the beginning of one."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    connection.sendall(make_head("/v1/matmul", declared or len(content)) + content)
+    return connection
+
+
+def count_in_flight(server: RunningServer) -> int:
+    used: int = server.client.get("/v1/me").json()["bytes_in_flight"]["used"]
+    return used
+
+
+def test_a_service_that_is_killed_forgets_the_call(start_server: Start) -> None:
+    server = start_server()
+    server.wait_ready()
+    with send_product(server, 2 * encode_npy(np.ones((1500, 1500), np.int64))):
+        wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
+        server.kill()
+    server.restart()
+    server.wait_ready()
+    check_nothing_left(server)
+    assert multiply(server, make_array(3, 4), make_array(4, 5)).status_code == 200

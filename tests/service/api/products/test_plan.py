@@ -1,0 +1,157 @@
+"""Plans over HTTP."""
+
+from typing import Any
+
+import pytest
+
+from tests.server import RunningServer
+from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES
+from wavetrim.service.api.products.plan_schemas import MAX_SIZE
+
+
+def ask(server: RunningServer, **query: Any) -> dict[str, Any]:
+    response = server.client.get("/v1/plan", params=query)
+    assert response.status_code == 200, response.text
+    plan: dict[str, Any] = response.json()
+    return plan
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_plan_for_a_preset_splits_every_row(shared_server: RunningServer, dtype: str) -> None:
+    plan = ask(shared_server, m=16384, n=16384, k=256, dtype=dtype, device="H200")
+    assert plan["f"] + plan["gpu_rows"] == 16384
+    assert 0 < plan["waves"] <= plan["waves_gpu_only"]
+    assert 0 < plan["tail_utilization"] <= 1
+    predicted = plan["predicted"]
+    assert predicted["total_seconds"] == max(predicted["gpu_seconds"], predicted["cpu_seconds"])
+    assert plan["speedup_over_gpu"] >= 1
+    assert plan["speedup_over_cpu"] >= 1
+    assert plan["profile"]["device"] == "H200"
+    assert "preset" in plan["profile"]["source"]
+
+
+def test_without_a_gpu_the_cpu_has_every_row(shared_server: RunningServer) -> None:
+    plan = ask(shared_server, m=100, n=50, k=20)
+    assert (plan["f"], plan["gpu_rows"], plan["kernel"], plan["tile"]) == (100, 0, None, None)
+    assert plan["speedup_over_gpu"] is None
+    assert plan["profile"]["device"] == "cpu"
+    assert plan["profile"]["source"]
+
+
+def test_kernel_tile_and_f_can_be_given(shared_server: RunningServer) -> None:
+    plan = ask(
+        shared_server, m=2048, n=2048, k=2048, device="T4", kernel="shared", tile="32", f=512
+    )
+    assert (plan["f"], plan["kernel"], plan["tile"]) == (512, "shared", "32x32x32")
+
+
+def test_a_plan_tells_the_rows_of_each_gpu(shared_server: RunningServer) -> None:
+    sizes = {"m": 16384, "n": 16384, "k": 16384, "device": "H200 x4", "memory": "pinned"}
+    whole, held = ask(shared_server, **sizes), ask(shared_server, **sizes, devices="1,3")
+    assert [one["device"] for one in whole["devices"]] == [f"cuda:{gpu}" for gpu in range(4)]
+    assert [one["device"] for one in held["devices"]] == ["cuda:1", "cuda:3"]
+    for plan in (whole, held):
+        assert sum(one["rows"] for one in plan["devices"]) == 16384
+        longest = max(one["seconds"] for one in plan["devices"])
+        assert longest == plan["predicted"]["total_seconds"]
+
+
+def test_accuracy_and_multiprocessors_can_be_given(shared_server: RunningServer) -> None:
+    sizes = {"m": 4096, "n": 4096, "k": 4096, "device": "H200", "f": 0}
+    plans = {
+        accuracy: ask(shared_server, **sizes, accuracy=accuracy, sms=66)
+        for accuracy in ("strict", "library", "float32")
+    }
+    assert {plan["sms"] for plan in plans.values()} == {66}
+    assert (plans["strict"]["kernel"], plans["strict"]["accuracy"]) == ("bulk", "strict")
+    assert (plans["float32"]["kernel"], plans["float32"]["accuracy"]) == ("tensor", "float32")
+    whole = ask(shared_server, **sizes, accuracy="strict")
+    assert whole["sms"] is None
+    assert whole["waves"] < plans["strict"]["waves"]
+
+
+def test_the_memory_of_the_operands_can_be_given(shared_server: RunningServer) -> None:
+    sizes = {"m": 16384, "n": 16384, "k": 256, "device": "H200"}
+    default = ask(shared_server, **sizes)
+    plans = {memory: ask(shared_server, **sizes, memory=memory) for memory in MEMORIES}
+    assert default == plans["pageable"]
+    seconds = {memory: plan["predicted"]["total_seconds"] for memory, plan in plans.items()}
+    assert seconds["pinned"] < seconds["pageable"]
+    for memory, plan in plans.items():
+        assert plan["memory"] == plan["profile"]["link"]["memory"] == memory
+
+
+def test_what_if_numbers_move_f_and_say_so_in_the_sources(shared_server: RunningServer) -> None:
+    sizes = {"m": 4096, "n": 4096, "k": 4096, "dtype": "float64", "device": "T4"}
+    asked = {"cpu_threads": 32, "cpu_gflops": 120, "link_gbytes_per_second": 30}
+    plan, as_it_is = ask(shared_server, **sizes, **asked), ask(shared_server, **sizes)
+    assert plan["f"] > as_it_is["f"]
+    figures = plan["profile"]
+    assert (figures["cpu"]["threads"], figures["cpu"]["gflops"]) == (32, 120)
+    assert figures["link"]["in_gbytes_per_second"] == 30
+    assert "as asked" in figures["cpu"]["source"]
+    assert "as asked" in figures["link"]["source"]
+    assert all(figures[name]["source"] for name in ("kernel", "link", "cpu"))
+
+
+def test_what_no_memory_can_hold_is_refused_with_both_figures(shared_server: RunningServer) -> None:
+    refused = shared_server.client.get(f"/v1/plan?m={MAX_SIZE}&n={MAX_SIZE}&k=1&device=H200")
+    assert refused.status_code == 422
+    assert "372,529.1 GiB" in refused.json()["limit"]
+    assert "131,072.0 GiB" in refused.json()["limit"]
+
+
+def test_a_plan_says_why_no_gpu_has_a_part(shared_server: RunningServer) -> None:
+    plan = ask(shared_server, m=10, n=10, k=10, dtype="int8", device="H200")
+    assert plan["no_gpu_reason"] == "no kernel multiplies int8, so the CPU computes every row"
+    assert ask(shared_server, m=10, n=10, k=10, device="H200")["no_gpu_reason"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"m": 0}, "m"),
+        ({"n": MAX_SIZE + 1}, "n"),
+        ({"k": "many"}, "k"),
+        ({"dtype": "float31"}, "dtype"),
+        ({"dtype": "complex256"}, "dtype"),
+        ({"memory": "mapped"}, "memory"),
+        ({"device": "Abacus"}, "device"),
+        ({"kernel": "magic"}, "kernel"),
+        ({"kernel": "shared", "tile": "33"}, "tile"),
+        ({"f": 101}, "f"),
+        ({"f": -1}, "f"),
+        ({"accuracy": "good"}, "accuracy"),
+        ({"accuracy": "float64"}, "accuracy"),
+        ({"kernel": "tensor", "accuracy": "strict"}, "kernel"),
+        ({"sms": 0}, "sms"),
+        ({"sms": 133}, "sms"),
+        ({"sms": "half"}, "sms"),
+        ({"sms": 9, "kernel": "shared"}, "sms"),
+        ({"devices": "1"}, "devices"),
+        ({"devices": "all"}, "devices"),
+        ({"colour": "red"}, "colour"),
+        ({"device": "A100"}, "device"),
+        ({"cpu_threads": 0}, "cpu_threads"),
+        ({"cpu_gflops": "inf"}, "cpu_gflops"),
+        ({"cpu_gflops": "5e-324"}, "cpu_gflops"),
+        ({"link_gbytes_per_second": -1}, "link_gbytes_per_second"),
+    ],
+)
+def test_a_query_that_cannot_be_met_names_the_field(
+    shared_server: RunningServer, query: dict[str, Any], field: str
+) -> None:
+    wanted = {"m": 100, "n": 100, "k": 100, "device": "H200", **query}
+    response = shared_server.client.get("/v1/plan", params=wanted)
+    assert response.status_code == 422
+    problem = response.json()
+    assert problem["field"].startswith(field)
+    assert str(problem["value"]) == str(query[field])
+    assert problem["limit"]
+
+
+def test_a_refused_word_comes_with_the_list(shared_server: RunningServer) -> None:
+    for name, words in (("dtype", ITEM_BYTES), ("memory", MEMORIES)):
+        problem = shared_server.client.get(f"/v1/plan?m=1&n=1&k=1&{name}=mapped").json()
+        assert problem["value"] == "mapped"
+        assert all(word in problem["limit"] for word in words)

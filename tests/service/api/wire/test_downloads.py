@@ -1,0 +1,124 @@
+"""Downloads that nobody takes, or takes slowly: from files over TCP, from the arena over TLS."""
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.service.api.wire.wire_server import make_certificate, make_context, make_head, wait_until
+
+ARRAY = np.random.default_rng(0).random((1024, 2048))
+CONTENT = encode_npy(ARRAY)
+IDLE_SECONDS = 1.0
+ARENA, FILE = "268435456", "0"
+"""Bytes of an arena that has room for the array, and of none."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[("tcp", FILE), ("tls", ARENA)],  # the others of both: test_protocol.py, test_sender.py
+    ids=["tcp-file", "tls-arena"],
+)
+def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    way, arena_bytes = request.param
+    folder = tmp_path_factory.mktemp("downloads")
+    settings: dict[str, object] = {}
+    if way == "tls":
+        settings["tls_certificate"], settings["tls_key"] = make_certificate(folder)
+    with RunningServer(
+        folder / "data", upload_idle_seconds=IDLE_SECONDS, arena_bytes=arena_bytes, **settings
+    ) as running:
+        yield running
+
+
+def ask(server: RunningServer, path: str, *, method: str = "GET") -> socket.socket:
+    """A connection on which a request was sent; its receive buffer is small."""
+    connection = socket.socket()
+    connection.settimeout(30)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    connection.connect(("127.0.0.1", server.port))
+    if "tls_certificate" in server.settings:
+        connection = make_context().wrap_socket(connection)
+    connection.sendall(make_head(path, None, method=method))
+    return connection
+
+
+def count_used(server: RunningServer) -> int:
+    """Bytes that are held in the arena, and files of deleted matrices that are open."""
+    arena = server.client.get("/v1/devices").json()["arena"]
+    files = 0
+    for link in Path(f"/proc/{server.process.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            files += str(link.readlink()).endswith(".npy (deleted)")
+    return (0 if arena is None else int(arena["used_bytes"])) + files
+
+
+def upload(server: RunningServer) -> str:
+    response = server.client.post("/v1/matrices", content=CONTENT, headers=NPY)
+    return str(response.json()["id"])
+
+
+def test_a_reader_who_stops_for_ever_gives_its_matrix_back(server: RunningServer) -> None:
+    matrix = upload(server)
+    with ask(server, f"/v1/matrices/{matrix}/data") as connection:
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        server.client.delete(f"/v1/matrices/{matrix}")
+        assert count_used(server) > 0
+        began = time.monotonic()
+        wait_until(lambda: count_used(server) == 0)
+        assert time.monotonic() - began >= 0.5 * IDLE_SECONDS
+        received = 0
+        with pytest.raises(OSError, match=r"reset|EOF|closed"):  # noqa: PT012 - until it breaks
+            while chunk := connection.recv(65536):
+                received += len(chunk)
+            raise ConnectionResetError("closed")
+        assert received < len(CONTENT)
+
+
+def test_a_slow_reader_gets_all_of_it(server: RunningServer) -> None:
+    matrix = upload(server)
+    with (
+        ask(server, f"/v1/matrices/{matrix}/data") as connection,
+        HTTPResponse(connection) as answer,
+    ):
+        answer.begin()
+        received = b""
+        # Each pause is shorter than the limit, and all of them together are longer.
+        for _ in range(6):
+            time.sleep(0.4 * IDLE_SECONDS)
+            received += answer.read(2**21)
+        received += answer.read()
+    assert np.array_equal(decode_npy(received), ARRAY)
+    server.client.delete(f"/v1/matrices/{matrix}")
+    wait_until(lambda: count_used(server) == 0)
+
+
+def test_a_reader_who_leaves_gives_its_matrix_back(server: RunningServer) -> None:
+    matrix = upload(server)
+    with ask(server, f"/v1/matrices/{matrix}/data") as connection:
+        assert connection.recv(12) == b"HTTP/1.1 200"
+    server.client.delete(f"/v1/matrices/{matrix}")
+    wait_until(lambda: count_used(server) == 0)
+
+
+def test_the_result_of_a_job_is_given_back_too(server: RunningServer) -> None:
+    server.wait_ready()
+    operand = server.upload(ARRAY[:, :8])
+    row = server.upload(np.ascontiguousarray(ARRAY[:8]))
+    job = server.client.post("/v1/jobs", json={"a": operand, "b": row}).json()["id"]
+    path = f"/v1/jobs/{job}"
+    wait_until(lambda: server.client.get(path).json()["state"] == "succeeded")
+    result = server.client.get(path).json()["result"]
+    with ask(server, f"{path}/result") as connection:
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        for matrix in (operand, row, result):
+            assert server.client.delete(f"/v1/matrices/{matrix}").status_code == 204
+        assert count_used(server) > 0
+        wait_until(lambda: count_used(server) == 0)

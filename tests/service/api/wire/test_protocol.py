@@ -1,0 +1,340 @@
+"""Bodies that are pulled from the connection, over every kind of socket and both event loops.
+
+The loops have implementations of their own of TLS, and one each for the other sockets.
+"""
+
+import asyncio
+import random
+import re
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.limit import allow
+from tests.service.api.wire.wire_app import MIB, PLACES
+from tests.service.api.wire.wire_server import (
+    WireServer,
+    make_head,
+    read_answer,
+    serve_wire,
+    wait_until,
+)
+
+SERVERS = (("uvloop", "tcp"), ("uvloop", "tls"), ("asyncio", "tls"), ("asyncio", "unix"))
+
+
+@pytest.fixture(scope="module", params=SERVERS, ids=" ".join)
+def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WireServer]:
+    loop, way = request.param
+    with serve_wire(tmp_path_factory.mktemp("wire"), loop, way) as running:
+        yield running
+
+
+def make_body(count: int, seed: int = 0) -> bytes:
+    return random.Random(seed).randbytes(count)
+
+
+def send_cut(connection: socket.socket, content: bytes, *, seed: int, pause: float = 0.0) -> None:
+    """Sends in pieces that are cut at random places."""
+    source = random.Random(seed)
+    cuts = sorted(source.randint(0, len(content)) for _ in range(6))
+    for begin, end in zip([0, *cuts], [*cuts, len(content)], strict=True):
+        connection.sendall(content[begin:end])
+        time.sleep(pause)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_bodies_of_all_sizes_come_back(server: WireServer, seed: int) -> None:
+    source = random.Random(seed)
+    sizes = [0, 1, 65535, 65536, 65537, 256 * 1024, *(source.randint(1, 5 * MIB) for _ in range(6))]
+    source.shuffle(sizes)
+    with server.connect() as connection:
+        for size in sizes:
+            body = make_body(size, seed)
+            send_cut(
+                connection,
+                make_head(f"/echo?seed={seed}", size) + body,
+                seed=seed + size,
+                pause=0.005 * (size < MIB),
+            )
+            status, echoed = read_answer(connection)
+            assert status == 200
+            assert echoed == body, size
+
+
+def test_a_head_in_single_bytes_and_a_slow_tail(server: WireServer) -> None:
+    body = make_body(300_000)
+    with server.connect() as connection:
+        for byte in make_head("/echo", len(body)):
+            connection.sendall(bytes([byte]))
+        connection.sendall(body[:200_000])
+        for begin in range(200_000, 300_000, 20_000):
+            time.sleep(0.02)
+            connection.sendall(body[begin : begin + 20_000])
+        assert read_answer(connection) == (200, body)
+
+
+def test_requests_behind_a_pulled_body_are_served(server: WireServer) -> None:
+    first, second, third = make_body(2 * MIB, 1), make_body(100_000, 2), make_body(10, 3)
+    requests = b"".join(
+        make_head(path, len(body)) + body
+        for path, body in (
+            ("/echo?seed=1", first),
+            ("/echo?seed=2", second),
+            ("/plain", third),
+            ("/echo", first),
+        )
+    )
+    assert asyncio.run(send_at_once(server, requests, 4)) == [first, second, third, first]
+
+
+async def send_at_once(server: WireServer, requests: bytes, count: int) -> list[bytes]:
+    """Sends some requests without waiting for answers, and reads the answers' bodies."""
+    reader, writer = await server.open()
+    writer.write(requests)
+    bodies = []
+    for _ in range(count):
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200"), head
+        found = re.search(rb"content-length: (\d+)", head)
+        assert found is not None
+        bodies.append(await reader.readexactly(int(found[1])))
+    writer.close()
+    await writer.wait_closed()
+    return bodies
+
+
+def test_a_pulled_body_and_a_plain_one_share_a_connection(server: WireServer) -> None:
+    body = make_body(MIB)
+    with server.connect() as connection:
+        for path in ("/echo", "/plain", "/echo", "/plain"):
+            connection.sendall(make_head(path, len(body)) + body)
+            assert read_answer(connection) == (200, body)
+
+
+def test_chunked_bodies_take_the_ordinary_way(server: WireServer) -> None:
+    body = make_body(MIB)
+    with server.connect() as connection:
+        connection.sendall(make_head("/plain", None, "Transfer-Encoding: chunked"))
+        for begin in range(0, MIB, 2**16):
+            connection.sendall(b"10000\r\n" + body[begin : begin + 2**16] + b"\r\n")
+        connection.sendall(b"0\r\n\r\n")
+        assert read_answer(connection) == (200, body)
+        connection.sendall(make_head("/echo", len(body)) + body)
+        assert read_answer(connection) == (200, body)
+
+
+def test_a_client_waits_for_100_continue_only_until_the_body_is_wanted(server: WireServer) -> None:
+    body = make_body(MIB)
+    with server.connect() as connection:
+        connection.sendall(make_head("/echo", len(body), "Expect: 100-continue"))
+        assert connection.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(body)
+        assert read_answer(connection) == (200, body)
+    with server.connect() as connection:
+        connection.sendall(make_head("/refuse", len(body), "Expect: 100-continue"))
+        assert read_answer(connection) == (413, b"too much")
+
+
+@pytest.mark.parametrize("query", ["after=0", "after=1000", "after=200000", "after=70000&wait=0.5"])
+def test_who_is_refused_early_sees_the_answer(server: WireServer, query: str) -> None:
+    body = make_body(24 * MIB)
+    with server.connect() as connection:
+        # The body is sent whole before the answer is looked at.
+        connection.sendall(make_head(f"/refuse?{query}", len(body)) + body)
+        assert read_answer(connection) == (413, b"too much")
+        assert connection.recv(1) == b""
+
+
+def test_who_is_refused_and_says_nothing_more_is_not_waited_for(server: WireServer) -> None:
+    with server.connect() as connection:
+        connection.sendall(make_head("/refuse", 10**12) + make_body(100_000))
+        assert read_answer(connection) == (413, b"too much")
+        began = time.monotonic()
+        assert connection.recv(1) == b""
+        assert time.monotonic() - began < allow(8)
+
+
+def test_a_drop_in_mid_body_ends_the_call(server: WireServer) -> None:
+    for sent in (0, 1, 70_000, 3 * MIB):
+        with server.connect() as connection:
+            connection.sendall(make_head("/wait-left", 4 * MIB) + make_body(sent))
+        server.wait_event("left")
+
+
+def test_who_leaves_behind_a_pulled_body_is_noticed(server: WireServer) -> None:
+    with server.connect() as connection:
+        connection.sendall(make_head("/wait-left", MIB) + make_body(MIB))
+        server.wait_event("body")
+    server.wait_event("left")
+
+
+def test_nothing_is_written_behind_a_call_that_was_cancelled(server: WireServer) -> None:
+    with server.connect() as connection:
+        connection.sendall(make_head("/give-up?seconds=0.2", MIB) + make_body(200_000))
+        time.sleep(0.35)
+        connection.sendall(make_body(MIB - 200_000))
+        assert read_answer(connection) == (200, b"clean")
+
+
+def test_who_falls_silent_is_told_so_but_not_who_is_slow(server: WireServer) -> None:
+    with server.connect() as connection:
+        connection.sendall(make_head("/stall", 100_000))
+        for _ in range(5):  # in sum longer than its patience
+            connection.sendall(make_body(20_000))
+            time.sleep(0.1)
+        assert read_answer(connection) == (200, b"all")
+    with server.connect() as connection:
+        connection.sendall(make_head("/stall", 100_000) + make_body(70_001))
+        status, problem = read_answer(connection)
+    assert status == 408
+    assert b"silent after 70001 bytes" in problem
+
+
+def test_a_head_request_has_no_body_and_keeps_the_connection(server: WireServer) -> None:
+    with server.connect() as connection:
+        for _ in range(2):
+            head = make_head("/large?count=100000", None, method="HEAD")
+            connection.sendall(head)
+            assert read_answer(connection, method="HEAD") == (200, b"")
+        connection.sendall(make_head("/large?count=10", None, method="GET"))
+        assert read_answer(connection)[0] == 200
+
+
+def test_http_1_0_closes_behind_the_answer(server: WireServer) -> None:
+    body = make_body(MIB)
+    with server.connect() as connection:
+        head = make_head("/echo", len(body)).replace(b"HTTP/1.1", b"HTTP/1.0")
+        connection.sendall(head + body)
+        assert read_answer(connection) == (200, body)
+        assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_body_behind_an_upgrade_is_refused_by_name(server: WireServer, together: bool) -> None:
+    head = make_head(
+        "/echo", 100_000, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: A"
+    )
+    with server.connect() as connection:
+        connection.sendall(head)
+        if not together:
+            time.sleep(0.05)
+        connection.sendall(make_body(100_000))
+        status, problem = read_answer(connection)
+        assert (status, b"Upgrade" in problem, b"h2c" in problem) == (415, True, True)
+        assert connection.recv(1) == b""
+
+
+def test_an_upgrade_without_a_body_is_ignored(server: WireServer) -> None:
+    head = make_head("/large?count=10", None, "Connection: Upgrade", "Upgrade: h2c", method="GET")
+    with server.connect() as connection:
+        for _ in range(2):
+            connection.sendall(head)
+            assert read_answer(connection)[0] == 200
+
+
+def test_idle_connections_are_closed_behind_a_pulled_body(server: WireServer) -> None:
+    body = make_body(MIB)
+    with server.connect() as connection:
+        connection.sendall(make_head("/echo", len(body)) + body)
+        assert read_answer(connection) == (200, body)
+        began = time.monotonic()
+        assert connection.recv(1) == b""
+        assert 0.5 < time.monotonic() - began < allow(10)
+
+
+def test_a_slow_reader_gets_its_own_bytes(server: WireServer) -> None:
+    count = 24 * MIB
+    expected = random.Random(str(count)).randbytes(count)
+    server.list_events()
+    with server.connect(receive_buffer=100_000) as connection:
+        connection.sendall(make_head(f"/large?count={count}", None, method="GET"))
+        received = bytearray()
+        while len(received) < 2**20:
+            received += connection.recv(10_000)
+        time.sleep(0.5)
+        assert server.list_events() == [], "its memory is still in use"
+        while chunk := connection.recv(MIB):
+            received += chunk
+            if received.endswith(expected[-100:]):
+                break
+    assert received.partition(b"\r\n\r\n")[2] == expected
+    server.wait_event("sent")
+
+
+def test_a_reader_who_stops_or_leaves_gives_the_memory_back(server: WireServer) -> None:
+    server.list_events()
+    with server.connect(receive_buffer=100_000) as connection:
+        path = f"/large?count={24 * MIB}&patience=0.5"
+        connection.sendall(make_head(path, None, method="GET"))
+        connection.recv(1000)
+        server.wait_event("lost")
+    for moment in range(20):  # some before the server writes, some while it does
+        with server.connect(receive_buffer=100_000) as connection:
+            path = f"/large?count={24 * MIB}&patience=60"
+            connection.sendall(make_head(path, None, method="GET"))
+            connection.recv(1000)
+            time.sleep(moment / 5000)
+        server.wait_event("lost")
+
+
+def test_many_clients_who_come_and_drop_see_no_bytes_of_each_other(server: WireServer) -> None:
+    async def call_in_turn() -> None:
+        await asyncio.gather(*(call_and_drop(server, client) for client in range(8)))
+
+    asyncio.run(call_in_turn())
+    wait_until(lambda: server.ask("/count-places", method="GET")[1] == str(PLACES).encode())
+
+
+async def call_and_drop(server: WireServer, client: int) -> None:
+    """Requests of one client, of which some are given up within the body or the answer."""
+    source = random.Random(client)
+    reader = writer = None
+    for _ in range(25):
+        if reader is None or writer is None:
+            reader, writer = await server.open()
+        body = source.randbytes(source.choice([10, 60_000, 200_000, MIB]))
+        fate = source.choice(["answer", "answer", "drop the body", "drop the answer"])
+        sent = source.randrange(len(body)) if fate == "drop the body" else len(body)
+        writer.write(make_head("/shared", len(body)) + body[:sent])
+        if fate == "answer":
+            await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readexactly(len(body)) == body
+            continue
+        if fate == "drop the answer":
+            await reader.readuntil(b"\r\n\r\n")
+            await asyncio.sleep(source.random() * 0.02)
+        writer.transport.abort()
+        reader = writer = None
+    if writer is not None:
+        writer.close()
+        await writer.wait_closed()
+
+
+def test_every_request_is_in_the_access_log(server: WireServer) -> None:
+    server.ask("/echo?seed=77", make_body(MIB))
+    wait_until(lambda: '"POST /echo?seed=77 HTTP/1.1" 200' in server.read_log())
+
+
+def test_sigterm_lets_a_body_under_way_be_answered(tmp_path: Path) -> None:
+    body = make_body(MIB)  # test_service.py tells it of uvloop
+    with serve_wire(tmp_path, "asyncio", "tcp") as server, server.connect() as connection:
+        connection.sendall(make_head("/echo", len(body)) + body[:500_000])
+        time.sleep(0.3)
+        server.process.terminate()
+        time.sleep(0.3)
+        connection.sendall(body[500_000:])
+        assert read_answer(connection) == (200, body)
+        assert connection.recv(1) == b""
+        assert server.process.wait(10) in (0, -15)
+
+
+def test_sigterm_does_not_wait_for_ever_for_a_body(tmp_path: Path) -> None:
+    with serve_wire(tmp_path, "asyncio", "tcp") as server, server.connect() as connection:
+        connection.sendall(make_head("/echo", MIB) + make_body(500_000))
+        time.sleep(0.3)
+        assert server.stop() < 15

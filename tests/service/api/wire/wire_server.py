@@ -1,0 +1,164 @@
+"""Servers of `tests.service.api.wire.wire_app` in processes of their own, and sockets to them."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from http.client import HTTPResponse
+from pathlib import Path
+
+from tests.environment import ROOT
+from tests.preloaded import ForkedProcess
+from tests.processes import wait_until
+
+WAYS = ("tcp", "tls", "unix")
+LOOPS = ("uvloop", "asyncio")
+
+_ASYNCIO_FAULT = re.compile(
+    r"^[^\n]*asyncio Fatal error: protocol\.eof_received\(\) call failed\.\n"
+    r"(?:(?!\nRuntimeError).)*\nRuntimeError: cannot switch state from "
+    r"SSLProtocolState\.UNWRAPPED[^\n]*\n",
+    re.DOTALL | re.MULTILINE,
+)
+"""asyncio's TLS does not expect the end of a stream that was aborted; uvloop's does."""
+
+
+class WireServer:
+    """A running server.
+
+    Args:
+        folder: For its log, certificate and socket.
+        loop: "uvloop" or "asyncio".
+        way: "tcp", "tls" or "unix".
+        options: More arguments of `tests.service.api.wire.wire_app`.
+    """
+
+    def __init__(self, folder: Path, loop: str, way: str, *options: str) -> None:
+        self.way = way
+        self.log = folder / "server.log"
+        where: list[object] = []
+        if way == "tls":
+            where = [*make_certificate(folder)]
+        elif way == "unix":
+            where = [folder / "socket"]
+        read, written = os.pipe()
+        with self.log.open("wb") as log:
+            self.process = ForkedProcess(
+                "tests.service.api.wire.wire_app", [loop, way, *map(str, where), *options],
+                folder=ROOT, environment=os.environ, output=written, errors=log.fileno(),
+            )  # fmt: skip
+        os.close(written)
+        with os.fdopen(read) as output:
+            self.address = output.readline().strip()
+        assert self.address, self.read_log()
+
+    def read_log(self) -> str:
+        """What it has logged so far, but for a fault of asyncio's TLS."""
+        return _ASYNCIO_FAULT.sub("", self.log.read_text())
+
+    def connect(self, *, receive_buffer: int | None = None) -> socket.socket:
+        """A connection; the caller closes it."""
+        family = socket.AF_UNIX if self.way == "unix" else socket.AF_INET
+        connection = socket.socket(family)
+        connection.settimeout(30)
+        if receive_buffer is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if self.way == "unix":
+            connection.connect(self.address)
+        else:
+            connection.connect(("127.0.0.1", int(self.address)))
+        return make_context().wrap_socket(connection) if self.way == "tls" else connection
+
+    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection as streams, which read while they write."""
+        if self.way == "unix":
+            return await asyncio.open_unix_connection(self.address)
+        context = make_context() if self.way == "tls" else None
+        return await asyncio.open_connection("127.0.0.1", int(self.address), ssl=context)
+
+    def ask(self, path: str, body: bytes = b"", *, method: str = "POST") -> tuple[int, bytes]:
+        """One request over a connection of its own."""
+        with self.connect() as connection:
+            connection.sendall(make_head(path, len(body), method=method) + body)
+            return read_answer(connection)
+
+    def list_events(self) -> list[str]:
+        """What the application has seen since the last call."""
+        events: list[str] = json.loads(self.ask("/list-events", method="GET")[1])
+        return events
+
+    def wait_event(self, wanted: str, seconds: float = 20) -> None:
+        """Waits until the application has seen something."""
+        wait_until(lambda: wanted in self.list_events(), seconds)
+
+    def stop(self, seconds: float = 30) -> float:
+        """Ends it by SIGTERM; returns how long that took."""
+        began = time.monotonic()
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(seconds)
+        finally:
+            self.process.kill()
+            self.process.wait()
+        return time.monotonic() - began
+
+
+def make_head(
+    path: str,
+    count: int | None,
+    *lines: str,
+    method: str = "POST",
+    content_type: str = "application/x-npy",
+) -> bytes:
+    """A request's head; without a Content-Length where there is no count."""
+    fields = ["Host: localhost", f"Content-Type: {content_type}", *lines]
+    if count is not None:
+        fields.append(f"Content-Length: {count}")
+    return "\r\n".join([f"{method} {path} HTTP/1.1", *fields, "", ""]).encode()
+
+
+def read_answer(connection: socket.socket, *, method: str = "POST") -> tuple[int, bytes]:
+    """The next answer's status and body."""
+    with HTTPResponse(connection, method=method) as response:
+        response.begin()
+        return response.status, response.read()
+
+
+def make_context() -> ssl.SSLContext:
+    """A client's view of TLS that believes every certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for localhost that signs itself, and its key."""
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    command = ["openssl", "req", "-x509", *kind, *subject, *files]
+    subprocess.run(command, check=True, capture_output=True)
+    return certificate, key
+
+
+@contextlib.contextmanager
+def serve_wire(
+    folder: Path, loop: str, way: str, *options: str, fails: bool = False
+) -> Iterator[WireServer]:
+    """A server for a block; where its application is not to fail, its log has no traceback."""
+    server = WireServer(folder, loop, way, *options)
+    try:
+        yield server
+        log = server.read_log()
+        assert fails or ("Traceback" not in log and "Fatal" not in log), log
+    finally:
+        server.stop()
