@@ -22,7 +22,7 @@ from benchmarks.common.environment import name_gpu
 from benchmarks.common.tables import ROOT, fill_section, render_table
 from docs.report_lessons import read_lessons
 from wavetrim.lab.probes.catalog import PROBES
-from wavetrim.service.cli.commands.reproduce import EXPERIMENTS
+from wavetrim.service.cli.commands.machine.reproduce import EXPERIMENTS
 
 DOCS: Final = ROOT / "docs"
 PAGE: Final = DOCS / "reproduce.md"

@@ -25,21 +25,27 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 LONG_FILES: Final = (
-    *("kernels/test_compile", "faults/test_faults", "service/api/admission/test_limits"),
-    *("cluster/test_nodes", "service/api/wire/test_protocol", "service/storage/database/test_away"),
-    *(
-        "service/api/wire/test_limits",
-        "service/storage/arena/test_arena_rules",
-        "service/api/products/test_leases",
-    ),
-    *(
-        "benchmarks/test_http",
-        "service/storage/database/test_many_jobs",
-        "service/api/products/test_matmul",
-    ),
-    *("client/test_jobs", "service/jobs/test_dispatch", "service/jobs/test_restart"),
-    *("service/storage/folder/test_identity", "page/test_explorer", "page/test_jobs"),
-    *("service/cli/test_backup", "deploy/test_monitoring", "service/storage/database/test_schema"),
+    "kernels/test_compile",
+    "faults/test_faults",
+    "service/api/admission/test_limits",
+    "cluster/test_nodes",
+    "service/api/wire/test_protocol",
+    "service/storage/database/test_away",
+    "service/api/wire/test_limits",
+    "service/storage/arena/test_arena_rules",
+    "service/api/products/test_leases",
+    "benchmarks/test_http",
+    "service/storage/database/test_many_jobs",
+    "service/api/products/test_matmul",
+    "client/test_jobs",
+    "service/jobs/test_dispatch",
+    "service/jobs/test_restart",
+    "service/storage/folder/test_identity",
+    "page/test_explorer",
+    "page/test_jobs",
+    "service/cli/commands/test_backup",
+    "deploy/test_monitoring",
+    "service/storage/database/test_schema",
 )
 """Files that take long: they begin, so that no process is busy alone at the end."""
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 _REQUEST_BYTES: Final = 2**20
-_IMPORTED: Final = ("app", "cli.foreground", "cli.main")
+_IMPORTED: Final = ("app", "cli.server.foreground", "cli.main")
 _DEAF_TO: Final = (signal.SIGINT, signal.SIGTERM)
 """What a terminal, or whoever ends a whole group, sends to the process that forks, too."""
 

@@ -1,11 +1,10 @@
-"""The `wavetrim` command: options, output and exit codes; a file a command in `commands/`.
+"""The `wavetrim` command: options, output and exit codes.
 
-`start` calls `main`, which finds the command and ends with its exit code (`exits`, `failures`,
-`interrupts`). Commands share `options`, `sizes`, `display`, `matrix_files`, `folders`, `comparison`
-and `plot`; `machine` is this machine as they see it, `steadiness` whether it is at rest, `jobs` a
-service's jobs, `local_service` a service of a command's own. They speak to a service by
-`wavetrim-client` (clients/python).
+`start` calls `main`, which finds the command, a file in `commands/`, and ends with its exit code
+(`exits`, `failures`, `interrupts`). Commands share `options`, `sizes`, `matrix_files` and
+`folders`; `machine` is this machine as they see it, `steadiness` whether it is at rest, `jobs` a
+service's jobs, `local_service` a service of a command's own, `local_cluster` nodes of its own. They
+speak to a service by `wavetrim-client` (clients/python). What is printed is made in `terminal/`.
 
-`wavetrim serve` is `foreground`, which listens as `listening` says, with TLS by `tls_server`;
-`allocator` tells the C library to keep little freed memory.
+`server/` is the process that `wavetrim serve` becomes.
 """

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wavetrim.service.cli.display import (
+from wavetrim.service.cli.terminal.display import (
     describe_check,
     make_plan_table,
     make_timings_table,

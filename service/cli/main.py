@@ -26,28 +26,17 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 from typer.core import TyperGroup
 
-from wavetrim.service.cli.commands import (
-    adopt,
-    backup,
+from wavetrim.service.cli.commands.jobs import cancel, fetch, status, submit
+from wavetrim.service.cli.commands.machine import (
     calibrate,
-    cancel,
-    demo,
     devices,
-    download,
-    fetch,
-    keys,
-    matrices,
     multiply,
-    node,
     plan,
     probe,
     reproduce,
-    rm,
-    serve,
-    status,
-    submit,
-    upload,
 )
+from wavetrim.service.cli.commands.matrices import download, matrices, rm, upload
+from wavetrim.service.cli.commands.service import adopt, backup, demo, keys, node, serve
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.failures import explain_failure
 from wavetrim.service.cli.interrupts import raise_on_termination

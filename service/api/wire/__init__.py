@@ -14,6 +14,7 @@ In the order of a request:
 - `sender` answers in pieces of 1 MiB, each after the write buffer is empty, so memory is used again
   only on proof.
 
-Chunked bodies, and other servers, take ASGI's ordinary way. TLS is accepted by `cli/tls_server.py`,
-which counts connections before they are encrypted. `tests/fuzz/` tries to break all of this.
+Chunked bodies, and other servers, take ASGI's ordinary way. TLS is accepted by
+`cli/server/tls_server.py`, which counts connections before they are encrypted. `tests/fuzz/` tries
+to break all of this.
 """

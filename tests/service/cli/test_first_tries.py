@@ -27,10 +27,10 @@ from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
-from wavetrim.service.cli.commands.calibrate import check_steadiness
-from wavetrim.service.cli.display import show_share
+from wavetrim.service.cli.commands.machine.calibrate import check_steadiness
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.steadiness import MOST_SPREAD, Steadiness
+from wavetrim.service.cli.terminal.display import show_share
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Commands about this machine: `plan`, `multiply`, `devices`; `calibrate`, `probe`, `reproduce`."""

@@ -1,0 +1,136 @@
+"""`wavetrim devices`: the GPUs that can be planned for, and a service's nodes."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from wavetrim.service.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.table import Table
+
+    from wavetrim.scheduler.profile.machine import GpuModel
+
+EXAMPLES: Final = """[bold]Examples[/]
+
+wavetrim devices
+wavetrim devices --json
+wavetrim devices --url http://127.0.0.1:8000
+"""
+
+
+def devices(
+    *,
+    url: Annotated[
+        str | None,
+        typer.Option(help="A service: list its devices, and its cluster's nodes.", metavar="URL"),
+    ] = None,
+    api_key: options.ApiKey = None,
+    as_json: options.Json = False,
+) -> None:
+    """List this machine's GPUs and CPU threads, and the presets that `plan --device` takes.
+
+    With --url, the devices of that service and of the nodes of its cluster.
+    """
+    if url is not None:
+        _list_service(url, api_key, as_json=as_json)
+        return
+    from wavetrim.scheduler.profile.store import describe_gpu, find_profile, list_presets
+    from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
+    from wavetrim.service.cli.terminal.display import open_output
+
+    settings = load_settings()
+    local, threads = find_devices(settings), count_threads(settings)
+    profile = find_profile(None, devices=local, directory=settings.profile_dir, cpu_threads=threads)
+    if as_json:
+        document = {
+            "devices": [asdict(info) for info in local],
+            "cpu_threads": threads,
+            "profile": {
+                "device": profile.device,
+                "source": profile.source,
+                "measured_at": profile.measured_at,
+            },
+            "presets": [asdict(preset) for preset in list_presets()],
+        }
+        typer.echo(json.dumps(document, indent=2))
+        return
+    output = open_output()
+    if local:
+        named = [(f"cuda:{info.index} {info.name}", describe_gpu(info)) for info in local]
+        output.print(_make_table("GPUs of this machine", named))
+        for info in local:
+            output.print(f"cuda:{info.index}: {info.uuid}, driver {info.driver_version}")
+    else:
+        output.print("This machine has no GPU that CUDA can use: the CPU computes every row.")
+    output.print(f"CPU threads: {threads}")
+    output.print(f"profile: {profile.device}: {profile.source}", markup=False, soft_wrap=True)
+    presets = [(preset.name, preset) for preset in list_presets()]
+    output.print(_make_table("Presets", presets))
+
+
+def _list_service(url: str, api_key: str | None, *, as_json: bool) -> None:
+    from rich.table import Table
+
+    from wavetrim.service.cli.jobs import open_client
+    from wavetrim.service.cli.terminal.display import open_output
+    from wavetrim.service.cli.terminal.units import format_seconds
+
+    with open_client(url, api_key) as client:
+        found = client.devices()
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for head in ("engine", "host", "GPUs", "CPU threads", "call", "GB/s in", "GB/s out", "profile"):
+        table.add_column(head, no_wrap=head == "engine", overflow="fold")
+    gpus = ", ".join(gpu["name"] for gpu in found["devices"]) or "none"
+    source = found["profile"]["source"]
+    table.add_row("here", url, gpus, str(found["cpu_threads"]), "", "", "", source)
+    for node in found["nodes"]:
+        gpus = ", ".join(gpu["name"] for gpu in node["devices"]) or "none"
+        network = node["network"]
+        table.add_row(
+            node["id"][:12],
+            node["host"],
+            gpus,
+            str(node["cpu_threads"]),
+            format_seconds(network["call_seconds"]),
+            f"{network['in_bytes_per_second'] / 1e9:.2f}",
+            f"{network['out_bytes_per_second'] / 1e9:.2f}",
+            node["profile"]["source"],
+        )
+    open_output().print(table)
+
+
+def _make_table(title: str, named: "Iterable[tuple[str, GpuModel]]") -> "Table":
+    from rich.table import Table
+
+    table = Table(
+        title=f"{title}: peaks in TFLOP/s (tc: tensor cores), bandwidths in GB/s",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    table.add_column("device", no_wrap=True)
+    for head in ("SMs", "GiB", "float32", "float64", "float64 tc", "float16 tc", "memory", "link"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, gpu in named:
+        table.add_row(
+            name,
+            str(gpu.sm_count),
+            f"{gpu.memory_bytes / 2**30:.0f}",
+            f"{gpu.float32_gflops / 1e3:.1f}",
+            f"{gpu.float64_gflops / 1e3:.1f}",
+            f"{gpu.float64_tensor_gflops / 1e3:.1f}",
+            f"{gpu.float16_tensor_gflops / 1e3:.0f}",
+            f"{gpu.memory_gbytes_per_second:.0f}",
+            f"{gpu.link_gbytes_per_second:g}",
+        )
+    return table

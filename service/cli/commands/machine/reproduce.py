@@ -1,0 +1,294 @@
+"""`wavetrim reproduce`: the experiments of the reference programs, on this machine."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from wavetrim.service.cli.sizes import K, M, N, NamedK, NamedM, NamedN, choose_sizes
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+    from wavetrim.lab.reports.bench import Bench
+    from wavetrim.lab.reports.report import Report
+    from wavetrim.lab.reports.table import Table
+
+EXAMPLES: Final = """[bold]Examples[/]
+
+wavetrim reproduce compara-kernels
+wavetrim reproduce mulmat 224 256 192 --w 32
+wavetrim reproduce hybrid-f --f 0,4,8,16,24,32 --out figures
+"""
+
+HELP: Final = (
+    "Run an experiment of the reference programs on this machine's GPU, and write what it found"
+    " as Markdown, CSV and PNG, beside the reference's own figures."
+)
+
+_Out = Annotated[
+    Path,
+    typer.Option(
+        "--out", metavar="DIR", file_okay=False, help="Folder for the Markdown, CSV and PNG files."
+    ),
+]
+_OUT: Final = Path("wavetrim-reproduce")
+_W = Annotated[int, typer.Option("--w", min=1, help="Width of the kernel's tile.")]
+_Kernel = Annotated[str, typer.Option(help="A kernel of the catalog with W x W tiles.")]
+_Sizes = Annotated[str, typer.Option(metavar="N,N,…", help="Values of N.")]
+_Widths = Annotated[str, typer.Option("--w", metavar="W,W,…", help="Widths of the tile.")]
+_Stride = Annotated[int | None, typer.Option(min=1, show_default="16 more than the columns")]
+
+
+def compara_kernels(
+    *,
+    sizes: _Sizes = "512,1024,2048,4096",
+    widths: _Widths = "4,8,16,32",
+    out: _Out = _OUT,
+) -> None:
+    """Compare the kernels simple, coalesced and shared on C[N,N] = A[N,W]·B[W,N]: Tables 1–9."""
+    from wavetrim.lab.experiments.compara_kernels import NAME, run_experiment
+
+    numbers = read_numbers("--sizes", sizes), read_numbers("--w", widths)
+    run_report(NAME, out, lambda bench: run_experiment(bench, *numbers))
+
+
+def mulmatcua(
+    *,
+    sizes: _Sizes = "512,1024,2048,4096",
+    widths: _Widths = "4,8,16,32",
+    kernel: _Kernel = "shared",
+    out: _Out = _OUT,
+) -> None:
+    """Multiply square matrices with tiles of each width: Tables 10–16, times and GFLOP/s."""
+    from wavetrim.lab.experiments.mulmatcua import NAME, run_experiment
+
+    numbers = read_numbers("--sizes", sizes), read_numbers("--w", widths)
+    run_report(NAME, out, lambda bench: run_experiment(bench, *numbers, kernel))
+
+
+def mulmat(
+    m: M = None,
+    n: N = None,
+    k: K = None,
+    *,
+    named_m: NamedM = None,
+    named_n: NamedN = None,
+    named_k: NamedK = None,
+    w: _W = 32,
+    kernel: _Kernel = "shared",
+    out: _Out = _OUT,
+) -> None:
+    """Multiply rectangular matrices, and show the grid: S x T blocks that take R steps each.
+
+    M, N and K are 224, 256 and 192 where they are not given.
+    """
+    from wavetrim.lab.experiments.mulmat import NAME, run_experiment
+    from wavetrim.scheduler.problem import GemmProblem
+
+    typed = (m, n, k), (named_m, named_n, named_k)
+    chosen = choose_sizes(*typed, (224, 256, 192))
+    problem = GemmProblem(*chosen)
+    run_report(NAME, out, lambda bench: run_experiment(bench, problem, w, kernel))
+
+
+def hybrid_f(
+    m: M = None,
+    n: N = None,
+    k: K = None,
+    *,
+    named_m: NamedM = None,
+    named_n: NamedN = None,
+    named_k: NamedK = None,
+    w: _W = 4,
+    f: Annotated[
+        str, typer.Option("--f", metavar="F,F,…", help="Rows of C that the CPU computes.")
+    ] = "0,4,8,16,24,32",
+    kernel: _Kernel = "shared",
+    out: _Out = _OUT,
+) -> None:
+    """Give the last F rows to the CPU: seconds of kernel, transfer, GPU and CPU: Table 17.
+
+    M, N and K are 2048 where they are not given.
+    """
+    from wavetrim.lab.experiments.hybrid_f import NAME, run_experiment
+    from wavetrim.scheduler.problem import GemmProblem
+
+    typed = (m, n, k), (named_m, named_n, named_k)
+    chosen = choose_sizes(*typed, (2048, 2048, 2048))
+    problem, rows = GemmProblem(*chosen), read_numbers("--f", f, least=0)
+    run_report(NAME, out, lambda bench: run_experiment(bench, problem, w, rows, kernel))
+
+
+def matmatgpu(
+    m: M = None,
+    n: N = None,
+    k: K = None,
+    *,
+    named_m: NamedM = None,
+    named_n: NamedN = None,
+    named_k: NamedK = None,
+    lda: _Stride = None,
+    ldb: _Stride = None,
+    ldc: _Stride = None,
+    out: _Out = _OUT,
+) -> None:
+    """Add A·B to C in float64 with leading dimensions, by both kernels; padding stays untouched.
+
+    M, N and K are 2000, 2100 and 1900 where they are not given.
+    """
+    from wavetrim.lab.experiments.matmatgpu import NAME, LeadingDimensions, run_experiment
+    from wavetrim.scheduler.problem import GemmProblem
+
+    typed = (m, n, k), (named_m, named_n, named_k)
+    chosen = choose_sizes(*typed, (2000, 2100, 1900))
+    problem, strides = GemmProblem(*chosen, "float64"), LeadingDimensions(lda, ldb, ldc)
+    run_report(NAME, out, lambda bench: run_experiment(bench, problem, strides))
+
+
+def sdk_multiply(
+    m: M = None,
+    n: N = None,
+    k: K = None,
+    *,
+    named_m: NamedM = None,
+    named_n: NamedN = None,
+    named_k: NamedK = None,
+    w: _W = 32,
+    kernel: _Kernel = "shared",
+    out: _Out = _OUT,
+) -> None:
+    """Multiply random matrices and compare with the CPU's product: PASSED, or what differs.
+
+    M, N and K are 160, 256 and 96 where they are not given.
+    """
+    from wavetrim.lab.experiments.sdk_multiply import NAME, run_experiment
+    from wavetrim.scheduler.problem import GemmProblem
+
+    typed = (m, n, k), (named_m, named_n, named_k)
+    chosen = choose_sizes(*typed, (160, 256, 96))
+    problem = GemmProblem(*chosen)
+    run_report(NAME, out, lambda bench: run_experiment(bench, problem, w, kernel))
+
+
+EXPERIMENTS: Final[dict[str, Callable[..., None]]] = {
+    "compara-kernels": compara_kernels,
+    "mulmatcua": mulmatcua,
+    "mulmat": mulmat,
+    "hybrid-f": hybrid_f,
+    "matmatgpu": matmatgpu,
+    "sdk-multiply": sdk_multiply,
+}
+"""What can be reproduced, by name."""
+
+
+def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
+    """Whole numbers, as they were typed between commas; each is kept once.
+
+    Raises:
+        FieldError: One is no whole number, or is too small.
+    """
+    from wavetrim.scheduler.errors import FieldError
+
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and int(word) >= least for word in words):
+        raise FieldError(option, text, f"whole numbers of at least {least} with commas between")
+    return tuple(dict.fromkeys(map(int, words)))
+
+
+def finish_report(report: "Report", out: Path, wrong: str = "the product is wrong") -> None:
+    """Write the report's files and print its tables.
+
+    Args:
+        report: What to write and print.
+        out: Folder of the files.
+        wrong: What to say if the report did not pass.
+
+    Raises:
+        CommandFailed: A result was wrong.
+    """
+    from wavetrim.lab.reports.report import write_report
+    from wavetrim.service.cli.exits import CommandFailed, ExitCode
+    from wavetrim.service.cli.terminal.display import open_output
+
+    files = write_report(report, out)
+    output = open_output()
+    output.print(report.title, markup=False)
+    output.print(f"Measured on {report.hardware}.", markup=False, soft_wrap=True)
+    for sentence in report.findings:
+        output.print(sentence, markup=False)
+    for table in report.tables:
+        output.print(f"\n{table.title}", style="bold", markup=False)
+        output.print(_make_table(table))
+    for file in files:
+        output.print(f"written: {file}", markup=False, soft_wrap=True)
+    if not report.passed:
+        raise CommandFailed(f"{report.name}: {wrong}", ExitCode.WRONG)
+
+
+def run_report(
+    name: str,
+    out: Path,
+    measure: "Callable[[Bench], Report]",
+    wrong: str = "the product is wrong",
+) -> None:
+    """Run an experiment behind a progress bar, once all that it needs is there.
+
+    Args:
+        name: What the progress bar says.
+        out: Folder of the report's files.
+        measure: The experiment.
+        wrong: What to say if the report did not pass.
+
+    Raises:
+        DeviceUnavailable: There is no GPU.
+        DrawingUnavailable: matplotlib is not installed.
+        CommandFailed: A result was wrong.
+    """
+    from dataclasses import replace
+
+    from wavetrim.lab.reports.plot import require_drawing
+    from wavetrim.service.cli.folders import check_folder
+    from wavetrim.service.cli.terminal.display import announce_compiling, open_notes, show_share
+
+    bench = _open_bench()
+    require_drawing()
+    check_folder("--out", out)
+    notes = open_notes()
+    with announce_compiling(notes), show_share(notes, name) as move:
+        report = measure(replace(bench, tell=move))
+    finish_report(report, out, wrong)
+
+
+def _open_bench() -> "Bench":
+    """This machine, if it has a GPU.
+
+    Raises:
+        DeviceUnavailable: It has none; the message says what is missing.
+    """
+    from wavetrim.lab.reports.bench import Bench, pick_device
+    from wavetrim.service.cli.machine import count_threads, find_devices, load_settings
+
+    settings = load_settings()
+    devices = find_devices(settings)
+    return Bench(
+        device=pick_device(devices, settings.devices),
+        others=tuple(devices[1:]),
+        cache_dir=settings.kernel_cache_dir,
+        cpu_threads=count_threads(settings),
+        gpu_memory_bytes=settings.gpu_memory_bytes,
+    )
+
+
+def _make_table(table: "Table") -> "RichTable":
+    from rich.table import Table as RichTable
+
+    shown = RichTable()
+    for column, name in enumerate(table.head):
+        # Heads may take several lines, figures never do.
+        least = max(map(len, (*name.split(), *(row[column] for row in table.rows))))
+        shown.add_column(name, justify="right" if column else "left", min_width=least)
+    for row in table.rows:
+        shown.add_row(*row)
+    return shown

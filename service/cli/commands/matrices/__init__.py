@@ -1,0 +1,1 @@
+"""Commands for stored matrices: `upload`, `matrices`, `download` and `rm`."""

@@ -1,0 +1,1 @@
+"""Commands of who runs a service: `demo`, `serve`, `keys`, `node`, `backup` and `adopt`."""

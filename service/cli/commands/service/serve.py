@@ -1,0 +1,71 @@
+"""`wavetrim serve`: the service, in the foreground."""
+
+import logging
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+EXAMPLES: Final = """[bold]Examples[/]
+
+wavetrim serve
+wavetrim serve --port 0 --data-dir /var/lib/wavetrim
+WAVETRIM_API_KEY=... wavetrim serve --host 0.0.0.0
+WAVETRIM_TCP=off WAVETRIM_UNIX_SOCKET=/run/wavetrim/socket wavetrim serve
+"""
+
+_LAST_ANSWERS_SECONDS: Final = 10
+"""After the last job, open connections have so long to end."""
+
+
+def serve(
+    *,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Port to listen on; 0 takes a free one.", show_default="8000"
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of the database and the matrices.",
+            show_default="wavetrim-data",
+        ),
+    ] = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option(help="debug, info, warning or error.", show_default="info"),
+    ] = None,
+    access_log: Annotated[
+        bool | None,
+        typer.Option("--access-log", help="Log every request, too.", show_default=False),
+    ] = None,
+) -> None:
+    """Run the service until Ctrl-C or SIGTERM, which lets running jobs finish.
+
+    Options go before the environment's settings (WAVETRIM_..., listed in the README). When it
+    answers, its address is printed on standard output; the log goes to standard error.
+    """
+    from wavetrim.service.app import create_app
+    from wavetrim.service.cli.machine import load_settings
+    from wavetrim.service.cli.server.allocator import keep_freed_memory
+    from wavetrim.service.cli.server.foreground import ForegroundServer
+    from wavetrim.service.cli.server.listening import listen
+    from wavetrim.service.logs import configure_logging
+
+    settings = load_settings(
+        host=host, port=port, data_dir=data_dir, log_level=log_level, access_log=access_log
+    )
+    app = create_app(settings)
+    with listen(settings) as listeners:
+        configure_logging(settings.log_level, settings.log_format)
+        keep_freed_memory()
+        if not settings.access_log:
+            for name in ("api.admission.request_log", "grpc.handler"):
+                logging.getLogger(f"wavetrim.service.{name}").setLevel(logging.WARNING)
+        ForegroundServer(app, listeners, timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS).run()

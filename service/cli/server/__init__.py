@@ -1,0 +1,5 @@
+"""The process that `wavetrim serve` becomes.
+
+`listening` opens its addresses, `foreground` serves on them until a signal ends it, with TLS by
+`tls_server`. `allocator` tells the C library to keep little freed memory.
+"""

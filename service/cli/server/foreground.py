@@ -1,0 +1,155 @@
+"""uvicorn in the foreground: says where it listens, and drains before it stops."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import cast
+
+import typer
+import uvicorn
+from fastapi import FastAPI
+
+from wavetrim.service.api.wire.head import HEAD_SECONDS, LINGERING_CONNECTIONS, WireLimits
+from wavetrim.service.api.wire.protocol import choose_protocol
+from wavetrim.service.api.wire.refusal import CLOSED, Refusals
+from wavetrim.service.cli.server.listening import Listeners
+from wavetrim.service.cli.server.tls_server import TlsServer
+from wavetrim.service.descriptors import limit_connections
+from wavetrim.service.jobs.dispatch import Dispatcher
+from wavetrim.service.settings import Settings
+from wavetrim.service.unix_socket import BACKLOG
+
+
+class ForegroundServer(uvicorn.Server):
+    """Answers until a signal comes, and from there until the running job has ended.
+
+    A second signal does not wait for the job, which the next start runs again; a third one does
+    not wait for open connections either.
+
+    Args:
+        app: The service's application. Its lifespan is run here, not by uvicorn, so that an error
+            while it starts is the caller's to report.
+        listeners: Where it listens.
+        timeout_graceful_shutdown: After the last job, open connections have so many seconds to end.
+
+    Raises:
+        SettingRefused: More connections are asked for than the process has descriptors for.
+    """
+
+    def __init__(
+        self, app: FastAPI, listeners: Listeners, *, timeout_graceful_shutdown: int
+    ) -> None:
+        most = limit_connections(app.state.settings.max_connections)
+        refusals = Refusals(app.state.metrics.record_wire_refusal)
+        protocol = choose_protocol(WireLimits(connections=most, note_refusal=refusals.note))
+        config = uvicorn.Config(
+            app,
+            loop="uvloop",
+            http=protocol or "httptools",
+            limit_concurrency=None if protocol else most,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            backlog=BACKLOG,
+            timeout_graceful_shutdown=timeout_graceful_shutdown,
+        )
+        super().__init__(config)
+        self._most_connections = most
+        self._refusals = refusals
+        self._app = app
+        self._listeners = listeners
+        self._parts = contextlib.AsyncExitStack()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._drain: asyncio.Task[None] | None = None
+        self._signals = 0
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer on the listeners until a signal comes."""
+        assert sockets is None, "the listeners are known"
+        super().run([])
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the application, listen, and print the addresses on standard output."""
+        self._loop = asyncio.get_running_loop()
+        await self._parts.enter_async_context(self._app.router.lifespan_context(self._app))
+        await super().startup(sockets)
+        await self._accept()
+        for address in _list_addresses(self._listeners):
+            typer.echo(f"wavetrim is serving on {address}")
+        if self._app.state.grpc_address is not None:
+            typer.echo(f"wavetrim is serving gRPC on {self._app.state.grpc_address}")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let open connections end, then stop the application."""
+        await super().shutdown(sockets)
+        await self._parts.aclose()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal. uvicorn would raise it again at its end; here it has been obeyed then."""
+        del sig, frame
+        self._signals += 1
+        if self._signals == 1 and self.started and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._begin_drain)
+        else:
+            if not self.started and self._loop is not None:
+                self._loop.call_soon_threadsafe(self._app.state.given_up.set)
+            self.should_exit = True
+            self.force_exit = self._signals > 2
+
+    async def _accept(self) -> None:
+        """Let connections come: uvicorn counts none before they are encrypted."""
+        loop = asyncio.get_running_loop()
+
+        def make_protocol() -> asyncio.Protocol:
+            make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+            return make(
+                config=self.config, server_state=self.server_state, app_state={}, _loop=loop
+            )
+
+        # Without its backlog asyncio would listen anew, with one of 100.
+        tcp, tls, unix = self._listeners.tcp, self._listeners.tls, self._listeners.unix
+        if tcp is not None and tls is not None:
+            server = TlsServer(
+                tcp,
+                tls,
+                make_protocol,
+                has_place=self._has_place,
+                on_refused=lambda: self._refusals.note(CLOSED, "too many connections"),
+                seconds=HEAD_SECONDS,
+            )
+            server.start()
+            self.servers.append(cast("asyncio.Server", server))
+        elif tcp is not None:
+            self.servers.append(await loop.create_server(make_protocol, sock=tcp, backlog=BACKLOG))
+        if unix is not None:
+            self.servers.append(
+                await loop.create_unix_server(make_protocol, sock=unix, backlog=BACKLOG)
+            )
+
+    def _has_place(self, shaking: int) -> bool:
+        """Whether one more connection may shake hands: a few more than are served, to be told."""
+        open_connections = len(self.server_state.connections) + shaking
+        return open_connections < self._most_connections + LINGERING_CONNECTIONS
+
+    def _begin_drain(self) -> None:
+        self._drain = asyncio.create_task(self._drain_then_exit())
+
+    async def _drain_then_exit(self) -> None:
+        dispatcher: Dispatcher = self._app.state.dispatcher
+        settings: Settings = self._app.state.settings
+        await dispatcher.drain(settings.drain_seconds)
+        self.should_exit = True
+
+
+def _list_addresses(listeners: Listeners) -> Iterator[str]:
+    """Where callers reach the service, as they name it."""
+    if listeners.tcp is not None:
+        host, port = listeners.tcp.getsockname()[:2]
+        name = f"[{host}]" if ":" in host else host
+        yield f"{'http' if listeners.tls is None else 'https'}://{name}:{port}"
+    if listeners.unix is not None:
+        yield f"unix:{listeners.unix.getsockname()}"

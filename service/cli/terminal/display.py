@@ -1,0 +1,244 @@
+"""What the commands show: tables of plans and timings, and progress bars."""
+
+import contextlib
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+
+from wavetrim.service.cli.terminal.units import format_gflops, format_seconds
+
+
+def open_output() -> Console:
+    """Standard output: what was asked for."""
+    return Console(highlight=False)
+
+
+def open_notes() -> Console:
+    """Standard error: progress and remarks, which do not disturb a pipe."""
+    return Console(stderr=True, highlight=False)
+
+
+def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
+    """A plan as `wavetrim.scheduler.planning.description` describes it, m being the rows of C."""
+    table = Table(show_header=False, title_justify="left")
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    table.add_row("F, rows on the CPU", f"[bold magenta]{plan['f']}[/] of {m}")
+    table.add_row("rows on the GPU", str(plan["gpu_rows"]))
+    if plan["kernel"] is not None:
+        # The plans of older jobs say nothing of the memory, the accuracy and the multiprocessors.
+        if (memory := plan.get("memory")) is not None:
+            table.add_row("operands in", f"{memory} memory")
+        table.add_row("kernel, tile", f"{plan['kernel']} {plan['tile']}")
+        if (accuracy := plan.get("accuracy")) is not None:
+            table.add_row("accuracy", accuracy)
+        if (sms := plan.get("sms")) is not None:
+            table.add_row("multiprocessors", f"at most {sms}")
+        table.add_row("waves", f"{plan['waves']}, with F = 0 {plan['waves_gpu_only']}")
+        split = ", split along K" if plan.get("tail_split") else ""
+        table.add_row("last wave filled", f"{plan['tail_utilization']:.0%}{split}")
+    devices = plan.get("devices", ())
+    for part in devices if sum(one["device"] != "cpu" for one in devices) > 1 else ():
+        waves = f", {part['waves']} waves" if part["waves"] is not None else ""
+        seconds = format_seconds(part["seconds"])
+        table.add_row(part["device"], f"{part['rows']} rows{waves}, {seconds}")
+    predicted = plan["predicted"]
+    table.add_row(
+        "predicted",
+        f"GPU {format_seconds(predicted['gpu_seconds'])}, "
+        f"CPU {format_seconds(predicted['cpu_seconds'])}, "
+        f"total [bold]{format_seconds(predicted['total_seconds'])}[/]",
+    )
+    table.add_row("speed-up", _describe_speedup(plan))
+    for part in plan.get("nodes", ()):
+        first, end = part["rows"]
+        where = "this machine" if part["host"] is None else f"{part['host']}, {part['engine'][:12]}"
+        lost = "" if part["rows_done"] == end - first else f", lost after {part['rows_done']}"
+        table.add_row(f"rows {first} to {end}", f"{where}{lost}")
+    if (profile := plan.get("profile")) is not None:
+        device, source = profile["device"], profile["source"]
+        table.add_row("profile", source if device in source else f"{device}: {source}")
+        for one in profile.get("corrections", ()):
+            runs = f"{one['runs']} run{'s' if one['runs'] > 1 else ''}"
+            table.add_row("corrected", f"×{one['factor']:.2f} by {runs}: {one['runs_like']}")
+    return table
+
+
+def make_source_table(plan: Mapping[str, Any]) -> Table:
+    """The figures that decided a plan, each with where it comes from."""
+    table = Table("what", "figures", "source")
+    profile = plan["profile"]
+    if (count := profile["sm_count"]) is not None:
+        table.add_row("GPU", f"{profile['device']}, {count} multiprocessors", profile["source"])
+    if (kernel := profile["kernel"]) is not None:
+        wave = format_seconds(kernel["wave_seconds"])
+        table.add_row(plan["kernel"], f"{kernel['slots']} slots, {wave} a wave", kernel["source"])
+    if (link := profile["link"]) is not None:
+        rates = [link[f"{way}_gbytes_per_second"] for way in ("in", "out")]
+        figures = f"{rates[0]:.1f} GB/s in, {rates[1]:.1f} out, {link['memory']} memory"
+        table.add_row("link", figures, link["source"])
+    cpu = profile["cpu"]
+    beside = "" if link is None else f", {cpu['threads_beside_gpu']} beside the GPU"
+    rate = format_gflops(cpu["gflops"])
+    table.add_row("CPU", f"{cpu['threads']} threads{beside}, {rate}", cpu["source"])
+    for one in profile["corrections"]:
+        table.add_row("correction", f"×{one['factor']:.2f}", f"{one['runs']} × {one['runs_like']}")
+    return table
+
+
+def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, Any]) -> Table:
+    """Measured seconds beside the plan's predicted ones, and their ratio."""
+    gpu_parts = ("kernel", "transfer", "gpu") if plan["gpu_rows"] else ()
+    table = Table()
+    table.add_column("part", style="bold")
+    for name in ("predicted", "measured", "predicted/measured"):
+        table.add_column(name, justify="right", no_wrap=True)
+    several = sorted(name[: -len("_seconds")] for name in timings if re.match(r"gpu\d+_", name))
+    for part in (*gpu_parts, *several, "cpu", "total"):
+        measured = timings.get(f"{part}_seconds") or 0.0
+        expected = plan["predicted"].get(f"{part}_seconds")
+        table.add_row(
+            part.upper() if part[:3] in ("gpu", "cpu") else part,
+            "" if expected is None else format_seconds(expected),
+            format_seconds(measured),
+            f"{expected / measured:.2f}" if expected and measured else "",
+            end_section=part == "cpu",
+        )
+    moved_to = timings.get("f_actual", plan["f"])
+    if moved_to != plan["f"]:
+        table.add_row("F", str(plan["f"]), str(moved_to), "")
+    return table
+
+
+@contextlib.contextmanager
+def announce_compiling(console: Console) -> Iterator[None]:
+    """Say when something is compiled, which a first run has to do, and why it takes so long."""
+    handler = _Announcement(console)
+    loggers = [logging.getLogger(name) for name in _COMPILERS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+
+
+class _Announcement(logging.Handler):
+    """Shows the first record of each logger, and that there are others: kernels are many."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+        self._counts: Counter[str] = Counter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._counts[record.name] += 1
+        count = self._counts[record.name]
+        if count <= 2:
+            text = record.getMessage() if count == 1 else "… and others"
+            self._console.print(text, markup=False, soft_wrap=True)
+
+
+_COMPILERS: Final = ("wavetrim.native.library", "wavetrim.kernels.compile")
+"""The loggers of what compiles."""
+
+
+class _TimedProgress(Progress):
+    """A bar that also moves with time, up to nine tenths, where it is known what there is to do."""
+
+    def __init__(self, *columns: ProgressColumn, console: Console, seconds: float | None) -> None:
+        self._seconds = seconds  # read by the first rendering, which __init__ does
+        super().__init__(*columns, console=console)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        for task in self.tasks if self._seconds else ():
+            assert self._seconds is not None
+            least = min(0.9, (task.elapsed or 0.0) / self._seconds)
+            task.completed = max(task.completed, least)
+        yield from super().get_renderables()
+
+
+@contextlib.contextmanager
+def show_share(
+    console: Console, words: str, *, seconds: float | None = None
+) -> Iterator[Callable[..., None]]:
+    """A progress bar of a share 0…1, which ends at 1 when the block ends well.
+
+    Args:
+        console: Where it is shown.
+        words: What is being done.
+        seconds: What it takes, about, where the shares that are told are few.
+
+    Yields:
+        What moves it: the share, and what is being done.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    bar = _TimedProgress(*columns, TimeElapsedColumn(), console=console, seconds=seconds)
+    with bar as progress:
+        task = progress.add_task(words, total=1.0)
+
+        def move(share: float, what: str = "") -> None:
+            progress.update(task, completed=share, description=f"{words} {what}".rstrip())
+
+        yield move
+        progress.update(task, completed=1.0)
+
+
+@contextlib.contextmanager
+def show_bytes(console: Console) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Progress bars of bytes; yields what moves one: its words, bytes done, bytes in all.
+
+    A bar appears with its first bytes.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
+    progress = Progress(*columns, TransferSpeedColumn(), console=console)
+    bars: dict[str, TaskID] = {}
+
+    def move(words: str, done: int, total: int | None) -> None:
+        if words not in bars:
+            bars[words] = progress.add_task(words)
+            progress.start()
+        progress.update(bars[words], completed=done, total=total)
+
+    try:
+        yield move
+    finally:
+        if bars:
+            progress.stop()
+
+
+def _describe_speedup(plan: Mapping[str, Any]) -> str:
+    over_cpu = f"{plan['speedup_over_cpu']:.2f} over the CPU alone"
+    if plan["speedup_over_gpu"] is None:
+        return f"{over_cpu}; no GPU runs this product"
+    return f"{plan['speedup_over_gpu']:.2f} over the GPU alone, {over_cpu}"
+
+
+def describe_check(verification: Mapping[str, Any]) -> str:
+    """How far off a product was, and which rows had to be computed again."""
+    error, allowed = verification["max_error"], verification["tolerance"]
+    text = f"error {error:.3g} of {allowed:.3g} allowed"
+    if (device := verification.get("recomputed_on")) is None:
+        return text
+    rows = verification["wrong_rows"]
+    return f"{text}, after {rows} wrong row(s) were computed again on the {device}"

@@ -1,0 +1,183 @@
+import contextlib
+import http.server
+import signal
+import socketserver
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.command import invoke_command, run_command, start_command
+from tests.limit import allow
+from tests.matrices import FLOATS, make_matrix, reference_product
+from tests.server import RunningServer
+from wavetrim.service.cli.exits import ExitCode
+from wavetrim.service.cli.terminal.comparison import LISTED, compare_product
+
+
+def list_processes(folder: Path) -> list[str]:
+    """Command lines of the processes that name a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = path.read_text(errors="replace")
+            if str(folder) in line:
+                found.append(line)
+    return found
+
+
+def run_demo(*options: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    return run_command("demo", *options, folder=folder, TMPDIR=str(folder))
+
+
+def test_the_main_job_passes_and_leaves_nothing(tmp_path: Path) -> None:
+    done = run_demo("--m", 129, "--n", 65, "--k", 33, "--dtype", "int16", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "PASSED\n" in done.stdout
+    assert "predicted/measured" in done.stdout
+    assert "100%" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+    assert list_processes(tmp_path) == []
+
+
+def test_a_running_service_is_used_and_left_as_it_was(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    before = server.list_matrix_files()
+    done = run_demo("--size", 100, "--url", server.url, folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"service: {server.url}\n" in done.stdout
+    assert server.list_matrix_files() == before
+    assert list(tmp_path.iterdir()) == []
+
+
+@contextlib.contextmanager
+def spoil_results(url: str, spoil: Callable[[bytes], bytes]) -> Iterator[str]:
+    """A proxy of a service that spoils the products on their way."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def forward(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            headers = {k: v for k, v in self.headers.items() if k not in ("Host", "Connection")}
+            answer = httpx.request(
+                self.command,
+                url + self.path,
+                content=body,
+                headers=headers,
+                timeout=30,
+                verify=False,
+            )
+            content = answer.content
+            if self.path.endswith("/result"):
+                content = spoil(content)
+            self.send_response(answer.status_code)
+            self.send_header("Content-Type", answer.headers.get("Content-Type", "text/plain"))
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def __getattr__(self, name: str) -> Callable[[], None]:
+            if not name.startswith("do_"):  # do_GET, do_POST, do_DELETE
+                raise AttributeError(name)
+            return self.forward
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as listener:
+        thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.server_address[1]}"
+        finally:
+            listener.shutdown()
+            thread.join()
+
+
+def test_a_wrong_product_is_listed_and_ends_with_3(server: RunningServer, tmp_path: Path) -> None:
+    wrong = np.array([1234.5, np.nan], np.float32).tobytes()
+    with spoil_results(server.url, lambda content: content[: -len(wrong)] + wrong) as url:
+        done = run_demo("--size", 40, "--url", url, folder=tmp_path)
+    assert done.returncode == ExitCode.WRONG
+    assert "FAILED: 2 of 1600 elements differ" in done.stdout
+    assert "PASSED" not in done.stdout
+    listed = [line.split()[:3] for line in done.stdout.splitlines()]
+    assert ["39", "38", "1234.5"] in listed
+    assert ["39", "39", "nan"] in listed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    options = ["--size", 2000, "--dtype", "int64", "--runs", 1]
+    with start_command("demo", *options, folder=tmp_path, TMPDIR=str(tmp_path)) as process:
+        began = time.monotonic()
+        while len(list(tmp_path.glob("*/data/matrices/*"))) < 3:  # A, B and the unfinished product
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() - began < allow(30)
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=30)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert errors.endswith("wavetrim: interrupted\n")
+    assert "Traceback" not in output + errors
+    assert list(tmp_path.iterdir()) == []
+    assert list_processes(tmp_path) == []
+
+
+def test_a_setting_that_is_refused_starts_nothing(tmp_path: Path) -> None:
+    failed = invoke_command("demo", folder=tmp_path, WAVETRIM_CPU_THREADS="none")
+    assert failed.exit_code == ExitCode.REFUSED
+    assert "WAVETRIM_CPU_THREADS" in failed.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refused_product_starts_nothing(tmp_path: Path) -> None:
+    refused = invoke_command("demo", "--dtype", "float128", folder=tmp_path)
+    assert refused.exit_code == ExitCode.REFUSED
+    assert "dtype is 'float128'; it must be one of" in refused.stderr
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("k", [1, 7, 600])
+def test_a_rounded_product_passes(dtype: str, k: int) -> None:
+    a, b = make_matrix(33, k, dtype, 0), make_matrix(k, 17, dtype, 1)
+    comparison = compare_product(reference_product(a, b).astype(dtype), a, b)
+    assert comparison.passed
+    assert comparison.max_error <= comparison.allowed
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint16", "int64"])
+def test_one_wrong_element_fails(dtype: str) -> None:
+    a, b = make_matrix(520, 50, dtype, 2), make_matrix(50, 17, dtype, 3)
+    found = reference_product(a, b).astype(dtype)
+    found[517, 4] += 1
+    comparison = compare_product(found, a, b)
+    assert not comparison.passed
+    assert [(each.row, each.column) for each in comparison.first] == [(517, 4)]
+    assert comparison.first[0].found == found[517, 4].item()
+
+
+def test_integers_are_compared_modulo_their_word() -> None:
+    a, b = np.full((3, 90), 9, np.int8), np.full((90, 2), 9, np.int8)
+    assert compare_product(a @ b, a, b).passed
+
+
+def test_only_the_first_differences_are_listed() -> None:
+    a, b = make_matrix(1100, 3, "float32", 4), make_matrix(3, 5, "float32", 5)
+    comparison = compare_product(np.full((1100, 5), np.nan, np.float32), a, b)
+    assert comparison.differing == 5500
+    places = [(each.row, each.column) for each in comparison.first]
+    assert places == [(row, column) for row in range(2) for column in range(5)][:LISTED]
+
+
+def test_the_tolerance_grows_with_k() -> None:
+    allowed = []
+    for k in (10, 100, 1000):
+        a, b = make_matrix(4, k, "float32", 6), make_matrix(k, 4, "float32", 7)
+        allowed.append(compare_product(a @ b, a, b).allowed / k)
+    assert allowed == sorted(allowed)
