@@ -6,10 +6,9 @@ brings products to the engine in turn; `engine/` is the process that computes, a
 it. `grpc/` is one more way in. `cli/` is the `wavetrim` command, `page/` what a browser shows.
 
 Besides: `errors` says what is refused, `threads` keeps blocking calls off the event loop,
-`housekeeping` removes what is too old, `metrics` (with `gauges`), `logs` and `traces` tell what
-happens, `trace` is whose part a request is, `cursor` marks a place in a list. `unix_socket` is for
-callers on this host, `descriptors` says how many connections fit the process, `key_file` has the
-key. `version`, `libraries` and `local_options` are for commands.
+`housekeeping` removes what is too old, `telemetry/` tells what happens, `cursor` marks a place in a
+list. `unix_socket` is for callers on this host, `descriptors` says how many connections fit the
+process, `key_file` has the key. `version`, `libraries` and `local_options` are for commands.
 
 Times that are kept come from `clock`, which sees the wall clock step; time-outs come from clocks
 that do not step.

@@ -62,7 +62,6 @@ from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
-from wavetrim.service.metrics import Metrics
 from wavetrim.service.page import site
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
@@ -79,6 +78,7 @@ from wavetrim.service.storage.matrices.residents import Residents
 from wavetrim.service.storage.memory.leases import Leases
 from wavetrim.service.storage.memory.named_regions import NamedRegions
 from wavetrim.service.storage.memory.room import Rooms
+from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 from wavetrim.service.tenants.key_ring import KeyRing
 from wavetrim.service.tenants.tokens import make_tokens
@@ -87,7 +87,7 @@ from wavetrim.service.unix_socket import claim_socket
 from wavetrim.service.version import find_version
 
 if TYPE_CHECKING:
-    from wavetrim.service.traces import Traces
+    from wavetrim.service.telemetry.traces import Traces
 
 logger = logging.getLogger(__name__)
 
@@ -202,7 +202,7 @@ def open_traces(settings: Settings) -> "Traces | None":
     if settings.traces == "off":
         return None
     try:
-        from wavetrim.service.traces import Traces
+        from wavetrim.service.telemetry.traces import Traces
     except ModuleNotFoundError as error:
         limit = "off, as OpenTelemetry is not installed (pip install 'wavetrim[otel]')"
         raise SettingRefused("traces", settings.traces, limit) from error

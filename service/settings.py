@@ -8,7 +8,7 @@ from pydantic import ByteSize, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from wavetrim.service.key_file import check_key, read_key_file
-from wavetrim.service.logs import LogFormat
+from wavetrim.service.telemetry.logs import LogFormat
 
 GIB: Final = 2**30
 DAY_SECONDS: Final = 86_400

@@ -12,12 +12,12 @@ from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.store import JobStore
-from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.memory.leases import Leases
+from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 from wavetrim.service.tenants.tenant import Tenant
 

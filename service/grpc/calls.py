@@ -21,8 +21,8 @@ from wavetrim.service.api.v2.shared_memory import check_region
 from wavetrim.service.errors import BodyTooLarge
 from wavetrim.service.grpc.conversion import RawContents, make_document, make_response
 from wavetrim.service.grpc.messages import find_message, parse_message
-from wavetrim.service.metrics import Metrics
 from wavetrim.service.storage.memory.named_regions import NamedRegion
+from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.tenants.tenant import Tenant
 from wavetrim.service.threads import run_to_end
 from wavetrim.service.version import find_version

@@ -19,9 +19,9 @@ from wavetrim.service.api.wire.bodies import Bodies
 from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge, UploadStalled
 from wavetrim.service.grpc.calls import Call, Calls
 from wavetrim.service.grpc.messages import SERVICE, find_message, parse_message
-from wavetrim.service.logs import FIELDS, request_id, take_request_id
+from wavetrim.service.telemetry.logs import FIELDS, request_id, take_request_id
+from wavetrim.service.telemetry.trace import read_trace_parent, trace_parent
 from wavetrim.service.tenants.tenant import Tenant
-from wavetrim.service.trace import read_trace_parent, trace_parent
 
 logger = logging.getLogger(__name__)
 

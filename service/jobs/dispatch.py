@@ -26,16 +26,16 @@ from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.queue import KnownQueue, Operands, Waiting
 from wavetrim.service.jobs.run import JobRun, find_matrices
 from wavetrim.service.jobs.store import JobStore
-from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.matrices.kept import KeptMatrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.telemetry.metrics import Metrics
+from wavetrim.service.telemetry.trace import trace_parent
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 from wavetrim.service.threads import run_to_end
-from wavetrim.service.trace import trace_parent
 
 if TYPE_CHECKING:
-    from wavetrim.service.traces import Traces
+    from wavetrim.service.telemetry.traces import Traces
 
 logger = logging.getLogger(__name__)
 

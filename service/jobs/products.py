@@ -16,12 +16,12 @@ from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, JobFailed, QueueFull
 from wavetrim.service.jobs.lane import Lane, describe_timeout
 from wavetrim.service.jobs.turn import Turn
-from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.memory.room import Room
+from wavetrim.service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from wavetrim.service.traces import Traces
+    from wavetrim.service.telemetry.traces import Traces
 
 logger = logging.getLogger(__name__)
 

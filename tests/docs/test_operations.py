@@ -24,7 +24,7 @@ def test_every_test_setting_metric_and_link_named_exists() -> None:
     assert not [path for path in there if not path.exists()]
     settings = {f"WAVETRIM_{name.upper()}" for name in Settings.model_fields}
     assert set(re.findall(r"WAVETRIM_[A-Z_]+[A-Z]", PAGE)) <= settings
-    metrics = "".join((ROOT / "service" / f"{name}.py").read_text() for name in SOURCES)
+    metrics = "".join((ROOT / "service/telemetry" / f"{name}.py").read_text() for name in SOURCES)
     for name in re.findall(r"`(wavetrim_\w+?)(?:_total)?[`{]", PAGE):
         assert f'"{name}"' in metrics
 

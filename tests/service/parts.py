@@ -20,13 +20,13 @@ from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.store import JobStore
-from wavetrim.service.metrics import Metrics
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
 from wavetrim.service.storage.matrices.kept import KeptMatrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.residents import Residents
+from wavetrim.service.telemetry.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wavetrim.service.api.problems import answer_incident
-from wavetrim.service.logs import FIELDS, request_id, take_request_id
-from wavetrim.service.metrics import Metrics
-from wavetrim.service.trace import read_trace_parent, trace_parent
+from wavetrim.service.telemetry.logs import FIELDS, request_id, take_request_id
+from wavetrim.service.telemetry.metrics import Metrics
+from wavetrim.service.telemetry.trace import read_trace_parent, trace_parent
 
 logger = logging.getLogger(__name__)
 

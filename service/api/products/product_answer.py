@@ -10,7 +10,7 @@ from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.metrics import PARTS
+from wavetrim.service.telemetry.metrics import PARTS
 
 
 class Caller:

@@ -24,7 +24,7 @@ from wavetrim.service.api.admission.request_log import RequestLog
 from wavetrim.service.api.problems import MEDIA_TYPE, describe_error, to_wire
 from wavetrim.service.app import create_app
 from wavetrim.service.jobs import errors as job_errors
-from wavetrim.service.metrics import Metrics
+from wavetrim.service.telemetry.metrics import Metrics
 
 
 def read_problem(error: Exception) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def serve(
     from wavetrim.service.cli.server.allocator import keep_freed_memory
     from wavetrim.service.cli.server.foreground import ForegroundServer
     from wavetrim.service.cli.server.listening import listen
-    from wavetrim.service.logs import configure_logging
+    from wavetrim.service.telemetry.logs import configure_logging
 
     settings = load_settings(
         host=host, port=port, data_dir=data_dir, log_level=log_level, access_log=access_log

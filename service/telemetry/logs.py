@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from wavetrim.service.trace import find_trace_id
+from wavetrim.service.telemetry.trace import find_trace_id
 
 request_id: Final[ContextVar[str]] = ContextVar("request_id", default="-")
 """Id of the request that is being answered."""

@@ -14,7 +14,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from wavetrim.service.gauges import Gauges
+from wavetrim.service.telemetry.gauges import Gauges
 from wavetrim.service.version import find_version
 
 PARTS: Final = ("kernel", "transfer", "gpu", "cpu", "total")

@@ -155,7 +155,7 @@ def test_copies_and_kernels_of_a_gpu_are_spans_too(
 
 def test_without_the_library_traces_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    monkeypatch.delitem(sys.modules, "wavetrim.service.traces", raising=False)
+    monkeypatch.delitem(sys.modules, "wavetrim.service.telemetry.traces", raising=False)
     with pytest.raises(SettingRefused, match=r"traces is 'otlp'; it must be off, as OpenTelemetry"):
         create_app(Settings(traces="otlp"))
 
