@@ -12,7 +12,7 @@ import pytest
 from tests.client.scripted_server import answer, serve_script
 from tests.server import find_free_port
 from wavetrim.client import Client, ServiceTimeout, ServiceUnreachable
-from wavetrim.client.address import parse_address
+from wavetrim.client.wire.address import parse_address
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from tests.client.scripted_server import Received, answer, serve_script
 from tests.server import encode_npy
 from wavetrim.client import DownloadCorrupted, ServiceUnreachable
-from wavetrim.client.bodies import format_digest
+from wavetrim.client.matrices.bodies import format_digest
 
 DATA = bytes(range(256)) * 20_000
 ARRAY = np.arange(600_000.0).reshape(600, 1000)

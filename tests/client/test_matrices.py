@@ -158,7 +158,7 @@ def test_without_ml_dtypes_bfloat16_stays_raw_bytes() -> None:
     program = (
         "import io, sys; sys.modules['ml_dtypes'] = None\n"
         "import numpy as np\n"
-        "from wavetrim_client.npy import format_head, parse_head\n"
+        "from wavetrim_client.matrices.npy import format_head, parse_head\n"
         "print(parse_head(format_head(np.dtype('V2'), (3, 4), False)).make_array().dtype)\n"
     )
     path = str(Path(__file__).parents[2] / "clients" / "python")

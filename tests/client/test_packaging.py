@@ -75,7 +75,7 @@ def test_the_wheel_has_the_client_and_nothing_beside_it(wheel: Path) -> None:
         names = set(archive.namelist())
         metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
     sources = {
-        f"wavetrim_client/{path.name}" for path in (PROJECT / "wavetrim_client").glob("*.py")
+        str(path.relative_to(PROJECT)) for path in (PROJECT / "wavetrim_client").rglob("*.py")
     }
     assert {name for name in names if ".dist-info/" not in name} == {
         *sources,

@@ -22,7 +22,7 @@ from wavetrim.client import (
     ServiceTimeout,
     ServiceUnreachable,
 )
-from wavetrim.client.retries import Retries
+from wavetrim.client.wire.retries import Retries
 
 BROKEN = b""
 DEVICES = answer(b'{"devices": []}')

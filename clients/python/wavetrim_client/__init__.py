@@ -5,10 +5,11 @@
     with Client("http://127.0.0.1:8000") as client:
         c = client.matmul(a, b)
 
-In the order of the data's way: `client` and `async_client` are the two faces of one `session`,
-whose calls are written once; `products` are those in one call. `operands`, `options`, `sources`
-and `bodies` say what is sent, `calls` and `retries` when again, `transport`, `stream` and `network`
-how; `npy` and `downloads` receive, `records`, `details` and `errors` are what comes back.
+In the order of the data's way: `client` and `async_client` are the two faces of one `session`
+(`opening`), whose calls are written once; `products` are those in one call, with `options`, in
+`leases/` where the service is on this host. `matrices/` says what is sent and received, `wire/`
+how, and when again. `records`, `job` (with its bar of `progress`), `details` and `errors` are what
+comes back.
 """
 
 from .async_client import AsyncClient

@@ -9,14 +9,14 @@ from typing import Any, Self, Unpack
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .details import Details
-from .downloads import Arrival
 from .job import AsyncJob
-from .network import AsyncioNetwork
+from .matrices.downloads import Arrival
+from .matrices.sources import MatrixName, Source, Uploaded
 from .opening import Opened
 from .options import PlanOptions, ProductOptions
 from .records import Health, JobStatus, Matrix
-from .request import Progress
-from .sources import MatrixName, Source, Uploaded
+from .wire.network import AsyncioNetwork
+from .wire.request import Progress
 
 
 class AsyncClient(Opened):

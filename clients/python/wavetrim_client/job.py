@@ -6,11 +6,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from .downloads import Arrival
-from .network import run
+from .matrices.downloads import Arrival
 from .progress import Watcher, watch
 from .records import JobStatus
 from .session import Session
+from .wire.network import run
 
 
 class Job:

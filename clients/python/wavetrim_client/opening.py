@@ -4,12 +4,12 @@ import os
 import ssl
 from typing import ClassVar, Final
 
-from .address import parse_address
-from .network import Network
-from .retries import Retries
 from .session import Session
-from .transport import HttpTransport
 from .version import __version__
+from .wire.address import parse_address
+from .wire.network import Network
+from .wire.retries import Retries
+from .wire.transport import HttpTransport
 
 LOCAL_URL: Final = "http://127.0.0.1:8000"
 """Where a service listens when nothing else is said."""

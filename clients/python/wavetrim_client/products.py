@@ -5,17 +5,17 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from .bodies import ArrayBody, JoinedBody
-from .calls import Calls
 from .details import Details, read_details
-from .downloads import ArrayPlace, Download
-from .element_types import check_dtype
-from .leased_memory import LeasedMemory
-from .leased_products import LeasedProducts
-from .npy import MEDIA_TYPE
-from .operands import Operands, check_out, read_operands
+from .leases.leased_memory import LeasedMemory
+from .leases.leased_products import LeasedProducts
+from .matrices.bodies import ArrayBody, JoinedBody
+from .matrices.downloads import ArrayPlace, Download
+from .matrices.element_types import check_dtype
+from .matrices.npy import MEDIA_TYPE
+from .matrices.operands import Operands, check_out, read_operands
 from .options import ProductOptions, describe_options
-from .request import Answer, Request
+from .wire.calls import Calls
+from .wire.request import Answer, Request
 
 
 class Products:

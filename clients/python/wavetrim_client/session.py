@@ -11,20 +11,27 @@ from typing import Any, Final, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from .bodies import JsonBody, digest_body
-from .calls import Calls
-from .downloads import ArrayPlace, Arrival, FilePlace, receive_file
 from .errors import ClientError, JobUnsuccessful, ServiceBusy, ServiceUnreachable, WaitTimeout
-from .leased_memory import LeasedMemory
-from .npy import MEDIA_TYPE
+from .leases.leased_memory import LeasedMemory
+from .matrices.bodies import JsonBody, digest_body
+from .matrices.downloads import ArrayPlace, Arrival, FilePlace, receive_file
+from .matrices.npy import MEDIA_TYPE
+from .matrices.partial_file import write_partial
+from .matrices.sources import (
+    MatrixName,
+    Source,
+    Uploaded,
+    describe_source,
+    name_matrix,
+    promote_arrays,
+)
 from .options import PlanOptions, ProductOptions, describe_options
-from .partial_file import write_partial
 from .products import Products
 from .records import Health, JobStatus, Matrix
-from .request import Answer, Progress, Request
-from .retries import Retries
-from .sources import MatrixName, Source, Uploaded, describe_source, name_matrix, promote_arrays
-from .transport import Transport
+from .wire.calls import Calls
+from .wire.request import Answer, Progress, Request
+from .wire.retries import Retries
+from .wire.transport import Transport
 
 OUTAGE_SECONDS: Final = 30.0
 """How long the service may be away while a job is waited for: jobs outlive its restart."""

@@ -6,13 +6,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .bodies import JsonBody
-from .calls import Calls
-from .details import Details, read_details
-from .errors import NotFound, ServiceRefused
+from ..details import Details, read_details
+from ..errors import NotFound, ServiceRefused
+from ..matrices.bodies import JsonBody
+from ..wire.calls import Calls
+from ..wire.network import Network
+from ..wire.request import Answer, Request
 from .leased_memory import LeasedMemory
-from .network import Network
-from .request import Answer, Request
 
 COPIED_BYTES: Final = 2**20
 """From so many bytes on matrices are copied into a lease rather than sent, when none is there."""

@@ -10,12 +10,12 @@ import socket
 import struct
 from typing import Any, Final
 
-from .bodies import JsonBody
-from .calls import Calls
-from .errors import ServiceUnreachable
-from .network import Network
-from .request import Request
-from .stream import connect_unix
+from ..errors import ServiceUnreachable
+from ..matrices.bodies import JsonBody
+from ..wire.calls import Calls
+from ..wire.network import Network
+from ..wire.request import Request
+from ..wire.stream import connect_unix
 
 _ANSWER_BYTES: Final = 4096
 _ANSWER_SECONDS: Final = 10.0

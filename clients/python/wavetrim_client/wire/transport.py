@@ -15,8 +15,8 @@ from urllib.parse import quote, urlencode
 
 import h11
 
+from ..errors import ServiceTimeout, ServiceUnreachable
 from .address import Address
-from .errors import ServiceTimeout, ServiceUnreachable
 from .network import Network
 from .request import Answer, Request
 from .stream import Stream, StreamBroken, StreamSilent, join_small, open_stream

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..records import Matrix
+from ..wire.request import Body
 from .bodies import ArrayBody, FileBody
 from .element_types import check_dtype
 from .operands import promote
-from .records import Matrix
-from .request import Body
 
 MatrixName = Matrix | str
 """A matrix of the service, or its id."""

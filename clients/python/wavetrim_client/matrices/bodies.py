@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..wire.request import Body
 from .npy import format_head, view_bytes
-from .request import Body
 
 PIECE_BYTES: Final = 2**20
 """Bodies are read in pieces of about this size, so that progress is seen."""

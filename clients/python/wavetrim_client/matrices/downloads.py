@@ -9,12 +9,12 @@ from typing import Any, BinaryIO, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import DownloadCorrupted, ServiceUnreachable
+from ..wire.calls import Calls
+from ..wire.network import Network
+from ..wire.request import Answer, Request
 from .bodies import format_digest
-from .calls import Calls
-from .errors import DownloadCorrupted, ServiceUnreachable
-from .network import Network
 from .npy import MEDIA_TYPE, receive_head, view_bytes
-from .request import Answer, Request
 
 FRUITLESS_TRIES: Final = 3
 """How many connections in a row may break without a byte before a download is given up."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from .errors import ClientError, ServiceBusy, ServiceTimeout, ServiceUnreachable
+from ..errors import ClientError, ServiceBusy, ServiceTimeout, ServiceUnreachable
 
 LONGEST_PAUSE_SECONDS: Final = 5.0
 """A service that asks for a longer pause is not asked again: its caller should know."""

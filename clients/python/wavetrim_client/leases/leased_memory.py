@@ -13,10 +13,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .calls import Calls
-from .errors import ClientError, NotFound, Unauthorized
+from ..errors import ClientError, NotFound, Unauthorized
+from ..wire.calls import Calls
+from ..wire.network import Network
 from .lease import Lease, open_lease
-from .network import Network
 
 LEAST_LEASE_BYTES: Final = 16 * 2**20
 MOST_AHEAD_BYTES: Final = 2**30

@@ -4,7 +4,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from .errors import (
+from ..errors import (
     NotFound,
     ServiceBusy,
     ServiceRefused,
