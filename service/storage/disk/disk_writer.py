@@ -5,28 +5,22 @@
     crc32 = await asyncio.wrap_future(file.finish(name))
 
 One thread writes, one piece after the other, and others compute the checksum of the same piece
-meanwhile. All have let go of a piece's memory when its future is done. With `keeps_memory`
-the caller keeps all of it until `finish` is done: after a failed sync nobody knows what the disk
-holds, so the whole file is written anew from memory, once, before the error is told.
+meanwhile. All have let go of a piece's memory when its future is done.
 """
 
-import logging
 import mmap
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final, TypeVar
+from typing import Final
 
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.service.storage.disk.checksum import combine, update_crc32
 from wavetrim.service.storage.disk.commit_gate import CommitGate
 from wavetrim.service.storage.disk.direct_file import CHUNK_BYTES, DirectFile, Extending
-from wavetrim.service.storage.disk.new_file import flush
-
-T = TypeVar("T")
-logger = logging.getLogger(__name__)
+from wavetrim.service.storage.disk.file_write import FileWrite
 
 MOST_WAITING_BYTES: Final = 256 * 2**20
 """So much may wait for the thread before `write` does, too."""
@@ -39,10 +33,6 @@ _PART_BYTES: Final = 2**20
 
 _YIELD_SECONDS: Final = 0.05
 """So long at most a chunk waits for the database."""
-
-
-class WriteAborted(Exception):
-    """The file was given up before this piece was written."""
 
 
 class DiskWriter:
@@ -75,7 +65,7 @@ class DiskWriter:
         *,
         keeps_memory: bool = True,
         extending: Extending | None = None,
-    ) -> "FileWrite":
+    ) -> FileWrite:
         """Begins a file.
 
         Args:
@@ -143,170 +133,3 @@ class DiskWriter:
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
             task()
-
-
-class FileWrite:
-    """One file on its way to the disk. Its methods may be called from every thread.
-
-    Attributes:
-        made: Done when the file is there, with all its blocks unless it takes them as it is
-            written, or could not be made.
-    """
-
-    def __init__(
-        self,
-        writer: DiskWriter,
-        path: Path,
-        header: bytes,
-        size_bytes: int,
-        *,
-        keeps_memory: bool,
-        extending: Extending | None,
-    ) -> None:
-        self._writer = writer
-        self._path = path
-        self._size_bytes = size_bytes
-        self._keeps_memory = keeps_memory
-        self._extending = extending
-        self._file: DirectFile | None = None
-        self._error: BaseException | None = None
-        self._checksums: dict[int, tuple[int, int]] = {}
-        self._pieces: list[tuple[int, memoryview]] = []
-        self._aborted = False
-        self.made: Future[None] = Future()
-        self._do(self.made, self._make)
-        if header:
-            self.write(0, memoryview(header))
-
-    @property
-    def has_room(self) -> bool:
-        """Whether `write` would return at once."""
-        return self._writer.has_room
-
-    @property
-    def error(self) -> BaseException | None:
-        """Why the file was given up; None as long as it was not. `finish` raises it."""
-        return self._error
-
-    def write(
-        self, offset: int, view: memoryview, on_disk: Callable[[], None] | None = None
-    ) -> Future[None]:
-        """Has a piece written; waits while the writer has no room.
-
-        Args:
-            offset: Where it begins in the file.
-            view: The bytes. They must stay as they are until the future is done, or until `finish`
-                is if the file was begun with `keeps_memory`.
-            on_disk: Called, by the writer's thread, when the future is done, however it ends.
-
-        Returns:
-            Done when the file has the bytes; raises OSError if it does not, WriteAborted if it was
-            given up. The bytes are durable only when `finish` is done.
-        """
-        done: Future[None] = Future()
-        if on_disk is not None:
-            done.add_done_callback(lambda _: on_disk())
-        flat = view.cast("B") if view.format != "B" or view.ndim != 1 else view
-        self._do(done, lambda: self._write(offset, flat), len(flat))
-        return done
-
-    def finish(self, name: Path | None = None) -> Future[int]:
-        """Makes the file durable, under its final name if one is given.
-
-        Returns:
-            The CRC-32 of the whole file. Raises OSError if the file cannot be written or not all of
-            its bytes were; it is removed then.
-        """
-        done: Future[int] = Future()
-        self._do(done, lambda: self._finish(name))
-        return done
-
-    def abort(self) -> Future[None]:
-        """Gives the file up and removes it; when the future is done, no memory is used any more."""
-        self._aborted = True
-        done: Future[None] = Future()
-        self._writer.add(lambda: _fulfil(done, self._remove))
-        return done
-
-    def _do(self, done: "Future[T]", task: Callable[[], T], size_bytes: int = 0) -> None:
-        """Have the thread do a task, unless the file has failed or was given up before."""
-
-        def run() -> T:
-            if self._aborted:
-                raise WriteAborted(str(self._path))
-            if self._error is not None:
-                raise self._error
-            try:
-                return task()
-            except BaseException as error:
-                self._error = error
-                self._remove()
-                raise
-
-        self._writer.add(lambda: _fulfil(done, run), size_bytes)
-
-    def _make(self) -> None:
-        self._file = self._writer.make_file(self._path, self._size_bytes, self._extending)
-
-    def _write(self, offset: int, view: memoryview) -> None:
-        assert self._file is not None, "a file is made before it is written"
-        await_checksum = self._writer.begin_checksum(view)
-        try:
-            self._file.write(offset, view)
-        finally:
-            self._checksums[offset] = len(view), await_checksum()
-        if self._keeps_memory:
-            self._pieces.append((offset, view))
-
-    def _finish(self, name: Path | None) -> int:
-        crc32 = self._join_checksums()
-        assert self._file is not None, "a file is made before it is finished"
-        try:
-            self._file.sync()
-        except OSError as error:
-            if not self._keeps_memory:
-                raise
-            logger.warning("%s was not synced (%s): it is written anew", self._path, error.strerror)
-            self._write_anew()
-        self._file.close()
-        if name is not None:
-            self._path.rename(name)
-            self._path = name
-        flush(self._path.parent)
-        self._pieces.clear()
-        return crc32
-
-    def _write_anew(self) -> None:
-        assert self._file is not None, "only a file that is there is synced"
-        self._file.remove()
-        self._make()
-        for offset, view in self._pieces:
-            self._file.write(offset, view)
-        self._file.sync()
-
-    def _join_checksums(self) -> int:
-        """The file's checksum from those of its pieces."""
-        crc32 = end = 0
-        for offset, (length, checksum) in sorted(self._checksums.items()):
-            if offset != end:
-                raise OSError(f"{self._path}: the bytes from {end} on were written twice or never")
-            crc32 = combine(crc32, checksum, length)
-            end += length
-        if end != self._size_bytes:
-            raise OSError(f"{self._path}: only {end} of {self._size_bytes} bytes were written")
-        return crc32
-
-    def _remove(self) -> None:
-        self._pieces.clear()
-        if self._file is not None:  # otherwise the path is not ours
-            self._file.remove()
-            self._path.unlink(missing_ok=True)
-
-
-def _fulfil(done: "Future[T]", task: Callable[[], T]) -> None:
-    try:
-        result = task()
-    except BaseException as error:
-        done.set_exception(error)
-    else:
-        done.set_result(result)

@@ -6,7 +6,7 @@ from typing import Final
 
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.service.storage.arena.extent import Hold
-from wavetrim.service.storage.disk.disk_writer import FileWrite
+from wavetrim.service.storage.disk.file_write import FileWrite
 from wavetrim.service.storage.matrices.matrix import Matrix, PendingMatrix
 from wavetrim.service.threads import run_to_end
 

@@ -16,7 +16,8 @@ from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.errors import ArenaFull
 from wavetrim.service.storage.arena.extent import Hold
 from wavetrim.service.storage.disk.checksum import PIECE_BYTES, update_crc32
-from wavetrim.service.storage.disk.disk_writer import DiskWriter, FileWrite
+from wavetrim.service.storage.disk.disk_writer import DiskWriter
+from wavetrim.service.storage.disk.file_write import FileWrite
 from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import Matrix, PendingMatrix
