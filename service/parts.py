@@ -1,0 +1,202 @@
+"""What a service is made of: started in order, and stopped in the reverse."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from socket import SOCK_SEQPACKET
+
+from fastapi import FastAPI
+from sqlalchemy import Engine as Database
+
+from wavetrim.service.api.products.lease_socket import LeaseSocket, find_lease_socket
+from wavetrim.service.api.v2.inference import Inference
+from wavetrim.service.api.wire.bodies import Bodies
+from wavetrim.service.descriptors import limit_connections
+from wavetrim.service.engine.cluster import Cluster
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.engine.fleet import Fleet
+from wavetrim.service.engine.slabs import SharedSlabs
+from wavetrim.service.engine.supervisor import Supervisor
+from wavetrim.service.grpc.server import serve_grpc
+from wavetrim.service.housekeeping import Housekeeping
+from wavetrim.service.jobs.dispatch import Dispatcher
+from wavetrim.service.jobs.lane import Lane
+from wavetrim.service.jobs.news import JobNews
+from wavetrim.service.jobs.products import Products
+from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.settings import Settings
+from wavetrim.service.storage.arena.arena import Arena
+from wavetrim.service.storage.arena.memory_limit import default_limit
+from wavetrim.service.storage.database.patience import open_patiently
+from wavetrim.service.storage.database.write_record import WriteRecord, watch_writes
+from wavetrim.service.storage.disk.commit_gate import CommitGate, watch_commits
+from wavetrim.service.storage.disk.disk_writer import DiskWriter
+from wavetrim.service.storage.folder.data_folder import claim_folder
+from wavetrim.service.storage.folder.identity import pair
+from wavetrim.service.storage.matrices.kept import KeptMatrices
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.residents import Residents
+from wavetrim.service.storage.memory.leases import Leases
+from wavetrim.service.storage.memory.named_regions import NamedRegions
+from wavetrim.service.storage.memory.room import Rooms
+from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
+from wavetrim.service.threads import run_to_end
+from wavetrim.service.unix_socket import claim_socket
+
+
+@asynccontextmanager
+async def run_parts(app: FastAPI) -> AsyncIterator[None]:
+    """Starts database, stores, engine and dispatcher; lets the running job end when it stops."""
+    settings: Settings = app.state.settings
+    with claim_folder(settings.data_dir):
+        database = await open_patiently(
+            settings.database, settings.database_wait_seconds, app.state.given_up
+        )
+        await run_to_end(pair, database, settings.data_dir, settings.matrix_dir)
+        parts = _make_parts(app, database)
+        state = app.state
+        await run_to_end(state.keys.read, database)
+        if state.tokens is not None:
+            await state.tokens.keys.start()
+        state.keys.start(database)
+        await run_to_end(state.matrices.sweep)
+        for process in state.fleet.processes:
+            await process.start()
+        # The arena's first pages take a second; who asks for memory before waits for them.
+        making = asyncio.create_task(parts.start_arena(), name="arena-start")
+        try:
+            await state.dispatcher.start()
+            parts.housekeeping.start()
+            with _hand_out_leases(settings, state.leases):
+                async with serve_grpc(state):
+                    yield
+                if not state.dispatcher.draining:
+                    await state.dispatcher.drain(settings.drain_seconds)
+        finally:
+            await state.keys.stop()
+            if state.tokens is not None:
+                await state.tokens.keys.stop()
+            await parts.housekeeping.stop()
+            await state.dispatcher.stop()
+            for process in state.fleet.processes:
+                await process.stop()
+            await run_to_end(parts.writer.close)
+            parts.residents.clear()
+            await making
+            state.inference.regions.unregister()
+            if state.arena is not None:
+                await state.arena.close()
+            database.dispose()
+            if state.traces is not None:
+                await run_to_end(state.traces.close)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The parts that no route asks for."""
+
+    arena: Arena | None
+    residents: Residents
+    writer: DiskWriter
+    housekeeping: Housekeeping
+
+    async def start_arena(self) -> None:
+        """Make the arena's first slab."""
+        if self.arena is not None:
+            await self.arena.start()
+
+
+def _make_parts(app: FastAPI, database: Database) -> _Parts:
+    """Makes what a service is made of, and lets the routes find it."""
+    state, settings, counters = app.state, app.state.settings, app.state.metrics
+    state.database, state.writes = database, WriteRecord()
+    watch_writes(database, state.writes)
+    gate = CommitGate()
+    watch_commits(database, gate)
+    writer = DiskWriter(gate=gate)
+    state.matrices = store = MatrixStore(
+        database,
+        settings.matrix_dir,
+        max_matrix_bytes=settings.max_matrix_bytes,
+        max_storage_bytes=settings.max_storage_bytes,
+        reserve_bytes=settings.reserve_bytes,
+        writes=state.writes,
+    )
+    state.jobs = JobStore(database)
+    state.engine = engine = Engine(settings, on_restart=counters.engine_restarts.inc)
+    state.arena = arena = _make_arena(settings)
+    state.in_flight = BytesInFlight()
+    residents = Residents()
+    state.kept = KeptMatrices(store, arena, residents, writer)
+    reserve_bytes = int(settings.reserve_bytes)
+    state.rooms = Rooms(arena, settings.matrix_dir, reserve_bytes=reserve_bytes)
+    state.leases = Leases(arena, state.in_flight)
+    cluster = None if settings.ray_address is None else Cluster(settings)
+    state.fleet = fleet = Fleet(engine, cluster)
+    state.lane = lane = Lane(fleet)
+    lane.on_answer = lambda turn, _: counters.record_lane(turn.waited_seconds, turn.size)
+    counters.engine_pid = lambda: engine.pid
+    slabs = None if arena is None else SharedSlabs(arena, fleet.processes)
+    for process in fleet.processes:
+        _connect(process, slabs, lane)
+    state.bodies = Bodies(settings.max_bodies)
+    state.products = Products(lane, engine, settings, counters, traces=state.traces)
+    state.inference = Inference(
+        state.products, engine, state.rooms, state.in_flight,
+        NamedRegions(settings.v2_shared_memory), limit_bytes=int(settings.max_matrix_bytes),
+    )  # fmt: skip
+    state.news = JobNews(max(1, limit_connections(settings.max_connections) // 4))
+    state.dispatcher = Dispatcher(
+        state.jobs, store, engine, lane=lane, products=state.products, kept=state.kept,
+        news=state.news, settings=settings, metrics=counters, traces=state.traces,
+    )  # fmt: skip
+    if cluster is not None:
+        cluster.on_change = state.dispatcher.look_again
+    housekeeping = Housekeeping(database, store, state.jobs, state.writes, settings)
+    return _Parts(arena, residents, writer, housekeeping)
+
+
+@contextmanager
+def _hand_out_leases(settings: Settings, leases: Leases) -> Iterator[None]:
+    """Listens for callers who fetch their leases, where there is a Unix socket, until the end."""
+    if settings.unix_socket is None:
+        yield
+        return
+    path = find_lease_socket(settings.unix_socket)
+    with claim_socket(path, kind=SOCK_SEQPACKET) as listener:
+        lease_socket = LeaseSocket(listener, leases)
+        try:
+            yield
+        finally:
+            lease_socket.close()
+
+
+def _make_arena(settings: Settings) -> Arena | None:
+    """The arena, without a slab; None where it is switched off."""
+    limit_bytes = default_limit() if settings.arena_bytes is None else int(settings.arena_bytes)
+    if limit_bytes == 0:
+        return None
+    slab_bytes = settings.arena_slab_bytes
+    return Arena(
+        limit_bytes=limit_bytes,
+        slab_bytes=None if slab_bytes is None else int(slab_bytes),
+        poison=settings.arena_poison,
+        idle_seconds=settings.arena_idle_seconds,
+    )
+
+
+def _connect(process: Supervisor, slabs: SharedSlabs | None, lane: Lane) -> None:
+    """Give a process that has become ready its memory, and then work."""
+
+    def greet() -> None:
+        if slabs is not None:
+            slabs.share_all(process)
+        lane.advance()
+
+    def forget() -> None:
+        process.forget()
+        if slabs is not None:
+            slabs.forget(process)
+
+    process.on_ready, process.on_gone = greet, forget
