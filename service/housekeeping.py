@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.clock import wall_clock
-from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.folder.identity import begin_ages, read_start, try_write

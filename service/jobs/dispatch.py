@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.scheduler.planning.plan import choose_plan
 from wavetrim.service.api.jobs.job_schemas import JobRequest
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining, ServiceError
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.news import JobNews
-from wavetrim.service.jobs.operands import check_operands, find_operands
+from wavetrim.service.jobs.posting import Posting
 from wavetrim.service.jobs.products import Products
-from wavetrim.service.jobs.queue import KnownQueue, Operands, Waiting
-from wavetrim.service.jobs.run import JobRun, find_matrices
-from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.jobs.queue import KnownQueue, Waiting
+from wavetrim.service.jobs.run import JobRun
+from wavetrim.service.jobs.table.store import JobStore
+from wavetrim.service.jobs.waiters import Waiters
+from wavetrim.service.jobs.work import find_matrices
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.matrices.kept import KeptMatrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
@@ -76,10 +77,11 @@ class Dispatcher:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._runs: dict[str, tuple[JobRun, asyncio.Task[None]]] = {}
-        self._waiters: dict[str, set[asyncio.Future[Job | None]]] = {}
+        self._waiters = Waiters()
         self._draining = False
         self._newest_before = 0
         self._queue = KnownQueue()
+        self._posting = Posting(jobs, matrices, engine, settings)
         self._last_job_seconds = 1.0
 
     @property
@@ -126,7 +128,9 @@ class Dispatcher:
         if self._draining:
             raise self._refuse()
         try:
-            job, operands = await run_to_end(self._add, request, idempotency_key, tenant)
+            job, operands = await run_to_end(
+                self._posting.add, request, idempotency_key, tenant, self._last_job_seconds
+            )
         except BaseException as error:
             if not isinstance(error, ServiceError | FieldError):  # it may be there all the same
                 self._queue.doubt()
@@ -159,7 +163,7 @@ class Dispatcher:
         if job.state is JobState.CANCELLED:
             self._queue.remove(job_id)
             self._metrics.record_end(job.state)
-            self._notify(job_id, job)
+            self._waiters.tell(job_id, job)
             self._news.tell(job)
         return job
 
@@ -184,9 +188,7 @@ class Dispatcher:
         until = None if most_seconds is None else loop.time() + most_seconds
         ended = None
         while ended is None:
-            future: asyncio.Future[Job | None] = loop.create_future()
-            self._waiters.setdefault(job_id, set()).add(future)
-            try:
+            with self._waiters.expect(job_id) as future:
                 job = self._find_running(job_id)
                 if job is None or owner not in (None, job.owner):
                     job = await run_to_end(self._jobs.get, job_id, owner)
@@ -197,8 +199,6 @@ class Dispatcher:
                     raise self._refuse()
                 await asyncio.wait({future}, timeout=left_seconds)
                 ended = future.result() if future.done() else None
-            finally:
-                self._forget_waiter(job_id, future)
         return ended
 
     def begin_drain(self) -> None:
@@ -206,9 +206,9 @@ class Dispatcher:
         self._draining = True
         self._products.begin_drain()
         self._wake.set()
-        for job_id in list(self._waiters):
+        for job_id in self._waiters.job_ids:
             if job_id not in self._runs:
-                self._notify(job_id, self._refuse())
+                self._waiters.tell(job_id, self._refuse())
 
     async def drain(self, seconds: float) -> None:
         """Take no new work, and give the running jobs some seconds to finish."""
@@ -229,33 +229,9 @@ class Dispatcher:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        for job_id in list(self._waiters):
-            self._notify(job_id, self._refuse())
+        for job_id in self._waiters.job_ids:
+            self._waiters.tell(job_id, self._refuse())
         self._news.end()
-
-    def _add(
-        self, request: JobRequest, idempotency_key: str | None, tenant: Tenant
-    ) -> tuple[Job, Operands | None]:
-        """A job and its matrices; without them if it was there before."""
-        asked = request.model_dump()
-        # A repeated POST gets its job even when an operand is gone by now.
-        first = self._jobs.find_repeated(asked, idempotency_key, tenant.name)
-        if first is not None:
-            return first, None
-        operands = find_operands(asked, self._matrices, tenant.sees)
-        problem = check_operands(*operands, alpha=request.alpha, beta=request.beta)
-        if self._engine.cpu_threads is not None:
-            choose_plan(problem, self._engine.profiles.find(), request.options)
-        job, created = self._jobs.add(
-            asked,
-            priority=request.priority,
-            idempotency_key=idempotency_key,
-            owner=tenant.name,
-            trace=trace_parent.get(),
-            max_queued=self._settings.max_queued_jobs,
-            retry_after_seconds=min(60, math.ceil(self._last_job_seconds)),
-        )
-        return job, operands if created else None
 
     async def _serve(self) -> None:
         while not self._draining:
@@ -328,12 +304,12 @@ class Dispatcher:
             self._news.tell(ended)
         if ended is not None and ended.state.finished:
             self._record(ended)
-            self._notify(job.id, ended)
+            self._waiters.tell(job.id, ended)
             return
         self._queue.doubt()  # it may wait again
         self._wake.set()
         if ended is None:
-            self._notify(job.id, None)  # it had ended before, which its row tells
+            self._waiters.tell(job.id, None)  # it had ended before, which its row tells
 
     async def _end_broken(self, job: Job, error: Exception) -> Job | None:
         """End a job whose run broke off, as soon as the database lets us.
@@ -366,22 +342,6 @@ class Dispatcher:
 
     def _find_running(self, job_id: str) -> Job | None:
         return self._runs[job_id][0].job if job_id in self._runs else None
-
-    def _forget_waiter(self, job_id: str, future: asyncio.Future[Job | None]) -> None:
-        waiters = self._waiters.get(job_id, set())
-        waiters.discard(future)
-        if not waiters:
-            self._waiters.pop(job_id, None)
-
-    def _notify(self, job_id: str, ended: Job | Exception | None) -> None:
-        """Wake who waits for a job, with the job as it ended if that is known."""
-        for future in self._waiters.pop(job_id, ()):
-            if future.done():
-                continue
-            if isinstance(ended, Exception):
-                future.set_exception(ended)
-            else:
-                future.set_result(ended)
 
     def _refuse(self) -> Draining:
         return Draining(max(1, math.ceil(self._settings.drain_seconds)))

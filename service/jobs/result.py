@@ -1,12 +1,11 @@
 """A job's product while it is computed: in the arena, or in a mapped file where that is full."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from sqlalchemy import Connection
 
-from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.kept import KeptMatrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
@@ -46,21 +45,6 @@ class Result(Protocol):
 
     async def end(self) -> None:
         """Let go of it: without a trace, unless it was published."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What a job's tries have in common.
-
-    Attributes:
-        request: The product.
-        rooms: The memory that it lies in.
-        result: What becomes of it.
-    """
-
-    request: RunRequest
-    rooms: tuple[Room, ...]
-    result: Result
 
 
 class ArenaResult:

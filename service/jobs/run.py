@@ -14,26 +14,21 @@ from typing import Any, Final
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.scheduler.engine.messages import Operand, RunRequest
-from wavetrim.scheduler.options import PlanOptions
 from wavetrim.service.clock import wall_clock
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import ServiceError, StorageFull
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.lane import Lane, describe_timeout
-from wavetrim.service.jobs.mapped import MappedOperands
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.queue import Operands
-from wavetrim.service.jobs.result import Result, Work, begin_result
-from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.jobs.result import Result
+from wavetrim.service.jobs.table.store import JobStore
+from wavetrim.service.jobs.work import Work, check_files, prepare
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.arena.extent import Hold
-from wavetrim.service.storage.matrices.draft import locate
 from wavetrim.service.storage.matrices.kept import KeptMatrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import Matrix
-from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
@@ -88,7 +83,6 @@ class JobRun:
         self._kept = kept
         self._news = news
         self._settings = settings
-        self._mapped = MappedOperands(matrices.checks)
         self._cancelled = asyncio.Event()
         self._written: Job | None = None
         jobs.running[job.id] = job  # nobody takes it for one that waits
@@ -128,7 +122,9 @@ class JobRun:
             try:
                 if isinstance(self._operands, ServiceError):
                     raise self._operands
-                work = await self._prepare(stack, self._operands)
+                work = await prepare(
+                    self.job, self._operands, stack, matrices=self._matrices, kept=self._kept
+                )
             except (ServiceError, OSError) as error:
                 return await self._fail("storage", str(error))
             try:
@@ -148,7 +144,7 @@ class JobRun:
                 return await self._fail(kind, message)
             try:
                 # A file that was changed under the engine fails every other try, too.
-                await run_to_end(self._check_files)
+                await run_to_end(check_files, self.job, self._matrices, work.mapped)
             except ServiceError as error:
                 return await self._fail("storage", str(error))
             logger.warning("job %s, try %d: %s: %s", self.job.id, self.job.attempts, kind, message)
@@ -185,8 +181,8 @@ class JobRun:
             await asyncio.wait({news})
         event = turn.final.result()
         if event["type"] == "succeeded":
-            same = self._expect_same_files
-            return await run_to_end(same, event) if self._mapped else event
+            changed = await run_to_end(work.mapped.find_changed) if work.mapped else None
+            return event if changed is None else _describe_change(changed)
         if timed_out:
             limit = self._settings.job_timeout_seconds
             return describe_timeout(limit, has_gpu=bool(self._engine.devices), job=self.job.id)
@@ -240,74 +236,6 @@ class JobRun:
         self._written = self.job
         return await run_to_end(self._jobs.keep_run, self.job) is not None
 
-    async def _prepare(self, stack: AsyncExitStack, matrices: Operands) -> Work:
-        """Bring the operands into memory and make room for the product.
-
-        Args:
-            stack: Lets go of the operands, and of the room in the owner's quota.
-            matrices: The operands.
-
-        Raises:
-            ServiceError: A matrix is gone or damaged, or there is no room for the product.
-        """
-        job, asked = self.job, self.job.request
-        operands: list[Operand | None] = []
-        rooms: list[Room] = []
-        for matrix in matrices:
-            hold = None if matrix is None else await self._kept.load(matrix, "job")
-            if hold is not None:
-                stack.callback(hold.release)
-                rooms.append(hold.extent)
-            operands.append(None if matrix is None else await self._locate(matrix, hold))
-        a, b, c = operands
-        assert a is not None
-        assert b is not None
-        shape = a.rows, b.columns, a.dtype
-        planned, _ = self._matrices.describe(*shape)
-        quota = self._matrices.stored.reserve(job.owner, planned.size_bytes)
-        await stack.enter_async_context(quota)
-        result = await begin_result(
-            self._matrices,
-            self._kept,
-            shape,
-            storage=asked.get("storage", "disk"),
-            owner=job.owner,
-        )
-        request = RunRequest(
-            job=job.id,
-            a=a,
-            b=b,
-            c=c,
-            out=result.operand,
-            row_step=result.row_step,
-            b_key=job.b,
-            options=PlanOptions.read(asked),
-            **{name: asked[name] for name in ("alpha", "beta", "verify")},
-        )
-        return Work(request, (*rooms, *result.rooms), result)
-
-    def _check_files(self) -> None:
-        """Make sure that the operands that are on disk are as they were stored."""
-        for matrix in find_matrices(self.job, self._matrices):
-            if matrix is not None and matrix.place == "disk":
-                self._matrices.checks.verify(matrix)
-        self._mapped.check_again()
-
-    def _expect_same_files(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The event of success; one of failure if the product may be that of other operands."""
-        changed = self._mapped.find_changed()
-        if changed is None:
-            return event
-        message = f"the file of matrix {changed.id} was changed while the product was computed"
-        return {"type": "failed", "kind": "storage", "message": message, "retryable": True}
-
-    async def _locate(self, matrix: Matrix, hold: Hold | None) -> Operand:
-        """Where the engine finds a matrix: in the arena, or its file, which is checked."""
-        if hold is not None:
-            return locate(matrix, hold)
-        await run_to_end(self._mapped.add, matrix)
-        return Operand(**matrix.operand())
-
     async def _succeed(self, result: Result, event: Mapping[str, Any]) -> Job | None:
         """Publish the product and end the job, both or neither."""
         ended: list[Job] = []
@@ -334,11 +262,7 @@ class JobRun:
         return await run_to_end(self._jobs.fail, self.job, kind, message)
 
 
-def find_matrices(job: Job, matrices: MatrixStore) -> Operands:
-    """A, B and C of a job; no C where it names none.
-
-    Raises:
-        MatrixNotFound: One of them is gone.
-    """
-    a, b = matrices.get(job.a), matrices.get(job.b)
-    return a, b, None if job.c is None else matrices.get(job.c)
+def _describe_change(matrix: Matrix) -> Mapping[str, Any]:
+    """The failure of a product that may be that of other operands."""
+    message = f"the file of matrix {matrix.id} was changed while the product was computed"
+    return {"type": "failed", "kind": "storage", "message": message, "retryable": True}

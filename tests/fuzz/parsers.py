@@ -61,7 +61,7 @@ _INSTRUMENTED: Final = (
     "wavetrim.service.api.wire",
     "wavetrim.service.api.option_schemas",
     "wavetrim.service.cursor",
-    "wavetrim.service.jobs.cursor",
+    "wavetrim.service.jobs.table.listing",
     "wavetrim.service.jobs.operands",
     "wavetrim.service.storage.matrices.npy",
 )

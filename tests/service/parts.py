@@ -19,7 +19,7 @@ from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lane import Lane
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.products import Products
-from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.disk.disk_writer import DiskWriter

@@ -19,7 +19,7 @@ from wavetrim.service.api.parts import (
 )
 from wavetrim.service.api.problems import DATABASE_AWAY
 from wavetrim.service.jobs.job import JobState
-from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.disk.free_space import count_usable_bytes
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.telemetry.gauges import Gauges

@@ -19,7 +19,7 @@ from tests.service.parts import Parts, ask, running_parts
 from wavetrim.service.errors import MatrixInUse
 from wavetrim.service.jobs.errors import OperandNotFound
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.jobs.table.store import JobStore
 
 Scenario = Callable[[Parts], Awaitable[None]]
 RunShared = Callable[[Scenario], None]

@@ -20,7 +20,7 @@ from wavetrim.service.errors import (
     StoredQuotaReached,
     UploadKeyTaken,
 )
-from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.api_keys import (
     add_key,
     digest_key,

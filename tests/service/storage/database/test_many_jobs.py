@@ -13,9 +13,9 @@ from tests.postgres import running_postgres
 from tests.server import RunningServer
 from tests.service.storage.database.stored_jobs import FAILED_EVERY, fill_jobs, fill_matrices
 from tests.service.storage.database.unversioned import forget_version
-from wavetrim.service.jobs.cursor import encode_cursor
 from wavetrim.service.jobs.job import JobState
-from wavetrim.service.jobs.store import JobStore
+from wavetrim.service.jobs.table.listing import encode_cursor
+from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.folder.identity import pair
 

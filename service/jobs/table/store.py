@@ -4,19 +4,18 @@ Every change names the states it may start from in the UPDATE's WHERE, so two wr
 win: the one who comes second changes nothing and is told so.
 """
 
-import time
 import uuid
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import Connection, Engine, case, delete, func, insert, null, select
+from sqlalchemy import Connection, Engine, case, func, insert, null, select
 
 from wavetrim.service.clock import wall_clock
 from wavetrim.service.errors import JobNotFound
-from wavetrim.service.jobs.cursor import decode_cursor, encode_cursor
 from wavetrim.service.jobs.errors import JobFinished, JobStateConflict
 from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
-from wavetrim.service.jobs.rows import (
+from wavetrim.service.jobs.table.listing import count_by_state, forget_finished, read_page
+from wavetrim.service.jobs.table.rows import (
     check_quota,
     check_room,
     count_queued,
@@ -35,11 +34,6 @@ from wavetrim.service.storage.database.ownership import is_owned, scope_key
 from wavetrim.service.storage.database.tables import jobs
 
 __all__ = ["Job", "JobState", "JobStore"]
-
-_EXPIRED_BATCH: Final = 500
-"""So many jobs are forgotten in one transaction."""
-
-_FINISHED: Final = jobs.c.state.in_([state for state in JobState if state.finished])
 
 
 class JobStore:
@@ -147,31 +141,11 @@ class JobStore:
         cursor: str | None = None,
         owner: str | None = None,
     ) -> tuple[tuple[Job, ...], str | None]:
-        """Reads some jobs, newest first.
-
-        Args:
-            state: Only jobs in this state.
-            limit: The most jobs to return.
-            cursor: Where an earlier page ended.
-            owner: Whose they are; None for everybody's.
-
-        Returns:
-            The jobs, and the cursor of the next page (None after the last one). Jobs added
-            between two calls never shift a page.
-
-        Raises:
-            CursorUnknown: The cursor was not made by this method.
-        """
-        wanted = select(jobs).where(is_owned(jobs, owner))
-        wanted = wanted.order_by(jobs.c.sequence.desc()).limit(limit + 1)
-        if state is not None:
-            wanted = wanted.where(is_in_state(state, self.running))
-        if cursor is not None:
-            wanted = wanted.where(jobs.c.sequence < decode_cursor(cursor))
-        with reading(self._database) as connection:
-            found = tuple(self._show(read_job(row)) for row in connection.execute(wanted))
-        shown = found[:limit]
-        return shown, encode_cursor(shown[-1].sequence) if len(found) > limit else None
+        """Reads some jobs, newest first, as `read_page` does."""
+        found, following = read_page(
+            self._database, self.running, state=state, limit=limit, cursor=cursor, owner=owner
+        )
+        return tuple(self._show(job) for job in found), following
 
     def next_queued(self) -> Job | None:
         """The job to run next: the highest priority, then the oldest."""
@@ -187,16 +161,7 @@ class JobStore:
 
     def count_by_state(self) -> dict[JobState, int]:
         """How many jobs there are in each state."""
-        running = tuple(self.running)
-        counted = select(jobs.c.state, func.count()).group_by(jobs.c.state)
-        behind = select(func.count()).where(jobs.c.id.in_(running), jobs.c.state == JobState.QUEUED)
-        with reading(self._database) as connection:
-            found = {JobState(state): count for state, count in connection.execute(counted)}
-            begun = connection.scalar(behind) if running else 0
-        counts = {state: found.get(state, 0) for state in JobState}
-        counts[JobState.QUEUED] -= begun or 0
-        counts[JobState.RUNNING] += begun or 0
-        return counts
+        return count_by_state(self._database, tuple(self.running))
 
     def count_queued(self, owner: str) -> int:
         """How many jobs of an owner wait."""
@@ -327,42 +292,8 @@ class JobStore:
             return settle_job(connection, job.id, max_attempts)
 
     def expire(self, ttl_seconds: float, *, start: float, most: int) -> int:
-        """Forgets finished jobs; their products stay.
-
-        Args:
-            ttl_seconds: Those that ended so long ago; 0 for none.
-            start: No age is counted from before this time.
-            most: Those beyond so many, the oldest first.
-
-        Returns:
-            How many were forgotten.
-        """
-        before = time.time() - ttl_seconds
-        if not ttl_seconds or start >= before:
-            before = 0.0
-        last_sequence = self._find_last_beyond(most)
-        forgotten = 0
-        while count := self._expire_batch(before, last_sequence):
-            forgotten += count
-        return forgotten
-
-    def _find_last_beyond(self, most: int) -> int:
-        """The newest finished job beyond so many; 0 if there is none."""
-        newest = select(jobs.c.sequence).where(_FINISHED).order_by(jobs.c.sequence.desc())
-        with reading(self._database) as connection:
-            return connection.scalar(newest.offset(most).limit(1)) or 0
-
-    def _expire_batch(self, before: float, last_sequence: int) -> int:
-        wanted = select(jobs.c.sequence).limit(_EXPIRED_BATCH)
-        # Two questions, each answered from an index; only what is finished has an end.
-        old = wanted.where(jobs.c.finished_at < before).order_by(jobs.c.finished_at)
-        many = wanted.where(jobs.c.sequence <= last_sequence, _FINISHED).order_by(jobs.c.sequence)
-        with reading(self._database) as connection:
-            batch = [*connection.scalars(old)] or [*connection.scalars(many)]
-        if batch:
-            with self._database.begin() as connection:
-                connection.execute(delete(jobs).where(jobs.c.sequence.in_(batch), _FINISHED))
-        return len(batch)
+        """Forgets finished jobs, as `forget_finished` does; returns how many."""
+        return forget_finished(self._database, ttl_seconds, start=start, most=most)
 
     def _show(self, row: Job) -> Job:
         running = self.running.get(row.id)

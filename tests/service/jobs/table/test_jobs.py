@@ -20,14 +20,14 @@ from wavetrim.service.errors import (
     MatrixNotFound,
     QueueFull,
 )
-from wavetrim.service.jobs.cursor import decode_cursor, encode_cursor
 from wavetrim.service.jobs.errors import (
     IdempotencyConflict,
     JobFinished,
     JobStateConflict,
     OperandNotFound,
 )
-from wavetrim.service.jobs.store import Job, JobState, JobStore
+from wavetrim.service.jobs.table.listing import decode_cursor, encode_cursor
+from wavetrim.service.jobs.table.store import Job, JobState, JobStore
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 PLAN = {"f": 3, "kernel": None}

@@ -1,0 +1,75 @@
+"""What is looked at before a posted product becomes a job."""
+
+import math
+
+from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.service.api.jobs.job_schemas import JobRequest
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.jobs.job import Job
+from wavetrim.service.jobs.operands import check_operands, find_operands
+from wavetrim.service.jobs.queue import Operands
+from wavetrim.service.jobs.table.store import JobStore
+from wavetrim.service.settings import Settings
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.telemetry.trace import trace_parent
+from wavetrim.service.tenants.tenant import Tenant
+
+
+class Posting:
+    """Makes jobs of requests that can be met. Thread-safe.
+
+    Args:
+        jobs: Where they are kept.
+        matrices: Their operands.
+        engine: Computes them; its machine must be able to.
+        settings: How many may wait.
+    """
+
+    def __init__(
+        self, jobs: JobStore, matrices: MatrixStore, engine: Engine, settings: Settings
+    ) -> None:
+        self._jobs = jobs
+        self._matrices = matrices
+        self._engine = engine
+        self._most_queued = settings.max_queued_jobs
+
+    def add(
+        self,
+        request: JobRequest,
+        idempotency_key: str | None,
+        tenant: Tenant,
+        last_job_seconds: float,
+    ) -> tuple[Job, Operands | None]:
+        """A job and its matrices; without them if it was there before.
+
+        Args:
+            request: What is to be computed.
+            idempotency_key: Makes a repeated call of the tenant's return the first job.
+            tenant: Whose it is.
+            last_job_seconds: How long the last job took: when a full queue may have room again.
+
+        Raises:
+            OperandNotFound: An operand does not exist.
+            FieldProblem: The operands do not fit, or the key belongs to another request.
+            FieldError: An option that this product cannot have here.
+            QueueFull: Enough jobs wait.
+        """
+        asked = request.model_dump()
+        # A repeated POST gets its job even when an operand is gone by now.
+        first = self._jobs.find_repeated(asked, idempotency_key, tenant.name)
+        if first is not None:
+            return first, None
+        operands = find_operands(asked, self._matrices, tenant.sees)
+        problem = check_operands(*operands, alpha=request.alpha, beta=request.beta)
+        if self._engine.cpu_threads is not None:
+            choose_plan(problem, self._engine.profiles.find(), request.options)
+        job, created = self._jobs.add(
+            asked,
+            priority=request.priority,
+            idempotency_key=idempotency_key,
+            owner=tenant.name,
+            trace=trace_parent.get(),
+            max_queued=self._most_queued,
+            retry_after_seconds=min(60, math.ceil(last_job_seconds)),
+        )
+        return job, operands if created else None
