@@ -7,9 +7,9 @@
 
 In the order of the data's way: `client` and `async_client` are the two faces of one `session`
 (`opening`), whose calls are written once; `products` are those in one call, with `options`, in
-`leases/` where the service is on this host. `matrices/` says what is sent and received, `wire/`
-how, and when again. `records`, `job` (with its bar of `progress`), `details` and `errors` are what
-comes back.
+`leases/` where the service is on this host, `jobs` those for later. `matrices/` says what is sent
+and received, `wire/` how, and when again. `records`, `job` (with its bar of `progress`), `details`
+and `errors` are what comes back.
 """
 
 from .async_client import AsyncClient

@@ -84,11 +84,11 @@ class AsyncClient(Opened):
         on_progress: Progress | None = None,
     ) -> Matrix:
         """Store a matrix; see `Client.put`."""
-        return await self._session.put(source, digest=digest, on_progress=on_progress)
+        return await self._session.matrices.put(source, digest=digest, on_progress=on_progress)
 
     async def get(self, matrix: MatrixName, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """A matrix of the service as an array; see `Client.get`."""
-        return await self._session.get(matrix, out)
+        return await self._session.matrices.get(matrix, out)
 
     async def download(
         self,
@@ -98,19 +98,19 @@ class AsyncClient(Opened):
         on_progress: Arrival | None = None,
     ) -> int:
         """Write a matrix to a .npy file; see `Client.download`."""
-        return await self._session.download(matrix, Path(path), on_progress)
+        return await self._session.matrices.download(matrix, Path(path), on_progress)
 
     async def matrix(self, matrix_id: str) -> Matrix:
         """What the service says of a matrix."""
-        return await self._session.matrix(matrix_id)
+        return await self._session.matrices.describe(matrix_id)
 
     def matrices(self) -> AsyncIterator[Matrix]:
         """All matrices that the service keeps, newest first; asked for page by page."""
-        return self._session.matrices()
+        return self._session.matrices.list()
 
     async def delete(self, matrix: MatrixName) -> None:
         """Remove a matrix that no queued or running job needs."""
-        await self._session.delete(matrix)
+        await self._session.matrices.delete(matrix)
 
     async def submit(
         self,
@@ -124,7 +124,7 @@ class AsyncClient(Opened):
         **options: Unpack[ProductOptions],
     ) -> AsyncJob:
         """Post alpha·A·B + beta·C as a job; see `Client.submit`."""
-        posted = await self._session.submit(
+        posted = await self._session.jobs.submit(
             a,
             b,
             c=c,
@@ -137,17 +137,17 @@ class AsyncClient(Opened):
 
     def job(self, job_id: str) -> AsyncJob:
         """A job that was posted before; the service is not asked yet."""
-        return AsyncJob(self._session, job_id)
+        return AsyncJob(self._session.jobs, job_id)
 
     def jobs(
         self, *, state: str | None = None, page: int | None = None
     ) -> AsyncIterator[JobStatus]:
         """The jobs, newest first, asked for page by page; see `Client.jobs`."""
-        return self._session.jobs(state, page)
+        return self._session.jobs.list(state, page)
 
     async def cancel(self, job_id: str) -> JobStatus:
         """Stop a job, a running one too; the job as it is now."""
-        return await self._session.cancel(job_id)
+        return await self._session.jobs.cancel(job_id)
 
     async def plan(
         self,

@@ -129,7 +129,7 @@ class Client(Opened):
             ValueError: The array has not two dimensions, or elements that are not multiplied.
             OSError: The file cannot be read.
         """
-        return run(self._session.put(source, digest=digest, on_progress=on_progress))
+        return run(self._session.matrices.put(source, digest=digest, on_progress=on_progress))
 
     def get(self, matrix: MatrixName, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """A matrix of the service as an array.
@@ -141,7 +141,7 @@ class Client(Opened):
         Raises:
             NotFound: There is none of that id.
         """
-        return run(self._session.get(matrix, out))
+        return run(self._session.matrices.get(matrix, out))
 
     def download(
         self,
@@ -161,19 +161,19 @@ class Client(Opened):
             DownloadCorrupted: The bytes are not those that the service announced.
             OSError: The file cannot be written.
         """
-        return run(self._session.download(matrix, Path(path), on_progress))
+        return run(self._session.matrices.download(matrix, Path(path), on_progress))
 
     def matrix(self, matrix_id: str) -> Matrix:
         """What the service says of a matrix."""
-        return run(self._session.matrix(matrix_id))
+        return run(self._session.matrices.describe(matrix_id))
 
     def matrices(self) -> Iterator[Matrix]:
         """All matrices that the service keeps, newest first; asked for page by page."""
-        return iterate(self._session.matrices())
+        return iterate(self._session.matrices.list())
 
     def delete(self, matrix: MatrixName) -> None:
         """Remove a matrix that no queued or running job needs."""
-        run(self._session.delete(matrix))
+        run(self._session.matrices.delete(matrix))
 
     def submit(
         self,
@@ -206,7 +206,7 @@ class Client(Opened):
             ValueError: An operand is none.
             OSError: A file cannot be read.
         """
-        posted = self._session.submit(
+        posted = self._session.jobs.submit(
             a,
             b,
             c=c,
@@ -219,7 +219,7 @@ class Client(Opened):
 
     def job(self, job_id: str) -> Job:
         """A job that was posted before; the service is not asked yet."""
-        return Job(self._session, job_id)
+        return Job(self._session.jobs, job_id)
 
     def jobs(self, *, state: str | None = None, page: int | None = None) -> Iterator[JobStatus]:
         """The jobs, newest first; asked for page by page.
@@ -228,11 +228,11 @@ class Client(Opened):
             state: Only those that are "queued", "running", "succeeded", "failed", "cancelled".
             page: Jobs that are asked for at a time; None leaves it to the service.
         """
-        return iterate(self._session.jobs(state, page))
+        return iterate(self._session.jobs.list(state, page))
 
     def cancel(self, job_id: str) -> JobStatus:
         """Stop a job, a running one too; the job as it is now."""
-        return run(self._session.cancel(job_id))
+        return run(self._session.jobs.cancel(job_id))
 
     def plan(
         self,

@@ -6,10 +6,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from .jobs import Jobs
 from .matrices.downloads import Arrival
 from .progress import Watcher, watch
 from .records import JobStatus
-from .session import Session
 from .wire.network import run
 
 
@@ -20,8 +20,8 @@ class Job:
         id: Names it, for as long as the service keeps it.
     """
 
-    def __init__(self, session: Session, job_id: str) -> None:
-        self._session = session
+    def __init__(self, jobs: Jobs, job_id: str) -> None:
+        self._jobs = jobs
         self.id = job_id
 
     def __repr__(self) -> str:
@@ -33,7 +33,7 @@ class Job:
         Raises:
             NotFound: The service does not know it (any more).
         """
-        return run(self._session.job(self.id))
+        return run(self._jobs.look(self.id))
 
     def wait(
         self, *, progress: bool | Watcher = False, timeout_seconds: float | None = None
@@ -51,9 +51,7 @@ class Job:
         """
         with watch(progress) as on_progress:
             return run(
-                self._session.wait(
-                    self.id, timeout_seconds=timeout_seconds, on_progress=on_progress
-                )
+                self._jobs.wait(self.id, timeout_seconds=timeout_seconds, on_progress=on_progress)
             )
 
     def result(
@@ -66,15 +64,15 @@ class Job:
             timeout_seconds: How long to wait for the job; None for as long as it takes.
         """
         self.wait(timeout_seconds=timeout_seconds)
-        return run(self._session.result(self.id, out))
+        return run(self._jobs.result(self.id, out))
 
     def download(self, path: str | os.PathLike[str], *, on_progress: Arrival | None = None) -> int:
         """Write the product of a succeeded job to a .npy file, as `Client.download` does."""
-        return run(self._session.download_result(self.id, Path(path), on_progress))
+        return run(self._jobs.download_result(self.id, Path(path), on_progress))
 
     def cancel(self) -> JobStatus:
         """Stop the job, a running one too; the job as it is now."""
-        return run(self._session.cancel(self.id))
+        return run(self._jobs.cancel(self.id))
 
 
 class AsyncJob:
@@ -84,8 +82,8 @@ class AsyncJob:
         id: Names it, for as long as the service keeps it.
     """
 
-    def __init__(self, session: Session, job_id: str) -> None:
-        self._session = session
+    def __init__(self, jobs: Jobs, job_id: str) -> None:
+        self._jobs = jobs
         self.id = job_id
 
     def __repr__(self) -> str:
@@ -93,14 +91,14 @@ class AsyncJob:
 
     async def status(self) -> JobStatus:
         """The job as it is now; see `Job.status`."""
-        return await self._session.job(self.id)
+        return await self._jobs.look(self.id)
 
     async def wait(
         self, *, progress: bool | Watcher = False, timeout_seconds: float | None = None
     ) -> JobStatus:
         """Wait until the job has succeeded; see `Job.wait`."""
         with watch(progress) as on_progress:
-            return await self._session.wait(
+            return await self._jobs.wait(
                 self.id, timeout_seconds=timeout_seconds, on_progress=on_progress
             )
 
@@ -109,14 +107,14 @@ class AsyncJob:
     ) -> NDArray[Any]:
         """The product, when the job has succeeded; see `Job.result`."""
         await self.wait(timeout_seconds=timeout_seconds)
-        return await self._session.result(self.id, out)
+        return await self._jobs.result(self.id, out)
 
     async def download(
         self, path: str | os.PathLike[str], *, on_progress: Arrival | None = None
     ) -> int:
         """Write the product of a succeeded job to a .npy file; see `Job.download`."""
-        return await self._session.download_result(self.id, Path(path), on_progress)
+        return await self._jobs.download_result(self.id, Path(path), on_progress)
 
     async def cancel(self) -> JobStatus:
         """Stop the job; see `Job.cancel`."""
-        return await self._session.cancel(self.id)
+        return await self._jobs.cancel(self.id)

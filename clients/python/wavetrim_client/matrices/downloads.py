@@ -1,9 +1,11 @@
 """A .npy file on its way here, into an array or a file; taken up again where a connection broke."""
 
+import contextlib
 import hashlib
 import re
 from base64 import b64decode
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
 import numpy as np
@@ -15,6 +17,7 @@ from ..wire.network import Network
 from ..wire.request import Answer, Request
 from .bodies import format_digest
 from .npy import MEDIA_TYPE, receive_head, view_bytes
+from .partial_file import write_partial
 
 FRUITLESS_TRIES: Final = 3
 """How many connections in a row may break without a byte before a download is given up."""
@@ -226,3 +229,35 @@ def _find_digest(answer: Answer) -> bytes | None:
         return b64decode(found[1], validate=True)
     except ValueError as error:
         raise DownloadCorrupted(f"its digest cannot be read: {field!r}") from error
+
+
+async def receive_array(calls: Calls, path: str, out: NDArray[Any] | None) -> NDArray[Any]:
+    """A .npy file of the service as an array: `out`, where it is given.
+
+    Raises:
+        ValueError: `out` has another shape.
+    """
+    place = ArrayPlace(out)
+    await receive_file(calls, path, place)
+    if out is None or place.array is out:
+        return place.array
+    if out.shape != place.array.shape:
+        raise ValueError(
+            f"out has the shape {out.shape}; it must have {place.array.shape}, the matrix's"
+        )
+    np.copyto(out, place.array, casting="no")
+    return out
+
+
+async def download_file(
+    calls: Calls, path: str, target: Path, on_progress: Arrival | None = None
+) -> int:
+    """A .npy file of the service as a file, which appears when it is whole; returns its bytes."""
+    network = calls.transport.network
+    stack = contextlib.ExitStack()
+    file = await network.compute(lambda: stack.enter_context(write_partial(target)))
+    with stack:
+        place = FilePlace(file, network)
+        size_bytes = await receive_file(calls, path, place, on_progress)
+        await network.compute(stack.close)
+    return size_bytes

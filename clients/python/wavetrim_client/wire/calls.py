@@ -1,7 +1,7 @@
 """Calls: a request with its repetitions, and what its answer means."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from ..errors import (
@@ -65,6 +65,20 @@ class Calls:
                 raise ServiceUnreachable(self.transport.url, reason) from error
 
         return await self.receive(request, read)
+
+    async def get(self, path: str, **query: Any) -> Any:
+        """The JSON that lies under a path."""
+        return await self.ask(Request("GET", path, query, repeatable=True))
+
+    async def list_pages(self, path: str, **query: Any) -> AsyncIterator[dict[str, Any]]:
+        """The pages of a list, asked for one by one."""
+        cursor: str | None = None
+        while True:
+            page = await self.get(path, cursor=cursor, **query)
+            yield page
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
 
     async def remove(self, path: str) -> None:
         """Delete what is there; it is gone, too, when a try whose answer was lost has done it.

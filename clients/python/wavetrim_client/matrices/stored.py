@@ -1,0 +1,91 @@
+"""The matrices that a service keeps: sent, described, received, removed."""
+
+import contextlib
+import json
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import ClientError
+from ..records import Matrix
+from ..wire.calls import Calls
+from ..wire.request import Answer, Progress, Request
+from .bodies import digest_body
+from .downloads import Arrival, download_file, receive_array
+from .npy import MEDIA_TYPE
+from .sources import (
+    MatrixName,
+    describe_source,
+    name_matrix,
+)
+
+
+class StoredMatrices:
+    """The calls about one service's matrices.
+
+    Args:
+        calls: The way to it.
+    """
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._network = calls.transport.network
+
+    async def put(
+        self, source: Path | ArrayLike, *, digest: bool, on_progress: Progress | None
+    ) -> Matrix:
+        """Store a matrix: one, however often it is sent."""
+        body = await self._network.compute(lambda: describe_source(source))
+        headers = {"Content-Type": MEDIA_TYPE, "Idempotency-Key": str(uuid.uuid4())}
+        if digest:
+            headers["Content-Digest"] = await self._network.compute(lambda: digest_body(body))
+        request = Request(
+            "POST",
+            "/v1/matrices",
+            headers=headers,
+            body=body,
+            on_progress=on_progress,
+            repeatable=True,
+            undo=self._unstore,
+        )
+        return Matrix.read(await self._calls.ask(request))
+
+    async def describe(self, matrix_id: str) -> Matrix:
+        """What the service says of a matrix."""
+        return Matrix.read(await self._calls.get(f"/v1/matrices/{matrix_id}"))
+
+    async def list(self) -> AsyncIterator[Matrix]:
+        """All matrices, newest first, asked for page by page."""
+        async for page in self._calls.list_pages("/v1/matrices"):
+            for document in page["matrices"]:
+                yield Matrix.read(document)
+
+    async def get(self, matrix: MatrixName, out: NDArray[Any] | None) -> NDArray[Any]:
+        """A matrix as an array."""
+        return await receive_array(self._calls, f"/v1/matrices/{name_matrix(matrix)}/data", out)
+
+    async def download(self, matrix: MatrixName, target: Path, on_progress: Arrival | None) -> int:
+        """A matrix as a file, which appears when it is complete and checked."""
+        return await download_file(
+            self._calls, f"/v1/matrices/{name_matrix(matrix)}/data", target, on_progress
+        )
+
+    async def delete(self, matrix: MatrixName) -> None:
+        """Remove a matrix."""
+        await self._calls.remove(f"/v1/matrices/{name_matrix(matrix)}")
+
+    async def discard(self, matrix: Matrix) -> None:
+        """Remove a matrix that nobody came to need."""
+        with contextlib.suppress(ClientError):
+            await self.delete(matrix)
+
+    async def _unstore(self, answer: Answer) -> None:
+        """Remove a matrix whose upload was interrupted when all of it had arrived.
+
+        The key is new for each, so a matrix that an earlier try has stored is it, too.
+        """
+        if answer.status in (200, 201):
+            await self.delete(str(json.loads(await answer.read())["id"]))
