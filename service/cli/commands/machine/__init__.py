@@ -1,1 +1,4 @@
-"""Commands about this machine: `plan`, `multiply`, `devices`; `calibrate`, `probe`, `reproduce`."""
+"""Commands about this machine: `plan`, `multiply`, `devices`; `calibrate`, `probe`, `reproduce`.
+
+The last two share `reports`.
+"""

@@ -43,7 +43,7 @@ def probe(
     there are some. Without NAME it lists what can be measured.
     """
     from wavetrim.lab.probes.catalog import find_probe
-    from wavetrim.service.cli.commands.machine.reproduce import run_report
+    from wavetrim.service.cli.commands.machine.reports import run_report
     from wavetrim.service.cli.machine import find_devices, load_settings
 
     if name is None:
@@ -60,7 +60,7 @@ def _run_without_gpu(name: str, out: Path, measure: "Callable[[CpuBench], Report
     """Run a probe that needs no GPU behind a progress bar."""
     from wavetrim.lab.reports.bench import CpuBench
     from wavetrim.lab.reports.plot import require_drawing
-    from wavetrim.service.cli.commands.machine.reproduce import finish_report
+    from wavetrim.service.cli.commands.machine.reports import finish_report
     from wavetrim.service.cli.folders import check_folder
     from wavetrim.service.cli.machine import count_threads, load_settings
     from wavetrim.service.cli.terminal.display import announce_compiling, open_notes, show_share

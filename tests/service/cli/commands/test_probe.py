@@ -11,7 +11,7 @@ from tests.lab.probe_reports import list_probe_reports, stride_copies
 from wavetrim.kernels.device import list_devices
 from wavetrim.lab.probes import cpu_rows
 from wavetrim.lab.probes.catalog import PROBES
-from wavetrim.service.cli.commands.machine.reproduce import finish_report
+from wavetrim.service.cli.commands.machine.reports import finish_report
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 
 NAMES = [probe.name for probe in PROBES]

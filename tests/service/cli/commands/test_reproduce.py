@@ -9,7 +9,8 @@ import pytest
 from tests.command import invoke_command, run_command
 from tests.lab.reports import add_product, list_reports, split_rows
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.cli.commands.machine.reproduce import EXPERIMENTS, finish_report, read_numbers
+from wavetrim.service.cli.commands.machine.reports import finish_report, read_numbers
+from wavetrim.service.cli.commands.machine.reproduce import EXPERIMENTS
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 
 SMALL = {
