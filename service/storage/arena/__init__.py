@@ -1,10 +1,10 @@
 """Shared memory in which matrices live: received into, computed in, and sent from.
 
 Read in the order in which an extent comes to be: `memory_limit` says what may be taken,
-`slab_sizes` in which steps, `slab` makes it, `slab_supply` makes slabs ahead of use and gives them
-back, `free_ranges` and `placement` decide where an extent lies, `credit` limits what is taken for
-bytes that were only announced, `extent` counts who holds it, `arena` hands out, evicts and refuses
-(`errors`).
+`slab_sizes` in which steps, `slab` makes it, `slab_supply` makes slabs ahead of use and gives those
+back that `idle_slabs` finds, `free_ranges` and `placement` decide where an extent lies, `credit`
+limits what is taken for bytes that were only announced, `extent` counts who holds it, `arena` hands
+out, evicts and refuses (`errors`).
 
 The rules:
 

@@ -7,7 +7,8 @@ ArenaError
 └── ExtentFreed                 a hold was asked of an extent that nobody held any more
 """
 
-from wavetrim.service.errors import ServiceError, StorageFull
+from wavetrim.service.errors import ServiceError
+from wavetrim.service.storage.errors import StorageFull
 
 
 class ArenaFull(StorageFull):

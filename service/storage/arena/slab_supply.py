@@ -9,6 +9,7 @@ from typing import Any, Final
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.service.storage.arena.errors import NoRoom
 from wavetrim.service.storage.arena.extent import ExtentTable
+from wavetrim.service.storage.arena.idle_slabs import IdleSlabs
 from wavetrim.service.storage.arena.slab import Slab, make_slab
 from wavetrim.service.storage.arena.slab_sizes import choose_slab_bytes, find_needed_bytes
 from wavetrim.service.threads import run_to_end
@@ -273,28 +274,16 @@ class SlabSupply:
 
     async def _watch_use(self) -> None:
         """Give back what was unused for a while: a small machine's memory is its owner's."""
-        seen: dict[int, tuple[int, float]] = {}
+        idle = IdleSlabs(self._idle_seconds, usual_bytes=self._usual_bytes)
         while True:
             await asyncio.sleep(self._idle_seconds / 4)
-            now, unused = time.monotonic(), self._table.list_unused()
-            before, seen = seen, {}
-            for slab in unused:
-                uses, since = before.get(slab.id, (slab.uses, now))
-                seen[slab.id] = (slab.uses, since if uses == slab.uses else now)
-            for slab in unused:
-                idle_seconds = now - seen[slab.id][1]
-                if idle_seconds >= self._idle_seconds and self._is_dispensable(slab, unused):
+            unused = self._table.list_unused()
+            for slab in idle.find_idle(unused, time.monotonic()):
+                placed = (each for each in unused if each.id in self._slabs)
+                if idle.is_dispensable(slab, placed, self._table.free_bytes):
                     self._begin_leaving(slab)
             if not self._slabs and self.may_grow_ahead:
                 self.grow_ahead()
-
-    def _is_dispensable(self, slab: Slab, unused: Iterable[Slab]) -> bool:
-        """Whether a slab is more than one ahead of use; one for a single extent always is."""
-        if slab.size_bytes > self._usual_bytes:
-            return True
-        own = (each for each in unused if each.size_bytes > self._usual_bytes)
-        own_bytes = sum(each.size_bytes for each in own if each.id in self._slabs)
-        return self._table.free_bytes - own_bytes - slab.size_bytes >= self._usual_bytes
 
 
 async def _wait(tasks: Iterable[asyncio.Task[Any]], deadline: float) -> bool:

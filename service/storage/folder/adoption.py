@@ -9,13 +9,13 @@ from typing import Final
 
 from sqlalchemy import Engine, insert, select
 
-from wavetrim.service.errors import NpyError
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.checksum import compute_crc32, open_regular
+from wavetrim.service.storage.errors import NpyError
 from wavetrim.service.storage.folder.identity import join
 from wavetrim.service.storage.folder.lost import LOST_FOLDER
-from wavetrim.service.storage.folder.temporary import TEMPORARY_PREFIX
+from wavetrim.service.storage.folder.sweep import TEMPORARY_PREFIX
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, NpyHeader, parse_header
 
 _MATRIX_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")

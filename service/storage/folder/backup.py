@@ -19,7 +19,7 @@ from sqlalchemy import URL, Engine, create_engine, delete, event, inspect, selec
 from sqlalchemy.engine import Row
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.service.errors import DatabaseRefused, DataMismatch, SettingRefused
+from wavetrim.service.errors import SettingRefused
 from wavetrim.service.storage.database.database import open_postgres, read_url
 from wavetrim.service.storage.database.sqlite_copy import copy_sqlite
 from wavetrim.service.storage.database.tables import matrices
@@ -30,6 +30,7 @@ from wavetrim.service.storage.disk.checksum import (
     update_crc32,
 )
 from wavetrim.service.storage.disk.new_file import flush
+from wavetrim.service.storage.errors import DatabaseRefused, DataMismatch
 from wavetrim.service.storage.folder.identity import FILE_NAME, read_folder_id
 
 DATABASE_NAME: Final = "wavetrim.db"

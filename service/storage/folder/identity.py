@@ -12,10 +12,10 @@ from typing import Final
 
 from sqlalchemy import Engine, insert, select, update
 
-from wavetrim.service.errors import DataMismatch
 from wavetrim.service.storage.database.database import reading, write_back
 from wavetrim.service.storage.database.tables import identity, matrices
 from wavetrim.service.storage.disk.new_file import flush
+from wavetrim.service.storage.errors import DataMismatch
 
 FILE_NAME: Final = "identity"
 """The file in the data folder that holds its id."""

@@ -1,15 +1,21 @@
 """What an earlier run has left in the folder of the matrices."""
 
 import logging
+import time
 from pathlib import Path
+from typing import Final
 
-from sqlalchemy import Engine, delete, select
+from sqlalchemy import Connection, Engine, delete, or_, select
 
-from wavetrim.service.storage.database.tables import matrices
+from wavetrim.service.storage.database.tables import jobs, matrices
 from wavetrim.service.storage.folder.lost import set_aside
-from wavetrim.service.storage.folder.temporary import TEMPORARY_PREFIX, forget_temporary
 
 logger = logging.getLogger(__name__)
+
+TEMPORARY_PREFIX: Final = "temporary-"
+"""How the ids of temporary matrices begin: those of calls that waited, in an earlier version."""
+
+_UNFINISHED: Final = ("queued", "running")
 
 
 def sweep_folder(database: Engine, folder: Path, lost_dir: Path) -> None:
@@ -18,7 +24,7 @@ def sweep_folder(database: Engine, folder: Path, lost_dir: Path) -> None:
     A matrix that the database does not know goes to `lost_dir`.
     """
     with database.begin() as connection:
-        forgotten = forget_temporary(connection)
+        forgotten = _forget_temporary(connection)
         connection.execute(delete(matrices).where(matrices.c.place == "memory"))
         known = set(connection.scalars(select(matrices.c.id)))
     lost = 0
@@ -35,3 +41,26 @@ def sweep_folder(database: Engine, folder: Path, lost_dir: Path) -> None:
             lost,
             lost_dir,
         )
+
+
+def _forget_temporary(connection: Connection) -> set[str]:
+    """Cancels the jobs of temporary matrices, and removes these matrices' rows.
+
+    All jobs are looked through for them, so only where there are such matrices.
+
+    Returns:
+        The ids that were removed.
+    """
+    named = matrices.c.id.startswith(TEMPORARY_PREFIX)
+    if connection.execute(select(matrices.c.id).where(named).limit(1)).first() is None:
+        return set()
+    temporary = jobs.c.a.startswith(TEMPORARY_PREFIX)
+    results = connection.scalars(select(jobs.c.result).where(temporary, jobs.c.result.is_not(None)))
+    left = list(results)
+    connection.execute(
+        jobs.update()
+        .where(temporary, jobs.c.state.in_(_UNFINISHED))
+        .values(state="cancelled", finished_at=time.time())
+    )
+    removed = delete(matrices).where(or_(named, matrices.c.id.in_(left)))
+    return set(connection.scalars(removed.returning(matrices.c.id)))
