@@ -16,7 +16,8 @@ from starlette.routing import Match
 
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service import errors
-from wavetrim.service.jobs.errors import JobStateConflict
+from wavetrim.service.jobs import errors as job_errors
+from wavetrim.service.storage import errors as storage_errors
 from wavetrim.service.storage.matrices.publication import CommitUnclear
 
 logger = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class ProblemKind:
 
 
 PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
-    errors.NpyError: ProblemKind(400, "npy-malformed", "Not a .npy file of a matrix"),
+    storage_errors.NpyError: ProblemKind(400, "npy-malformed", "Not a .npy file of a matrix"),
     errors.BodyLengthWrong: ProblemKind(400, "body-length", "Body of the wrong length"),
     errors.DigestMalformed: ProblemKind(400, "digest-malformed", "Malformed Content-Digest"),
     errors.DigestMismatch: ProblemKind(400, "digest-mismatch", "The body differs from its digest"),
@@ -56,34 +57,38 @@ PROBLEMS: Final[dict[type[Exception], ProblemKind]] = {
     errors.HostRefused: ProblemKind(403, "host-refused", "Called under a foreign name"),
     errors.ScopeMissing: ProblemKind(403, "scope-missing", "The API key is not for such calls"),
     errors.LeaseRefused: ProblemKind(403, "lease-refused", "Leases are for callers on this host"),
-    errors.MatrixNotFound: ProblemKind(404, "matrix-not-found", "No such matrix"),
-    errors.JobNotFound: ProblemKind(404, "job-not-found", "No such job"),
-    errors.LeaseNotFound: ProblemKind(404, "lease-not-found", "No such lease"),
+    storage_errors.MatrixNotFound: ProblemKind(404, "matrix-not-found", "No such matrix"),
+    job_errors.JobNotFound: ProblemKind(404, "job-not-found", "No such job"),
+    storage_errors.LeaseNotFound: ProblemKind(404, "lease-not-found", "No such lease"),
     errors.ModelNotFound: ProblemKind(404, "model-not-found", "No such model"),
-    errors.RegionNotFound: ProblemKind(404, "region-not-found", "No such region"),
+    storage_errors.RegionNotFound: ProblemKind(404, "region-not-found", "No such region"),
     errors.UploadStalled: ProblemKind(408, "upload-stalled", "The upload stalled"),
     # Not 5xx, which callers repeat: only to delete it and to store it again helps.
-    errors.MatrixDamaged: ProblemKind(409, "matrix-damaged", "The stored matrix has changed"),
-    errors.MatrixInUse: ProblemKind(409, "matrix-in-use", "The matrix is in use"),
-    JobStateConflict: ProblemKind(409, "job-state", "The job's state does not allow it"),
+    storage_errors.MatrixDamaged: ProblemKind(
+        409, "matrix-damaged", "The stored matrix has changed"
+    ),
+    storage_errors.MatrixInUse: ProblemKind(409, "matrix-in-use", "The matrix is in use"),
+    job_errors.JobStateConflict: ProblemKind(409, "job-state", "The job's state does not allow it"),
     errors.BodyTooLarge: ProblemKind(413, "body-too-large", "Body too large"),
-    errors.DtypeRefused: ProblemKind(415, "dtype-refused", "Element type not taken"),
+    storage_errors.DtypeRefused: ProblemKind(415, "dtype-refused", "Element type not taken"),
     errors.ContentRefused: ProblemKind(415, "content-refused", "Media type or encoding not taken"),
     errors.RangeNotSatisfiable: ProblemKind(416, "range", "Range not satisfiable"),
-    errors.ShapesDiffer: ProblemKind(422, "shapes", "Shapes that do not fit"),
+    job_errors.ShapesDiffer: ProblemKind(422, "shapes", "Shapes that do not fit"),
     errors.FieldProblem: ProblemKind(422, "field", "A field cannot be taken"),
     FieldError: ProblemKind(422, "field", "A field cannot be taken"),
-    errors.QueueFull: ProblemKind(429, "queue-full", "The queue is full"),
+    job_errors.QueueFull: ProblemKind(429, "queue-full", "The queue is full"),
     errors.QuotaReached: ProblemKind(429, "quota-reached", "The key's quota is used up"),
     errors.HeadTooLarge: ProblemKind(431, "head-too-large", "Request line and headers too large"),
-    errors.JobFailed: ProblemKind(500, "job-failed", "The job failed"),
+    job_errors.JobFailed: ProblemKind(500, "job-failed", "The job failed"),
     errors.RetryLater: ProblemKind(503, "unavailable", "Not available now"),
     errors.Crowded: ProblemKind(503, "crowded", "Too many at once"),
     errors.IssuerAway: ProblemKind(503, "issuer-away", "The token's issuer is away"),
     errors.Draining: ProblemKind(503, "draining", "The service is stopping"),
     **dict.fromkeys(DATABASE_AWAY, ProblemKind(503, "unavailable", "Not available now")),
-    errors.StorageFull: ProblemKind(507, "storage-full", "No room for another matrix"),
-    errors.StoredQuotaReached: ProblemKind(507, "quota-reached", "The key's quota is used up"),
+    storage_errors.StorageFull: ProblemKind(507, "storage-full", "No room for another matrix"),
+    storage_errors.StoredQuotaReached: ProblemKind(
+        507, "quota-reached", "The key's quota is used up"
+    ),
 }
 """The one table: the entry of the nearest base class holds."""
 
@@ -131,7 +136,7 @@ def describe_error(error: Exception) -> ProblemResponse:
     kind = next((PROBLEMS[base] for base in type(error).__mro__ if base in PROBLEMS), None)
     if kind is None:
         raise LookupError(type(error).__name__)
-    if isinstance(error, errors.JobFailed):
+    if isinstance(error, job_errors.JobFailed):
         kind = replace(kind, status=_JOB_FAILED_STATUS.get(error.kind, kind.status))
     members = {
         name: to_wire(getattr(error, name))
@@ -144,7 +149,7 @@ def describe_error(error: Exception) -> ProblemResponse:
         # Its own words hold statements and names of the server's.
         detail = "the database is locked or does not answer; the service's log says more"
         if _is_full(error):
-            kind = PROBLEMS[errors.StorageFull]
+            kind = PROBLEMS[storage_errors.StorageFull]
             detail = "the database has no room on its disk; delete matrices, or make room"
     return write_problem(kind, detail, headers=_find_headers(error), members=members)
 

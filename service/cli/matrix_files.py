@@ -13,7 +13,8 @@ from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.cli.exits import CommandFailed
 from wavetrim.service.cli.terminal.units import format_bytes
-from wavetrim.service.errors import BodyLengthWrong, FieldProblem, NpyError
+from wavetrim.service.errors import BodyLengthWrong, FieldProblem
+from wavetrim.service.storage.errors import NpyError
 from wavetrim.service.storage.matrices.matrix import Matrix, count_data_bytes
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, format_header, parse_header
 

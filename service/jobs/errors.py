@@ -1,6 +1,39 @@
 """What the service refuses about jobs. `api.problems` says which HTTP status each has."""
 
-from wavetrim.service.errors import FieldProblem, MatrixNotFound, ServiceError
+from wavetrim.service.errors import FieldProblem, RetryLater, ServiceError
+from wavetrim.service.storage.errors import MatrixNotFound
+
+
+class JobNotFound(ServiceError):
+    """No job has this id."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"there is no job {job_id!r}")
+        self.field = "id"
+        self.value = job_id
+
+
+class JobFailed(ServiceError):
+    """The job behind a synchronous product did not succeed.
+
+    Attributes:
+        kind: What failed: "plan", "device", "memory", "verification", "internal" or "cancelled".
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class QueueFull(RetryLater):
+    """As many jobs wait as may wait."""
+
+    def __init__(self, retry_after_seconds: int) -> None:
+        super().__init__("the queue of jobs is full", retry_after_seconds)
+
+
+class ShapesDiffer(FieldProblem):
+    """Two operands that cannot be multiplied."""
 
 
 class OperandNotFound(MatrixNotFound):

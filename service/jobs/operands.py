@@ -8,13 +8,14 @@ import numpy as np
 
 from wavetrim.native.element_types import find_dtype, find_limits, is_integer
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.service.errors import MatrixDamaged, MatrixNotFound, ShapesDiffer
 from wavetrim.service.jobs.errors import (
     DtypesDiffer,
     FactorRefused,
     OperandMissing,
     OperandNotFound,
+    ShapesDiffer,
 )
+from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound
 from wavetrim.service.storage.matrices.matrix import Matrix
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from starlette.requests import ClientDisconnect
 
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.errors import Draining, JobFailed, QueueFull
+from wavetrim.service.errors import Draining
+from wavetrim.service.jobs.errors import JobFailed, QueueFull
 from wavetrim.service.jobs.lane import Lane, describe_timeout
 from wavetrim.service.jobs.turn import Turn
 from wavetrim.service.settings import Settings

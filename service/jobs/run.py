@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.clock import wall_clock
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.errors import ServiceError, StorageFull
+from wavetrim.service.errors import ServiceError
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.lane import Lane, describe_timeout
@@ -26,6 +26,7 @@ from wavetrim.service.jobs.result import Result
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.jobs.work import Work, check_files, prepare
 from wavetrim.service.settings import Settings
+from wavetrim.service.storage.errors import StorageFull
 from wavetrim.service.storage.matrices.kept import KeptMatrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import Matrix

@@ -8,4 +8,6 @@ In the order in which bytes pass:
 - `matrices/`: a stored matrix: received or computed, published as a row, listed, checked, removed.
 - `database/`: the rows, their tables, and transactions that lose nothing.
 - `folder/`: the data folder: whose it is, what a start removes from it, how it is copied.
+
+`errors` says what is refused.
 """

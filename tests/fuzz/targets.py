@@ -37,9 +37,9 @@ from wavetrim.service.api.products.plan_schemas import PlanQuery
 from wavetrim.service.api.schemas import MatmulQuery, StoreQuery
 from wavetrim.service.api.v2.request import read_request
 from wavetrim.service.api.wire.digests import format_digest, parse_digest
-from wavetrim.service.errors import NpyError
 from wavetrim.service.jobs.table.listing import decode_cursor, encode_cursor
 from wavetrim.service.settings import Settings
+from wavetrim.service.storage.errors import NpyError
 from wavetrim.service.storage.matrices.npy import (
     MAX_HEADER_BYTES,
     NpyHeader,

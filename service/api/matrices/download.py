@@ -15,9 +15,9 @@ from wavetrim.service.api.matrices.ranges import parse_range
 from wavetrim.service.api.wire.digests import format_digest
 from wavetrim.service.api.wire.media_types import choose_media_type
 from wavetrim.service.api.wire.sender import RawHeaders, send_chunks, send_views
-from wavetrim.service.errors import MatrixDamaged, MatrixNotFound
 from wavetrim.service.storage.arena.extent import Hold
 from wavetrim.service.storage.disk.checksum import update_crc32
+from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.telemetry.metrics import Metrics

@@ -21,7 +21,8 @@ from wavetrim.service.api.admission.body_route import refuse
 from wavetrim.service.api.products.leased_schemas import LeasedMatrix, LeasedProduct
 from wavetrim.service.api.products.leases import check_unix
 from wavetrim.service.api.products.product_answer import Caller, check_options, describe_product
-from wavetrim.service.errors import FieldProblem, ShapesDiffer
+from wavetrim.service.errors import FieldProblem
+from wavetrim.service.jobs.errors import ShapesDiffer
 from wavetrim.service.jobs.operands import check_operands
 from wavetrim.service.storage.memory.leases import Lease, Leases
 

@@ -6,7 +6,8 @@ from typing import Final, Protocol
 
 from wavetrim.scheduler.options import RowsOrAuto
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.service.errors import FieldProblem, ShapesDiffer
+from wavetrim.service.errors import FieldProblem
+from wavetrim.service.jobs.errors import ShapesDiffer
 from wavetrim.service.jobs.operands import check_operands
 
 MOST_PRODUCTS: Final = 2**14

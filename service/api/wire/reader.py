@@ -12,12 +12,7 @@ from starlette.types import Receive, Scope
 from wavetrim.service.api.wire.body_source import SMALL_BODY_BYTES, BodySource
 from wavetrim.service.api.wire.digests import format_digest, parse_digest
 from wavetrim.service.api.wire.media_types import MEDIA_TYPES
-from wavetrim.service.errors import (
-    BodyLengthWrong,
-    BodyTooLarge,
-    ContentRefused,
-    DigestMismatch,
-)
+from wavetrim.service.errors import BodyLengthWrong, BodyTooLarge, ContentRefused, DigestMismatch
 from wavetrim.service.storage.matrices.npy import NpyHeader, parse_header
 
 _HASH_BYTES: Final = 8 * 2**20

@@ -7,8 +7,8 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, func, not_, null, o
 
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.clock import wall_clock
-from wavetrim.service.errors import QueueFull, QuotaReached
-from wavetrim.service.jobs.errors import IdempotencyConflict, OperandNotFound
+from wavetrim.service.errors import QuotaReached
+from wavetrim.service.jobs.errors import IdempotencyConflict, OperandNotFound, QueueFull
 from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
 from wavetrim.service.storage.database.ownership import is_owned, read_owner, scope_key
 from wavetrim.service.storage.database.tables import api_keys, jobs, matrices

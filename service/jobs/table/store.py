@@ -11,8 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, case, func, insert, null, select
 
 from wavetrim.service.clock import wall_clock
-from wavetrim.service.errors import JobNotFound
-from wavetrim.service.jobs.errors import JobFinished, JobStateConflict
+from wavetrim.service.jobs.errors import JobFinished, JobNotFound, JobStateConflict
 from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
 from wavetrim.service.jobs.table.listing import count_by_state, forget_finished, read_page
 from wavetrim.service.jobs.table.rows import (

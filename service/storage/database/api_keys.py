@@ -14,9 +14,9 @@ from typing import Any, Final
 from sqlalchemy import Engine, Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from wavetrim.service.errors import KeyNameTaken, KeyNotFound
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import api_keys
+from wavetrim.service.storage.errors import KeyNameTaken, KeyNotFound
 from wavetrim.service.tenants.tenant import NO_QUOTA, SCOPES, Quota, Tenant
 
 _PREFIX: Final = "wavetrim_"

@@ -29,11 +29,12 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import OperationalError as PostgresAway
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from wavetrim.service.errors import DatabaseAway, DatabaseRefused, SettingRefused
+from wavetrim.service.errors import SettingRefused
 from wavetrim.service.storage.database.schema import REVISIONS, SchemaRefused, prepare_tables
 from wavetrim.service.storage.database.sqlite_copy import copy_sqlite
 from wavetrim.service.storage.database.sqlite_file import SqliteFile
 from wavetrim.service.storage.database.tables import jobs
+from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused
 
 logger = logging.getLogger(__name__)
 

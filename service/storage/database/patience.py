@@ -8,8 +8,8 @@ from typing import Final
 
 from sqlalchemy import Engine
 
-from wavetrim.service.errors import DatabaseAway
 from wavetrim.service.storage.database.database import open_database
+from wavetrim.service.storage.errors import DatabaseAway
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from pathlib import Path
 from sqlalchemy import Engine, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.service.errors import StorageFull
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.free_space import count_usable_bytes
+from wavetrim.service.storage.errors import StorageFull
 
 
 @dataclass(slots=True)

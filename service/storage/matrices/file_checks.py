@@ -13,10 +13,10 @@ from typing import Final
 from sqlalchemy import Engine, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.service.errors import MatrixDamaged, MatrixNotFound
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.checksum import NotRegular, compute_crc32, open_regular
+from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound
 from wavetrim.service.storage.matrices.matrix import Matrix
 
 logger = logging.getLogger(__name__)

@@ -14,12 +14,12 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Row, select
 
 from wavetrim.service.clock import wall_clock
-from wavetrim.service.errors import MatrixInUse, MatrixNotFound
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.ownership import is_owned, read_owner
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.disk.disk_room import DiskRoom
+from wavetrim.service.storage.errors import MatrixInUse, MatrixNotFound
 from wavetrim.service.storage.folder.lost import LOST_FOLDER, count_lost_files
 from wavetrim.service.storage.folder.sweep import sweep_folder
 from wavetrim.service.storage.matrices.file_checks import FileChecks

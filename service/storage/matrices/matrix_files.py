@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from wavetrim.service.errors import BodyTooLarge, StorageFull
+from wavetrim.service.errors import BodyTooLarge
 from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.disk.checksum import read_crc32
 from wavetrim.service.storage.disk.disk_room import DiskRoom
@@ -22,6 +22,7 @@ from wavetrim.service.storage.disk.new_file import (
     open_for_writing,
     write_whole,
 )
+from wavetrim.service.storage.errors import StorageFull
 from wavetrim.service.storage.matrices.matrix import PendingMatrix, count_data_bytes
 from wavetrim.service.storage.matrices.npy import (
     DISK_ALIGNMENT_BYTES,

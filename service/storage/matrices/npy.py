@@ -17,7 +17,7 @@ import numpy as np
 
 from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.service.errors import DtypeRefused, NpyError
+from wavetrim.service.storage.errors import DtypeRefused, NpyError
 
 MAX_HEADER_BYTES: Final = 10_000
 """The longest header that is read."""

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 from sqlalchemy import Engine, func, select
 
-from wavetrim.service.errors import StoredQuotaReached
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.ownership import is_owned
 from wavetrim.service.storage.database.tables import api_keys, matrices
+from wavetrim.service.storage.errors import StoredQuotaReached
 from wavetrim.service.threads import run_to_end
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from wavetrim.service.errors import UploadKeyTaken
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.ownership import scope_key
 from wavetrim.service.storage.database.tables import upload_keys
+from wavetrim.service.storage.errors import UploadKeyTaken
 
 
 class AlreadyUploaded(Exception):

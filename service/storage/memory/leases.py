@@ -14,10 +14,10 @@ from functools import partial
 from typing import Final
 
 from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
-from wavetrim.service.errors import LeaseNotFound, StorageFull
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.placement import round_up
 from wavetrim.service.storage.arena.slab import Slab
+from wavetrim.service.storage.errors import LeaseNotFound, StorageFull
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from wavetrim.service.errors import FieldProblem, RegionNotFound
+from wavetrim.service.errors import FieldProblem
+from wavetrim.service.storage.errors import RegionNotFound
 
 MOST_REGIONS: Final = 64
 """Each has a descriptor."""

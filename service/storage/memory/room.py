@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from wavetrim.service.errors import StorageFull
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.errors import ArenaFull
 from wavetrim.service.storage.disk.free_space import count_usable_bytes
 from wavetrim.service.storage.disk.growth import find_next_length
 from wavetrim.service.storage.disk.new_file import NO_ROOM, make_empty, make_file, open_for_writing
+from wavetrim.service.storage.errors import StorageFull
 from wavetrim.service.storage.memory.intake import Intake
 from wavetrim.service.threads import run_to_end
 

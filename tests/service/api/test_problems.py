@@ -24,6 +24,7 @@ from wavetrim.service.api.admission.request_log import RequestLog
 from wavetrim.service.api.problems import MEDIA_TYPE, describe_error, to_wire
 from wavetrim.service.app import create_app
 from wavetrim.service.jobs import errors as job_errors
+from wavetrim.service.storage import errors as storage_errors
 from wavetrim.service.telemetry.metrics import Metrics
 
 
@@ -50,13 +51,13 @@ def list_errors(root: type[Exception]) -> Iterator[type[Exception]]:
 
 
 def test_every_refusal_of_a_field_is_a_client_error_with_field_value_and_limit() -> None:
-    modules = (errors.__name__, job_errors.__name__)
+    modules = (errors.__name__, job_errors.__name__, storage_errors.__name__)
     found = [e for e in list_errors(errors.FieldProblem) if e.__module__ in modules]
     assert len(found) > 10
     for error_class in found:
         if error_class.__init__ is errors.FieldProblem.__init__:
             document = read_problem(error_class("rows", 7, "at most 5"))
-            assert 400 <= document["status"] < 500 or error_class is errors.StorageFull
+            assert 400 <= document["status"] < 500 or error_class is storage_errors.StorageFull
             assert (document["field"], document["value"], document["limit"]) == (
                 "rows",
                 7,
@@ -68,28 +69,28 @@ def test_every_refusal_of_a_field_is_a_client_error_with_field_value_and_limit()
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (errors.NpyError("magic", "00", "a .npy file"), 400),
+        (storage_errors.NpyError("magic", "00", "a .npy file"), 400),
         (errors.Unauthorized("no key"), 401),
-        (errors.MatrixNotFound("x"), 404),
-        (errors.JobNotFound("x"), 404),
+        (storage_errors.MatrixNotFound("x"), 404),
+        (job_errors.JobNotFound("x"), 404),
         (job_errors.OperandNotFound("a", "x"), 404),
-        (errors.MatrixInUse("x", ["j"]), 409),
+        (storage_errors.MatrixInUse("x", ["j"]), 409),
         (job_errors.JobFinished("x", "failed"), 409),
         (job_errors.ResultMissing("x", "queued"), 409),
         (errors.BodyTooLarge("body", 2, "1"), 413),
-        (errors.DtypeRefused("descr", ">f4", "<f4"), 415),
+        (storage_errors.DtypeRefused("descr", ">f4", "<f4"), 415),
         (errors.RangeNotSatisfiable("bytes=9-", 5), 416),
-        (errors.ShapesDiffer("b", "(2, 3)", "4 rows"), 422),
+        (job_errors.ShapesDiffer("b", "(2, 3)", "4 rows"), 422),
         (PlanError("f", 9, "0…5"), 422),
         (job_errors.IdempotencyConflict("key", "job"), 422),
-        (errors.QueueFull(3), 429),
+        (job_errors.QueueFull(3), 429),
         (errors.Draining(3), 503),
-        (errors.StorageFull("matrix size", 9, "5"), 507),
-        (errors.JobFailed("plan", "no"), 422),
-        (errors.JobFailed("cancelled", "no"), 409),
-        (errors.JobFailed("memory", "no"), 507),
-        (errors.JobFailed("timeout", "no"), 504),
-        (errors.JobFailed("device", "no"), 500),
+        (storage_errors.StorageFull("matrix size", 9, "5"), 507),
+        (job_errors.JobFailed("plan", "no"), 422),
+        (job_errors.JobFailed("cancelled", "no"), 409),
+        (job_errors.JobFailed("memory", "no"), 507),
+        (job_errors.JobFailed("timeout", "no"), 504),
+        (job_errors.JobFailed("device", "no"), 500),
     ],
 )
 def test_the_table_gives_each_error_its_status(error: Exception, status: int) -> None:
@@ -103,7 +104,7 @@ def test_errors_outside_the_table_are_not_described() -> None:
         describe_error(KernelsError("internal"))
 
 
-@pytest.mark.parametrize("error", [errors.QueueFull(3), errors.Draining(3)])
+@pytest.mark.parametrize("error", [job_errors.QueueFull(3), errors.Draining(3)])
 def test_busy_answers_say_when_to_come_again(error: Exception) -> None:
     assert describe_error(error).headers["retry-after"] == "3"
 

@@ -16,7 +16,7 @@ import pytest
 from tests.command import invoke_command
 from tests.server import RunningServer
 from wavetrim.client import Client
-from wavetrim.service.errors import JobNotFound
+from wavetrim.service.jobs.errors import JobNotFound
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.matrices.upload_keys import AlreadyUploaded, UploadKey

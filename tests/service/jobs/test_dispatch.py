@@ -16,10 +16,10 @@ from tests.limit import allow
 from tests.matrices import make_matrix
 from tests.postgres import running_postgres
 from tests.service.parts import Parts, ask, running_parts
-from wavetrim.service.errors import MatrixInUse
 from wavetrim.service.jobs.errors import OperandNotFound
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.table.store import JobStore
+from wavetrim.service.storage.errors import MatrixInUse
 
 Scenario = Callable[[Parts], Awaitable[None]]
 RunShared = Callable[[Scenario], None]

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.service.errors import MatrixNotFound
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.queue import KnownQueue, Waiting
+from wavetrim.service.storage.errors import MatrixNotFound
 
 GONE = MatrixNotFound("gone")
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine, insert, select, update
 
-from wavetrim.service.errors import BodyTooLarge, MatrixInUse, MatrixNotFound, StorageFull
+from wavetrim.service.errors import BodyTooLarge
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.database.tables import jobs, matrices
+from wavetrim.service.storage.errors import MatrixInUse, MatrixNotFound, StorageFull
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import Matrix
 

@@ -13,21 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
-from wavetrim.service.errors import (
-    CursorUnknown,
-    JobNotFound,
-    MatrixInUse,
-    MatrixNotFound,
-    QueueFull,
-)
+from wavetrim.service.errors import CursorUnknown
 from wavetrim.service.jobs.errors import (
     IdempotencyConflict,
     JobFinished,
+    JobNotFound,
     JobStateConflict,
     OperandNotFound,
+    QueueFull,
 )
 from wavetrim.service.jobs.table.listing import decode_cursor, encode_cursor
 from wavetrim.service.jobs.table.store import Job, JobState, JobStore
+from wavetrim.service.storage.errors import MatrixInUse, MatrixNotFound
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 PLAN = {"f": 3, "kernel": None}

@@ -12,14 +12,8 @@ from sqlalchemy import Engine, Insert, func, insert, inspect, select, text
 from sqlalchemy.exc import OperationalError
 
 from wavetrim.service.api.jobs.job_schemas import JobRequest
-from wavetrim.service.errors import (
-    JobNotFound,
-    MatrixNotFound,
-    QuotaReached,
-    SettingRefused,
-    StoredQuotaReached,
-    UploadKeyTaken,
-)
+from wavetrim.service.errors import QuotaReached, SettingRefused
+from wavetrim.service.jobs.errors import JobNotFound
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.api_keys import (
     add_key,
@@ -31,6 +25,7 @@ from wavetrim.service.storage.database.api_keys import (
 )
 from wavetrim.service.storage.database.database import open_database, reading, unsynced
 from wavetrim.service.storage.database.tables import matrices
+from wavetrim.service.storage.errors import MatrixNotFound, StoredQuotaReached, UploadKeyTaken
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.upload_keys import AlreadyUploaded, UploadKey
 from wavetrim.service.tenants.tenant import Quota, Tenant

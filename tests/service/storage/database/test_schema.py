@@ -22,10 +22,11 @@ from tests.postgres import running_postgres
 from tests.server import Start
 from tests.service.cli.test_upgrade import DONE, WAITING, make_old
 from wavetrim.service.cli.exits import ExitCode
-from wavetrim.service.errors import DatabaseAway, DatabaseRefused, SettingRefused
+from wavetrim.service.errors import SettingRefused
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.schema import MIGRATIONS, REVISIONS
 from wavetrim.service.storage.database.tables import VERSION_TABLE, jobs, metadata
+from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import Connection, Engine, event, func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.service.errors import MatrixNotFound, StorageFull
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.tables import matrices
+from wavetrim.service.storage.errors import MatrixNotFound, StorageFull
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import PendingMatrix
 

@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mounts import mounted_tmpfs
-from wavetrim.service.errors import StorageFull
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.disk.checksum import combine
 from wavetrim.service.storage.disk.commit_gate import CommitGate
@@ -26,6 +25,7 @@ from wavetrim.service.storage.disk.direct_file import BLOCK_BYTES, DirectFile
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
 from wavetrim.service.storage.disk.file_write import WriteAborted
 from wavetrim.service.storage.disk.growth import FIRST_STEP_BYTES, MOST_STEP_BYTES, find_next_length
+from wavetrim.service.storage.errors import StorageFull
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.npy import DISK_ALIGNMENT_BYTES, format_header, parse_header
 

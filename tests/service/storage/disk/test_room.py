@@ -13,9 +13,9 @@ from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from tests.mounts import mounted_tmpfs
 from tests.server import NPY, RunningServer, encode_npy
-from wavetrim.service.errors import StorageFull
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.tables import matrices
+from wavetrim.service.storage.errors import StorageFull
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.publication import CommitUnclear
 

@@ -14,9 +14,9 @@ from tests.postgres import PostgresServer
 from tests.server import RunningServer, Start, encode_npy
 from tests.service.parts import make_parts
 from tests.service.storage.database.unversioned import forget_version
-from wavetrim.service.errors import DataMismatch
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.database.tables import identity, matrices
+from wavetrim.service.storage.errors import DataMismatch
 from wavetrim.service.storage.folder.identity import pair, read_database_id, read_folder_id
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wavetrim.service.errors import DtypeRefused, NpyError
+from wavetrim.service.storage.errors import DtypeRefused, NpyError
 from wavetrim.service.storage.matrices.npy import (
     DTYPES,
     MAX_HEADER_BYTES,

@@ -1,0 +1,121 @@
+"""What the service refuses about what it keeps. `api.problems` says which HTTP status each has."""
+
+from collections.abc import Sequence
+
+from wavetrim.service.errors import FieldProblem, ServiceError
+
+
+class DatabaseRefused(ServiceError):
+    """The service does not start with this database: locked, damaged, newer, or another's."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"the database {url} cannot be used: {reason}")
+
+
+class DatabaseAway(DatabaseRefused):
+    """The database's server cannot be reached; it may be later."""
+
+
+class DataMismatch(ServiceError):
+    """The service does not start: the database is not the one of the data folder."""
+
+    def __init__(self, url: str, of_database: str, folder: str, of_folder: str) -> None:
+        super().__init__(
+            f"the database {url} (id {of_database}) is not that of the data folder {folder} "
+            f"(id {of_folder}), and no matrix was touched; start with the database that belongs to "
+            "the folder (WAVETRIM_DATABASE_URL, or a backup restored), or take the folder's "
+            "matrices into this one with `wavetrim adopt`"
+        )
+
+
+class NpyError(FieldProblem):
+    """The body is not a .npy file that the service takes."""
+
+
+class DtypeRefused(NpyError):
+    """The elements of a .npy file are of a type that the service does not multiply."""
+
+
+class UploadKeyTaken(FieldProblem):
+    """The Idempotency-Key belongs to an earlier upload of another matrix."""
+
+    def __init__(self, idempotency_key: str, matrix_id: str) -> None:
+        limit = f"a new key, or come with what was stored as matrix {matrix_id} under it"
+        super().__init__("Idempotency-Key", idempotency_key, limit)
+
+
+class StorageFull(FieldProblem):
+    """There is no room for another matrix."""
+
+
+class StoredQuotaReached(StorageFull):
+    """A tenant may not store as much.
+
+    Args:
+        total_bytes: How much it would be.
+        most_bytes: How much it may be.
+    """
+
+    def __init__(self, total_bytes: int, most_bytes: int) -> None:
+        limit = f"at most {most_bytes}, the key's quota (--max-stored-bytes)"
+        super().__init__("stored bytes", total_bytes, limit)
+
+
+class MatrixNotFound(ServiceError):
+    """No matrix has this id."""
+
+    def __init__(self, matrix_id: str) -> None:
+        super().__init__(f"there is no matrix {matrix_id!r}")
+        self.field = "id"
+        self.value = matrix_id
+
+
+class MatrixDamaged(ServiceError):
+    """The file of this matrix is not the one that was stored."""
+
+    def __init__(self, matrix_id: str, reason: str) -> None:
+        super().__init__(f"matrix {matrix_id} is damaged: {reason}; delete it and store it again")
+        self.field = "id"
+        self.value = matrix_id
+        self.limit = "a matrix whose file is as it was stored"
+
+
+class MatrixInUse(ServiceError):
+    """A queued or running job needs this matrix."""
+
+    def __init__(self, matrix_id: str, job_ids: Sequence[str]) -> None:
+        super().__init__(f"matrix {matrix_id} is needed by {_list_jobs(job_ids)}")
+        self.field = "id"
+        self.value = matrix_id
+        self.limit = "a matrix that no queued or running job names"
+
+
+class LeaseNotFound(ServiceError):
+    """No lease has this id, or it has ended."""
+
+    def __init__(self, lease_id: str) -> None:
+        super().__init__(f"there is no lease {lease_id!r}")
+        self.field = "lease"
+        self.value = lease_id
+
+
+class RegionNotFound(ServiceError):
+    """No shared memory is registered under this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no region {name!r} of shared memory")
+        self.field = "shared_memory_region"
+        self.value = name
+
+
+class KeyNameTaken(FieldProblem):
+    """A key of this name was made before."""
+
+
+class KeyNotFound(FieldProblem):
+    """No key has this name."""
+
+
+def _list_jobs(job_ids: Sequence[str], shown: int = 3) -> str:
+    more = f" and {len(job_ids) - shown} more" if len(job_ids) > shown else ""
+    return f"job {', '.join(job_ids[:shown])}{more}"
