@@ -40,19 +40,13 @@ class Posting:
         tenant: Tenant,
         last_job_seconds: float,
     ) -> tuple[Job, Operands | None]:
-        """A job and its matrices; without them if it was there before.
+        """A job and its matrices, or without them if it was there before, as `submit` has them.
 
         Args:
             request: What is to be computed.
             idempotency_key: Makes a repeated call of the tenant's return the first job.
             tenant: Whose it is.
             last_job_seconds: How long the last job took: when a full queue may have room again.
-
-        Raises:
-            OperandNotFound: An operand does not exist.
-            FieldProblem: The operands do not fit, or the key belongs to another request.
-            FieldError: An option that this product cannot have here.
-            QueueFull: Enough jobs wait.
         """
         asked = request.model_dump()
         # A repeated POST gets its job even when an operand is gone by now.
