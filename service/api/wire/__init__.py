@@ -10,7 +10,8 @@ In the order of a request:
   own memory, and to wait until an answer has left.
 - `bodies` gives places to long bodies in order, `body_source` yields a body's bytes. A body is
   received here: `body_pull` lends the transport to a protocol whose buffer is the route's memory,
-  until the body's last byte. `reader` reads .npy files on that way, `digests` checks them.
+  until the body's last byte. `reader` reads .npy files on that way (`media_types`), `digests`
+  checks them.
 - `sender` answers in pieces of 1 MiB, each after the write buffer is empty, so memory is used again
   only on proof.
 
