@@ -52,7 +52,7 @@ _CONSTANTS: Final = {
         *("COPIER_GBYTES_PER_SECOND", "STAGED_STRETCH", "CPU_WRITE_GBYTES_PER_SECOND", "TOGETHER"),
         *("_THREADS_AN_SM", "_BLOCKS_AN_SM", "STAGING_THREADS"),
     ),
-    "service.api.plan_schemas": ("MAX_SIZE",),
+    "service.api.products.plan_schemas": ("MAX_SIZE",),
 }
 """Constants of the model, by the module that uses them."""
 
