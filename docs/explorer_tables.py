@@ -39,7 +39,7 @@ _CONSTANTS: Final = {
     "scheduler.problem": ("ITEM_BYTES", "MEMORIES"),
     "scheduler.options": ("ACCURACIES", "DEFAULT_ACCURACY"),
     "scheduler.model.cpu": ("NARROW",),
-    "scheduler.model.curves": ("MEMORY_SHARE", "LATE_SECONDS"),
+    "scheduler.model.curves": ("MEMORY_SHARE", "LATE_SECONDS", "SMALL_PRODUCT_BYTES"),
     "scheduler.model.gpu_curve": ("_KNOTS", "_PARTS"),
     "scheduler.planning.candidates": ("_LOOSER", "CONSIDERED"),
     "scheduler.model.corrections": ("LEAST_SECONDS",),

@@ -49,7 +49,7 @@ ROW_PART_BYTES: Final = 32 << 10  # bytes; H200, 16 cores; e051abf
 or more."""
 
 SMALL_PRODUCT_BYTES: Final = 12 << 20  # bytes; chosen
-"""Largest A, B and C together whose staged copies the calling thread makes itself."""
+"""Largest A, B and C together that the calling thread copies itself, not other threads."""
 
 AWAKE_PRODUCT_BYTES: Final = 64 << 20  # bytes; chosen
 """Largest A, B and C together for which the calling thread awaits transfers without naps: these

@@ -21,6 +21,6 @@ the rest from the others, so that B crosses the links once.
 
 Events are used again by the next product, and operands are looked at once. Nothing of the caller's
 is kept. Events that can be timed delay a stream, so a command buffer has them only if it is asked
-for times. Products of up to 12 MiB have all their copies made by the calling thread, since waking
-another takes longer.
+for times. Pageable products of up to 12 MiB are copied by the calling thread, whole, through
+page-locked memory: waking other threads, or enqueueing steps from Python, takes longer.
 """

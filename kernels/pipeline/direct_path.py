@@ -1,28 +1,33 @@
 """Products from page-locked memory: found or recorded as command buffers, and submitted."""
 
 import ctypes
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
+
+import numpy as np
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.gemm.prepared import bind_context
 from wavetrim.kernels.gemm.resident import check_sms
 from wavetrim.kernels.pipeline.arena import DeviceArena
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, record_commands
-from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
+from wavetrim.kernels.pipeline.host_product import GpuTimings, HostOperand, HostProduct
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.pipeline.submission import Submitter
-from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES
+from wavetrim.kernels.transfer.bounce import BounceBuffer
+from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, SMALL_PRODUCT_BYTES
 
 _KEPT_BUFFERS: Final = 256
 """Command buffers kept for later products; chosen."""
 
 
 class DirectPath:
-    """Computes products whose copies need no staging; made with its device as the current one.
+    """Computes products whose copies need no stage; made with its device as the current one.
 
     Args:
         device: The device.
@@ -39,9 +44,10 @@ class DirectPath:
         self._compute = streams[1]
         self._arena = arena
         self._submitter = Submitter(library, streams)
+        self._bounce = BounceBuffer(device.index)
 
     def compute(self, product: HostProduct, problem: PanelProblem, cut: Cut) -> GpuTimings | None:
-        """Compute a product; None if it has pageable operands or cannot be a command buffer.
+        """Compute a product; None if it must be staged or cannot be a command buffer.
 
         Args:
             product: The product.
@@ -55,7 +61,7 @@ class DirectPath:
         """
         operands = product.describe_operands()
         if not all(operand.is_pinned for operand in operands):
-            return None
+            return self._compute_copied(product, operands, problem, cut)
         key = product.spec, problem, cut, product.sms, product.alpha, product.beta, product.timed
         commands = self._arena.commands
         if key not in commands:
@@ -74,8 +80,48 @@ class DirectPath:
         return self._submitter.run(buffer, product, operands, awake=awake)
 
     def close(self) -> None:
-        """Give back what libraries hold."""
+        """Give back what libraries hold, and free memory."""
         self._submitter.close()
+        self._bounce.close()
+
+    def _compute_copied(
+        self,
+        product: HostProduct,
+        operands: Sequence[HostOperand],
+        problem: PanelProblem,
+        cut: Cut,
+    ) -> GpuTimings | None:
+        """Compute a small product from copies of its pageable operands.
+
+        The calling thread makes them. To overlap them with transfers would save less than it costs
+        to enqueue steps one by one. None if the product must be staged.
+        """
+        if product.total_bytes > SMALL_PRODUCT_BYTES or product.shared is not None:
+            return None
+        started = time.perf_counter()
+        places = self._bounce.place(operands)
+        if places is None:
+            return None
+        a, b, c = places
+        read = (product.a, a), (product.b, b), (product.c, c if product.beta else product.c)
+        for matrix, place in read:
+            if place is not matrix:
+                np.copyto(place, matrix)
+        # Its rows are final once they are copied back.
+        copied = replace(product, a=a, b=b, c=c, progress=None, final=None)
+        timings = self.compute(copied, problem, cut)
+        if timings is None:
+            return None
+        if c is not product.c:
+            np.copyto(product.c, c)
+        rows = len(c)
+        if product.progress is not None:
+            product.progress(rows)
+        if product.final is not None:
+            product.final(range(rows))
+        if product.timed:
+            return timings
+        return replace(timings, gpu_seconds=time.perf_counter() - started)
 
     def _record(
         self, product: HostProduct, problem: PanelProblem, cut: Cut

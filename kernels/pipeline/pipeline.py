@@ -137,7 +137,7 @@ class GpuPipeline:
             final: Called in the calling thread with the rows 0…r of C that have arrived and will
                 not be written again.
             timed: Whether copies and kernels are timed, which delays them by some microseconds
-                each. Products that are staged or share rows always are.
+                each. Products that are staged or exchange parts of B always are.
             seat: Seat at the exchange of B with other GPUs that compute rows of the same product,
                 with the same parts of B in `cut`; None to fetch all of B. Such products are timed.
 

@@ -53,6 +53,16 @@ class KernelProbe:
         self._tile_columns = _find_divisor(sm_count)
         self._tile_rows = sm_count // self._tile_columns
 
+    def measure_launch(self, repeats: int = 5) -> float:
+        """Seconds of the least product, one tile with one step along K: median of the repeats.
+
+        Raises:
+            KernelsError: The kernel does not compile, or fails.
+        """
+        tile = self._spec.tile
+        product = self._draw(tile.m, tile.n, tile.k)
+        return statistics.median(product.time_launches(self._spec, repeats))
+
     def measure(self, rounds: int, k: int, repeats: int = 5) -> KernelTiming:
         """Time a product of `rounds` x `sm_count` tiles: median of the repeats.
 
@@ -81,11 +91,13 @@ class KernelProbe:
         spec = self._spec
         rows = rounds * self._tile_rows * spec.tile.m
         n = self._tile_columns * spec.tile.n
-        drawn = np.random.default_rng(0).random(_DRAWN, np.float32).astype(spec.dtype)
-        a, b = np.resize(drawn, (rows, k)), np.resize(drawn, (k, n))
-        product = ResidentProduct(a, b, device_index=self._device_index, cache_dir=self._cache_dir)
         tiles = rounds * self._tile_rows * self._tile_columns
-        return product, KernelTiming(rows, n, k, tiles, seconds=0.0)
+        return self._draw(rows, n, k), KernelTiming(rows, n, k, tiles, seconds=0.0)
+
+    def _draw(self, m: int, n: int, k: int) -> ResidentProduct:
+        drawn = np.random.default_rng(0).random(_DRAWN, np.float32).astype(self._spec.dtype)
+        a, b = np.resize(drawn, (m, k)), np.resize(drawn, (k, n))
+        return ResidentProduct(a, b, device_index=self._device_index, cache_dir=self._cache_dir)
 
 
 def _find_divisor(sm_count: int) -> int:

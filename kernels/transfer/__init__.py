@@ -7,8 +7,9 @@ matrices. Whether memory is page-locked is asked each time, of CUDA unless `pinn
 still is.
 
 *Pageable* memory goes through a stage, one for each direction (`stages` says what it is asked for),
-in pieces of 4 MiB through page-locked slabs, on the memory node that the GPU is next to (`nodes`);
-in small products of 2 MiB. A stage is C (`native/`,
+in pieces of 4 MiB through page-locked slabs, on the memory node that the GPU is next to (`nodes`).
+Small products are copied whole (`bounce`), and then run as from page-locked memory; those that
+share rows or have elements apart go through the stage, in pieces of 2 MiB. A stage is C (`native/`,
 loaded by `host_library`, walked by `native_stage`), because a piece takes less time than Python's
 threads need to hand each other the interpreter's lock, which the launching thread wants as well.
 

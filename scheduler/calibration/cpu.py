@@ -18,6 +18,9 @@ from wavetrim.scheduler.profile.estimate import estimate_cpu, share_cpu
 _FEW_ROWS: Final = 16, 64, 256
 _MANY_ROWS: Final = 2048
 _SIDES: Final = (256, 512, 1024, 2048, 4096)
+_SHORT_SIDE: Final = 256
+"""N and K of a short product that all threads share, in which a call is most of the time."""
+
 _SHALLOW_ROWS: Final = 1024
 _SHALLOWER: Final = 16
 _NARROW: Final = 1 << 16, 64, 64
@@ -117,8 +120,8 @@ def _measure_rate(
     """The line of one element type, from products of few and of many rows.
 
     The additional cost of the first row has two parts: reading B, which counts in rows, and a fixed
-    cost of a call. A product with a quarter of the side separates them. A product with a sixteenth
-    of K gives the cost of an element of C, one with K = 1 its least cost.
+    cost of a call. A short product separates them. A product with a sixteenth of K gives the cost
+    of an element of C, one with K = 1 its least cost.
     """
     side = _choose_side(assumed)
     budget_seconds = _BRIEF_SECONDS if brief else _SECONDS[assumed.dtype in _MEMORY_BOUND]
@@ -131,11 +134,11 @@ def _measure_rate(
     weights = [1 / x for x in seconds]
     slope, intercept = map(float, np.polyfit(rows, seconds, 1, w=weights))
     row_seconds = max(slope, seconds[-1] / rows[-1] / 2)
-    small_row_seconds = row_seconds / 16
-    most = _FEW_ROWS[-1]
-    small_seconds = time_product(most, side // 4, side // 4)
-    beyond = intercept - (small_seconds - most * small_row_seconds)
-    startup_rows = max(0.0, beyond / (row_seconds - small_row_seconds))
+    most, short_side = _FEW_ROWS[-1], min(_SHORT_SIDE, side // 4)
+    short_row_seconds = row_seconds * (short_side / side) ** 2
+    short_seconds = time_product(most, short_side, short_side)
+    beyond = intercept - (short_seconds - most * short_row_seconds)
+    startup_rows = max(0.0, beyond / (row_seconds - short_row_seconds))
     call_seconds = max(0.0, intercept - startup_rows * row_seconds)
     m, k = _SHALLOW_ROWS, side // _SHALLOWER
     shallow_seconds = max(0.0, time_product(m, side, k) - call_seconds) / (m + startup_rows)

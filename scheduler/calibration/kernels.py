@@ -80,7 +80,10 @@ def _assume_rate(gpu: GpuModel, spec: KernelSpec) -> float:
 
 
 def measure_kernel(spec: KernelSpec, info: DeviceInfo, cache_dir: Path, source: str) -> KernelModel:
-    """The times of one kernel: slots from a staircase at one K, the cost of a wave at two."""
+    """The times of one kernel: slots from a staircase at one K, the cost of a wave at two.
+
+    A launch takes at most as long as the least product.
+    """
     probe = KernelProbe(spec, sm_count=info.sm_count, device_index=info.index, cache_dir=cache_dir)
     most_blocks = min(_MOST_BLOCKS, max(1, _THREADS_AN_SM // spec.threads))
     if spec.splits_tail:
@@ -88,17 +91,19 @@ def measure_kernel(spec: KernelSpec, info: DeviceInfo, cache_dir: Path, source: 
     rounds = sorted({*range(1, 9), *range(10, 2 * most_blocks + 1, 3)})
     steps = [Step(count, probe.measure(count, _SHORT_K, repeats=3).seconds) for count in rounds]
     stairs = fit_staircase(steps, most_blocks)
+    # Where a library takes other kernels for few tiles, the line through many begins too high.
+    launch_seconds = min(stairs.launch_seconds, probe.measure_launch(repeats=3))
     full = 4 * stairs.blocks
     short = probe.measure_sustained(full, _SHORT_K, _SUSTAINED_SECONDS).seconds
     long = probe.measure_sustained(full, _LONG_K, _SUSTAINED_SECONDS).seconds
     wave_k_seconds = max(long - short, 0.0) / 4 / (_LONG_K - _SHORT_K)
-    wave_seconds = max(0.0, (short - stairs.launch_seconds) / 4 - wave_k_seconds * _SHORT_K)
+    wave_seconds = max(0.0, (short - launch_seconds) / 4 - wave_k_seconds * _SHORT_K)
     return KernelModel(
         kernel=spec.name,
         dtype=spec.dtype,
         tile=str(spec.tile),
         slots=stairs.blocks * info.sm_count,
-        launch_seconds=stairs.launch_seconds,
+        launch_seconds=launch_seconds,
         wave_seconds=wave_seconds,
         wave_k_seconds=wave_k_seconds,
         source=source,

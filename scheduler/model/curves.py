@@ -9,7 +9,7 @@ from wavetrim.kernels.catalog import KernelSpec
 from wavetrim.kernels.gemm.splits import find_split_item_bytes
 from wavetrim.kernels.pipeline.panels import PanelProblem
 from wavetrim.kernels.pipeline.schedule import Rates
-from wavetrim.native.tuned import LATE_SECONDS
+from wavetrim.native.tuned import LATE_SECONDS, SMALL_PRODUCT_BYTES
 from wavetrim.scheduler.model.corrections import classify_cpu_run, classify_gpu_run
 from wavetrim.scheduler.model.cost import CpuCurve
 from wavetrim.scheduler.model.cpu import NARROW, CpuRate, CpuShare
@@ -143,7 +143,7 @@ def build_gpu_curve(
         find_split_item_bytes(spec, problem.k),
         splits_tail=spec.splits_tail,
         splits_short=spec.splits_short,
-        staged=problem.memory == "pageable",
+        staged=problem.memory == "pageable" and not is_copied_first(problem),
     )
     rates = build_rates(problem, profile, model)
     run_class = classify_gpu_run(problem, panels, rates, spec, shared=False)
@@ -157,9 +157,8 @@ def build_gpu_curve(
 
 def build_rates(problem: GemmProblem, profile: MachineProfile, model: KernelModel) -> Rates:
     """The rates of a machine's link and one kernel, without a CPU part."""
-    gpu, link = profile.gpu, profile.find_link(problem.memory)
+    gpu, link = profile.gpu, _find_link(problem, profile)
     assert gpu is not None, "only a machine with a GPU runs kernels"
-    assert link is not None, "a GPU is at the end of a link"
     return Rates(
         in_bytes_per_second=link.in_gbytes_per_second * 1e9,
         out_bytes_per_second=link.out_gbytes_per_second * 1e9,
@@ -171,6 +170,29 @@ def build_rates(problem: GemmProblem, profile: MachineProfile, model: KernelMode
         wave_seconds=model.wave_seconds,
         depth_seconds=model.wave_k_seconds,
         memory_bytes_per_second=gpu.memory_gbytes_per_second * 1e9,
+    )
+
+
+def is_copied_first(problem: GemmProblem) -> bool:
+    """Whether one thread copies all operands through page-locked memory (`DirectPath`)."""
+    return problem.memory == "pageable" and problem.operand_bytes <= SMALL_PRODUCT_BYTES
+
+
+def _find_link(problem: GemmProblem, profile: MachineProfile) -> LinkModel:
+    """The link of a product; if it is copied first, one thread's copies are a part of it."""
+    link = profile.find_link(problem.memory)
+    assert link is not None, "a GPU is at the end of a link"
+    if not is_copied_first(problem):
+        return link
+    direct = profile.find_link("pinned")
+    assert direct is not None, "each kind of memory has a link"
+    # Seconds of a gigabyte.
+    copying = profile.find_cpu_rate(problem.dtype).read_seconds * 1e9 / problem.item_bytes
+    return replace(
+        direct,
+        call_seconds=link.call_seconds,
+        in_gbytes_per_second=1 / (1 / direct.in_gbytes_per_second + copying),
+        out_gbytes_per_second=1 / (1 / direct.out_gbytes_per_second + copying),
     )
 
 

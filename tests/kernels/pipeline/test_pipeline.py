@@ -337,6 +337,38 @@ def _pin(matrix: Array) -> Array:
     return pinned
 
 
+def test_rows_of_a_small_pageable_product_are_final_once_they_are_there(
+    pipeline: GpuPipeline,
+) -> None:
+    a, b = draw(500, 300, 400, "float64")
+    c = make_output(500, 300, "float64")
+    expected = a @ b
+    told: list[range] = []
+
+    def check(rows: range) -> None:
+        assert np.allclose(c[rows.start : rows.stop], expected[rows.start : rows.stop])
+        told.append(rows)
+
+    spec = find_kernel("cublas", "float64")
+    timings = pipeline.multiply(spec, a, b, c, cut=find_cut(c, a), final=check)
+    assert told == [range(500)]
+    assert timings.kernel_seconds is None
+    timed = pipeline.multiply(spec, a, b, c, cut=find_cut(c, a), timed=True)
+    assert 0 < timed.kernel_seconds < timed.gpu_seconds
+
+
+def test_a_small_product_may_mix_both_kinds_of_memory(pipeline: GpuPipeline) -> None:
+    a, b = draw(333, 257, 129, "float32")
+    before = make_matrix(333, 257, "float32", 3)
+    for pinned in range(8):
+        left, right, c = (
+            _pin(one) if pinned >> number & 1 else one.copy()
+            for number, one in enumerate((a, b, before))
+        )
+        pipeline.multiply(KERNELS[0], left, right, c, beta=2.0, cut=find_cut(c, a))
+        assert_product(c, a, b, before, beta=2.0)
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_without_a_c_library_cuda_copies_pageable_memory(
     kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, order: str

@@ -85,6 +85,7 @@ def test_more_rounds_of_tiles_take_longer(name: str, kernel_cache: Path) -> None
     assert (one.rows, one.n, one.tiles) == (4 * spec.tile.m, 3 * spec.tile.n, 12)
     assert many.tiles == 200 * one.tiles
     assert 0 < 2 * one.seconds < many.seconds
+    assert 0 < probe.measure_launch() < min(one.seconds, 5e-5)
 
 
 def test_matrices_that_do_not_fit_the_gpu_are_a_failure_that_poisons_nothing(

@@ -10,7 +10,7 @@ import { CpuCurve } from "./cost.js";
 import { GpuCurve } from "./gpu_curve.js";
 import { countShares, isSmall } from "./problem.js";
 
-const { MEMORY_SHARE, LATE_SECONDS, NARROW } = TABLES.constants;
+const { MEMORY_SHARE, LATE_SECONDS, NARROW, SMALL_PRODUCT_BYTES } = TABLES.constants;
 
 /** The CPU's curve; `share` is its part of the machine in a split, null for all of it. */
 export function buildCpuCurve(problem, profile, share = null, copying = 1) {
@@ -93,7 +93,7 @@ export function buildGpuCurve(problem, profile, spec, model, sms) {
     splitItemBytes: findSplitItemBytes(spec, problem.k),
     splitsTail: spec.splits_tail,
     splitsShort: spec.splits_short,
-    staged: problem.memory === "pageable",
+    staged: problem.memory === "pageable" && !isCopiedFirst(problem),
   });
   const rates = buildRates(problem, profile, model);
   const correction = profile.corrections.find(classifyGpuRun(problem, panels, rates, spec, false));
@@ -102,7 +102,7 @@ export function buildGpuCurve(problem, profile, spec, model, sms) {
 }
 
 function buildRates(problem, profile, model) {
-  const link = profile.findLink(problem.memory);
+  const link = findLink(problem, profile);
   return new Rates({
     inBytesPerSecond: link.in_gbytes_per_second * 1e9,
     outBytesPerSecond: link.out_gbytes_per_second * 1e9,
@@ -115,6 +115,26 @@ function buildRates(problem, profile, model) {
     depthSeconds: model.wave_k_seconds,
     memoryBytesPerSecond: profile.gpu.memory_gbytes_per_second * 1e9,
   });
+}
+
+/** Whether one thread copies all operands through page-locked memory. */
+function isCopiedFirst({ m, aRowBytes, bBytes, cRowBytes, memory }) {
+  const operandBytes = m * (aRowBytes + cRowBytes) + bBytes;
+  return memory === "pageable" && operandBytes <= SMALL_PRODUCT_BYTES;
+}
+
+/** The link of a product; if it is copied first, one thread's copies are a part of it. */
+function findLink(problem, profile) {
+  const link = profile.findLink(problem.memory);
+  if (!isCopiedFirst(problem)) return link;
+  const direct = profile.findLink("pinned");
+  const copying = (profile.findCpuRate(problem.dtype).read_seconds * 1e9) / problem.itemBytes;
+  return {
+    ...direct,
+    call_seconds: link.call_seconds,
+    in_gbytes_per_second: 1 / (1 / direct.in_gbytes_per_second + copying),
+    out_gbytes_per_second: 1 / (1 / direct.out_gbytes_per_second + copying),
+  };
 }
 
 /** What copies lose until they have reached their rates. */

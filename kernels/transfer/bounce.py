@@ -1,0 +1,64 @@
+"""The bounce buffer: page-locked memory through which small pageable products travel whole."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavetrim.kernels.pipeline.host_product import HostOperand
+from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows, pin_array
+from wavetrim.native.tuned import SMALL_PRODUCT_BYTES
+
+_ALIGNMENT_BYTES: Final = 256
+
+
+class BounceBuffer:
+    """Places for the operands of one product; made with the first one that needs it.
+
+    Args:
+        device_index: The GPU whose context locks the memory.
+    """
+
+    def __init__(self, device_index: int) -> None:
+        self._device_index = device_index
+        self._memory: NDArray[Any] | None = None
+
+    def place(self, operands: Sequence[HostOperand]) -> list[Matrix] | None:
+        """A page-locked matrix for each operand: itself, or a place of its shape.
+
+        Args:
+            operands: A, B and C, of at most `SMALL_PRODUCT_BYTES` together.
+
+        Returns:
+            The matrices, or None if the rows of one of them are not adjacent elements, which C
+            threads copy faster.
+
+        Raises:
+            DeviceFailure: The memory cannot be locked.
+        """
+        if not all(has_adjacent_rows(operand.matrix) for operand in operands):
+            return None
+        if self._memory is None:
+            self._memory = self._lock(SMALL_PRODUCT_BYTES + len(operands) * _ALIGNMENT_BYTES)
+        places: list[Matrix] = []
+        taken_bytes = 0
+        for operand in operands:
+            matrix = operand.matrix
+            if operand.is_pinned:
+                places.append(matrix)
+                continue
+            room = self._memory[taken_bytes : taken_bytes + matrix.nbytes]
+            places.append(room.view(matrix.dtype).reshape(matrix.shape))
+            taken_bytes += -(-matrix.nbytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+        return places
+
+    def close(self) -> None:
+        """Free the memory."""
+        self._memory = None
+
+    def _lock(self, size_bytes: int) -> NDArray[Any]:
+        from cupy.cuda import Device
+
+        with Device(self._device_index):
+            return pin_array((size_bytes,), np.uint8)
