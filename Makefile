@@ -201,7 +201,9 @@ FIND_PYTHON = for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	@touch $@
 
 # Both generators of clients, each pinned by hashes, in one environment.
-.PHONY: generators
+.PHONY: environment generators
+environment: $(ENVIRONMENT) ## what the commands need: they prepare it themselves
+
 generators: .tools/generators/.made ## the generators of clients that a test runs
 
 .tools/generators/.made: requirements/generators.lock tests/generators/package-lock.json | $(UV)
