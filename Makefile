@@ -71,9 +71,9 @@ check: $(ENVIRONMENT) ## lint, format, types and layers
 # Files with tests of a mark: to collect the others takes ten seconds.
 marked = $(shell grep -rl 'mark\.$(1)' tests --include='test_*.py')
 
-# Two files more than there are cores, as many wait for a service; conftest.py says which begin. Then
-# those that look at times, alone. 5 is pytest's exit code where ARGS picks none of either kind.
-BESIDE = --numprocesses=$$(($$(nproc) + 2)) --dist=loadfile --no-loadscope-reorder
+# Three files more than there are cores, as many wait for a service; conftest.py says which begin.
+# Then those that look at times, alone. 5 is pytest's exit code where ARGS picks none of either kind.
+BESIDE = --numprocesses=$$(($$(nproc) + 3)) --dist=loadfile --no-loadscope-reorder
 
 test: $(ENVIRONMENT) $(GENERATORS) ## the tests that need no GPU
 	$(PY) -m pytest -m "not serial" $(BESIDE) $(ARGS) || [ $$? -eq 5 ]
@@ -201,7 +201,9 @@ FIND_PYTHON = for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	@touch $@
 
 # Both generators of clients, each pinned by hashes, in one environment.
-.PHONY: generators
+.PHONY: environment generators
+environment: $(ENVIRONMENT) ## what the commands need: they prepare it themselves
+
 generators: .tools/generators/.made ## the generators of clients that a test runs
 
 .tools/generators/.made: requirements/generators.lock tests/generators/package-lock.json | $(UV)

@@ -1,4 +1,4 @@
-"""A headless Chromium for tests: `browser` is one for a module, `page` a tab for one test."""
+"""A headless Chromium for tests: `browser` is one for all modules, `page` a tab for one test."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ SHOWN = "document.getElementById('view').dataset.shown === location.hash && loca
 """True once the page shows what its address says."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A browser that reaches this machine only."""
     with start_browser() as running:

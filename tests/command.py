@@ -18,21 +18,22 @@ from wavetrim.service.cli.main import app
 
 
 def make_environment(**variables: str) -> dict[str, str]:
-    """This process's environment without wavetrim's settings and GPUs, and with some more.
+    """This process's environment without wavetrim's settings and GPUs, and with some more."""
+    return {**clear_environment(), **list_quick_settings(), **variables}
 
-    Services start with little memory and with C that was compiled before, as `tests.server` does.
-    """
-    quick = {name: SHARED_SETTINGS[name] for name in ("arena_slab_bytes", "kernel_cache_dir")}
-    settings = {f"WAVETRIM_{name.upper()}": str(value) for name, value in quick.items()}
-    return {**clear_environment(), **settings, "WAVETRIM_DEVICES": "none", **variables}
+
+def list_quick_settings() -> dict[str, str]:
+    """Variables by which commands know no GPU, and start with little memory and compiled C."""
+    names = ("arena_slab_bytes", "devices", "kernel_cache_dir")
+    return {f"WAVETRIM_{name.upper()}": str(SHARED_SETTINGS[name]) for name in names}
 
 
 def invoke_command(*arguments: object, folder: Path, **variables: str) -> Result:
     """Run a command in this process, which is quicker; for those that end at once."""
-    settings = {name: None for name in os.environ if name.startswith("WAVETRIM_")}
+    hidden = {name: None for name in os.environ if name.startswith("WAVETRIM_")}
     with contextlib.chdir(folder):
         return CliRunner().invoke(
-            app, [*map(str, arguments)], env={**settings, "WAVETRIM_DEVICES": "none", **variables}
+            app, [*map(str, arguments)], env={**hidden, **list_quick_settings(), **variables}
         )
 
 

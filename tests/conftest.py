@@ -25,35 +25,49 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 LONG_FILES: Final = (
-    "kernels/test_compile",
-    "faults/test_faults",
-    "service/api/admission/test_limits",
     "cluster/test_nodes",
+    "faults/test_faults",
+    "kernels/test_compile",
+    "benchmarks/test_http",
+    "service/api/admission/test_limits",
     "service/api/wire/test_protocol",
     "service/storage/database/test_away",
-    "service/api/wire/test_limits",
-    "service/storage/arena/test_arena_rules",
+    "page/test_access",
+    "docs/test_code_blocks",
     "service/api/products/test_leases",
-    "benchmarks/test_http",
-    "service/storage/database/test_many_jobs",
-    "service/api/products/test_matmul",
     "client/test_jobs",
-    "service/jobs/test_dispatch",
-    "service/jobs/test_restart",
-    "service/storage/folder/test_identity",
-    "page/test_explorer",
+    "service/storage/arena/test_arena_rules",
+    "service/storage/arena/test_arena_chaos",
     "page/test_jobs",
-    "service/cli/commands/test_backup",
+    "service/api/jobs/test_job_results",
+    "service/cli/test_first_tries",
     "deploy/test_monitoring",
-    "service/storage/database/test_schema",
+    "service/api/products/test_matmul",
+    "service/api/jobs/test_events",
+    "page/test_explorer",
+    "service/api/wire/test_limits",
+    "service/storage/database/test_many_jobs",
+    "service/jobs/test_restart",
+    "service/jobs/test_dispatch",
+    "scheduler/local/test_process",
+    "cpu/test_native",
+    "service/storage/folder/test_identity",
+    "service/storage/matrices/test_listing",
+    "service/cli/commands/test_backup",
+    "kernels/gemm/test_tensor",
+    "kernels/gemm/test_half",
+    "page/test_pictures",
+    "service/engine/test_engine",
+    "service/cli/commands/test_demo",
+    "service/storage/matrices/test_damage",
 )
-"""Files that take long: they begin, so that no process is busy alone at the end."""
+"""Files that take long, the longest first: so no process is busy alone at the end."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with long files; leave GPU tests out, unless the marker expression speaks of them."""
-    first = {ROOT / "tests" / f"{name}.py" for name in LONG_FILES}
-    items.sort(key=lambda item: item.path not in first)
+    places = {ROOT / "tests" / f"{name}.py": place for place, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
     if "gpu" in config.option.markexpr:
         return
     left_out = [item for item in items if item.get_closest_marker("gpu")]

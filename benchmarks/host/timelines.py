@@ -39,10 +39,7 @@ def plot_timelines(results: HostResults) -> Plot:
     plans = [
         choose_plan(GemmProblem(*shape, "float32", memory), profile) for shape, memory in DRAWN
     ]
-    figures = [
-        {name: [[round(time, 6) for time in span] for span in spans] for name, spans in one.items()}
-        for one in (plan.list_queues() for plan in plans)
-    ]
+    figures = [_round_times(plan) for plan in plans]
     title = f"Predicted schedules, float32, {results.document['hardware']['gpu']}"
     draw = partial(_draw_timelines, title=title, plans=plans)
     name = f"timelines-{results.gpu}"

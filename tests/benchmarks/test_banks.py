@@ -43,7 +43,7 @@ def test_the_loop_over_steps_is_found_among_others() -> None:
 
 
 @pytest.mark.parametrize("spec", BULK, ids=lambda spec: str(spec.tile))
-def test_registers_of_the_bulk_kernel_seldom_meet(spec: KernelSpec, tmp_path: Path) -> None:
+def test_registers_of_the_bulk_kernel_seldom_meet(spec: KernelSpec, kernel_cache: Path) -> None:
     assert ARCH == "sm_90a"
-    counted = describe(spec, tmp_path)
+    counted = describe(spec, kernel_cache)
     assert counted["cycles"] / counted["multiply_adds"] < MOST_CYCLES

@@ -344,9 +344,9 @@ def test_without_time_each_still_has_the_least_turns() -> None:
     assert HostScore(1.0, [SHORT_SECONDS * 2]).most_turns == USUAL_TURNS
 
 
-def test_this_products_executor_tells_its_rows(tmp_path: Path) -> None:
+def test_this_products_executor_tells_its_rows(kernel_cache: Path) -> None:
     refused: dict[str, str] = {}
-    with Executor(cache_dir=tmp_path) as executor:
+    with Executor(cache_dir=kernel_cache) as executor:
         profile = find_preset_profile(executor)
         baselines = make_baselines(executor, profile, NAMES, refused.__setitem__)
         assert [one.name for one in baselines] == ["wavetrim", "wavetrim-preset", "numpy"]

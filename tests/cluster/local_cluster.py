@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.environment import SHARED_SETTINGS
 from tests.processes import list_children
 
 STORE_BYTES = 160 * 2**20
@@ -41,7 +42,10 @@ class LocalCluster:
         )  # fmt: skip
         self.address: str = self._cluster.address
         self.nodes: list[Any] = []
-        self._variables = {"WAVETRIM_CPU_THREADS": "1"}
+        self._variables = {
+            "WAVETRIM_CPU_THREADS": "1",
+            "WAVETRIM_KERNEL_CACHE_DIR": str(SHARED_SETTINGS["kernel_cache_dir"]),
+        }
         if profile_dir is not None:
             self._variables["WAVETRIM_PROFILE_DIR"] = str(profile_dir)
 

@@ -13,9 +13,8 @@ from wavetrim.cpu.gemm import CpuPool
 
 
 @pytest.fixture(scope="module")
-def pools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, CpuPool]]:
-    cache: Path = tmp_path_factory.mktemp("pool")
-    opened = {threads: CpuPool(threads, cache_dir=cache) for threads in (1, 2, 4)}
+def pools(kernel_cache: Path) -> Iterator[dict[int, CpuPool]]:
+    opened = {threads: CpuPool(threads, cache_dir=kernel_cache) for threads in (1, 2, 4)}
     for pool in opened.values():
         assert pool.prepare()
     yield opened

@@ -117,8 +117,8 @@ def test_blas_takes_what_has_unit_strides_one_way_and_room_the_other() -> None:
     assert find_blas_strides(np.zeros(33, np.uint8)[1:].view(np.float32).reshape(2, 4)) is None
 
 
-def test_what_blas_does_not_take_is_left_to_python(tmp_path: Path) -> None:
-    library, blas = load_library(CPU_LIBRARY, tmp_path), find_blas()
+def test_what_blas_does_not_take_is_left_to_python(tmp_path: Path, kernel_cache: Path) -> None:
+    library, blas = load_library(CPU_LIBRARY, kernel_cache), find_blas()
     if library is None or blas is None:
         pytest.skip("needs a C compiler on the PATH, and NumPy's OpenBLAS")
     pool = ThreadPool(library, 1)

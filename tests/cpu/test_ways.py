@@ -37,8 +37,8 @@ if child:
 
 
 @pytest.mark.parametrize("way", ["native", "python"])
-def test_a_forked_process_multiplies_by_itself(tmp_path: Path, way: str) -> None:
-    command = [sys.executable, "-c", FORKING, str(tmp_path), way]
+def test_a_forked_process_multiplies_by_itself(kernel_cache: Path, way: str) -> None:
+    command = [sys.executable, "-c", FORKING, str(kernel_cache), way]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
 
@@ -93,9 +93,9 @@ def count_classes() -> Counter[tuple[int, int]]:
 
 @pytest.mark.parametrize("yields", [True, False])
 def test_threads_in_c_are_the_least_urgent_of_all_where_they_yield(
-    tmp_path: Path, yields: bool
+    kernel_cache: Path, yields: bool
 ) -> None:
-    with CpuPool(4, cache_dir=tmp_path, yields=yields) as pool:
+    with CpuPool(4, cache_dir=kernel_cache, yields=yields) as pool:
         if not pool.prepare():
             pytest.skip("needs a C compiler on the PATH, and NumPy's OpenBLAS")
         pool.multiply(np.ones((900, 300)), np.ones((300, 300)), np.zeros((900, 300)))

@@ -151,11 +151,11 @@ def test_hybrid_f_shows_table_17_beside_the_same_product_only() -> None:
     assert {row[1] for row in split_rows(1024).tables[0].rows} == {"here"}
 
 
-def test_the_last_rows_are_run_and_checked(tmp_path: Path) -> None:
+def test_the_last_rows_are_run_and_checked(kernel_cache: Path) -> None:
     problem = GemmProblem(65, 130, 33)
     profile = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
     a, b = draw_operands(problem)
-    with Executor(cache_dir=tmp_path, cpu_threads=2) as executor:
+    with Executor(cache_dir=kernel_cache, cpu_threads=2) as executor:
         found = hybrid_f.run_plan(executor, choose_plan(problem, profile, PlanOptions(f=65)), a, b)
     assert (found.f, found.waves, found.passed) == (65, 0, True)
     assert 0 < found.timings.cpu_seconds <= found.timings.total_seconds

@@ -46,9 +46,9 @@ def test_blocks_are_the_fewest_whole_clusters_that_need_no_more_waves(
 @with_specs()
 @pytest.mark.parametrize(("dtype", "shown"), [("float16", ".F32"), ("bfloat16", ".F32.BF16")])
 def test_both_types_are_multiplied_by_warpgroups_without_waits_or_spills(
-    spec: KernelSpec, dtype: str, shown: str, tmp_path: Path
+    spec: KernelSpec, dtype: str, shown: str, kernel_cache: Path
 ) -> None:
-    compiled = compile_kernel(replace(spec, dtype=dtype), MEASURED_ARCHITECTURE, tmp_path)
+    compiled = compile_kernel(replace(spec, dtype=dtype), MEASURED_ARCHITECTURE, kernel_cache)
     text = disassemble(compiled.path)
     assert "SETMAXREG" in text
     products = re.findall(rf"HGMMA\.64x{spec.tile.n}x16{re.escape(shown)} .*", text)

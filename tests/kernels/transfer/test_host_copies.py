@@ -40,8 +40,8 @@ def open_pool(threads: int, cache_dir: Path) -> ThreadPool:
 
 
 @pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreadPool]:
-    opened = open_pool(3, tmp_path_factory.mktemp("compiled"))
+def pool(kernel_cache: Path) -> Iterator[ThreadPool]:
+    opened = open_pool(3, kernel_cache)
     yield opened
     opened.close()
 

@@ -20,12 +20,14 @@ from wavetrim.kernels.transfer.stages import CopyRequest, PageableStage
 FOLDER = Path(__file__).parent
 
 
-def test_pieces_through_slabs_arrive_whole_and_failures_are_told(tmp_path: Path) -> None:
+def test_pieces_through_slabs_arrive_whole_and_failures_are_told(
+    tmp_path: Path, kernel_cache: Path
+) -> None:
     source = shutil.copy(FOLDER / "lazy_driver.c", tmp_path / "libcuda.c")
     library = build_library(Path(source))
     driver = library.rename(tmp_path / "libcuda.so.1")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.kernels.transfer.staging_check", str(driver)],
+        [sys.executable, "-m", "tests.kernels.transfer.staging_check", driver, kernel_cache],
         cwd=ROOT,
         env=os.environ | {"LD_LIBRARY_PATH": str(tmp_path)},
         capture_output=True,

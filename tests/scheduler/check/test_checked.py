@@ -39,8 +39,8 @@ class Faulty(Executor):
 
 
 @pytest.fixture
-def cpu(tmp_path: Path) -> Iterator[Faulty]:
-    with Faulty(cache_dir=tmp_path, cpu_threads=2) as executor:
+def cpu(kernel_cache: Path) -> Iterator[Faulty]:
+    with Faulty(cache_dir=kernel_cache, cpu_threads=2) as executor:
         yield executor
 
 
@@ -113,7 +113,7 @@ def test_all_rows_are_computed_again_where_more_are_wrong_than_a_check_names(cpu
     assert verification.passed
 
 
-def test_a_product_that_stays_wrong_is_refused(cpu: Faulty, tmp_path: Path) -> None:
+def test_a_product_that_stays_wrong_is_refused(cpu: Faulty, kernel_cache: Path) -> None:
     class FaultyPool(CpuPool):
         def multiply(self, a: Any, b: Any, c: Any, **options: Any) -> float:
             seconds = super().multiply(a, b, c, **options)
@@ -122,7 +122,7 @@ def test_a_product_that_stays_wrong_is_refused(cpu: Faulty, tmp_path: Path) -> N
 
     cpu.damaged_rows = (5,)
     cpu.pool.close()
-    cpu.pool = FaultyPool(2, cache_dir=tmp_path)
+    cpu.pool = FaultyPool(2, cache_dir=kernel_cache)
     with pytest.raises(VerificationFailed, match="1 rows wrong, the first is row 0"):
         compute(cpu, make_product("float32"))
 

@@ -36,10 +36,10 @@ def test_no_damage_passes(dtype: str) -> None:
             if verify_product(product.a, product.b, None, out, seed=drawn).passed:
                 missed.append((name, sizes[place]))
             caught += 1
-            if caught == 20:
+            if caught == 8:
                 break
-        assert caught == 20, name
-    assert len(missed) <= 2, missed  # of 200
+        assert caught == 8, name
+    assert len(missed) <= 2, missed  # of 80; benchmarks/verify counts them in thousands
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int16", "int64"])
@@ -61,7 +61,7 @@ def test_damage_of_a_large_product_does_not_pass(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 def test_right_products_with_all_that_a_type_has_pass(dtype: str) -> None:
     random = np.random.default_rng(3)
-    for seed in range(100):
+    for seed in range(40):
         product = draw_special(random, dtype)
         outcome = verify_product(
             product.a, product.b, product.c, product.out,

@@ -41,8 +41,8 @@ def make_operands(m, n, k, dtype, memory="pageable"):
 
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "int16"])
-def test_the_cpu_keeps_no_matrix(tmp_path, dtype, native):
-    with CpuPool(3, cache_dir=tmp_path, native=native) as pool:
+def test_the_cpu_keeps_no_matrix(kernel_cache, dtype, native):
+    with CpuPool(3, cache_dir=kernel_cache, native=native) as pool:
         operands = make_operands(700, 500, 300, dtype)
         kept = [weakref.ref(operand) for operand in operands]
         pool.multiply(*operands)

@@ -352,7 +352,7 @@ def test_a_slab_that_is_dropped_is_acknowledged_and_unknown_from_then_on(shared)
 
 def test_the_worker_ends_when_it_is_told_to(worker):
     worker.send({"type": "shutdown"})
-    assert worker.process.wait(timeout=10) == 0
+    assert worker.process.wait(timeout=allow(10)) == 0
 
 
 def test_a_shutdown_stops_the_product_that_runs(worker, tmp_path):
@@ -360,7 +360,7 @@ def test_a_shutdown_stops_the_product_that_runs(worker, tmp_path):
     worker.receive_until("planned")
     worker.tell({"type": "shutdown"})
     worker.send({"type": "shutdown"})
-    assert worker.process.wait(timeout=10) == 0
+    assert worker.process.wait(timeout=allow(10)) == 0
 
 
 def test_the_worker_ends_when_the_service_is_gone_even_in_the_middle_of_a_product(worker, tmp_path):
@@ -368,7 +368,7 @@ def test_the_worker_ends_when_the_service_is_gone_even_in_the_middle_of_a_produc
     worker.receive_until("planned")
     worker.close()
     began = time.monotonic()
-    worker.process.wait(timeout=10)
+    worker.process.wait(timeout=allow(10))
     assert time.monotonic() - began < allow(2)
 
 

@@ -21,8 +21,8 @@ from wavetrim.scheduler.profile.store import find_profile
 
 
 @pytest.fixture(scope="module")
-def cpu_executor(tmp_path_factory):
-    with Executor(cache_dir=tmp_path_factory.mktemp("kernels"), cpu_threads=2) as executor:
+def cpu_executor(kernel_cache):
+    with Executor(cache_dir=kernel_cache, cpu_threads=2) as executor:
         yield executor
 
 

@@ -76,10 +76,10 @@ class HostPipeline:
 
 
 @pytest.fixture
-def executor(tmp_path, monkeypatch):
+def executor(kernel_cache, monkeypatch):
     monkeypatch.setattr(executor_module, "GpuPipeline", HostPipeline)
     info = type("Info", (), {"index": 0})()
-    with Executor(cache_dir=tmp_path, devices=[info] * 3, cpu_threads=2) as executor:
+    with Executor(cache_dir=kernel_cache, devices=[info] * 3, cpu_threads=2) as executor:
         executor.pool.prepare()
         yield executor
 

@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 
 import wavetrim
-from tests.environment import clear_environment
+from tests.environment import SHARED_SETTINGS, clear_environment
+from tests.limit import allow
 from tests.matrices import make_matrix
 from wavetrim.scheduler.local.process import FORKED
 
 
 def run_python(program: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """What a fresh interpreter prints, away from the clone; what is compiled is for all of them."""
-    data = folder.parent / "data of processes"
-    environment = {**clear_environment(), "WAVETRIM_DATA_DIR": str(data), **variables}
+    """What a fresh interpreter prints, away from the clone, with C that was compiled before."""
+    cache = str(SHARED_SETTINGS["kernel_cache_dir"])
+    environment = {**clear_environment(), "WAVETRIM_KERNEL_CACHE_DIR": cache, **variables}
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=30, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=allow(30), check=False,
     )  # fmt: skip
 
 
@@ -201,10 +202,11 @@ def test_what_is_compiled_is_kept_in_the_users_cache_unless_a_folder_is_named(
 ) -> None:
     program = "import numpy, wavetrim; a = numpy.ones((500, 500)); wavetrim.matmul(a, a)"
     cache, data = tmp_path / "cache", tmp_path / "data"
-    run_python(program, tmp_path, XDG_CACHE_HOME=str(cache), WAVETRIM_DATA_DIR="")
+    usual = {"WAVETRIM_KERNEL_CACHE_DIR": "", "XDG_CACHE_HOME": str(cache)}
+    run_python(program, tmp_path, **usual)
     assert list((cache / "wavetrim").glob("cpu-*.so"))
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
-    run_python(program, tmp_path, XDG_CACHE_HOME=str(cache), WAVETRIM_DATA_DIR=str(data))
+    run_python(program, tmp_path, **usual, WAVETRIM_DATA_DIR=str(data))
     assert list((data / "kernels").glob("cpu-*.so"))
 
 

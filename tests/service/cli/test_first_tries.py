@@ -160,10 +160,10 @@ def burn(until: float) -> None:
         sum(range(10_000))
 
 
-def test_runs_of_a_busy_machine_differ_and_the_old_profile_is_kept(tmp_path: Path) -> None:
+def test_runs_of_a_busy_machine_differ_and_the_old_profile_is_kept(kernel_cache: Path) -> None:
     profile = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
     busy, notes = Steadiness(), Console(file=io.StringIO(), width=200)
-    with Executor(cache_dir=tmp_path, cpu_threads=2) as executor:
+    with Executor(cache_dir=kernel_cache, cpu_threads=2) as executor:
         busy.measure(executor, profile)
         context = multiprocessing.get_context("spawn")
         until = time.monotonic() + 60

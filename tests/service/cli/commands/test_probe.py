@@ -83,13 +83,8 @@ def test_a_wrong_byte_is_written_and_ends_with_3(tmp_path: Path) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ALONE)
-def test_probes_run_and_move_every_byte(name: str, tmp_path: Path, kernel_cache: Path) -> None:
-    done = invoke_command(
-        *("probe", name, "--out", "found"),
-        folder=tmp_path,
-        WAVETRIM_DEVICES="0",
-        WAVETRIM_KERNEL_CACHE_DIR=str(kernel_cache),
-    )
+def test_probes_run_and_move_every_byte(name: str, tmp_path: Path) -> None:
+    done = invoke_command("probe", name, "--out", "found", folder=tmp_path, WAVETRIM_DEVICES="0")
     assert done.exit_code == 0, (done.stderr, done.exception)
     assert {path.suffix for path in (tmp_path / "found").iterdir()} == {".md", ".csv", ".png"}
     with (tmp_path / "found" / f"{name}.csv").open(newline="", encoding="utf-8") as file:

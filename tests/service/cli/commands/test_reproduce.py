@@ -98,15 +98,9 @@ def test_a_wrong_product_is_written_and_ends_with_3(report, tmp_path: Path) -> N
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_experiments_run_and_their_products_are_right(
-    name: str, tmp_path: Path, kernel_cache: Path
-) -> None:
-    done = invoke_command(
-        *("reproduce", name, *SMALL[name], "--out", "found"),
-        folder=tmp_path,
-        WAVETRIM_DEVICES="",
-        WAVETRIM_KERNEL_CACHE_DIR=str(kernel_cache),
-    )
+def test_experiments_run_and_their_products_are_right(name: str, tmp_path: Path) -> None:
+    words = ("reproduce", name, *SMALL[name], "--out", "found")
+    done = invoke_command(*words, folder=tmp_path, WAVETRIM_DEVICES="")
     assert done.exit_code == 0, (done.stderr, done.exception)
     files = {path.suffix for path in (tmp_path / "found").iterdir()}
     assert files == {".md", ".csv", ".png"}
@@ -128,13 +122,9 @@ def test_mulmat_prints_the_grid_of_the_references_example(tmp_path: Path) -> Non
 
 
 @pytest.mark.gpu
-def test_the_gpu_and_the_cpu_take_the_rows_that_f_says(tmp_path: Path, kernel_cache: Path) -> None:
-    done = invoke_command(
-        *("reproduce", "hybrid-f", *SMALL["hybrid-f"]),
-        folder=tmp_path,
-        WAVETRIM_DEVICES="0",
-        WAVETRIM_KERNEL_CACHE_DIR=str(kernel_cache),
-    )
+def test_the_gpu_and_the_cpu_take_the_rows_that_f_says(tmp_path: Path) -> None:
+    words = ("reproduce", "hybrid-f", *SMALL["hybrid-f"])
+    done = invoke_command(*words, folder=tmp_path, WAVETRIM_DEVICES="0")
     assert done.exit_code == 0, (done.stderr, done.exception)
     path = tmp_path / "wavetrim-reproduce" / "hybrid-f.csv"
     rows = {row["f"]: row for row in csv.DictReader(path.read_text().splitlines())}

@@ -132,7 +132,10 @@ def test_a_service_without_its_database_ends_when_it_is_told_to(start_server: St
 
 def test_a_server_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
     url = f"postgresql://wavetrim:hunter2@/postgres?host={tmp_path}"
-    refused = run_command("serve", "--port", 0, folder=tmp_path, WAVETRIM_DATABASE_URL=url)
+    refused = run_command(
+        "serve", "--port", 0, folder=tmp_path,
+        WAVETRIM_DATABASE_URL=url, WAVETRIM_DATABASE_WAIT_SECONDS="0.1",
+    )  # fmt: skip
     assert refused.returncode == 1
     last = refused.stderr.splitlines()[-1]
     assert last.startswith("wavetrim: the database postgresql://wavetrim:***@")
