@@ -4,6 +4,7 @@ import threading
 from typing import Final, TypeAlias
 
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.scheduler.planning.lanes import Lane
 from wavetrim.scheduler.planning.plan import Plan, choose_plan
 from wavetrim.scheduler.planning.trial import TRIAL_INTERVAL, find_trial
 from wavetrim.scheduler.problem import GemmProblem
@@ -12,7 +13,7 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 CAPACITY: Final = 256
 """Plans that are kept; chosen. A program repeats few shapes."""
 
-_Question: TypeAlias = tuple[int, int, int, str, str, PlanOptions | None, int]
+_Question: TypeAlias = tuple[int, int, int, str, str, PlanOptions | None, int, Lane | None]
 
 
 class PlanCache:
@@ -36,11 +37,18 @@ class PlanCache:
         self._products = 0
 
     def choose_next(
-        self, problem: GemmProblem, profile: MachineProfile, options: PlanOptions = NO_OPTIONS
+        self,
+        problem: GemmProblem,
+        profile: MachineProfile,
+        options: PlanOptions = NO_OPTIONS,
+        lane: Lane | None = None,
     ) -> Plan:
-        """The plan of a product that runs next: that of `choose`, or now and then a trial."""
-        plan = self.choose(problem, profile, options)
-        if not self._explores:
+        """The plan of a product that runs next: that of `choose`, or now and then a trial.
+
+        In a lane there are no trials: they might use other devices.
+        """
+        plan = self.choose(problem, profile, options, lane)
+        if not self._explores or lane is not None:
             return plan
         self._products += 1
         if self._products < TRIAL_INTERVAL:
@@ -49,7 +57,11 @@ class PlanCache:
         return find_trial(plan, options) or plan
 
     def choose(
-        self, problem: GemmProblem, profile: MachineProfile, options: PlanOptions = NO_OPTIONS
+        self,
+        problem: GemmProblem,
+        profile: MachineProfile,
+        options: PlanOptions = NO_OPTIONS,
+        lane: Lane | None = None,
     ) -> Plan:
         """The plan of `choose_plan`, which is called once for each product, profile and options.
 
@@ -57,6 +69,7 @@ class PlanCache:
             problem: The product.
             profile: The machine; compared by identity.
             options: Options of the plan.
+            lane: Devices that may be used; None for all.
 
         Raises:
             PlanError: An option cannot be met. Refusals are not cached.
@@ -65,12 +78,12 @@ class PlanCache:
         # alive, so no other profile has the same id meanwhile.
         question = (
             *(problem.m, problem.n, problem.k, problem.dtype, problem.memory),
-            *(None if options is NO_OPTIONS else options, id(profile)),
+            *(None if options is NO_OPTIONS else options, id(profile), lane),
         )
         plan = self._young.get(question)
         if plan is None or not plan.is_current:
             old = self._old.get(question) if plan is None else None
-            plan = old if old and old.is_current else choose_plan(problem, profile, options)
+            plan = old if old and old.is_current else choose_plan(problem, profile, options, lane)
             with self._lock:
                 if len(self._young) >= self._most_young:
                     self._old, self._young = self._young, {}

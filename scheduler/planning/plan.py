@@ -26,6 +26,7 @@ from wavetrim.scheduler.planning.candidates import (
     find_positions,
     rank_kernels,
 )
+from wavetrim.scheduler.planning.lanes import CPU, Lane
 from wavetrim.scheduler.planning.split import split_rows
 from wavetrim.scheduler.planning.team import (
     GpuPart,
@@ -235,7 +236,10 @@ class Plan:
 
 
 def choose_plan(
-    problem: GemmProblem, profile: MachineProfile, options: PlanOptions = NO_OPTIONS
+    problem: GemmProblem,
+    profile: MachineProfile,
+    options: PlanOptions = NO_OPTIONS,
+    lane: Lane | None = None,
 ) -> Plan:
     """Choose kernel, GPUs and F for a product on a machine.
 
@@ -245,6 +249,7 @@ def choose_plan(
         problem: The product.
         profile: The machine.
         options: Options of the plan.
+        lane: Devices that may be used; None for all.
 
     Raises:
         PlanError: An option cannot be met: the kernel or tile is unknown, cannot compute this
@@ -255,6 +260,10 @@ def choose_plan(
     if f != "auto" and not 0 <= f <= problem.m:
         raise PlanError("f", f, f'"auto" or 0…{problem.m}, the rows of C')
     positions = find_positions(profile, options.devices)
+    if lane is not None:
+        positions = tuple(position for position in positions if position in lane)
+        if CPU not in lane and f == "auto":
+            options = replace(options, f=0)
     one = best = choose_plan_on(problem, profile, options, positions[:1])
     for count in range(2, len(positions) + 1):
         plan = choose_plan_on(problem, profile, options, positions[:count])

@@ -1,0 +1,210 @@
+"""Lanes: which of a machine's devices work at which product, while several wait. Pure.
+
+A lane is a set of devices that work at one product: some GPUs, the CPU, or both. Each product that
+waits has choices: lanes, and the seconds that it takes there.
+
+- List scheduling: products are looked at in order, and each takes the lane where it ends first,
+  counting what its devices have to do before. So a small product goes to the CPU if it ends sooner
+  there.
+- Throughput first: a product takes as few GPUs as leave the others enough to do with what else
+  waits: one of two if two products of a size wait, both if it is alone.
+- Reservations (conservative backfilling, as in batch schedulers): a product that must wait for
+  devices has them reserved from the time at which they are free together. A later product may use
+  them before only if it ends by then. So nobody is delayed by who comes after, and waits are
+  bounded: by the products before, as long as they take.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from wavetrim.scheduler.errors import PlanError
+
+if TYPE_CHECKING:
+    from wavetrim.scheduler.planning.plan import Plan
+
+Lane: TypeAlias = frozenset[int]
+"""The devices that work at one product: positions of GPUs in the machine's profile, and `CPU`."""
+
+CPU: Final = -1
+"""The CPU's number in a lane."""
+
+WAIT_GAIN: Final = 0.1
+"""Share of its time that a product must save to wait for devices although others are free; chosen.
+Runs differ by about as much from their predictions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A lane that a product may take.
+
+    Attributes:
+        lane: Its devices; none for a product so small that the calling thread computes it.
+        seconds: What the product should take there.
+    """
+
+    lane: Lane
+    seconds: float
+
+    @property
+    def gpus(self) -> int:
+        """Number of GPUs."""
+        return len(self.lane - {CPU})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A product's place in the schedule.
+
+    Attributes:
+        choice: Its lane.
+        begins: Seconds from now until its devices are free together; 0 if it may begin now.
+    """
+
+    choice: Choice
+    begins: float
+
+    @property
+    def ends(self) -> float:
+        """Seconds from now until it should be done."""
+        return self.begins + self.choice.seconds
+
+
+def place_products(
+    waiting: Sequence[Sequence[Choice]], busy: Mapping[int, float], gpus: int
+) -> tuple[Place, ...]:
+    """Choose for each product where it is computed, and whether it begins now.
+
+    Args:
+        waiting: The choices of each product that waits, at least one, in the products' order.
+        busy: Seconds until devices are free; those that are free now may be left out.
+        gpus: GPUs of the machine.
+
+    Returns:
+        A place for each product. Those that begin now have no device in common, and none that is
+        busy.
+    """
+    timetable = _Timetable(busy)
+    work = [_find_work(choices) for choices in waiting]
+    places = []
+    for choices, own in zip(waiting, work, strict=True):
+        place = _choose(_narrow(choices, sum(work) - own, gpus), timetable)
+        timetable.add(place)
+        places.append(place)
+    return tuple(places)
+
+
+class _Timetable:
+    """When each device is free, as products are placed."""
+
+    def __init__(self, busy: Mapping[int, float]) -> None:
+        self._taken = {device for device, seconds in busy.items() if seconds > 0}
+        self._free_at = dict(busy)
+        self._reserved_at: dict[int, float] = {}
+
+    def find_begin(self, choice: Choice) -> float:
+        """When a product may begin: now, if it delays none that is placed, or after all of them."""
+        lane = choice.lane
+        if self._taken.isdisjoint(lane) and choice.seconds <= min(
+            (self._reserved_at.get(device, math.inf) for device in lane), default=math.inf
+        ):
+            return 0.0
+        return max(self._free_at.get(device, 0.0) for device in lane)
+
+    def add(self, place: Place) -> None:
+        """Place a product."""
+        for device in place.choice.lane:
+            self._free_at[device] = max(self._free_at.get(device, 0.0), place.ends)
+            if place.begins > 0:
+                begin = self._reserved_at.get(device, math.inf)
+                self._reserved_at[device] = min(begin, place.begins)
+            else:
+                self._taken.add(device)
+
+
+def _choose(choices: Iterable[Choice], timetable: _Timetable) -> Place:
+    """Where a product ends first; to wait although it could begin must be worth it."""
+    places = [Place(choice, timetable.find_begin(choice)) for choice in choices]
+
+    def rank(place: Place) -> tuple[float, int]:
+        return place.ends, len(place.choice.lane)
+
+    best = min(places, key=rank)
+    at_once = min((place for place in places if place.begins <= 0), key=rank, default=best)
+    return best if best.ends <= (1 - WAIT_GAIN) * at_once.ends else at_once
+
+
+def _find_work(choices: Iterable[Choice]) -> float:
+    """Seconds that a product would take on one GPU; 0 if none can compute it."""
+    return min((one.seconds for one in choices if one.gpus == 1), default=0.0)
+
+
+def _narrow(choices: Sequence[Choice], other_seconds: float, gpus: int) -> Sequence[Choice]:
+    """The choices that leave the other GPUs enough to do.
+
+    Args:
+        choices: All choices of a product.
+        other_seconds: What else waits, in seconds of one GPU.
+        gpus: GPUs of the machine.
+    """
+    for count in sorted({one.gpus for one in choices} - {0}):
+        seconds = min(one.seconds for one in choices if one.gpus == count)
+        if (gpus - count) * seconds <= other_seconds:
+            return [one for one in choices if one.gpus <= count]
+    return choices
+
+
+def list_choices(
+    gpus: Sequence[tuple[int, str]], choose: Callable[[Lane], "Plan"]
+) -> tuple[Choice, ...]:
+    """The lanes that a product may take on a machine; none if its options can be met nowhere.
+
+    GPUs are taken in groups of one, two, four and so on, and all together, each group with and
+    without the CPU. Groups of equal GPUs are planned for once.
+
+    Args:
+        gpus: Position and name of each GPU that may be used.
+        choose: The plan of the product in a lane.
+
+    Raises:
+        PlanError: No lane meets the product's options.
+    """
+    seconds: dict[tuple[tuple[str, ...], bool], float | None] = {}
+    refusal: PlanError | None = None
+    choices: list[Choice] = []
+    for group in [*_list_groups(gpus), ()]:
+        for with_cpu in (False, True) if group else (True,):
+            lane = frozenset([position for position, _ in group] + [CPU] * with_cpu)
+            kind = tuple(sorted(name for _, name in group)), with_cpu
+            if kind not in seconds:
+                try:
+                    seconds[kind] = _time_in(lane, choose(lane))
+                except PlanError as error:
+                    seconds[kind], refusal = None, error
+            found = seconds[kind]
+            if found is not None:
+                choices.append(Choice(lane, found))
+    if not choices and refusal is not None:
+        raise refusal
+    return tuple(choices)
+
+
+def find_lane(plan: "Plan") -> Lane:
+    """The devices that have rows in a plan."""
+    return frozenset([part.position for part in plan.gpu_parts] + [CPU] * (plan.f > 0))
+
+
+def _time_in(lane: Lane, plan: "Plan") -> float | None:
+    """The seconds of a plan that uses all of a lane; None for one that a smaller lane has, too."""
+    return plan.predicted.total_seconds if find_lane(plan) == lane else None
+
+
+def _list_groups(gpus: Sequence[tuple[int, str]]) -> list[Sequence[tuple[int, str]]]:
+    """Groups of one, two, four … GPUs, each beside the one before, and all of them."""
+    count, size, groups = len(gpus), 1, []
+    while size < count:
+        starts = range(0, count - size + 1, size)
+        groups += [gpus[start : start + size] for start in starts]
+        size *= 2
+    return [*groups, gpus] if gpus else []

@@ -1,0 +1,228 @@
+"""Which devices work at which product: nobody starves, no device works twice, none idles."""
+
+import heapq
+import itertools
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.lanes import (
+    CPU,
+    WAIT_GAIN,
+    Choice,
+    find_lane,
+    list_choices,
+    place_products,
+)
+from wavetrim.scheduler.planning.plan import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.store import find_profile
+
+
+def offer(gpu, cpu=None, *, gpus=2, team=None):
+    """The choices of a product: one GPU, the CPU, all GPUs together."""
+    choices = [Choice(frozenset({one}), gpu) for one in range(gpus)]
+    if team is not None:
+        choices.append(Choice(frozenset(range(gpus)), team))
+    if cpu is not None:
+        choices.append(Choice(frozenset({CPU}), cpu))
+    return tuple(choices)
+
+
+LARGE = offer(1.0, 40.0, team=0.55)
+SMALL = offer(0.001, 0.002)
+
+
+def place(*waiting, busy=None, gpus=2):
+    return place_products(waiting, busy or {}, gpus)
+
+
+def test_a_product_that_is_alone_has_all_gpus():
+    (only,) = place(LARGE)
+    assert (only.choice.lane, only.begins) == ({0, 1}, 0)
+
+
+def test_of_two_products_each_has_a_gpu():
+    places = place(LARGE, LARGE)
+    assert [set(one.choice.lane) for one in places] == [{0}, {1}]
+    assert [one.begins for one in places] == [0, 0]
+
+
+def test_a_large_product_keeps_all_gpus_from_a_small_one_that_goes_to_the_cpu():
+    """One GPU each would leave the second idle: the small one is done at once."""
+    large, small = place(LARGE, SMALL)
+    assert (large.choice.lane, large.begins) == ({0, 1}, 0)
+    assert (small.choice.lane, small.begins) == ({CPU}, 0)
+
+
+def test_a_small_product_goes_to_the_cpu_if_it_ends_sooner_there():
+    (behind,) = place(SMALL, busy={0: 0.5, 1: 0.5})
+    assert (behind.choice.lane, behind.begins) == ({CPU}, 0)
+    (soon,) = place(offer(0.001, 0.02), busy={0: 0.5, 1: 0.004})
+    assert (soon.choice.lane, soon.begins) == ({1}, 0.004)
+
+
+def test_a_product_for_both_gpus_waits_until_they_are_free_together_and_is_not_passed():
+    first, long, short = place(LARGE, offer(0.5, 90.0), offer(0.05, 90.0), busy={0: 0.06})
+    assert (first.choice.lane, first.begins) == ({0, 1}, 0.06)
+    assert long.begins == pytest.approx(0.06 + 0.55)  # it would not end before
+    assert (short.choice.lane, short.begins) == ({1}, 0)  # it does
+
+
+def test_nothing_waits_for_a_device_that_gains_little():
+    (only,) = place(offer(1.0, team=0.55), busy={0: 0.4})
+    assert (only.choice.lane, only.begins) == ({1}, 0)
+
+
+def test_a_product_that_needs_no_device_never_waits():
+    (only,) = place((Choice(frozenset(), 0.0),), busy={0: 1, 1: 1, CPU: 1})
+    assert only.begins == 0
+
+
+seconds = st.floats(0.001, 10)
+lanes = st.frozensets(st.sampled_from([CPU, 0, 1, 2, 3]), min_size=1)
+products = st.lists(st.builds(Choice, lanes, seconds), min_size=1, max_size=6)
+queues = st.lists(products, min_size=1, max_size=6)
+busies = st.dictionaries(st.sampled_from([CPU, 0, 1, 2, 3]), st.floats(0, 10))
+
+
+@given(queues, busies)
+def test_no_device_has_two_products(waiting, busy):
+    begun = [one for one in place_products(waiting, busy, 4) if one.begins == 0]
+    taken = list(itertools.chain.from_iterable(one.choice.lane for one in begun))
+    assert len(taken) == len(set(taken))
+    assert all(busy.get(device, 0) <= 0 for device in taken)
+
+
+@given(queues, products, busies)
+def test_who_comes_later_changes_no_reservation_before_it(waiting, later, busy):
+    """But for how many GPUs a product leaves to others, which is for them."""
+    narrowed = [[one for one in choices if len(one.lane - {CPU}) <= 1] for choices in waiting]
+    narrowed = [choices for choices in narrowed if choices]
+    before = place_products(narrowed, busy, 4)
+    assert place_products([*narrowed, later], busy, 4)[: len(before)] == before
+
+
+@given(queues, busies)
+def test_no_product_leaves_a_free_lane_in_which_it_would_end_sooner(waiting, busy):
+    """Unless others were before it, or it leaves GPUs to others."""
+    first = place_products(waiting, busy, 4)[0]
+    if len(waiting) == 1 and first.begins > 0:
+        free = [one for one in waiting[0] if all(busy.get(d, 0) <= 0 for d in one.lane)]
+        assert all(first.ends <= (1 - WAIT_GAIN) * one.seconds for one in free)
+
+
+@dataclass(order=True)
+class Arrival:
+    """A product of the simulation."""
+
+    at: float
+    number: int
+    choices: tuple
+
+
+def simulate(arrivals, gpus):
+    """Run products as predicted; returns when each began and ended, and the first promise of it."""
+    events = [(one.at, one.number) for one in arrivals]
+    heapq.heapify(events)
+    waiting, ends, begun, done, promised = [], {}, {}, {}, {}
+    while events:
+        now, number = heapq.heappop(events)
+        if number is not None and number >= 0:
+            waiting.append(arrivals[number])
+        if events and events[0][0] <= now:
+            continue
+        busy = {device: until - now for device, until in ends.items() if until > now + 1e-9}
+        places = place_products([one.choices for one in waiting], busy, gpus) if waiting else ()
+        for one, place in zip(tuple(waiting), places, strict=True):
+            promised.setdefault(one.number, now + place.begins)
+            if place.begins == 0:
+                waiting.remove(one)
+                begun[one.number] = now
+                done[one.number] = now + place.choice.seconds
+                ends.update(dict.fromkeys(place.choice.lane, now + place.choice.seconds))
+                heapq.heappush(events, (now + place.choice.seconds, -1))
+    return begun, done, promised
+
+
+streams = st.lists(st.tuples(st.floats(0, 0.5), st.sampled_from([0.001, 0.1, 1.0])), max_size=40)
+
+
+@given(streams)
+def test_a_product_that_needs_all_devices_begins_in_spite_of_a_stream_of_others(gaps):
+    """It begins no later than was said first: later ones only fill what it leaves free."""
+    at = itertools.accumulate(gap for gap, _ in gaps)
+    needy = (Choice(frozenset({0, 1, CPU}), 1.0),)
+    kinds = [offer(size, 3 * size) for _, size in gaps]
+    arrivals = [Arrival(0.0, number, offer(0.7, 5.0)) for number in range(2)]
+    arrivals.append(Arrival(0.1, 2, needy))
+    arrivals += [Arrival(when, 3 + n, kinds[n]) for n, when in enumerate(at)]
+    begun, done, promised = simulate(arrivals, 2)
+    assert len(done) == len(arrivals)
+    earlier = [done[one.number] for one in arrivals if one.number < 2 or one.at <= 0.1]
+    assert begun[2] <= max(max(earlier), promised[2]) + 1e-6
+    if all(one.at > 0.1 for one in arrivals[3:]):
+        assert begun[2] == pytest.approx(0.7)
+
+
+@given(st.lists(st.sampled_from([0.1, 0.5, 1.0]), min_size=4, max_size=40))
+def test_no_gpu_idles_while_products_wait_for_one(sizes):
+    """The last product ends as list scheduling promises: all work on two, and one product more."""
+    arrivals = [Arrival(0.0, n, offer(size, team=0.6 * size)) for n, size in enumerate(sizes)]
+    _, done, _ = simulate(arrivals, 2)
+    assert max(done.values()) <= sum(sizes) / 2 + 1.1 * max(sizes)
+
+
+def test_sixty_four_equal_products_take_half_the_time_of_one_gpu():
+    arrivals = [Arrival(0.0, n, LARGE) for n in range(64)]
+    _, done, _ = simulate(arrivals, 2)
+    assert 64 / max(done.values()) >= 1.9
+
+
+def list_here(gpus, problem, options=None):
+    profile = find_profile(
+        f"H100 SXM x{gpus}" if gpus > 1 else "H100 SXM", devices=(), directory=None, cpu_threads=16
+    )
+    asked = options or PlanOptions()
+    names = [(number, one.device) for number, one in enumerate(profile.gpus)]
+    return list_choices(names, lambda lane: choose_plan(problem, profile, asked, lane))
+
+
+def test_a_large_product_may_have_each_gpu_several_or_the_cpu():
+    choices = list_here(4, GemmProblem(8192, 8192, 8192, "float32", "pinned"))
+    found = {one.lane - {CPU} for one in choices}
+    groups = [{0}, {1}, {2}, {3}, {0, 1}, {2, 3}, {0, 1, 2, 3}, set()]
+    assert found == set(map(frozenset, groups))
+    times = {one.gpus: one.seconds for one in choices if CPU not in one.lane}
+    assert times[1] > times[2] > times[4]
+
+
+def test_a_small_product_pays_for_no_second_gpu():
+    choices = list_here(2, GemmProblem(512, 512, 512, "float32", "pinned"))
+    assert {one.lane for one in choices} == {frozenset({0}), frozenset({1}), frozenset({CPU})}
+
+
+def test_options_leave_only_the_lanes_that_meet_them():
+    problem = GemmProblem(8192, 8192, 8192, "float32", "pinned")
+    assert all(CPU in one.lane and one.gpus for one in list_here(2, problem, PlanOptions(f=500)))
+    assert {one.lane for one in list_here(2, problem, PlanOptions(devices="none"))} == {
+        frozenset({CPU})
+    }
+    with pytest.raises(PlanError, match="f is 9000"):
+        list_here(2, problem, PlanOptions(f=9000))
+
+
+def test_what_no_kernel_multiplies_goes_to_the_cpu():
+    (only,) = list_here(2, GemmProblem(500, 500, 500, "int64"))
+    assert only.lane == {CPU}
+
+
+@pytest.mark.parametrize("lane", [{0}, {1}, {CPU}, {0, 1}, {1, CPU}])
+def test_a_plan_for_a_lane_stays_in_it(lane):
+    profile = find_profile("H100 SXM x2", devices=(), directory=None, cpu_threads=16)
+    problem = GemmProblem(8192, 8192, 8192, "float32", "pinned")
+    assert find_lane(choose_plan(problem, profile, lane=frozenset(lane))) <= lane
