@@ -22,11 +22,13 @@ from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
+from wavetrim.scheduler.execution.occupancy import Occupancy
 from wavetrim.scheduler.execution.prefault import Prefault
 from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.execution.run import CANCELLATIONS, Execution, compute_on_gpu
 from wavetrim.scheduler.execution.timings import Timings, list_parts, sum_timed
 from wavetrim.scheduler.execution.watchdog import Watchdog
+from wavetrim.scheduler.planning.lanes import CPU
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import ITEM_BYTES
 
@@ -46,8 +48,17 @@ takes about as long as the least."""
 _DTYPES: Final = {name: np.dtype(name) for name in ITEM_BYTES}
 
 
+class _Callers(threading.local):
+    """The GPUs that the calling thread has used."""
+
+    def __init__(self) -> None:
+        self.positions: set[int] = set()
+
+
 class Executor:
-    """Owns the GPU pipelines and the CPU pool of this process; runs one plan at a time.
+    """Owns the GPU pipelines and the CPU pool of this process. Thread-safe.
+
+    Plans that have no device in common run at the same time; each device works at one.
 
     Args:
         cache_dir: Folder of compiled kernels and compiled C.
@@ -85,8 +96,8 @@ class Executor:
         self._gpu_threads = tuple(
             CallThreads(1, f"gpu-part-{position}") for position in range(len(self.devices))
         )
-        self._callers = threading.local()
-        self._runs = threading.Lock()
+        self._callers = _Callers()
+        self._occupancy = Occupancy([CPU, *range(len(self.devices))])
         self._warm: set[tuple[KernelSpec | None, tuple[int, ...]]] = set()
         self._brief_runs = 0
         self._prepared: Plan | None = None
@@ -147,7 +158,7 @@ class Executor:
         _check_operands(plan, a, b, c)
         is_alone = plan.f == 0 and len(plan.gpu_parts) == 1
         run = partial(self._run_gpu_alone if is_alone else self._run_parts, plan, a, b, c)
-        with self._runs:
+        with self._occupancy.hold(plan.lane) as stay:
             self._prepare(plan, c.dtype)
             start = time.perf_counter()
             staged = plan.gpu_rows > 0 and plan.problem.memory == "pageable"
@@ -175,7 +186,7 @@ class Executor:
                 for part, gpu in zip(plan.gpu_parts, gpus, strict=True)
             ),
         )
-        self._note_run(plan, timings)
+        self._note_run(plan, timings, alone=stay.was_alone)
         return timings
 
     def _run_gpu_alone(self, plan: Plan, *operands: Matrix, **how: Any) -> _Run:
@@ -188,7 +199,7 @@ class Executor:
         position = plan.gpu_parts[0].position
         pipeline = self.pipelines[position]
         compute = partial(compute_on_gpu, plan, *operands, pipeline=pipeline, **how)
-        if plan.spec.source is None and not self._note_caller():
+        if plan.spec.source is None and not self._note_caller(position):
             return [self._gpu_threads[position].submit(compute).result()], 0.0, 0
         return [compute()], 0.0, 0
 
@@ -221,10 +232,13 @@ class Executor:
                 _raise_translated(error)
         self._prepared = plan
 
-    def _note_run(self, plan: Plan, timings: Timings) -> None:
-        """Record the time of each part, except for the first run of a kernel, which loads it."""
+    def _note_run(self, plan: Plan, timings: Timings, *, alone: bool) -> None:
+        """Record the time of each part of a product that ran alone.
+
+        Not of the first run of a kernel, which loads it.
+        """
         run = plan.spec, plan.positions
-        if run in self._warm:
+        if run in self._warm and alone:
             for correction, predicted_seconds, seconds in list_parts(plan, timings):
                 plan.profile.corrections.note(correction.run_class, predicted_seconds, seconds)
         self._warm.add(run)
@@ -242,22 +256,24 @@ class Executor:
                 start = time.perf_counter()
                 self.pool.multiply_alone(a, b, c, alpha, beta)
                 seconds = time.perf_counter() - start
+                alone = self._occupancy.is_empty
             else:
-                with self._runs:
+                with self._occupancy.hold(plan.lane) as stay:
                     seconds = self.pool.multiply(a, b, c, alpha=alpha, beta=beta)
+                alone = stay.was_alone
         except CpuError as error:
             _raise_translated(error)
         timings = Timings(0.0, 0.0, 0.0, seconds, seconds, plan.f)
         is_brief = plan.predicted.cpu_seconds < BRIEF_SECONDS
         self._brief_runs += is_brief
         if not is_brief or self._brief_runs % BRIEF_RUNS_NOTED == 0:
-            self._note_run(plan, timings)
+            self._note_run(plan, timings, alone=alone)
         return timings
 
-    def _note_caller(self) -> bool:
-        """Whether the calling thread has run a product before; remembers that it has now."""
-        comes_again = hasattr(self._callers, "known")
-        self._callers.known = True
+    def _note_caller(self, position: int) -> bool:
+        """Whether the calling thread has used this GPU before; remembers that it has now."""
+        comes_again = position in self._callers.positions
+        self._callers.positions.add(position)
         return comes_again
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from wavetrim.scheduler.execution.final_rows import FinalRows
 from wavetrim.scheduler.execution.row_queue import RowQueue
 from wavetrim.scheduler.execution.rows_done import RowCounter, RowsDone
 from wavetrim.scheduler.execution.self_scheduling import SelfSchedule
-from wavetrim.scheduler.execution.watchdog import Watchdog
+from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.team import GpuPart
 
@@ -56,12 +57,12 @@ def compute_on_gpu(
     counter = RowCounter(plan.problem.m, progress) if progress is not None else None
 
     def count_rows(rows: float) -> None:
-        if watchdog is not None:
-            watchdog.note_progress()
+        if watched is not None:
+            watched.note_progress()
         if counter is not None:
             counter.add("gpu", rows)
 
-    with watchdog.watch(plan.predicted.total_seconds) if watchdog else nullcontext():
+    with watchdog.watch(plan.predicted.total_seconds) if watchdog else nullcontext() as watched:
         return pipeline.multiply(
             plan.spec, a, b, c, cut=plan.gpu_parts[0].cut, alpha=alpha, beta=beta, sms=plan.sms,
             progress=count_rows if watchdog or counter else None, cancelled=cancelled,
@@ -183,15 +184,17 @@ class Execution:
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         shared, mine = self._find_rows(number)
         seat = None if self._exchange is None else self._exchange.seats[number]
-        watched = self._watchdog.watch(plan.predicted.total_seconds) if self._watchdog else None
+        watchdog = self._watchdog
         started = time.perf_counter()
         try:
-            with watched or nullcontext():
+            with (
+                watchdog.watch(plan.predicted.total_seconds) if watchdog else nullcontext()
+            ) as watched:
                 timings = self._pipelines[part.position].multiply(
                     plan.spec, self._a[mine], self._b, self._c[mine],
                     cut=self._find_cut(part), alpha=self._alpha, beta=self._beta, sms=plan.sms,
-                    progress=self._count_gpu_rows, cancelled=self._is_cancelled, shared=shared,
-                    copiers=self._count_copiers(), begun=begun.set,
+                    progress=partial(self._count_gpu_rows, watched), cancelled=self._is_cancelled,
+                    shared=shared, copiers=self._count_copiers(), begun=begun.set,
                     final=self._final.open_gpu(number, part.rows.start), timed=self._timed,
                     seat=seat,
                 )  # fmt: skip
@@ -223,9 +226,9 @@ class Execution:
         """Threads for each GPU's staged copies."""
         return max(1, self._plan.share.copiers // len(self._parts))
 
-    def _count_gpu_rows(self, rows: float) -> None:
-        if self._watchdog is not None:
-            self._watchdog.note_progress()
+    def _count_gpu_rows(self, watched: Watched | None, rows: float) -> None:
+        if watched is not None:
+            watched.note_progress()
         self._counter.add("gpu", rows)
 
     def _count_cpu_rows(self, rows: float) -> None:

@@ -16,8 +16,26 @@ TIMES_EXPECTED: Final = 20.0
 plan without calibration may be far off, and another process may use the GPU, too."""
 
 
+class Watched:
+    """One part of a product that a GPU computes, while it is watched.
+
+    Args:
+        limit_seconds: Time without progress that it is allowed.
+    """
+
+    __slots__ = ("limit_seconds", "noted")
+
+    def __init__(self, limit_seconds: float) -> None:
+        self.limit_seconds = limit_seconds
+        self.noted = time.monotonic()
+
+    def note_progress(self) -> None:
+        """Record progress."""
+        self.noted = time.monotonic()
+
+
 class Watchdog:
-    """Watches one product at a time, whose parts may run in several threads.
+    """Watches the parts of all products that run, each for itself. Thread-safe.
 
     Args:
         stall_seconds: Time without progress that is allowed for any product.
@@ -27,40 +45,34 @@ class Watchdog:
     def __init__(self, stall_seconds: float, expire: Callable[[float], None]) -> None:
         self._stall_seconds = stall_seconds
         self._expire = expire
-        self._limit_seconds: float | None = None
-        self._noted = 0.0
-        self._parts = 0
+        self._parts: set[Watched] = set()
         self._lock = threading.Lock()
         self._watching = threading.Event()
         threading.Thread(target=self._look, name="watchdog", daemon=True).start()
 
     @contextmanager
-    def watch(self, expected_seconds: float) -> Iterator[None]:
+    def watch(self, expected_seconds: float) -> Iterator[Watched]:
         """Watch a part of a product with this predicted time while the block runs."""
+        part = Watched(max(self._stall_seconds, TIMES_EXPECTED * expected_seconds))
         with self._lock:
-            self._parts += 1
-            self._noted = time.monotonic()
-            self._limit_seconds = max(self._stall_seconds, TIMES_EXPECTED * expected_seconds)
+            self._parts.add(part)
             self._watching.set()
         try:
-            yield
+            yield part
         finally:
             with self._lock:
-                self._parts -= 1
+                self._parts.discard(part)
                 if not self._parts:
-                    self._limit_seconds = None
                     self._watching.clear()
-
-    def note_progress(self) -> None:
-        """Record progress of the product."""
-        self._noted = time.monotonic()
 
     def _look(self) -> None:
         while True:
             self._watching.wait()
             time.sleep(self._stall_seconds / 10)
-            limit_seconds = self._limit_seconds
-            still_seconds = time.monotonic() - self._noted
-            if limit_seconds is not None and still_seconds > limit_seconds:
-                self._expire(still_seconds)
-                self._limit_seconds = None
+            with self._lock:
+                parts = tuple(self._parts)
+            for part in parts:
+                still_seconds = time.monotonic() - part.noted
+                if still_seconds > part.limit_seconds:
+                    part.limit_seconds = float("inf")
+                    self._expire(still_seconds)

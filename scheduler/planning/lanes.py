@@ -190,14 +190,9 @@ def list_choices(
     return tuple(choices)
 
 
-def find_lane(plan: "Plan") -> Lane:
-    """The devices that have rows in a plan."""
-    return frozenset([part.position for part in plan.gpu_parts] + [CPU] * (plan.f > 0))
-
-
 def _time_in(lane: Lane, plan: "Plan") -> float | None:
     """The seconds of a plan that uses all of a lane; None for one that a smaller lane has, too."""
-    return plan.predicted.total_seconds if find_lane(plan) == lane else None
+    return plan.predicted.total_seconds if plan.lane == lane else None
 
 
 def _list_groups(gpus: Sequence[tuple[int, str]]) -> list[Sequence[tuple[int, str]]]:

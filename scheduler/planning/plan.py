@@ -129,6 +129,11 @@ class Plan:
             return ()
         return list_parts(side, self.positions, self.gpu_shares)
 
+    @cached_property
+    def lane(self) -> Lane:
+        """The devices that have rows."""
+        return frozenset([part.position for part in self.gpu_parts] + [CPU] * (self.f > 0))
+
     def list_queues(self) -> dict[str, tuple[Span, ...]]:
         """What each queue should do when: copies in, kernels, copies out, and the CPU.
 

@@ -32,10 +32,10 @@ def test_a_product_without_progress_is_noticed() -> None:
 def test_progress_and_the_end_keep_it_quiet() -> None:
     alarm = Alarm()
     watchdog = Watchdog(1.0, alarm)
-    with watchdog.watch(expected_seconds=0.001):
+    with watchdog.watch(expected_seconds=0.001) as watched:
         until = time.monotonic() + 1.2
         while time.monotonic() < until:
-            watchdog.note_progress()
+            watched.note_progress()
             time.sleep(0.01)
     assert not alarm.rung.wait(1.2)
 
@@ -46,3 +46,14 @@ def test_a_product_that_was_planned_to_be_slow_has_more_time() -> None:
         assert not alarm.rung.wait(0.5)
         assert alarm.rung.wait(10)
     assert alarm.seconds >= 1.0
+
+
+def test_a_product_that_stalls_is_noticed_beside_one_that_comes_along() -> None:
+    alarm = Alarm()
+    watchdog = Watchdog(0.3, alarm)
+    with watchdog.watch(expected_seconds=0.001), watchdog.watch(expected_seconds=0.001) as other:
+        until = time.monotonic() + 10
+        while not alarm.rung.is_set() and time.monotonic() < until:
+            other.note_progress()
+            time.sleep(0.01)
+    assert alarm.seconds >= 0.3

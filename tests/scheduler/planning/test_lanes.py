@@ -14,7 +14,6 @@ from wavetrim.scheduler.planning.lanes import (
     CPU,
     WAIT_GAIN,
     Choice,
-    find_lane,
     list_choices,
     place_products,
 )
@@ -164,7 +163,7 @@ def test_a_product_that_needs_all_devices_begins_in_spite_of_a_stream_of_others(
     begun, done, promised = simulate(arrivals, 2)
     assert len(done) == len(arrivals)
     earlier = [done[one.number] for one in arrivals if one.number < 2 or one.at <= 0.1]
-    assert begun[2] <= max(max(earlier), promised[2]) + 1e-6
+    assert begun[2] <= max(*earlier, promised[2]) + 1e-6
     if all(one.at > 0.1 for one in arrivals[3:]):
         assert begun[2] == pytest.approx(0.7)
 
@@ -225,4 +224,4 @@ def test_what_no_kernel_multiplies_goes_to_the_cpu():
 def test_a_plan_for_a_lane_stays_in_it(lane):
     profile = find_profile("H100 SXM x2", devices=(), directory=None, cpu_threads=16)
     problem = GemmProblem(8192, 8192, 8192, "float32", "pinned")
-    assert find_lane(choose_plan(problem, profile, lane=frozenset(lane))) <= lane
+    assert choose_plan(problem, profile, lane=frozenset(lane)).lane <= lane

@@ -1,0 +1,55 @@
+"""A GPU that computes its rows in host memory: stands in where there is none."""
+
+import threading
+import time
+
+from wavetrim.kernels.errors import DeviceFailure, PipelineCancelled
+from wavetrim.kernels.pipeline.host_product import GpuTimings
+
+
+class HostPipeline:
+    """Multiplies in host memory, panel by panel, as `GpuPipeline` is called."""
+
+    panel_rows = 128
+    fails = False
+    row_seconds = 0.0
+
+    def __init__(self, index=0, **_):
+        self.index = index
+        self.rows = 0
+
+    def multiply(
+        self, spec, a, b, c, *, cut, alpha, beta, cancelled, final, progress=None, shared=None,
+        begun=None, **_,
+    ):  # fmt: skip
+        if begun is not None:
+            begun()
+        threading.Event().wait(0.01)
+        if self.fails:
+            raise DeviceFailure("the GPU is lost")
+        rest = iter(range(0, c.shape[0], self.panel_rows))
+        self.rows = 0
+        while True:
+            if shared is not None:
+                rows = shared.take(self.panel_rows)
+            else:
+                start = next(rest, c.shape[0])
+                rows = range(start, min(start + self.panel_rows, c.shape[0]))
+            if not rows:
+                return GpuTimings(0.5, 0.25, 0.75)
+            if cancelled is not None and cancelled():
+                raise PipelineCancelled("cancelled")
+            time.sleep(self.row_seconds * len(rows))
+            part = slice(rows.start, rows.stop)
+            c[part] = alpha * (a[part] @ b) + (beta * c[part] if beta else 0)
+            self.rows += len(rows)
+            if progress is not None:
+                progress(len(rows))
+            if final is not None:
+                final(range(rows.stop))
+
+    def load(self, spec, *, sms=None):
+        pass
+
+    def close(self):
+        pass
