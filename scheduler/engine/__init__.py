@@ -6,6 +6,7 @@
 (`mapping`, `placing`); `run` turns one request into its answer, `parts` several answers into one;
 `readings` are the GPUs' of this moment.
 
-The main thread reads requests from one socket and computes them, so no product changes threads.
-Another thread reads pings and cancellations from a second socket.
+The main thread reads requests from one socket and computes brief products, which change no thread;
+longer ones have a thread for each device (`lane_threads`), so that the devices work at different
+products. Another thread reads pings and cancellations from a second socket.
 """

@@ -1,8 +1,9 @@
-"""The engine process: executes one run of the service after the other.
+"""The engine process: executes the runs of the service.
 
-The main thread reads the work socket and runs products, so that no product changes threads. A
-second thread reads the control socket, so that pings are answered and products cancelled while one
-runs. The process ends when a socket closes: no engine outlives its service.
+The main thread reads the work socket and runs brief products itself, so that these change no
+thread. Each device has a thread for longer ones. Another thread reads the control socket, so that
+pings are answered and products cancelled while some run. The process ends when a socket closes: no
+engine outlives its service.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,12 +23,14 @@ from wavetrim.scheduler.calibration.cpu import measure_cpu_briefly
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
 from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
+from wavetrim.scheduler.engine.lane_threads import LaneThreads
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.readings import GpuReadings
 from wavetrim.scheduler.engine.run import describe_failure, run_request
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.provider import ProfileProvider
 
 logger = logging.getLogger("wavetrim.scheduler.engine")
@@ -63,6 +67,7 @@ class Worker:
         self._profiles = profiles
         self._slabs = slabs
         self._plans = PlanCache(explores=explores)
+        self._threads = LaneThreads(len(executor.devices), self._plans, slabs)
 
     def serve(self) -> None:
         """Send `ready`, then work until the service sends `shutdown`."""
@@ -77,6 +82,7 @@ class Worker:
             }
         )
         self._service.serve(self._take)
+        self._threads.close()
 
     def _take(self, message: Mapping[str, Any], files: list[int]) -> None:
         match message["type"]:
@@ -89,16 +95,36 @@ class Worker:
                 self._service.send({"type": "dropped", "slab": message["slab"]})
 
     def _run(self, message: Mapping[str, Any]) -> None:
-        job = message["job"]
         try:
-            event = self._multiply(RunRequest.from_message(message))
+            request = RunRequest.from_message(message)
+            plan = self._threads.find_long(request, self._find_profile)
         except Exception as error:  # an error is an answer, and does not end the engine
+            self._end(message["job"], describe_failure(error))
+            return
+        if plan is None:
+            self._compute(request)
+            return
+        lane, seconds = sorted(plan.lane), plan.predicted.total_seconds
+        self._service.send({"type": "begun", "job": request.job, "lane": lane, "seconds": seconds})
+        self._threads.submit(plan.lane, partial(self._compute, request))
+
+    def _compute(self, request: RunRequest) -> None:
+        try:
+            event = self._multiply(request)
+        except Exception as error:
             event = describe_failure(error)
+        self._end(request.job, event)
+
+    def _end(self, job: str, event: dict[str, Any]) -> None:
+        """Answer a run; nothing of its memory is in use any more."""
         event["job"] = job
         self._service.end(event)
         if event.get("poisoned"):
             # An orderly end of a lost CUDA context may hang.
             os._exit(POISONED_EXIT)
+
+    def _find_profile(self, request: RunRequest) -> MachineProfile:
+        return self._profiles.find("cpu" if request.cpu_only else None)
 
     def _multiply(self, request: RunRequest) -> dict[str, Any]:
         job = request.job
@@ -112,7 +138,7 @@ class Worker:
         return run_request(
             request,
             self._executor,
-            self._profiles.find("cpu" if request.cpu_only else None),
+            self._find_profile(request),
             slabs=self._slabs,
             plans=self._plans,
             planned=tell_plan if request.reports else None,

@@ -2,7 +2,8 @@
 
 The thread that computes reads the work socket, in order. The service sends `slab` (with its
 descriptor), `drop`, `run` and `shutdown` there. The engine sends `ready`, `locked`, `dropped`,
-`planned`, `progress`, `rows` (rows of the result that will not be written again), `again` (they
+`begun` (a thread of its own computes a product: on which devices, for how long), `planned`,
+`progress`, `rows` (rows of the result that will not be written again), `again` (they
 will, because the product did not pass its check), and for each run one of `succeeded`, `failed` and
 `cancelled`. The control socket is read while a product runs: `ping`, which is answered by `pong`
 (with the latest readings of the GPUs), and `cancel`. Messages contain no matrices: both sides map
@@ -18,6 +19,7 @@ from pydantic_core import from_json, to_json
 from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.errors import SchedulerError
 from wavetrim.scheduler.options import NO_OPTIONS, OPTION_NAMES, PlanOptions
+from wavetrim.scheduler.planning.lanes import Lane
 
 FINAL_TYPES: Final = frozenset({"succeeded", "failed", "cancelled"})
 """Types of the message that ends a run."""
@@ -105,6 +107,7 @@ class RunRequest:
         row_step: Additional final rows of `out` for which a message is sent; 0 for no messages.
         b_key: Id of the stored matrix that B is, which never changes: a node may keep it. None for
             a B that nobody stores.
+        lane: The devices that may work at it; None for all.
     """
 
     job: str
@@ -120,6 +123,7 @@ class RunRequest:
     reports: bool = True
     row_step: int = 0
     b_key: str | None = None
+    lane: Lane | None = None
 
     @property
     def can_be_cut(self) -> bool:
@@ -155,6 +159,8 @@ class RunRequest:
         }
         if self.b_key is not None:
             message["b_key"] = self.b_key
+        if self.lane is not None:
+            message["lane"] = sorted(self.lane)
         if self.options is not NO_OPTIONS:
             message.update(self.options.as_dict())
         return message
@@ -162,7 +168,7 @@ class RunRequest:
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> "RunRequest":
         """Read a request that `as_message` wrote."""
-        c = message["c"]
+        c, lane = message["c"], message.get("lane")
         has_options = not _OPTION_NAMES.isdisjoint(message)
         return cls(
             job=message["job"],
@@ -178,6 +184,7 @@ class RunRequest:
             reports=message["reports"],
             row_step=message["row_step"],
             b_key=message.get("b_key"),
+            lane=None if lane is None else frozenset(lane),
         )
 
 

@@ -25,6 +25,7 @@ from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.description import describe_choice, describe_plan
+from wavetrim.scheduler.planning.lanes import CPU, Lane
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -79,8 +80,8 @@ def run_request(
         raise ExecutionCancelled("cancelled before it began")
     return run_product(
         open_product(request, slabs), request, executor, profile,
-        plans=plans, planned=planned, progress=progress, final=final, changes=changes,
-        cancelled=cancelled,
+        plans=plans, lane=request.lane, planned=planned, progress=progress, final=final,
+        changes=changes, cancelled=cancelled,
     )  # fmt: skip
 
 
@@ -112,6 +113,7 @@ def run_product(
     *,
     plans: PlanCache,
     cancelled: Callable[[], bool],
+    lane: Lane | None = None,
     planned: Callable[[Mapping[str, Any]], None] | None = None,
     progress: Callable[[RowsDone], None] | None = None,
     final: Callable[[Sequence[range]], None] | None = None,
@@ -125,10 +127,11 @@ def run_product(
         return GemmProblem(rows, n, k, product.out.dtype.name, memory)
 
     def choose_gpu_plan(rows: int) -> Plan:
-        return plans.choose(describe(rows), profile, replace(options, f=0))
+        gpus = None if lane is None else lane - {CPU}
+        return plans.choose(describe(rows), profile, replace(options, f=0), gpus or None)
 
     options = NO_OPTIONS if request.cpu_only else request.options
-    plan = plans.choose_next(describe(product.out.shape[0]), profile, options)
+    plan = plans.choose_next(describe(product.out.shape[0]), profile, options, lane)
     described = describe_plan(plan) if request.reports else describe_choice(plan)
     if planned is not None:
         planned(described)

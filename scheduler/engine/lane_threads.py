@@ -1,0 +1,85 @@
+"""Threads for products that others need not wait for.
+
+The main thread computes what is brief, or all that there is where no GPU is: a product changes no
+thread then. A longer one is computed by its first GPU's thread, or the CPU's, so that the main
+thread reads of products for other devices meanwhile.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from wavetrim.native.call_threads import CallThreads
+from wavetrim.scheduler.engine.arena import MappedSlabs
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.options import NO_OPTIONS
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.lanes import CPU, Lane
+from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.profile.machine import MachineProfile
+
+BRIEF_SECONDS: Final = 5e-3
+"""Longest product, as predicted, for which others may wait; chosen. Another thread takes 0.1 ms."""
+
+
+class LaneThreads:
+    """A thread for each device.
+
+    Args:
+        gpus: Number of GPUs.
+        plans: Cache of plans.
+        slabs: Slabs of the arena.
+    """
+
+    def __init__(self, gpus: int, plans: PlanCache, slabs: MappedSlabs) -> None:
+        self._gpus = gpus
+        self._plans = plans
+        self._slabs = slabs
+        self._threads = {
+            device: CallThreads(1, f"lane-{'cpu' if device == CPU else device}")
+            for device in (CPU, *range(gpus))
+        }
+
+    def find_long(
+        self, request: RunRequest, find_profile: Callable[[RunRequest], MachineProfile]
+    ) -> Plan | None:
+        """About the plan of a product that belongs into a thread of its own; None for others.
+
+        Args:
+            request: The product.
+            find_profile: Finds the profile of the machine for it.
+        """
+        if not self._gpus:
+            return None
+        options = NO_OPTIONS if request.cpu_only else request.options
+        try:
+            plan = self._plans.choose(
+                self._describe(request), find_profile(request), options, request.lane
+            )
+        except FieldError:
+            return None  # whoever computes it finds out what is wrong
+        if plan.predicted.total_seconds > BRIEF_SECONDS:
+            return plan
+        # Other GPUs may have something to do meanwhile.
+        return plan if request.lane is not None and plan.gpu_rows and self._gpus > 1 else None
+
+    def submit(self, lane: Lane, compute: Callable[[], None]) -> None:
+        """Have a product computed by the thread of its first device."""
+        first = min(lane - {CPU}, default=CPU)
+        self._threads[first].submit(compute)
+
+    def close(self) -> None:
+        """End the threads, once their products are done."""
+        for thread in self._threads.values():
+            thread.close()
+
+    def _describe(self, request: RunRequest) -> GemmProblem:
+        """The product, as far as the request tells."""
+        operands = request.a, request.b, request.out
+        memory: Memory = "pinned" if all(map(self._is_locked, operands)) else "pageable"
+        out = request.out
+        return GemmProblem(out.rows, out.columns, request.a.columns, out.dtype, memory)
+
+    def _is_locked(self, operand: Operand) -> bool:
+        return isinstance(operand.slab, int) and self._slabs.is_locked(operand.slab)
