@@ -1,9 +1,10 @@
 """The order in which products reach the engines: by priority, then by age.
 
-On one machine one product runs at a time: a plan may use every device of it, so two products at
-once would only slow each other down. Jobs and products in one call wait in the lane alike. A few
-small products are sent ahead, so that the engine has the next one when it is done with one, without
-a message in between.
+Jobs and products in one call wait in the lane alike. On a machine without a GPU one product runs at
+a time. With GPUs, one that is alone may have all devices; while several wait, each takes those on
+which it ends first, and others run at the same time (`scheduler/planning/lanes.py`). A few small
+products are sent ahead, so that the engine has the next one when it is done with one, without a
+message in between.
 
 With a cluster, a product goes where it should end first, counting what is there before it. One that
 waits for an engine keeps its place there: products behind it may go to other engines, never before
@@ -12,32 +13,35 @@ priority, and that saves enough.
 """
 
 import asyncio
-import heapq
-import itertools
-import logging
-from collections.abc import Callable, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from wavetrim.scheduler.engine.messages import FINAL_TYPES, RunRequest
-from wavetrim.scheduler.planning.placing import Share, choose_shares
+from wavetrim.scheduler.planning.lanes import CPU
+from wavetrim.scheduler.planning.lanes import Lane as Devices
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.supervisor import Event
-from wavetrim.service.jobs.estimates import Estimates
-from wavetrim.service.jobs.load import Load
-from wavetrim.service.jobs.spread import Spread
+from wavetrim.service.jobs.cluster_lanes import ClusterLanes
+from wavetrim.service.jobs.host_lanes import HostLanes, LaneState
+from wavetrim.service.jobs.load import Loads
 from wavetrim.service.jobs.turn import Turn, settle
+from wavetrim.service.jobs.waiting import Entry, WaitingTurns
 from wavetrim.service.storage.memory.room import Room
 from wavetrim.service.threads import run_to_end
 
-logger = logging.getLogger(__name__)
-
-
-NODE_RUNS: Final = 2
-"""Products that a node may have at once: the operands of one travel while another is computed."""
+LANE_RUNS: Final = 2
+"""Jobs that each GPU may have on their way: one that is computed, and one that it takes next, since
+only of jobs that wait here is known what they leave to others."""
 
 LOOK_AHEAD: Final = 32
 """Products that are looked at each time: those behind wait for the next look."""
+
+LOOK_SECONDS: Final = 5e-3
+"""Least time until those that wait are looked at again although nothing has ended; chosen."""
 
 STOP_GRACE_SECONDS: Final = 5.0
 """How long the engine may take to stop a product before it is killed."""
@@ -59,12 +63,14 @@ class Lane:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._here = fleet.here
-        self._estimates = Estimates(fleet)
-        self._waiting: list[_Entry] = []
-        self._numbers = itertools.count()
+        loads = Loads()
+        self._load = loads.find(fleet.here.id)
+        self._host = HostLanes(fleet.here, self._load)
+        self._cluster = ClusterLanes(fleet, loads)
+        self._turns = WaitingTurns()
         self._running: dict[str, Turn] = {}
-        self._loads: dict[str, Load] = {self._here.id: Load()}
         self._estimating: set[asyncio.Task[None]] = set()
+        self._look: asyncio.TimerHandle | None = None
         self.waiting = 0
         self.on_answer: Callable[[Turn, Event], None] | None = None
 
@@ -76,7 +82,20 @@ class Lane:
     @property
     def most_runs(self) -> int:
         """How many jobs may be on their way at a time."""
-        return 1 + NODE_RUNS * len(self._fleet.nodes)
+        if self._fleet.has_nodes:
+            return self._cluster.most_runs
+        return 1 + LANE_RUNS * len(self._here.devices)
+
+    @property
+    def longest_wait_seconds(self) -> float:
+        """The longest time until the devices of one that waits are free together, as promised."""
+        now = time.monotonic()
+        promised = [turn.begins_at - now for turn in self._turns if turn.begins_at is not None]
+        return max([0.0, *promised])
+
+    def describe(self) -> list[LaneState]:
+        """What each device of this machine does."""
+        return self._host.describe()
 
     def enter(
         self,
@@ -99,7 +118,7 @@ class Lane:
         """
         turn = Turn(request, rooms, on_event, is_urgent=priority > 0)
         self.waiting += 1
-        heapq.heappush(self._waiting, (-priority, since, next(self._numbers), turn))
+        self._turns.add(turn, priority=priority, since=since)
         self.advance()
         return turn
 
@@ -108,11 +127,9 @@ class Lane:
         if self._fleet.has_nodes:
             self._advance_everywhere()
             return
-        load = self._loads[self._here.id]
-        while self._waiting and self._here.ready and load.has_room(self._waiting[0][3]):
-            turn = heapq.heappop(self._waiting)[3]
-            if not turn.begun.done():  # otherwise it was given up
-                self._start_here(turn)
+        self._advance_here()
+        if self._here.devices and self._here.ready and self._turns:
+            self._advance_lanes()
 
     async def stop(self, turn: Turn) -> None:
         """Stop a product: by not sending it, by asking its engine, at last by ending that.
@@ -144,56 +161,80 @@ class Lane:
         while self._running:
             await asyncio.wait({turn.final for turn in self._running.values()})
 
+    def _advance_here(self) -> None:
+        """Send what may have all devices: the only one, and small ones ahead."""
+        while self._here.ready and (turn := self._turns.find_first()) is not None:
+            if not self._load.has_room(turn) or self._is_one_of_several(turn):
+                return
+            self._start_here(turn)
+
+    def _is_one_of_several(self, turn: Turn) -> bool:
+        """Whether a product should leave devices to others that wait."""
+        if turn.is_small or not self._here.devices or not self._turns.has_several:
+            return False
+        return self._host.is_known(turn)
+
+    def _advance_lanes(self) -> None:
+        """Send those that wait to devices that are free, in order; none is delayed by a later one.
+
+        What is not known yet is found out, and has its place then.
+        """
+        entries: list[Entry] = []
+        known: list[Turn] = []
+        next_look = math.inf
+        while len(entries) < LOOK_AHEAD and (entry := self._turns.take()) is not None:
+            entries.append(entry)
+            if self._host.is_known(entry[3]):
+                known.append(entry[3])
+            else:
+                self._estimate(entry[3], self._host.find)
+        for turn, place in self._host.place(known).items():
+            if place.begins > 0:
+                next_look = min(next_look, place.begins)
+            elif place.choice.lane or not self._load.has_many_small:
+                self._start_here(turn, place.choice.seconds, place.choice.lane)
+        self._turns.put_back(entries)
+        self._look_again(next_look)
+
+    def _look_again(self, seconds: float) -> None:
+        """Look after some time: what should have ended then may take longer, and others be free."""
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+        if seconds < math.inf:
+            loop = asyncio.get_running_loop()
+            self._look = loop.call_later(max(LOOK_SECONDS, seconds), self.advance)
+
     def _advance_everywhere(self) -> None:
         """Look through those that wait, in order; each keeps its place at its engine."""
-        passed: list[_Entry] = []
+        entries: list[Entry] = []
         reserved: dict[str, float] = {}
-        while self._waiting and len(passed) < LOOK_AHEAD:
-            entry = heapq.heappop(self._waiting)
+        while len(entries) < LOOK_AHEAD and (entry := self._turns.take()) is not None:
             turn = entry[3]
-            if turn.begun.done():
+            if not self._cluster.is_known(turn):
+                self._estimate(turn, self._cluster.find)
+                entries.append(entry)
                 continue
-            if not self._estimates.has_all(turn.request):
-                self._estimate(turn)
-                passed.append(entry)
-                continue
-            alone = not passed and not self._waiting
-            shares = self._choose(turn, turn.rows, reserved, may_spread=alone or turn.is_urgent)
-            if shares and all(self._has_room(share, turn, reserved) for share in shares):
-                self._start(turn, shares)
+            may_spread = turn.is_urgent or not (entries or self._turns)
+            shares = self._cluster.choose(turn, turn.rows, reserved, may_spread=may_spread)
+            if shares and all(self._cluster.has_room(share, turn, reserved) for share in shares):
+                if len(shares) == 1 and shares[0].engine == self._here.id:
+                    self._start_here(turn, shares[0].seconds)
+                else:
+                    self._begin(turn)
+                    self._cluster.start(turn, shares, partial(self._take, turn))
                 continue
             for share in shares:
                 reserved[share.engine] = reserved.get(share.engine, 0.0) + share.seconds
-            passed.append(entry)
-        for entry in passed:
-            heapq.heappush(self._waiting, entry)
+            entries.append(entry)
+        self._turns.put_back(entries)
 
-    def _has_room(self, share: Share, turn: Turn, reserved: Mapping[str, float]) -> bool:
-        if share.engine in reserved or self._fleet.find(share.engine) is None:
-            return False
-        load = self._find_load(share.engine)
-        if share.engine == self._here.id:
-            return load.has_room(turn)
-        return len(load.runs) < NODE_RUNS
-
-    def _choose(
-        self, turn: Turn, rows: range, reserved: Mapping[str, float], *, may_spread: bool
-    ) -> Sequence[Share]:
-        """Who should compute some rows of a product, by what each engine has to do before."""
-        offers = []
-        for offer in self._estimates.find(turn.request):
-            if self._fleet.find(offer.engine) is not None:
-                busy_seconds = self._find_load(offer.engine).find_busy()
-                busy_seconds += reserved.get(offer.engine, 0.0)
-                offers.append(replace(offer, busy_seconds=busy_seconds))
-        return choose_shares(rows, offers, may_spread=may_spread) if offers else ()
-
-    def _estimate(self, turn: Turn) -> None:
-        """Find out, in a thread, what the engines would take for a product; then look again."""
+    def _estimate(self, turn: Turn, find: Callable[[RunRequest], object]) -> None:
+        """Find out, in a thread, what a product would take where; then look again."""
 
         async def estimate() -> None:
             try:
-                await run_to_end(self._estimates.find, turn.request)
+                await run_to_end(find, turn.request)
             finally:
                 turn.is_estimated = False
             self.advance()
@@ -204,28 +245,14 @@ class Lane:
             self._estimating.add(task)
             task.add_done_callback(self._estimating.discard)
 
-    def _start(self, turn: Turn, shares: Sequence[Share]) -> None:
-        if len(shares) == 1 and shares[0].engine == self._here.id:
-            self._start_here(turn, shares[0].seconds)
-            return
+    def _start_here(self, turn: Turn, seconds: float = 0.0, lane: Devices | None = None) -> None:
+        job, here, request = turn.request.job, self._here, turn.request
         self._begin(turn)
-        spread = Spread(
-            turn.request,
-            self._fleet,
-            choose=lambda rows: self._choose(turn, rows, {}, may_spread=True),
-            begun=lambda engine, job, seconds: self._find_load(engine).add(job, turn, seconds),
-            ended=lambda engine, job: self._find_load(engine).remove(job),
-            take=lambda event: self._take(turn, event),
-        )
-        turn.cancel, turn.restart_engines = spread.cancel, spread.restart_engines
-        spread.start(shares)
-
-    def _start_here(self, turn: Turn, seconds: float = 0.0) -> None:
-        job, here = turn.request.job, self._here
-        self._begin(turn)
-        self._loads[here.id].add(job, turn, seconds)
+        self._load.add(job, turn, seconds, lane)
         turn.cancel, turn.restart_engines = lambda: here.cancel(job), here.restart
-        here.start_run(turn.request.as_message(), lambda event: self._take_here(turn, event))
+        if lane is not None:
+            request = replace(request, lane=lane or frozenset({CPU}))
+        here.start_run(request.as_message(), lambda event: self._take_here(turn, event))
 
     def _begin(self, turn: Turn) -> None:
         self._running[turn.request.job] = turn
@@ -234,8 +261,13 @@ class Lane:
         turn.begin()
 
     def _take_here(self, turn: Turn, event: Event) -> None:
+        if event["type"] == "begun":
+            lane, seconds = frozenset(event["lane"]), event["seconds"]
+            self._load.begin(turn.request.job, lane, seconds)
+            self.advance()
+            return
         if event["type"] in FINAL_TYPES:
-            self._loads[self._here.id].remove(turn.request.job)
+            self._load.remove(turn.request.job)
         self._take(turn, event)
 
     def _take(self, turn: Turn, event: Event) -> None:
@@ -255,20 +287,3 @@ class Lane:
         self.waiting -= 1
         turn.begin()
         settle(turn.final, {"type": "cancelled", "job": turn.request.job})
-
-    def _find_load(self, engine_id: str) -> Load:
-        return self._loads.setdefault(engine_id, Load())
-
-
-_Entry = tuple[int, float, int, Turn]
-
-
-def describe_timeout(limit_seconds: float, *, has_gpu: bool, job: str) -> Event:
-    """The final message of a product that was stopped at its deadline."""
-    return {
-        "type": "failed",
-        "job": job,
-        "kind": "timeout",
-        "message": f"the product took longer than {limit_seconds:g} s (job_timeout_seconds)",
-        "retryable": has_gpu,  # a GPU may hang where the CPU does not; the CPU is only slow
-    }

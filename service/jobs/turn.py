@@ -5,7 +5,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
+from wavetrim.cpu.blocks import is_small
 from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.engine.supervisor import Event
 from wavetrim.service.storage.memory.room import Room, RoomHold
 
@@ -24,13 +26,15 @@ class Turn:
         waited_seconds: How long it has waited for that.
         is_urgent: Whether it may keep several engines from products that wait.
         is_estimated: Whether a thread finds out what the engines would take.
+        begins_at: When its devices should be free together, by the monotonic clock, if it waits
+            for them; nothing that comes later delays it. None before that is known.
         cancel: Asks the engines that have it to stop.
         restart_engines: Ends them by force.
     """
 
     __slots__ = (
-        "_entered", "begun", "cancel", "final", "holds", "is_estimated", "is_small", "is_urgent",
-        "on_event", "request", "restart_engines", "rooms", "waited_seconds",
+        "_entered", "begins_at", "begun", "cancel", "final", "holds", "is_estimated", "is_small",
+        "is_urgent", "on_event", "request", "restart_engines", "rooms", "waited_seconds",
     )  # fmt: skip
 
     def __init__(
@@ -54,8 +58,17 @@ class Turn:
         self.is_small = operations <= SMALL_OPERATIONS
         self.is_urgent = is_urgent
         self.is_estimated = False
+        self.begins_at: float | None = None
         self.cancel: Callable[[], None] = _do_nothing
         self.restart_engines: Callable[[str], Awaitable[None]] = _end_nothing
+
+    @property
+    def needs_no_device(self) -> bool:
+        """Whether the engine's main thread computes it, whatever its devices work at."""
+        out, options = self.request.out, self.request.options
+        if options != NO_OPTIONS or not self.is_small:
+            return False
+        return is_small(out.rows, out.columns, self.request.a.columns, out.dtype)
 
     @property
     def size(self) -> float:
@@ -86,3 +99,14 @@ def settle(future: asyncio.Future[Any], result: Any) -> None:
     """Give a future its result, unless who waited for it was cancelled."""
     if not future.done():
         future.set_result(result)
+
+
+def describe_timeout(limit_seconds: float, *, has_gpu: bool, job: str) -> Event:
+    """The final message of a product that was stopped at its deadline."""
+    return {
+        "type": "failed",
+        "job": job,
+        "kind": "timeout",
+        "message": f"the product took longer than {limit_seconds:g} s (job_timeout_seconds)",
+        "retryable": has_gpu,  # a GPU may hang where the CPU does not; the CPU is only slow
+    }

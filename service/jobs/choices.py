@@ -1,0 +1,96 @@
+"""The lanes that a product may take on this machine: found once a shape, in a thread."""
+
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.candidates import find_positions
+from wavetrim.scheduler.planning.lanes import CPU, Choice, Lane, list_choices
+from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.jobs.turn import Turn
+
+_CAPACITY: Final = 1024
+"""Shapes that are kept."""
+
+_KEPT_SECONDS: Final = 10.0
+"""So long choices are used again: plans change as runs correct them."""
+
+_ANYWHERE: Final = (Choice(frozenset(), 0.0),)
+"""A product that needs no device for itself: the engine's main thread computes it."""
+
+_Shape = tuple[int, int, int, str, Memory, PlanOptions, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The choices of a shape, the profile that they are from, and when."""
+
+    profile: MachineProfile
+    choices: tuple[Choice, ...]
+    found_at: float
+
+
+class Choices:
+    """The choices of products by shape. Safe to use from several threads.
+
+    Args:
+        engine: This machine's engine.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._plans = PlanCache()
+        self._kept: dict[_Shape, _Kept] = {}
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """All devices of the engine: its GPUs' positions, and the CPU."""
+        return (*range(len(self._engine.devices)), CPU)
+
+    def find_kept(self, turn: Turn) -> tuple[Choice, ...] | None:
+        """The choices of a product; None if `find` has to look for them."""
+        if turn.needs_no_device:
+            return _ANYWHERE
+        kept = self._kept.get(_find_shape(turn.request))
+        if kept is None or time.monotonic() - kept.found_at > _KEPT_SECONDS:
+            return None
+        return kept.choices if kept.profile is self._find_profile(turn.request) else None
+
+    def find(self, request: RunRequest) -> tuple[Choice, ...]:
+        """The choices of a product; all devices for one whose options nothing here meets."""
+        shape = m, n, k, dtype, memory, options, _ = _find_shape(request)
+        profile = self._find_profile(request)
+        problem = GemmProblem(m, n, k, dtype, memory)
+
+        def choose(lane: Lane) -> Plan:
+            return self._plans.choose(problem, profile, options, lane)
+
+        try:
+            positions = find_positions(profile, options.devices)
+            gpus = [(position, profile.gpus[position].device) for position in positions]
+            choices = list_choices(gpus, choose)
+        except FieldError:
+            choices = ()  # the engine says what is wrong
+        if len(self._kept) >= _CAPACITY:
+            self._kept.clear()
+        choices = choices or (Choice(frozenset(self.devices), 0.0),)
+        self._kept[shape] = _Kept(profile, choices, time.monotonic())
+        return choices
+
+    def _find_profile(self, request: RunRequest) -> MachineProfile:
+        return self._engine.profiles.find("cpu" if request.cpu_only else None)
+
+
+def _find_shape(request: RunRequest) -> _Shape:
+    out = request.out
+    in_arena = all(isinstance(one.slab, int) for one in (request.a, request.b, out))
+    memory: Memory = "pinned" if in_arena else "pageable"
+    options = NO_OPTIONS if request.cpu_only else request.options
+    return out.rows, out.columns, request.a.columns, out.dtype, memory, options, request.cpu_only

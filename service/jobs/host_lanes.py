@@ -1,0 +1,76 @@
+"""The lanes of this machine: which of its devices compute which waiting product, and when."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.planning.lanes import CPU, Choice, Place, place_products
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.jobs.choices import Choices
+from wavetrim.service.jobs.load import Load
+from wavetrim.service.jobs.turn import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """What one device of this machine does.
+
+    Attributes:
+        device: Its name, as in plans.
+        busy_seconds: For how long it should work at what it has; 0 if it has nothing.
+    """
+
+    device: str
+    busy_seconds: float
+
+
+class HostLanes:
+    """Places products on the devices of this machine. To be used from one event loop.
+
+    Args:
+        engine: The engine.
+        load: What it has to do.
+    """
+
+    def __init__(self, engine: Engine, load: Load) -> None:
+        self._engine = engine
+        self._load = load
+        self._choices = Choices(engine)
+
+    def find(self, request: RunRequest) -> tuple[Choice, ...]:
+        """Find out where a product may be computed; in a thread, as it may take some time."""
+        return self._choices.find(request)
+
+    def is_known(self, turn: Turn) -> bool:
+        """Whether `place` needs no `find` before."""
+        return self._choices.find_kept(turn) is not None
+
+    def place(self, turns: Sequence[Turn]) -> dict[Turn, Place]:
+        """Choose where products are computed, in their order; all of them are known.
+
+        Those that wait for devices have these reserved (`Turn.begins_at`).
+        """
+        known = [(turn, self._choices.find_kept(turn)) for turn in turns]
+        devices = self._choices.devices
+        waiting = [(turn, choices) for turn, choices in known if choices is not None]
+        places = place_products(
+            [choices for _, choices in waiting], self._load.list_busy(devices), len(devices) - 1
+        )
+        placed = {turn: place for (turn, _), place in zip(waiting, places, strict=True)}
+        now = time.monotonic()
+        for turn, place in placed.items():
+            turn.begins_at = now + place.begins
+        return placed
+
+    def describe(self) -> list[LaneState]:
+        """What each device does."""
+        devices = self._choices.devices
+        busy = self._load.list_busy(devices)
+        gpus = self._engine.devices
+        return [
+            LaneState(
+                "cpu" if device == CPU else f"cuda:{gpus[device].index}", busy.get(device, 0.0)
+            )
+            for device in devices
+        ]

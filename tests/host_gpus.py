@@ -1,0 +1,48 @@
+"""An engine with GPUs that compute in host memory, for services on a machine without any.
+
+What a process finds as `sitecustomize` puts them in place of the real ones: all else is real.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.scheduler.execution.host_pipeline import HostPipeline
+from wavetrim.kernels import device
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.errors import DeviceFailure
+from wavetrim.scheduler.check import checked
+from wavetrim.scheduler.engine import arena, lane_threads
+from wavetrim.scheduler.execution import executor
+
+_INFO = DeviceInfo(
+    index=0, name="NVIDIA H200", uuid="GPU-0", compute_capability=(9, 0), sm_count=132,
+    memory_bytes=141 * 10**9, clock_mhz=1980, memory_clock_mhz=3201, driver_version="580",
+    runtime_version="13",
+)  # fmt: skip
+
+
+def write_sitecustomize(folder: Path, *, row_seconds: float) -> Path:
+    """Let processes that find this folder have such GPUs; returns the folder."""
+    (folder / "sitecustomize.py").write_text(
+        f"from tests.host_gpus import install\n\ninstall(row_seconds={row_seconds})\n"
+    )
+    return folder
+
+
+def install(*, row_seconds: float) -> None:
+    """Have products computed by GPUs that take this long for a row of C."""
+    HostPipeline.row_seconds = row_seconds
+    device.select_devices = _select
+    executor.GpuPipeline = HostPipeline  # type: ignore[assignment, misc]
+    checked.is_pinned = lambda _: False
+    arena.lock_region = _refuse
+    lane_threads.BRIEF_SECONDS = 1e-6  # type: ignore[misc]
+
+
+def _select(choice: str | None) -> tuple[DeviceInfo, ...]:
+    indices = [] if choice in (None, "none") else str(choice).split(",")
+    return tuple(replace(_INFO, index=int(one), uuid=f"GPU-{one}") for one in indices)
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise DeviceFailure("this memory cannot be page-locked")

@@ -1,0 +1,145 @@
+"""Several GPUs at different jobs, with a real service and a real engine process.
+
+The GPUs compute in host memory where there are none; the tests marked `gpu` run two pipelines on
+one.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.environment import clear_environment
+from tests.host_gpus import write_sitecustomize
+from tests.limit import allow
+from tests.matrices import make_matrix
+from tests.service.parts import Parts, ask, running_parts
+from wavetrim.service.jobs.job import Job, JobState
+
+ROWS = 1000
+
+
+@pytest.fixture
+def slow_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """GPUs that take more than a second for ROWS rows; returns the service's folder."""
+    folder = write_sitecustomize(tmp_path, row_seconds=1.5 / ROWS)
+    monkeypatch.setenv("PYTHONPATH", clear_environment(folder)["PYTHONPATH"])
+    return tmp_path / "data"
+
+
+@asynccontextmanager
+async def running_gpus(folder: Path, devices: str) -> AsyncIterator[Parts]:
+    async with asyncio.timeout(100), running_parts(folder, devices=devices) as parts:
+        await parts.engine.wait_ready()
+        yield parts
+
+
+async def submit(parts: Parts, *operands: str, count: int = 1) -> list[Job]:
+    return [(await parts.dispatcher.submit(ask(*operands, verify=True)))[0] for _ in range(count)]
+
+
+async def wait_until_busy(parts: Parts, *devices: str) -> None:
+    """Return once exactly these devices work."""
+    while True:
+        if {one.device for one in parts.lane.describe() if one.busy_seconds} == set(devices):
+            return
+        await asyncio.sleep(0.01)
+
+
+def store_operands(parts: Parts) -> tuple[str, str]:
+    """A and B of a product that the planner gives to one GPU."""
+    a, b = make_matrix(ROWS, 2000, "float32", seed=1), make_matrix(2000, 2000, "float32", seed=2)
+    return parts.store(a), parts.store(b)
+
+
+def check(parts: Parts, job: Job) -> None:
+    assert job.state is JobState.SUCCEEDED
+    expected = parts.load(job.a) @ parts.load(job.b)
+    assert np.allclose(parts.load(job.result), expected, atol=1e-2)
+
+
+def test_two_gpus_work_at_two_jobs_and_a_small_one_passes_them(slow_gpus: Path) -> None:
+    async def scenario() -> None:
+        async with running_gpus(slow_gpus, "0,1") as parts:
+            operands = store_operands(parts)
+            start = time.monotonic()
+            jobs = await submit(parts, *operands, count=2)
+            await wait_until_busy(parts, "cuda:0", "cuda:1")
+            small = parts.store(make_matrix(30, 30, "float32", seed=3))
+            (quick,) = await submit(parts, small, small)
+            check(parts, await parts.dispatcher.wait(quick.id))
+            assert parts.lane.running == 2
+            for job in jobs:
+                check(parts, await parts.dispatcher.wait(job.id))
+            assert time.monotonic() - start < allow(2.8)
+
+    asyncio.run(scenario())
+
+
+def test_a_job_beside_is_cancelled_while_the_other_goes_on(slow_gpus: Path) -> None:
+    async def scenario() -> None:
+        async with running_gpus(slow_gpus, "0,1") as parts:
+            goes, ends = await submit(parts, *store_operands(parts), count=2)
+            await wait_until_busy(parts, "cuda:0", "cuda:1")
+            await parts.dispatcher.cancel(ends.id)
+            assert (await parts.dispatcher.wait(ends.id)).state is JobState.CANCELLED
+            await wait_until_busy(parts, "cuda:0")
+            check(parts, await parts.dispatcher.wait(goes.id))
+            assert parts.engine.restarts == 0
+
+    asyncio.run(scenario())
+
+
+def test_jobs_of_all_lanes_run_again_when_the_engine_ends(slow_gpus: Path) -> None:
+    async def scenario() -> None:
+        async with running_gpus(slow_gpus, "0,1") as parts:
+            jobs = await submit(parts, *store_operands(parts), count=2)
+            await wait_until_busy(parts, "cuda:0", "cuda:1")
+            assert parts.engine.pid is not None
+            os.kill(parts.engine.pid, signal.SIGKILL)
+            for job in jobs:
+                done = await parts.dispatcher.wait(job.id)
+                check(parts, done)
+                assert done.attempts == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_job_that_waits_has_a_device_reserved_and_tells_for_when(slow_gpus: Path) -> None:
+    async def scenario() -> None:
+        async with running_gpus(slow_gpus, "0") as parts:
+            jobs = await submit(parts, *store_operands(parts), count=2)
+            await wait_until_busy(parts, "cuda:0")
+            promised = 0.0
+            while not promised:
+                await asyncio.sleep(0.01)
+                promised = parts.lane.longest_wait_seconds
+            assert parts.lane.waiting == 1
+            for job in jobs:
+                check(parts, await parts.dispatcher.wait(job.id))
+            assert parts.lane.longest_wait_seconds == 0
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.gpu
+def test_two_pipelines_of_one_gpu_work_at_sixteen_jobs(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_gpus(tmp_path, "0,0") as parts:
+            operands = [parts.store(make_matrix(3000, 3000, "float32", seed=n)) for n in range(2)]
+            jobs = await submit(parts, *operands, count=16)
+            seen = 0
+            while parts.lane.running or parts.lane.waiting or not seen:
+                seen = max(seen, sum(one.busy_seconds > 0 for one in parts.lane.describe()))
+                await asyncio.sleep(0.001)
+            for job in jobs:
+                check(parts, await parts.dispatcher.wait(job.id))
+            assert seen >= 2
+
+    asyncio.run(scenario())
