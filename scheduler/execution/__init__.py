@@ -1,6 +1,7 @@
 """Runs a plan: GPU parts and the CPU part compute their rows of one C at the same time.
 
-`executor` owns the devices, `run` is one product on them, `rows_done` says how far it is,
+`executor` owns the devices, each of which works at one product (`occupancy`); `run` is one product
+on them, `rows_done` says how far it is,
 `final_rows` which rows are final, `timings` how long its parts took. Each GPU has a pipeline and a
 thread. The rows of all but the last GPU are fixed. `prefault` and `pages` make a result's pages
 meanwhile. `watchdog` detects a GPU without progress, which ends the engine.

@@ -1,9 +1,9 @@
 """The way from a posted job to the engines: in the order of the queue, as many as they can take.
 
-One machine has one lane: a plan may use every device of it, so two jobs at once would only slow
-each other down. A cluster's nodes take two each: the operands of one travel while the other is
-computed. Nothing is polled: whoever adds a job wakes the dispatcher, and whoever waits for
-a job is woken by its end.
+A machine without a GPU takes one at a time; with GPUs as many as they may soon work at, each at
+another. A cluster's nodes take two each: the operands of one travel while the other is computed.
+Nothing is polled: whoever adds a job wakes the dispatcher, and whoever waits for a job is woken by
+its end.
 """
 
 import asyncio
@@ -239,7 +239,7 @@ class Dispatcher:
             self._wake.clear()
             try:
                 waiting = None
-                if len(self._runs) < self._lane.most_runs:
+                if self._has_place():
                     waiting = await self._find_next()
                 if self._draining:
                     return
@@ -251,6 +251,15 @@ class Dispatcher:
                 logger.exception("the queue cannot be read")
                 self._queue.doubt()
                 await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _has_place(self) -> bool:
+        """Whether one more job may be on its way: an urgent one passes lesser ones in the lane."""
+        count, most = len(self._runs), self._lane.most_runs
+        if count < most or most == 1:
+            return count < most
+        urgent = self._queue.highest_priority
+        least = min(run.job.priority for run, _ in self._runs.values())
+        return urgent is not None and urgent > least and count < 2 * most
 
     async def _find_next(self) -> Waiting | None:
         """The job to run next, from memory where all that wait are known there."""

@@ -26,7 +26,8 @@ from wavetrim.scheduler.planning.lanes import Lane as Devices
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.supervisor import Event
 from wavetrim.service.jobs.cluster_lanes import ClusterLanes
-from wavetrim.service.jobs.host_lanes import HostLanes, LaneState
+from wavetrim.service.jobs.host_lanes import HostLanes
+from wavetrim.service.jobs.lane_state import LaneState
 from wavetrim.service.jobs.load import Loads
 from wavetrim.service.jobs.turn import Turn, settle
 from wavetrim.service.jobs.waiting import Entry, WaitingTurns

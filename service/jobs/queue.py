@@ -68,6 +68,11 @@ class KnownQueue:
         self._waiting = [one for one in self._waiting if one.job.id != job_id]
         heapq.heapify(self._waiting)
 
+    @property
+    def highest_priority(self) -> int | None:
+        """The priority of the job to run next, of those that are known; None without any."""
+        return self._waiting[0].job.priority if self._waiting else None
+
     def pop(self) -> Waiting | None:
         """The job to run next, of those that are known."""
         return heapq.heappop(self._waiting) if self._waiting else None

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.model.corrections import Correction
+from wavetrim.service.jobs.lane_state import LaneState
 
 _GPU_READINGS: Final = {
     "memory_used_bytes": "Device memory in use, by whomever.",
@@ -43,6 +44,15 @@ class Gauges:
         self.jobs_by_state = make("wavetrim_jobs", "Jobs in the database.", "state")
         self.queue_depth = make("wavetrim_queue_depth", "Jobs that wait.")
         self.products = make("wavetrim_products", "Products in the lane to the engine.", "state")
+        self._busy = make(
+            "wavetrim_device_busy_seconds",
+            "For how long a device should work at what it has.",
+            "device",
+        )
+        self._longest_wait = make(
+            "wavetrim_longest_wait_seconds",
+            "The longest time until the devices of a product that waits are free together.",
+        )
         self.arena = make("wavetrim_arena", "The arena: sizes in bytes, and counts.", "what")
         self.stored_bytes = make("wavetrim_stored_bytes", "Bytes of all stored matrices.")
         self.lost_files = make(
@@ -74,6 +84,13 @@ class Gauges:
             field: make(f"wavetrim_gpu_{field}", words, "gpu")
             for field, words in _GPU_READINGS.items()
         }
+
+    def show_lanes(self, lanes: Iterable[LaneState], longest_wait_seconds: float) -> None:
+        """Sets what each device does, and how long who waits for several will wait."""
+        self._busy.clear()
+        for one in lanes:
+            self._busy.labels(one.device).set(one.busy_seconds)
+        self._longest_wait.set(longest_wait_seconds)
 
     def show_corrections(self, corrections: Iterable[Correction]) -> None:
         """Sets how far the model's predictions are off."""

@@ -53,6 +53,15 @@ class ArenaView(BaseModel):
     leased_bytes: int = Field(description="What these take of what is made.")
 
 
+class LaneView(BaseModel):
+    """What one device of this machine does."""
+
+    device: str = Field(description='"cuda:" and CUDA\'s number, or "cpu".')
+    busy_seconds: float = Field(
+        description="For how long it should work at what it has; 0 if it has nothing."
+    )
+
+
 class NetworkView(BaseModel):
     """The way from this service to a node, measured when it joined."""
 
@@ -119,6 +128,11 @@ class DevicesView(BaseModel):
                         "leases": 0,
                         "leased_bytes": 0,
                     },
+                    "lanes": [
+                        {"device": "cuda:0", "busy_seconds": 0.031},
+                        {"device": "cpu", "busy_seconds": 0.0},
+                    ],
+                    "longest_wait_seconds": 0.0,
                     "nodes": [],
                     "presets": [
                         {
@@ -138,5 +152,12 @@ class DevicesView(BaseModel):
     cpu_threads: int | None = Field(description="Threads of the CPU part; null before it is known.")
     profile: ProfileView = Field(description="Where the figures of this machine come from.")
     arena: ArenaView | None = Field(description="Shared memory; none where it is switched off.")
+    lanes: list[LaneView] = Field(
+        description="What each device does: they work at different products while none needs all."
+    )
+    longest_wait_seconds: float = Field(
+        description="The longest time until the devices of a product that waits are free together, "
+        "as they are reserved for it: nothing that comes later delays it."
+    )
     nodes: list[NodeView] = Field(description="The nodes of the cluster that take products.")
     presets: list[PresetView] = Field(description="GPUs that can be planned for.")

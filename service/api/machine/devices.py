@@ -10,26 +10,31 @@ from wavetrim.service.api.machine.device_schemas import (
     ArenaView,
     DevicesView,
     DeviceView,
+    LaneView,
     NetworkView,
     NodeView,
     PresetView,
     ProfileView,
 )
 from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.parts import ArenaPart, EnginePart, FleetPart
+from wavetrim.service.api.parts import ArenaPart, EnginePart, FleetPart, LanePart
 from wavetrim.service.engine.cluster import ClusterNode
 
 router = APIRouter(prefix="/v1/devices", tags=["plan"])
 
 
 @router.get("", responses=list_refusals())
-def list_devices(engine: EnginePart, fleet: FleetPart, arena: ArenaPart) -> DevicesView:
+def list_devices(
+    engine: EnginePart, fleet: FleetPart, arena: ArenaPart, lane: LanePart
+) -> DevicesView:
     """List the GPUs of this machine, where its figures come from, nodes, and presets."""
     return DevicesView(
         devices=[DeviceView.model_validate(asdict(info)) for info in engine.devices],
         cpu_threads=engine.cpu_threads,
         profile=_show_profile(engine.profiles.find()),
         arena=None if arena is None else ArenaView.model_validate(asdict(arena.describe())),
+        lanes=[LaneView.model_validate(asdict(state)) for state in lane.describe()],
+        longest_wait_seconds=lane.longest_wait_seconds,
         nodes=[_show_node(node) for node in fleet.nodes],
         presets=[_show_preset(gpu) for gpu in list_presets()],
     )

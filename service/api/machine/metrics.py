@@ -51,6 +51,7 @@ def get_metrics(
     _count_rows(gauges, jobs, matrices)
     gauges.products.labels("waiting").set(lane.waiting)
     gauges.products.labels("running").set(lane.running)
+    gauges.show_lanes(lane.describe(), lane.longest_wait_seconds)
     if arena is not None:
         for name, value in asdict(arena.describe()).items():
             gauges.arena.labels(name).set(value)

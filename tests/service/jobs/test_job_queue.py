@@ -30,6 +30,7 @@ def test_jobs_leave_by_priority_then_by_age(priorities: list[int], removed: set[
         queue.remove(f"j{sequence}")
     left = [sequence for sequence in range(len(priorities)) if sequence not in removed]
     expected = sorted(left, key=lambda sequence: (-priorities[sequence], sequence))
+    assert queue.highest_priority == (priorities[expected[0]] if expected else None)
     popped = [queue.pop() for _ in expected]
     assert [one.job.sequence for one in popped if one is not None] == expected
     assert queue.pop() is None

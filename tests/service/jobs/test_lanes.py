@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,8 +41,9 @@ async def running_gpus(folder: Path, devices: str) -> AsyncIterator[Parts]:
         yield parts
 
 
-async def submit(parts: Parts, *operands: str, count: int = 1) -> list[Job]:
-    return [(await parts.dispatcher.submit(ask(*operands, verify=True)))[0] for _ in range(count)]
+async def submit(parts: Parts, *operands: str, count: int = 1, **options: Any) -> list[Job]:
+    asked = ask(*operands, verify=True, **options)
+    return [(await parts.dispatcher.submit(asked))[0] for _ in range(count)]
 
 
 async def wait_until_busy(parts: Parts, *devices: str) -> None:
@@ -124,6 +126,23 @@ def test_a_job_that_waits_has_a_device_reserved_and_tells_for_when(slow_gpus: Pa
             for job in jobs:
                 check(parts, await parts.dispatcher.wait(job.id))
             assert parts.lane.longest_wait_seconds == 0
+
+    asyncio.run(scenario())
+
+
+def test_an_urgent_job_passes_those_that_wait_in_the_lane(slow_gpus: Path) -> None:
+    async def scenario() -> None:
+        async with running_gpus(slow_gpus, "0") as parts:
+            operands = store_operands(parts)
+            first, *others = await submit(parts, *operands, count=4, f=0)
+            await wait_until_busy(parts, "cuda:0")
+            (urgent,) = await submit(parts, *operands, priority=5, f=0)
+            assert (await parts.dispatcher.wait(urgent.id)).state is JobState.SUCCEEDED
+            assert (await parts.dispatcher.wait(first.id)).state.finished
+            running = [await asyncio.to_thread(parts.jobs.get, one.id) for one in others]
+            assert not any(one.state.finished for one in running)
+            for one in others:
+                await parts.dispatcher.cancel(one.id)
 
     asyncio.run(scenario())
 

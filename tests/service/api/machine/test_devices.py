@@ -15,6 +15,8 @@ def test_a_machine_without_a_gpu_says_so_and_where_its_figures_come_from(
     assert listed["cpu_threads"] == 1
     assert listed["profile"]["device"] == "cpu"
     assert listed["profile"]["source"]
+    assert [lane["device"] for lane in listed["lanes"]] == ["cpu"]
+    assert listed["longest_wait_seconds"] == 0
 
 
 def test_every_preset_is_listed_with_its_source_and_can_be_planned_for(
