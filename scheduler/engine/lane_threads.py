@@ -23,6 +23,9 @@ BRIEF_SECONDS: Final = 5e-3
 """Longest product, as predicted, for which others may wait; chosen. Another thread takes 0.1 ms."""
 
 
+_CPU_ALONE: Final = frozenset({CPU})
+
+
 class LaneThreads:
     """A thread for each device.
 
@@ -50,7 +53,7 @@ class LaneThreads:
             request: The product.
             find_profile: Finds the profile of the machine for it.
         """
-        if not self._gpus:
+        if not self._gpus or (request.is_small and request.lane in (None, _CPU_ALONE)):
             return None
         options = NO_OPTIONS if request.cpu_only else request.options
         try:

@@ -27,6 +27,9 @@ FINAL_TYPES: Final = frozenset({"succeeded", "failed", "cancelled"})
 PACKET_BYTES: Final = 2**17
 """Size of the largest message; a run or a plan has about a thousandth of it. Chosen."""
 
+SMALL_OPERATIONS: Final = 1e8
+"""A product of at most so many operations is small: milliseconds on any machine. Chosen."""
+
 
 class MessageError(SchedulerError):
     """A packet is not a message."""
@@ -124,6 +127,11 @@ class RunRequest:
     row_step: int = 0
     b_key: str | None = None
     lane: Lane | None = None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it takes at most milliseconds."""
+        return 2 * self.out.rows * self.out.columns * self.a.columns <= SMALL_OPERATIONS
 
     @property
     def can_be_cut(self) -> bool:

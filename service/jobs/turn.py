@@ -3,16 +3,13 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from wavetrim.cpu.blocks import is_small
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.engine.supervisor import Event
 from wavetrim.service.storage.memory.room import Room, RoomHold
-
-SMALL_OPERATIONS: Final = 1e8
-"""A product of at most so many operations is small: milliseconds on any machine."""
 
 
 class Turn:
@@ -54,8 +51,7 @@ class Turn:
         self.on_event = on_event
         self.final: asyncio.Future[Event] = loop.create_future()
         self.begun: asyncio.Future[None] = loop.create_future()
-        operations = 2 * request.out.rows * request.out.columns * request.a.columns
-        self.is_small = operations <= SMALL_OPERATIONS
+        self.is_small = request.is_small
         self.is_urgent = is_urgent
         self.is_estimated = False
         self.begins_at: float | None = None

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.environment import clear_environment
+from tests.host_gpus import write_sitecustomize
 from tests.limit import allow
 from tests.matrices import FLOATS, assert_product, make_matrix, poison
 from wavetrim.scheduler.engine.messages import (
@@ -23,6 +25,7 @@ from wavetrim.scheduler.engine.messages import (
     encode_message,
 )
 from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.lanes import CPU
 
 
 class WorkerProcess:
@@ -382,6 +385,73 @@ def test_signals_from_the_terminal_or_the_control_group_do_not_end_it(shared):
 def test_when_memory_runs_out_the_worker_goes_first(shared):
     score = Path(f"/proc/{shared.process.pid}/oom_score_adj").read_text()
     assert int(score) >= 500
+
+
+@pytest.fixture
+def lanes(start, tmp_path, monkeypatch):
+    """A worker with two GPUs that compute in host memory, half a second for a hundred rows."""
+    folder = write_sitecustomize(tmp_path, row_seconds=0.005)
+    monkeypatch.setenv("PYTHONPATH", clear_environment(folder)["PYTHONPATH"])
+    worker = start("--cpu-threads", "2", device="0,1")
+    assert len(worker.receive()["devices"]) == 2
+    return worker
+
+
+def make_slab_request(memory, job, rows, lane):
+    """A product in slab 7, 100 columns wide, with its place by its job's number."""
+    begin = int(job) * 2**20
+    names = {"a": (rows, 500), "b": (500, 100), "out": (rows, 100)}
+    places, matrices = {}, {}
+    for name, shape in names.items():
+        places[name] = Operand(7, begin, *shape, "float32")
+        size = 4 * shape[0] * shape[1]
+        matrices[name] = memory[begin : begin + size].view(np.float32).reshape(shape)
+        matrices[name][...] = make_matrix(*shape, "float32", seed=len(name))
+        begin += size
+    return RunRequest(job=job, c=None, reports=False, lane=lane, **places), matrices
+
+
+def test_products_in_lanes_run_beside_each_other_and_leave_nothing_behind(lanes):
+    """A slab is let go of at once when its last product has answered, whatever else runs."""
+    file, memory = make_slab(2**23)
+    lanes.send({"type": "slab", "slab": 7, "size_bytes": 2**23}, files=[file])
+    runs = {
+        job: make_slab_request(memory, job, rows, frozenset(lane))
+        for job, rows, lane in (("1", 200, {0}), ("2", 100, {1}), ("3", 20, {CPU}))
+    }
+    for request, _ in runs.values():
+        lanes.send(request.as_message())
+    ends, begun = [], {}
+    while len(ends) < 3:
+        message = lanes.receive()
+        if message["type"] == "begun":
+            begun[message["job"]] = message["lane"]
+        else:
+            assert message["type"] == "succeeded", message
+            ends.append(message["job"])
+    assert begun == {"1": [0], "2": [1]}
+    assert ends == ["3", "2", "1"]
+    lanes.send({"type": "drop", "slab": 7})
+    assert lanes.receive() == {"type": "dropped", "slab": 7}
+    for _, matrices in runs.values():
+        assert np.allclose(matrices["out"], matrices["a"] @ matrices["b"], atol=1e-3)
+    os.close(file)
+
+
+def test_a_run_in_a_lane_is_cancelled_and_a_shutdown_ends_all(lanes):
+    file, memory = make_slab(2**23)
+    lanes.send({"type": "slab", "slab": 7, "size_bytes": 2**23}, files=[file])
+    for job, device in (("1", 0), ("2", 1)):
+        request, _ = make_slab_request(memory, job, 500, frozenset({device}))
+        lanes.send(request.as_message())
+    lanes.receive_until("begun")
+    lanes.receive_until("begun")
+    lanes.tell({"type": "cancel", "job": "1"})
+    assert lanes.receive() == {"type": "cancelled", "job": "1"}
+    lanes.tell({"type": "shutdown"})
+    lanes.send({"type": "shutdown"})
+    assert lanes.process.wait(timeout=10) == 0
+    os.close(file)
 
 
 @pytest.mark.gpu
