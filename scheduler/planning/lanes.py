@@ -16,8 +16,8 @@ waits has choices: lanes, and the seconds that it takes there.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from wavetrim.scheduler.errors import PlanError
 
@@ -42,19 +42,18 @@ class Choice:
     Attributes:
         lane: Its devices; none for a product so small that the calling thread computes it.
         seconds: What the product should take there.
+        gpus: Number of its GPUs.
     """
 
     lane: Lane
     seconds: float
+    gpus: int = field(init=False)
 
-    @property
-    def gpus(self) -> int:
-        """Number of GPUs."""
-        return len(self.lane - {CPU})
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gpus", len(self.lane) - (CPU in self.lane))
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A product's place in the schedule.
 
     Attributes:
@@ -87,9 +86,9 @@ def place_products(
     """
     timetable = _Timetable(busy)
     work = [_find_work(choices) for choices in waiting]
-    places = []
+    all_work, places = sum(work), []
     for choices, own in zip(waiting, work, strict=True):
-        place = _choose(_narrow(choices, sum(work) - own, gpus), timetable)
+        place = _choose(_narrow(choices, all_work - own, gpus), timetable)
         timetable.add(place)
         places.append(place)
     return tuple(places)
@@ -105,12 +104,14 @@ class _Timetable:
 
     def find_begin(self, choice: Choice) -> float:
         """When a product may begin: now, if it delays none that is placed, or after all of them."""
-        lane = choice.lane
-        if self._taken.isdisjoint(lane) and choice.seconds <= min(
-            (self._reserved_at.get(device, math.inf) for device in lane), default=math.inf
-        ):
-            return 0.0
-        return max(self._free_at.get(device, 0.0) for device in lane)
+        lane, reserved_at = choice.lane, self._reserved_at
+        if self._taken.isdisjoint(lane):
+            for device in lane:
+                if device in reserved_at and choice.seconds > reserved_at[device]:
+                    break
+            else:
+                return 0.0
+        return max([self._free_at.get(device, 0.0) for device in lane])
 
     def add(self, place: Place) -> None:
         """Place a product."""
@@ -124,20 +125,33 @@ class _Timetable:
 
 
 def _choose(choices: Iterable[Choice], timetable: _Timetable) -> Place:
-    """Where a product ends first; to wait although it could begin must be worth it."""
-    places = [Place(choice, timetable.find_begin(choice)) for choice in choices]
+    """Where a product ends first; to wait although it could begin must be worth it.
 
-    def rank(place: Place) -> tuple[float, int]:
-        return place.ends, len(place.choice.lane)
+    Of lanes in which it ends at the same time it takes one of fewer devices.
+    """
+    best = at_once = None
+    for choice in choices:
+        place = Place(choice, timetable.find_begin(choice))
+        if best is None or _ends_before(place, best):
+            best = place
+        if place.begins <= 0 and (at_once is None or _ends_before(place, at_once)):
+            at_once = place
+    assert best is not None, "a product has choices"
+    if at_once is None or best.ends <= (1 - WAIT_GAIN) * at_once.ends:
+        return best
+    return at_once
 
-    best = min(places, key=rank)
-    at_once = min((place for place in places if place.begins <= 0), key=rank, default=best)
-    return best if best.ends <= (1 - WAIT_GAIN) * at_once.ends else at_once
+
+def _ends_before(place: Place, other: Place) -> bool:
+    ends, other_ends = place.ends, other.ends
+    return ends < other_ends or (
+        ends == other_ends and len(place.choice.lane) < len(other.choice.lane)
+    )
 
 
 def _find_work(choices: Iterable[Choice]) -> float:
     """Seconds that a product would take on one GPU; 0 if none can compute it."""
-    return min((one.seconds for one in choices if one.gpus == 1), default=0.0)
+    return min([one.seconds for one in choices if one.gpus == 1], default=0.0)
 
 
 def _narrow(choices: Sequence[Choice], other_seconds: float, gpus: int) -> Sequence[Choice]:
@@ -148,9 +162,14 @@ def _narrow(choices: Sequence[Choice], other_seconds: float, gpus: int) -> Seque
         other_seconds: What else waits, in seconds of one GPU.
         gpus: GPUs of the machine.
     """
-    for count in sorted({one.gpus for one in choices} - {0}):
-        seconds = min(one.seconds for one in choices if one.gpus == count)
-        if (gpus - count) * seconds <= other_seconds:
+    least_seconds: dict[int, float] = {}
+    for one in choices:
+        if one.gpus:
+            least_seconds[one.gpus] = min(least_seconds.get(one.gpus, math.inf), one.seconds)
+    if len(least_seconds) < 2:
+        return choices
+    for count in sorted(least_seconds):
+        if (gpus - count) * least_seconds[count] <= other_seconds:
             return [one for one in choices if one.gpus <= count]
     return choices
 
