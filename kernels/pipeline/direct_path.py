@@ -60,9 +60,13 @@ class DirectPath:
             CUDADriverError: CUDA refuses a command, or the device failed.
         """
         operands = product.describe_operands()
-        if not all(operand.is_pinned for operand in operands):
+        if product.needs_staging(operands):
             return self._compute_copied(product, operands, problem, cut)
-        key = product.spec, problem, cut, product.sms, product.alpha, product.beta, product.timed
+        resident = product.resident_b
+        key = (
+            *(product.spec, problem, cut, product.sms, product.alpha, product.beta, product.timed),
+            None if resident is None else resident.place,
+        )
         commands = self._arena.commands
         if key not in commands:
             buffer = self._record(product, problem, cut)
@@ -73,10 +77,10 @@ class DirectPath:
         if buffer is None:
             return None
         if product.shared is not None:
-            steps = self._arena.prepare(problem, cut)
+            steps = self._arena.prepare(problem, cut, product.resident_b)
             record = partial(self._record_steps, product, recurs=False)
             return self._submitter.run_shared(buffer, product, operands, steps, record)
-        awake = product.total_bytes <= AWAKE_PRODUCT_BYTES
+        awake = product.copied_bytes <= AWAKE_PRODUCT_BYTES
         return self._submitter.run(buffer, product, operands, awake=awake)
 
     def close(self) -> None:
@@ -96,13 +100,16 @@ class DirectPath:
         The calling thread makes them. To overlap them with transfers would save less than it costs
         to enqueue steps one by one. None if the product must be staged.
         """
-        if product.total_bytes > SMALL_PRODUCT_BYTES or product.shared is not None:
+        if product.copied_bytes > SMALL_PRODUCT_BYTES or product.shared is not None:
             return None
         started = time.perf_counter()
+        if product.resident_b is not None:
+            operands = operands[0], operands[2]
         places = self._bounce.place(operands)
         if places is None:
             return None
-        a, b, c = places
+        a, *place_of_b, c = places
+        b = place_of_b[0] if place_of_b else product.b
         read = (product.a, a), (product.b, b), (product.c, c if product.beta else product.c)
         for matrix, place in read:
             if place is not matrix:
@@ -132,7 +139,7 @@ class DirectPath:
         spec, shared = product.spec, product.shared
         check_sms(spec, product.sms, self._device.sm_count)
         with cupy.cuda.Device(self._device.index):
-            steps = self._arena.prepare(problem, cut)
+            steps = self._arena.prepare(problem, cut, product.resident_b)
             if spec.source is None and not self._submitter.has_gemm:
                 return None
         if shared is not None:
