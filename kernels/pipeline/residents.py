@@ -8,9 +8,10 @@ uses one may go on while it leaves. The least recently used ones leave first.
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from wavetrim.kernels.gemm.operands import Layout
+if TYPE_CHECKING:
+    from wavetrim.kernels.gemm.operands import Layout  # imports NumPy
 
 RESIDENT_SHARE: Final = 0.5
 """Share of a GPU's memory that residents may take; chosen. The rest is for buffers."""
@@ -29,7 +30,7 @@ class Resident:
         memory: That memory, kept alive.
     """
 
-    place: Layout
+    place: "Layout"
     size_bytes: int
     memory: object
 

@@ -2,8 +2,8 @@
 
 The rule is that of the ski rental problem, rent or buy: each product that copies B in notes what it
 would have saved with B there. Once these savings add up to the time to fetch B, it is fetched. So
-a B that comes once is never fetched, and all products of one B take at most twice as long as if
-one had known how many come.
+a B that comes once is never fetched, and all products of one B take at most about twice as long as
+if one had known how many come.
 """
 
 import threading
@@ -40,8 +40,9 @@ class Residency:
             return True
         fetch_seconds = max(find_fetch_seconds(plain, position) for position in missing)
         with self._lock:
-            saved_seconds += self._savings.pop(key, 0.0)
-            if saved_seconds >= fetch_seconds:
+            earlier_seconds = self._savings.pop(key, None)
+            saved_seconds += earlier_seconds or 0.0
+            if earlier_seconds is not None and saved_seconds >= fetch_seconds:
                 return True
             self._savings[key] = saved_seconds
             if len(self._savings) > REMEMBERED:

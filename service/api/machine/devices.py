@@ -14,6 +14,7 @@ from wavetrim.service.api.machine.device_schemas import (
     NodeView,
     PresetView,
     ProfileView,
+    ResidentsView,
 )
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.parts import ArenaPart, EnginePart, FleetPart
@@ -30,6 +31,7 @@ def list_devices(engine: EnginePart, fleet: FleetPart, arena: ArenaPart) -> Devi
         cpu_threads=engine.cpu_threads,
         profile=_show_profile(engine.profiles.find()),
         arena=None if arena is None else ArenaView.model_validate(asdict(arena.describe())),
+        residents=[ResidentsView.model_validate(one) for one in engine.residents],
         nodes=[_show_node(node) for node in fleet.nodes],
         presets=[_show_preset(gpu) for gpu in list_presets()],
     )
