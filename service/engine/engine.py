@@ -114,7 +114,7 @@ class Engine(Supervisor):
 
     def forget_matrix(self, matrix_id: str) -> None:
         """A matrix was deleted: what stays of it on a GPU is given back. Safe from any thread."""
-        if self._devices and self._loop is not None:
+        if self.devices and self._loop is not None:
             message = {"type": "forget", "matrix": matrix_id}
             self._loop.call_soon_threadsafe(self.send, message)
 

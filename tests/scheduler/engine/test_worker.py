@@ -384,6 +384,34 @@ def test_when_memory_runs_out_the_worker_goes_first(shared):
     assert int(score) >= 500
 
 
+def test_a_matrix_that_never_stayed_may_be_forgotten(shared, tmp_path):
+    a = make_matrix(20, 20, "float32", seed=1)
+    shared.send({"type": "forget", "matrix": "deleted"})
+    succeeded = shared.run(make_request(tmp_path, a, a, b_key="stored"))[-1]
+    assert (succeeded["type"], succeeded["plan"]["resident"]) == ("succeeded", False)
+
+
+@pytest.mark.gpu
+def test_a_stored_b_stays_and_one_that_is_converted_does_not(start, tmp_path):
+    worker = start(device="0")
+    worker.receive()
+    a, b = make_matrix(16, 2048, "float32", seed=1), make_matrix(2048, 2048, "float32", seed=2)
+    seen = []
+    for key, matrix in (("kept", b), ("converted", b.astype("float16"))):
+        request = make_request(tmp_path, a, matrix, b_key=key, options=PlanOptions(f=0))
+        for _ in range(4):
+            succeeded = worker.run(request)[-1]
+            assert np.allclose(read(request.out), a @ matrix.astype("float32"), atol=1e-2)
+            seen.append(succeeded["plan"]["resident"])
+    assert (seen[0], seen[3], any(seen[4:])) == (False, True, False)
+    worker.send({"type": "forget", "matrix": "kept"})
+    request = make_request(tmp_path, a, 2 * b, options=PlanOptions(f=0))
+    worker.run(request)  # it has heard of it by then
+    worker.tell({"type": "ping"})
+    (told,) = worker.receive(worker.control)["residents"]
+    assert (told["operands"], told["size_bytes"], told["fetches"]) == (0, 0, 1)
+
+
 @pytest.mark.gpu
 def test_the_gpu_and_the_cpu_share_the_rows_of_mapped_files(start, tmp_path):
     worker = start(device="0")
