@@ -80,12 +80,10 @@ def run_request(
     """
     if cancelled():
         raise ExecutionCancelled("cancelled before it began")
-    # A B of another element type is converted, so it is not what the key stands for.
-    b_key = request.b_key if request.b.dtype == request.out.dtype else None
     return run_product(
         open_product(request, slabs), request, executor, profile,
-        plans=plans, residents=residents, b_key=b_key, planned=planned, progress=progress,
-        final=final, changes=changes, cancelled=cancelled,
+        plans=plans, residents=residents, b_key=_find_b_key(request), planned=planned,
+        progress=progress, final=final, changes=changes, cancelled=cancelled,
     )  # fmt: skip
 
 
@@ -169,6 +167,17 @@ def run_product(
         "timings": timings.as_dict(),
         "verification": verification and verification.as_dict(),
     }
+
+
+def _find_b_key(request: RunRequest) -> str | None:
+    """What stands for B as the devices read it; None if B may be another one next time.
+
+    A B of another element type is converted. A file may be changed by others, while the bytes of a
+    stored matrix in a slab were checked when they came there, and only the service writes there.
+    """
+    b = request.b
+    as_stored = isinstance(b.slab, int) and b.dtype == request.out.dtype
+    return request.b_key if as_stored else None
 
 
 def open_product(request: RunRequest, slabs: MappedSlabs | None) -> EngineProduct:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.processes import wait_until
 from tests.server import RunningServer, Start
+from wavetrim.service.metrics import Metrics
 
 COUNTS = ("limit_bytes", "size_bytes", "operands", "uses", "fetches", "evictions")
 
@@ -40,6 +41,15 @@ def test_a_plan_may_suppose_that_b_is_there(server: RunningServer) -> None:
         "/v1/plan", params={**query, "n": 10**6, "k": 10**6, "resident": True}
     )
     assert (refused.status_code, refused.json()["field"]) == (422, "resident")
+
+
+def test_metrics_show_what_the_engine_tells_and_nothing_once_it_is_gone() -> None:
+    metrics = Metrics()
+    told = {"index": 1, **{name: number for number, name in enumerate(COUNTS)}}
+    metrics.gauges.show_residents([told])
+    assert b'wavetrim_residents{gpu="1",what="evictions"} 5.0' in metrics.render()
+    metrics.gauges.show_residents([])
+    assert b"wavetrim_residents{" not in metrics.render()
 
 
 @pytest.mark.gpu
