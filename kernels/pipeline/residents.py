@@ -90,24 +90,28 @@ class Residents:
     def add(self, key: str, resident: Resident) -> None:
         """Keep an operand that was copied in, in room that `shrink` has made."""
         with self._lock:
-            self._drop(key)
+            before = self._drop(key)
             self._kept[key] = resident
             self._size_bytes += resident.size_bytes
             self._fetches += 1
+        del before  # without the lock: to free memory waits for what the GPU does
 
     def forget(self, key: str) -> None:
         """Let a resident go, if there is one of this key."""
         with self._lock:
-            self._drop(key)
+            dropped = self._drop(key)
+        del dropped
 
     def shrink(self, most_bytes: int) -> None:
         """Let the least recently used ones go until the others take at most this."""
+        dropped = []
         with self._lock:
             for key in tuple(self._kept):
                 if self._size_bytes <= most_bytes:
-                    return
-                self._drop(key)
+                    break
+                dropped.append(self._drop(key))
                 self._evictions += 1
+        dropped.clear()
 
     def count(self) -> ResidentCounts:
         """What they take, and what has become of them."""
@@ -121,7 +125,8 @@ class Residents:
                 evictions=self._evictions,
             )
 
-    def _drop(self, key: str) -> None:
+    def _drop(self, key: str) -> Resident | None:
         dropped = self._kept.pop(key, None)
         if dropped is not None:
             self._size_bytes -= dropped.size_bytes
+        return dropped
