@@ -20,6 +20,7 @@ from wavetrim.kernels.pipeline.places import PlacedStep
 from wavetrim.kernels.pipeline.steps import Cut
 from wavetrim.kernels.pipeline.submission import Submitter
 from wavetrim.kernels.transfer.bounce import BounceBuffer
+from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.tuned import AWAKE_PRODUCT_BYTES, SMALL_PRODUCT_BYTES
 
 _KEPT_BUFFERS: Final = 256
@@ -103,13 +104,10 @@ class DirectPath:
         if product.copied_bytes > SMALL_PRODUCT_BYTES or product.shared is not None:
             return None
         started = time.perf_counter()
-        if product.resident_b is not None:
-            operands = operands[0], operands[2]
-        places = self._bounce.place(operands)
+        places = self._place_copies(product, operands)
         if places is None:
             return None
-        a, *place_of_b, c = places
-        b = place_of_b[0] if place_of_b else product.b
+        a, b, c = places
         read = (product.a, a), (product.b, b), (product.c, c if product.beta else product.c)
         for matrix, place in read:
             if place is not matrix:
@@ -129,6 +127,17 @@ class DirectPath:
         if product.timed:
             return timings
         return replace(timings, gpu_seconds=time.perf_counter() - started)
+
+    def _place_copies(
+        self, product: HostProduct, operands: Sequence[HostOperand]
+    ) -> tuple[Matrix, Matrix, Matrix] | None:
+        """Page-locked places for what is copied of A, B and C; a resident B stays where it is."""
+        a, b, c = operands
+        if product.resident_b is None:
+            places = self._bounce.place((a, b, c))
+            return None if places is None else (places[0], places[1], places[2])
+        places = self._bounce.place((a, c))
+        return None if places is None else (places[0], product.b, places[1])
 
     def _record(
         self, product: HostProduct, problem: PanelProblem, cut: Cut

@@ -7,7 +7,7 @@ import pytest
 
 from tests.processes import wait_until
 from tests.server import RunningServer, Start
-from wavetrim.service.metrics import Metrics
+from wavetrim.service.telemetry.metrics import Metrics
 
 COUNTS = ("limit_bytes", "size_bytes", "operands", "uses", "fetches", "evictions")
 
